@@ -10,7 +10,7 @@ _UNITS = {"ns": 1e-9, "us": 1e-6, "µs": 1e-6, "ms": 1e-3, "s": 1.0, "m": 60.0, 
 # As time.ParseDuration of Go (https://pkg.go.dev/time#ParseDuration): 1.5h, .5s and 1.s are valid.
 _TERM = re.compile(r"(\d+(?:\.\d*)?|\.\d+)(ns|us|µs|ms|s|m|h)")
 _LONGEST = 128
-"""Characters of a duration: the pattern needs quadratic time for digits without a unit."""
+"""Maximum length of a duration, in characters: digits without a unit take quadratic time."""
 
 
 def parse_duration(text: str) -> timedelta | None:

@@ -13,9 +13,9 @@ from fairlead.api.meta import JSON, ObjectMeta
 
 
 _SHOWN = 3
-"""Number of unknown fields that a message names."""
+"""Largest number of unknown fields that a message names."""
 _CHOICES = 12
-"""Number of known fields that a message lists if none is similar."""
+"""Largest number of known fields that a message lists if none is similar."""
 _OF_SERVERS = ("managedFields", "selfLink")
 _OPEN = "x-kubernetes-preserve-unknown-fields"
 

@@ -21,7 +21,7 @@ from fairlead.runtime.controller.controller import ControllerStats
 
 
 _READERS = 4
-"""Number of CRDs that are read concurrently."""
+"""Largest number of CRDs that are read concurrently."""
 
 
 def bindable_kinds(crd: JSON) -> list[BindableKind]:

@@ -80,7 +80,7 @@ _LEFTOVERS = Pipeline([unbind_leftovers, persist])
 """The pipeline of a contradictory binding."""
 
 _CONFLICTS = 4
-"""Number of immediate repetitions of a pass after conflicts."""
+"""Largest number of immediate repetitions of a pass after conflicts."""
 _CONFLICT_SECONDS = 0.05
 """Longest delay before such a repetition, in seconds."""
 _NEVER_SEEN = sys.maxsize

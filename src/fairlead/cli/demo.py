@@ -165,7 +165,7 @@ def _hints(provider: Path, consumer: Path, database: DatabaseServer, link: str) 
 
 
 def _patch(kubeconfig: Path, one: Breakage, change: JSON) -> str:
-    """Return the command that changes an object."""
+    """Return the kubectl command that patches an object."""
     body = json.dumps(change, separators=(",", ":"))
     where = f" -n {one.namespace}" if one.namespace else ""
     return (
@@ -175,7 +175,7 @@ def _patch(kubeconfig: Path, one: Breakage, change: JSON) -> str:
 
 
 def _program() -> str:
-    """Return the call of this program from another terminal."""
+    """Return the shell command that starts this program in another terminal."""
     if shutil.which("fairlead"):
         return "fairlead"
     called = Path(sys.argv[0])

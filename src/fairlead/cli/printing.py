@@ -14,7 +14,7 @@ from fairlead.cli.texts import plain
 
 
 _WIDE = 10_000
-"""Characters of a line without a terminal, so that no line is wrapped."""
+"""Width of a line without a terminal, in characters, so that no line is wrapped."""
 _MARKS: Mapping[State, str] = {
     "ok": "ok",
     "failed": "FAILED",

@@ -27,7 +27,7 @@ from fairlead.uninstall.work import survey, uninstall
 
 
 _SHOWN = 20
-"""Number of the program's users that are listed."""
+"""Largest number of listed users of the program."""
 
 
 @click.command("uninstall")

@@ -50,7 +50,7 @@ _SWITCHING = 101
 _JOINED = 1 << 16
 """Bytes up to which a body is joined to its headers, so that both fit one TLS record."""
 _MOST_HEADS = 64
-"""Encoded request headers that are cached; requests use few different ones."""
+"""Largest number of cached encoded request headers; requests use few different ones."""
 _control = re.compile(r"[\x00-\x08\x0a-\x1f\x7f]").search
 """Finds characters that no header may contain (RFC 9110, 5.5), since they could begin another."""
 

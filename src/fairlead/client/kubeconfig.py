@@ -31,7 +31,7 @@ from fairlead.client.kubeconfig_types import (
 N = TypeVar("N", bound=Named)
 
 MAX_UNTRUSTED_BYTES = 1 << 20
-"""Bytes of a kubeconfig from a Secret; a Secret holds no more than that either."""
+"""Maximum size of a kubeconfig from a Secret, in bytes: that of a Secret."""
 _EXEC_VERSIONS = ("client.authentication.k8s.io/v1", "client.authentication.k8s.io/v1beta1")
 _EXEC_EXTENSION = "client.authentication.k8s.io/exec"
 

@@ -134,7 +134,7 @@ _PAUSE_SECONDS = 0.2
 """Seconds before a failed look is repeated: the watch broke, or the kind is not served yet."""
 
 _SERVED_LOOKS = 10
-"""Number of lists until a kind with an established CRD counts as not served."""
+"""Number of failed lists after which a kind with an established CRD counts as not served."""
 
 
 class WaitTimeout(ClientError):  # noqa: N818

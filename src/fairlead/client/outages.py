@@ -65,7 +65,7 @@ class Outages:
         self._listeners[listener] = None
 
     def answered(self, method: str, status: int) -> None:
-        """Note an answer: it ends an outage, or counts as a failure.
+        """Record an answer, which ends an outage or counts as a failure.
 
         A write may get a 500 because of a webhook; a 500 to a read is the server's own.
         """
@@ -76,7 +76,7 @@ class Outages:
             self._over()
 
     def failed(self, since: float | None = None) -> None:
-        """Note that there was no answer to a request that was sent at this time of the loop."""
+        """Record a request without an answer, sent at ``since`` by the event loop's clock."""
         now = asyncio.get_running_loop().time()
         lasting = self.lasting
         if self._first is None:

@@ -129,7 +129,7 @@ class SyncReport:
         self.kind = kind
         self.in_sync = 0
         self.conflicts: dict[Key, str] = {}
-        """Reasons by object."""
+        """Reasons of conflicts, by object."""
         self.failures: dict[Key, RefusedObject] = {}
         self.held: set[Key] = set()
         """Objects whose copies must not be deleted."""
@@ -139,7 +139,7 @@ class SyncReport:
         self._written = float("-inf")
 
     def refused(self, key: Key, reason: str) -> bool:
-        """Note that an object needs a person first; return whether that is new."""
+        """Record that an object is left alone until a person acts; return whether that is new."""
         self.failures.pop(key, None)
         held = key in self.held
         self.held.discard(key)
@@ -155,7 +155,7 @@ class SyncReport:
         return True
 
     def failed(self, key: Key, error: ApiError, generation: int) -> bool:
-        """Note that a server refuses an object; return whether that is new.
+        """Record that a server refuses an object; return whether that is new.
 
         A refusal for the same reason of the same version of the object is not new.
         """
@@ -175,13 +175,13 @@ class SyncReport:
         )
 
     def well(self, key: Key) -> None:
-        """Note that an object is well again: no conflict, no failure, and no held copy."""
+        """Remove an object's conflict, failure and held copy from the report."""
         self.held.discard(key)
         self.conflicts.pop(key, None)
         self.failures.pop(key, None)
 
     def wrote(self) -> None:
-        """Note that a server has accepted the content of the other end, just now."""
+        """Record the time of a write of one cluster's content that the other cluster accepted."""
         self._written = self._clock()
 
     def lasting(self) -> dict[Key, RefusedObject]:

@@ -142,10 +142,10 @@ async def tally(client: Client, exports: Iterable[Object], where: CopyNamespaces
 
 
 _PAGE = 500
-"""Number of objects of one page."""
+"""Largest number of objects in one page of a list."""
 
 _AT_ONCE = 8
-"""Number of kinds that are listed at the same time, so that a slow one delays no other."""
+"""Largest number of kinds that are listed concurrently, so that a slow one delays no other."""
 
 
 def exported(export: Object) -> set[str]:

@@ -39,13 +39,13 @@ from fairlead.runtime import Cluster
 
 
 MOST_CONSUMERS = 200
-"""Number of consumers that have series of their own."""
+"""Largest number of consumers that have series of their own."""
 OTHER = "other"
 """Label of all consumers without series of their own."""
 COUNT_SECONDS = 600.0
 """Seconds between two counts of all copies; 25,000 copies are 19 MB of metadata, read in pages."""
 _LONG = 128
-"""Characters of an identity in a label."""
+"""Length to which an identity is cut in a label, in characters."""
 _VERSION = re.compile(r"v?[0-9][0-9A-Za-z.+-]{0,62}")
 _SILENT = frozenset({"HeartbeatTimeout", "HeartbeatTimeDrift"})
 _LABELS = ("consumer",)

@@ -27,9 +27,9 @@ from fairlead.api.selectors import LabelSelectorTerms
 
 
 _NAMED = 5
-"""Number of names of a list that a message repeats."""
+"""Largest number of names that a message repeats."""
 _LONG = 128
-"""Characters of a name that a message repeats."""
+"""Length to which a message cuts a name, in characters."""
 
 
 class InvitationRecord(msgspec.Struct, frozen=True):

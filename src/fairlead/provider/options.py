@@ -22,7 +22,7 @@ DEFAULT_SYNC_INTERVAL = 300.0
 MINIMAL_SYNC_INTERVAL = 10.0
 """Least seconds of the flag ``--schema-sync-interval``."""
 _PREFIX_LENGTH = 30
-"""Characters of the prefix: with hash, dash and namespace name, most names fit into 63."""
+"""Maximum length of the prefix, in characters: with hash, dash and name most fit into 63."""
 _PREFIX = re.compile(rf"([a-z0-9][-a-z0-9]{{0,{_PREFIX_LENGTH - 1}}})?")
 
 _ISOLATIONS: dict[str, Isolation] = {

@@ -43,12 +43,12 @@ class Backoff:
         self._good_since: float | None = None
 
     def good(self, now: float) -> None:
-        """Note a success; the stable period begins with the first one after a failure."""
+        """Record a success; the first one after a failure begins the stable period."""
         if self._good_since is None:
             self._good_since = now
 
     def failed(self, now: float) -> float:
-        """Note a failure; return the seconds to wait before the next attempt."""
+        """Record a failure, and return the delay before the next attempt, in seconds."""
         policy = self.policy
         if self._good_since is not None and now - self._good_since >= policy.stable:
             self.failures = 0

@@ -23,7 +23,7 @@ ESTABLISHED_SECONDS = 30.0
 """Seconds within which a server has to establish a CRD."""
 
 _ATTEMPTS = 10
-"""Number of attempts to write one CRD that other writers change at the same time."""
+"""Largest number of attempts to write one CRD that other writers change at the same time."""
 _log = structlog.get_logger(logger_name="fairlead.runtime.crds")
 
 

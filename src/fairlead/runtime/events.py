@@ -31,10 +31,10 @@ SERIES_SECONDS = 600.0
 """Seconds within which an equal event raises the count of the first one."""
 
 SIMILAR_LIMIT = 10
-"""Number of events that differ in their message alone and are written; later ones are combined."""
+"""Largest number of written events that differ in their message alone; more are combined."""
 
 BURST = 25
-"""Number of events about one object that may be written in a burst."""
+"""Largest number of events about one object that are written in a burst."""
 
 REFILL_SECONDS = 300.0
 """Seconds after which one more event may be written, once the burst is used up."""
@@ -145,9 +145,9 @@ QUEUE_LIMIT = 1000
 """Events of one cluster that may wait to be written; more are dropped."""
 
 _MESSAGE_LIMIT = 1024
-"""Characters of a message, the bound of the field ``note`` in events.k8s.io/v1."""
+"""Maximum length of a message, in characters: that of ``note`` in events.k8s.io/v1."""
 _ATTEMPTS = 3
-"""Number of attempts to write an event while the server cannot be reached."""
+"""Largest number of attempts to write an event while the server cannot be reached."""
 _PAUSE_SECONDS = 2.0
 """Seconds between two attempts to write an event."""
 

@@ -42,7 +42,7 @@ MAX_OPTIONS = 512 * 1024
 _YAML, _PATCH = 10, 4
 """Measured cost of decoding YAML, and of applying a patch, per byte; storing JSON is 1."""
 _JOB = 1024 * 1024
-"""Bytes of objects that one job completes; a single object may have more."""
+"""Size of the objects that one job fills with defaults, in bytes; the last one may exceed it."""
 _NAMESPACES, _SERVICES = "namespaces", "services"
 _DEFINITIONS = "customresourcedefinitions.apiextensions.k8s.io"
 _WRITERS = frozenset({write.create, write.update, patch.patch, scale.update, scale.patch})
@@ -193,7 +193,7 @@ class Completion:
         self._tasks: dict[asyncio.Task[None], None] = {}
 
     def __call__(self, type_: ResourceType) -> None:
-        """Complete the stored objects of a type; it must be of the storage version."""
+        """Add defaults to the stored objects of a type; it must be of the storage version."""
         records = list(self._core.store.collection(type_.collection).list())
         size = sum(len(record.raw) for record in records)
         if not records:
@@ -243,7 +243,7 @@ class Completion:
 
 
 def _some(records: list[Record]) -> list[Record]:
-    """Take objects off the end of the list, as many as one job should have; return them."""
+    """Remove the objects of one job, some :data:`_JOB` bytes, from the list; return them."""
     taken: list[Record] = []
     size = 0
     while records and size < _JOB:

@@ -16,7 +16,7 @@ import msgspec
 
 _INT64 = 2**63
 _BRIEF = 200
-"""Characters of a value that a message shows."""
+"""Length to which a message cuts a value, in characters."""
 _NO_CHARACTER = re.compile("[\ud800-\udfff]")
 
 

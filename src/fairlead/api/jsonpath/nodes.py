@@ -8,7 +8,7 @@ import msgspec
 
 
 _LONGEST = 1_000
-"""Characters of an error's text."""
+"""Length to which an error's text is cut, in characters."""
 
 
 class JSONPathError(ValueError):
@@ -34,7 +34,7 @@ class BudgetExhausted(Exhausted):
 
 
 class Budget:
-    """Number of values that several templates may visit together; ``text`` is the error's."""
+    """Largest number of values that several templates visit together; ``text`` is the error's."""
 
     def __init__(self, left: int, text: str) -> None:
         self.left = left

@@ -19,11 +19,11 @@ DUPLICATE_RESOURCE = "DuplicateResource"
 LARGE_PERMISSION_CLAIM = "LargePermissionClaim"
 
 MOST_NAMED = 256
-"""Number of objects that a claim may name, and of values in one expression of its selector."""
+"""Largest number of objects that a claim names, and of values in an expression of its selector."""
 MOST_TERMS = 64
-"""Number of labels, of expressions and of references that a claim may have."""
+"""Largest numbers of labels, of expressions and of references of a claim, each."""
 _LONG = 128
-"""Characters of a name that a message repeats: a consumer chooses the length of its names."""
+"""Length to which a message cuts a name, in characters: a consumer chooses its names."""
 
 
 class ExtentError(NamedTuple):

@@ -47,9 +47,9 @@ Resources = Annotated[
     ),
 ]
 MOST_RESOURCES = 64
-"""Number of resources that one request may name."""
+"""Largest number of resources that one request may name."""
 MOST_NAMESPACES = 100
-"""Number of namespaces that one request may have created beforehand."""
+"""Largest number of namespaces that one request may have created beforehand."""
 
 Claims = Annotated[
     list[PermissionClaim],

@@ -9,11 +9,11 @@ import msgspec
 
 
 State = Literal["ok", "failed", "waiting", "unknown"]
-"""State of a part: ``waiting`` ends without a person's help; ``unknown`` could not be read."""
+"""State of an object or a step: ``waiting`` ends by itself, ``unknown`` could not be read."""
 
 
 class Reason(msgspec.Struct, frozen=True):
-    """A reason: its explanation, the remedy, and the state of a part with this reason."""
+    """A reason: its explanation, the remedy, and the state of an object that shows it."""
 
     name: str
     what: str
@@ -53,6 +53,6 @@ class Reasons:
         return found.helps if found is not None and found.helps else default
 
     def state(self, name: str) -> State:
-        """Return the state of a part that has a reason; an unknown reason counts as a failure."""
+        """Return the state that a reason stands for; ``failed`` for a reason not in the table."""
         found = self._known.get(name)
         return found.state if found is not None else "failed"

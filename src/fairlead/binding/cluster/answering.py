@@ -143,7 +143,10 @@ class Answers:
         return fetch(self._client, read)
 
     async def _list(self, read: ListAll) -> Answer:
-        """Answer a list; a few objects are read by name: a list makes the server scan all."""
+        """Answer a read of selected objects: a few one by one, many by a list.
+
+        For a list the server scans all objects of the namespace.
+        """
         found = self._dependencies.selected(read)
         if not 0 < len(found) <= _FEW:
             return await fetch(self._client, read)
@@ -156,7 +159,10 @@ class Answers:
         return next(refused, selected)
 
     async def _marked(self, request: Request, read: Marked) -> Answer:
-        """Answer by the watch, and by the server about our own writes: the watch may lag."""
+        """Answer a read of marked objects from the watch's cache.
+
+        Objects that this binding wrote are read from the server if the watch may lag behind.
+        """
         found, written = self._dependencies.marked(request, read)
         known = {item.meta.name: item for item in found}
         for name in written:

@@ -34,7 +34,7 @@ ENTRIES_HIDDEN = "EntriesHidden"
 """Reason of the Event about entries that a later service's entries hide."""
 
 _AT_ONCE = 16
-"""Number of a binding's workloads that are written concurrently."""
+"""Largest number of a binding's workloads that are written concurrently."""
 
 Stored: TypeAlias = dict[tuple[Resource, str], Object]
 """Objects that were stored exactly as wanted, by resource and name."""

@@ -35,7 +35,7 @@ CALM_SECONDS = 2 * WINDOW_SECONDS
 """Time without a write after which a fight is over, in seconds."""
 
 _REMEMBERED = 20_000
-"""Number of workloads, or bindings, whose pace is remembered."""
+"""Largest number of workloads, or bindings, whose pace is remembered."""
 
 
 class Waits:

@@ -38,7 +38,7 @@ from fairlead.client.lookups import find
 
 
 AT_ONCE = 8
-"""Number of bindings that are read concurrently."""
+"""Largest number of bindings that are read concurrently."""
 
 Beyond: TypeAlias = Callable[[Resource, Object], Awaitable[Sequence[Link]]]
 """Function that returns the links behind a service, such as its provider's."""

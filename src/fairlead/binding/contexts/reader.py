@@ -41,9 +41,9 @@ ROUTES = Resource("route.openshift.io", "v1", "routes", "Route")
 MOST_SERVICE_BYTES = 4 * 1024 * 1024
 """Largest size of a binding's services together, in bytes."""
 _SERVICES_AT_ONCE = 16
-"""Number of services that are read at the same time, before their sizes are known."""
+"""Largest number of services that are read concurrently, before their sizes are known."""
 MOST_REQUESTER_BYTES = 16 * 1024
-"""Bytes of the annotation of a requester, with all groups; each question names them."""
+"""Maximum size of the requester's annotation, in bytes; each access review sends its groups."""
 _NO_USER = (
     "the controllers were made to change the binding's spec, so no user has requested its present"
     " content; look at it, and edit it"

@@ -31,7 +31,7 @@ from fairlead.binding.workloads.operations import MappingError, Operations
 
 
 _TOLD = 3
-"""Number of unchanged workloads that a message names."""
+"""Largest number of unchanged workloads that a message names."""
 
 
 async def binding_secret(context: Context) -> None:

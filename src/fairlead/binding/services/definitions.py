@@ -20,7 +20,7 @@ from fairlead.api.servicebinding.common import DEFINITION_ANNOTATION
 _OPTIONS = ("path", "optional", "objectType", "elementType", "sourceKey", "sourceValue")
 _DATA_TYPES = {"Secret", "ConfigMap"}
 _SHOWN = 10
-"""Number of values that a message shows if there are too many."""
+"""Largest number of values that a message shows."""
 
 
 class InvalidDefinition(ValueError):  # noqa: N818 (the reason's name)

@@ -29,7 +29,7 @@ from fairlead.binding.workloads.workload import Container, ContainerTemplate, Wo
 
 
 _LOOKS = 3
-"""Number of passes over a list when an item is added."""
+"""Number of passes over a list when an item is added, for the cost of the edit."""
 
 
 class ProjectionOwner(msgspec.Struct, frozen=True):

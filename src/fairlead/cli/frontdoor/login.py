@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from fairlead.portal.client.handshakes import SignedIn
 
 SHOWN = 20
-"""Characters of a token that ``--show-token`` prints."""
+"""Number of characters of a token that ``--show-token`` prints."""
 
 
 @click.command("login")

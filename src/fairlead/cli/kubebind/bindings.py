@@ -46,9 +46,9 @@ _COLUMNS: tuple[tuple[str, JustifyMethod], ...] = (
     ("PROBLEM", "left"),
 )
 _NARROW = 120
-"""Characters of a line below which problems are printed under the table."""
+"""Width of a line below which problems are printed under the table, in characters."""
 _WIDE = 10_000
-"""Characters of a line without a terminal, so that no line is wrapped."""
+"""Width of a line without a terminal, in characters, so that no line is wrapped."""
 _AGENT = "fairlead-bindings"
 _EVENTS = (
     "Events about the copies stay in the provider's cluster, where its team reads them; "

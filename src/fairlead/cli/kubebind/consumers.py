@@ -31,9 +31,9 @@ _COLUMNS = (
     *("KONNECTOR", "HEARTBEAT", "HEALTH"),
 )
 _PIPE_WIDTH = 10_000
-"""Characters of a line without a terminal, so that each consumer is one line for grep."""
+"""Width of a line without a terminal, in characters: each consumer is one line for grep."""
 _LONG = 80
-"""Characters of a konnector's version that are shown; consumers write it, at any length."""
+"""Length to which a konnector's version is cut, in characters; consumers write it."""
 _DISPENSABLE = ("KONNECTOR", "TEMPLATES", "EXPORTS", "HEARTBEAT")
 """Columns that are left out one after another before words would be cut."""
 _GAP = 2

@@ -266,7 +266,7 @@ def _misnamed(name: str) -> str:
 
 
 _LONGEST = 63
-"""Characters of a suggested name."""
+"""Maximum length of a suggested name, in characters."""
 
 
 for _command in (consumers, hand_over, hash_password, revoke, rotate, serve, sign_out):

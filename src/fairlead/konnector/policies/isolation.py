@@ -15,7 +15,7 @@ from fairlead.api.meta import Key, OwnerReference
 
 
 MAX_NAME = 253
-"""Characters of the longest name of most objects (DNS subdomain)."""
+"""Maximum length of the name of most objects (DNS subdomain), in characters."""
 
 
 class CopyPlace(NamedTuple):

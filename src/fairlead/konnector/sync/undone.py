@@ -33,7 +33,7 @@ FREE: Final = 3
 FIRST_SECONDS: Final = 1.0
 """Seconds of the first pause, which doubles each time."""
 MOST_SECONDS: Final = 300.0
-"""Most seconds of a pause."""
+"""Longest pause, in seconds."""
 CALM_SECONDS: Final = 60.0
 """Seconds after which a write counts as not undone."""
 

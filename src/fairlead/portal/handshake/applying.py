@@ -73,7 +73,7 @@ from fairlead.runtime import Cluster
 MOST_BYTES = 128 * 1024
 """Largest kubeconfig, in bytes."""
 AT_ONCE = 4
-"""Number of consumer clusters that one replica writes to at the same time."""
+"""Largest number of consumer clusters that one replica writes to at the same time."""
 _LOOK_AGAIN_SECONDS = 0.1
 """Interval between looks for a new export in the cache, in seconds."""
 _TIMEOUTS = Timeouts(connect=5.0, read=10.0, watch_idle=10.0)

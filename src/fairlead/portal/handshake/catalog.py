@@ -29,7 +29,7 @@ from fairlead.runtime import Cluster, Delta
 _HIDDEN = "kubectl.kubernetes.io/last-applied-configuration"
 """Annotation that is left out: kubectl stores a copy of the object in it."""
 _ENCODED = 64
-"""Number of encoded lists per kind in the cache, one per set of visible templates."""
+"""Largest number of cached encoded lists per kind, one per set of visible templates."""
 
 
 _JSON = CIMultiDict({hdrs.CONTENT_TYPE: "application/json"})

@@ -32,7 +32,7 @@ KEY_DAYS = 30.0
 SPREAD_SECONDS = 600.0
 """Delay before a new key seals, in seconds: by then every replica can open with it."""
 KEPT = 3
-"""Number of keys in the Secret, the newest included."""
+"""Largest number of keys in the Secret, the newest included."""
 LOOK_SECONDS = 300.0
 """Interval between checks whether a new key is due, in seconds."""
 

@@ -31,7 +31,7 @@ SESSIONS_IN_ALL = 10_000
 TOKEN_BYTES = 32
 """Number of random bytes in a token."""
 RETRY_SECONDS = 5.0
-"""Retry-After of an unavailable store, in seconds."""
+"""Value of Retry-After while the store is unavailable, in seconds."""
 
 _REMEMBERED = 10_000
 """Largest number of cached sessions in a process."""
@@ -215,7 +215,9 @@ class BrowserSessions:
         return _current(session)
 
     async def signed_in(self, author: str) -> float | None:
-        """Return when an author last signed in, in seconds since 1970; None without a session.
+        """Return when the person with an author name last signed in, in seconds since 1970.
+
+        Return None if the person has no session.
 
         Raises:
             Refusal: the store is unavailable.
@@ -258,7 +260,7 @@ class BrowserSessions:
             )
 
     def _gone(self, name: str | None) -> None:
-        """Drop removed sessions from the cache: one by its name, or all."""
+        """Remove one session, or all with None, from the cache."""
         self._evictions += 1
         if name is None:
             self._known.clear()

@@ -13,7 +13,7 @@ from fairlead.portal.options import RedisOptions
 
 
 _AT_ONCE = 20
-"""Number of concurrent deletions of Secrets."""
+"""Largest number of concurrent deletions of Secrets."""
 
 
 class SignOutError(Exception):

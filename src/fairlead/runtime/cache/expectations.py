@@ -17,7 +17,7 @@ from fairlead.api.meta import Key, Object
 
 
 LAG = 5.0
-"""Seconds after a write from which on the cache is believed, whether it shows the write or not."""
+"""Time after a write until the cache is believed even if it lacks the write, in seconds."""
 
 
 class Expectations:
@@ -25,7 +25,7 @@ class Expectations:
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self.written: dict[Key, tuple[Object, float]] = {}
-        """Answers to our writes that the cache has not shown, and when they stop to count."""
+        """Answers to our writes that the cache has not shown, and when they expire."""
         self._clock = clock
         self._created: set[Key] = set()
 
@@ -37,7 +37,7 @@ class Expectations:
             self._created.add(key)
 
     def seen(self, key: Key) -> None:
-        """Note that the cache has shown the object; an object that it lacks now was deleted."""
+        """Record that the cache has shown the object; if it is missing later, it was deleted."""
         self._created.discard(key)
 
     def echoes(self, obj: Object) -> bool:

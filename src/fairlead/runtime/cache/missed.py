@@ -39,7 +39,7 @@ LOOK_SECONDS = 60.0
 AGAIN_SECONDS = 30.0
 """Seconds from the first list to the second; a watch this far behind counts as missing changes."""
 _PAGE = 500
-"""Number of objects of one page, whose metadata alone is asked for."""
+"""Largest number of objects in one page of a list, which has metadata alone."""
 
 
 class MetadataPages(Protocol):

@@ -84,7 +84,7 @@ class Store:
 
     @property
     def size(self) -> int:
-        """Bytes of the bodies of all objects."""
+        """Size of the bodies of all objects, in bytes."""
         return self._bytes
 
     def get(self, namespace: str, name: str) -> Object | None:
@@ -162,7 +162,7 @@ MOST_STRINGS = 1024
 """Approximate number of strings that are remembered; a forgotten one is stored twice at worst."""
 
 LONGEST_STRING = 64
-"""Characters of a string that is shared; longer ones are hardly ever equal."""
+"""Maximum length of a shared string, in characters; longer ones are hardly ever equal."""
 
 
 _NO_STRINGS: dict[str, str] = {}

@@ -259,7 +259,7 @@ class WorkQueue(Generic[K]):
         return key
 
     def done(self, key: K) -> None:
-        """Note that the caller has worked on the key; it comes again if it was added meanwhile."""
+        """Release a key after its work; queue it again if it was added meanwhile."""
         begun = self._processing.pop(key)
         self.stats.worked.observe(self._now() - begun)
         band = self._again.pop(key, None)

@@ -38,7 +38,7 @@ from fairlead_sandbox.schema.cel.values import MapList, SetList
 
 
 MAX_REQUEST = 3 * 1024 * 1024
-"""Bytes of the largest request, from which Kubernetes estimates values without a limit."""
+"""Size of the largest request, in bytes: Kubernetes' bound for values without a limit."""
 
 
 @dataclass(frozen=True, slots=True)

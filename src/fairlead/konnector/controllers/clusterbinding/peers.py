@@ -31,7 +31,7 @@ INTERVAL = HEARTBEAT_INTERVAL
 BEAT = INTERVAL / 2
 
 _MOST = 20
-"""Entries that are kept; those of crashed processes are dropped in time."""
+"""Largest number of kept entries; those of crashed processes are dropped in time."""
 
 
 class Peer(msgspec.Struct, frozen=True):

@@ -39,7 +39,7 @@ _WORDS = {
 }
 _BITS = {"int32": 31, "int64": 63}
 _LISTED = 12
-"""Number of an enumeration's values that a message names."""
+"""Largest number of an enumeration's values that a message names."""
 
 
 class Problem(msgspec.Struct, frozen=True):

@@ -18,7 +18,7 @@ from fairlead.portal.console.authoring.hints import Hint, Kind, hint
 
 
 DEEPEST = 8
-"""Number of a schema's levels that have inputs."""
+"""Largest number of a schema's levels that have inputs."""
 MOST = 400
 """Largest number of a schema's inputs."""
 OPTIONS = 3_000

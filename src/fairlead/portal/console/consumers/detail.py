@@ -118,8 +118,9 @@ class ConsumerPage(View):
     async def _granted(self, name: str, binding: Object | None) -> tuple[frozenset[str], str]:
         """Return the names of ClusterRoleBindings whose rights the konnector has, and a problem.
 
-        Only kube-bind's konnector needs them: its ServiceAccount's rights are checked by reviews,
-        since this program may not read ClusterRoleBindings. The problem says why a review failed.
+        Only kube-bind's konnector needs these rights. They are checked by SubjectAccessReviews of
+        its ServiceAccount, since this program may not read ClusterRoleBindings. The problem says
+        why a review failed, "" if none did.
         """
         if binding is None or not is_original(binding):
             return GRANTED, ""
@@ -185,7 +186,10 @@ def _export(export: Object) -> ShownExport:
 
 
 def _watched(export: Object) -> Mapping[str, list[tuple[str, str]]]:
-    """Return the kinds that kube-bind's konnector watches everywhere, by ClusterRoleBinding."""
+    """Return the kinds that kube-bind's konnector watches in all namespaces.
+
+    The key is the name of the ClusterRoleBinding that allows the watch.
+    """
     try:
         names = set(unwatchable(export, lambda _: False))
         spec = export.decode(APIServiceExport).spec

@@ -18,7 +18,7 @@ from fairlead.provider.identity import GROUP_AUTHOR
 
 
 PAGE = 200
-"""Number of consumers on a page."""
+"""Largest number of consumers on a page."""
 _NEVER: Final = datetime.min.replace(tzinfo=UTC)
 
 SignedIn = Callable[[str], Awaitable[float | None]]

@@ -53,9 +53,9 @@ BELIEVED_SECONDS = 5.0
 SECONDS = 600.0
 """Longest wait of a rotation or a revocation, in seconds, as for the commands."""
 _LINES = 200
-"""Number of an action's last lines that are kept."""
+"""Largest number of an action's last lines that are kept."""
 _KEPT = 100
-"""Number of finished actions whose result is kept, one per consumer."""
+"""Largest number of finished actions whose result is kept, one per consumer."""
 _FAILED = (ClientError, InviteError, RevokeError, RotateError, UndoneError)
 _log = structlog.get_logger(logger_name="fairlead.portal.console")
 

@@ -14,9 +14,9 @@ from fairlead.runtime import Delta
 
 
 MOST_OBJECTS = 5000
-"""Number of objects with a history; those that changed longest ago are dropped."""
+"""Largest number of objects with a history; those that changed longest ago are dropped."""
 MOST_TURNS = 30
-"""Number of kept transitions per object."""
+"""Largest number of kept transitions per object."""
 
 
 class Transition(msgspec.Struct, frozen=True, gc=False):

@@ -38,7 +38,7 @@ from fairlead.runtime import Cluster, Delta, Informer
 MOST_BYTES = 65_536
 """Largest object that is kept whole, in bytes."""
 MOST_WRITERS = 50
-"""Number of kept entries of ``metadata.managedFields``."""
+"""Largest number of kept entries of ``metadata.managedFields``."""
 _ABOUT: Final = "about"
 """Index of Events by the uid of their object."""
 _BY_CONSUMER: Final = "consumer"

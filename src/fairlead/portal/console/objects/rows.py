@@ -14,7 +14,7 @@ from fairlead.portal.console.states import RANKS, STATES
 
 
 ROWS_OF_A_PAGE = 200
-"""Number of rows on a page."""
+"""Largest number of rows on a page."""
 _FILTERS: Final = ("state", "kind", "cluster", "q", "sort")
 """Parameters of a list's query, beside the page's number."""
 _LONGEST_NAME = 253

@@ -12,7 +12,7 @@ from fairlead.portal.console.authoring.facts import is_plain
 
 
 DEEPEST = 8
-"""Number of shown levels of a schema."""
+"""Largest number of shown levels of a schema."""
 MOST = 400
 """Largest number of shown rows of a schema."""
 VALUES = 1000

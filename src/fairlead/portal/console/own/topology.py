@@ -36,7 +36,7 @@ MOST_TARGETS = 100
 Those with a problem come first.
 """
 AT_ONCE = 4
-"""Number of chains that are followed concurrently."""
+"""Largest number of chains that are followed concurrently."""
 _TOPIC = "topology"
 _SERVICE_BINDINGS = {
     SERVICEBINDINGS.group_resource,

@@ -35,7 +35,7 @@ OF_A_PERSON = 30
 IN_ALL = 2000
 """Largest number of open streams per replica."""
 _KEPT = 256
-"""Number of cached parts of pages."""
+"""Largest number of cached parts of pages."""
 
 
 class PagePart(NamedTuple):

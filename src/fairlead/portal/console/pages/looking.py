@@ -34,7 +34,7 @@ NEXT_SECONDS = 2.0
 AT_ONCE = 4
 """Largest number of concurrent looks."""
 MOST = 200
-"""Number of kept results; those without a stream that were used longest ago are dropped."""
+"""Largest number of kept results; the least recently used without a stream are dropped."""
 _TICK_SECONDS = 0.5
 """Interval between checks which looks are due, in seconds."""
 _log = structlog.get_logger(logger_name="fairlead.portal.console")

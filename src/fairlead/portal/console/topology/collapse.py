@@ -18,7 +18,7 @@ from fairlead.portal.console.topology.wiring import Breaks, Wired
 MOST: Final = 50
 """Largest number of drawn parts; larger graphs are collapsed."""
 _FEWEST: Final = 4
-"""Number of parts that a collapsed column may always have."""
+"""Number of parts that a collapsed column keeps in any case."""
 
 
 class DrawnPart(msgspec.Struct, frozen=True):

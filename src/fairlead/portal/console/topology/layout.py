@@ -22,7 +22,7 @@ MARGIN: Final = 8
 LABEL: Final = 112
 """Width of the label of a broken line."""
 BEHIND: Final = 6
-"""Offset of the outlines behind a part that stands for several."""
+"""Horizontal offset of the outlines that show that a part stands for several objects."""
 _HEAD: Final = 30
 """Height of the column titles."""
 _SIDE: Final = 24
@@ -34,7 +34,7 @@ _PASSING: Final = 14
 _BEND: Final = 40
 """Width of a line's bend from one height to another."""
 _SETTLINGS: Final = 6
-"""Number of passes that move parts to the height of their neighbours."""
+"""Number of passes over all columns that move parts to the height of their neighbours."""
 
 
 class Box(msgspec.Struct, frozen=True):
@@ -133,7 +133,7 @@ class _LayingOut:
         return list(joined)
 
     def _way(self, tie: Tie) -> list[int]:
-        """Return the items that a line passes, from its source to its target."""
+        """Return source, slots in the columns between, and target of a line."""
         source, target = self._at[tie.source], self._at[tie.target]
         if source == target:
             return []
@@ -150,7 +150,7 @@ class _LayingOut:
         return found
 
     def _middles(self, neighbours: Neighbours) -> dict[int, int]:
-        """Return each item's height, near that of its neighbours."""
+        """Return the vertical middle of each part and slot, near that of its neighbours."""
         middles: dict[int, float] = {}
         for layer in self._layers:
             middles |= zip(layer, self._stacked(layer, [0.0] * len(layer)), strict=True)
@@ -273,7 +273,7 @@ class _LayingOut:
         )
 
     def _right(self, number: int) -> int:
-        """Return the width of a part with the outlines behind it."""
+        """Return the width of a part; one that stands for several has outlines behind it."""
         return WIDTH + (BEHIND if self._picture.parts[number].size > 1 else 0)
 
     def _sides(self, lefts: list[int]) -> tuple[Title, ...]:

@@ -14,7 +14,7 @@ _Address: TypeAlias = IPv4Address | IPv6Address
 _NEIGHBOURS = 64
 """Bits of an IPv6 address that a client cannot choose."""
 _REMEMBERED = 4096
-"""Number of parsed addresses in the cache: parsing is the slowest step of this module."""
+"""Largest number of cached parsed addresses: parsing is the slowest step of this module."""
 
 
 def client_address(peer: str, forwarded: Sequence[str], trusted: Sequence[Network]) -> str:

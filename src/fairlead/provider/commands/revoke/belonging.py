@@ -38,7 +38,7 @@ from fairlead.provider.rights import MANAGED_BY
 
 
 _NAMED = 3
-"""Number of objects that a message names."""
+"""Largest number of objects that a message names."""
 
 
 def provider_namespaces(namespaces: Iterable[Object], consumer: str) -> list[Object]:
@@ -168,7 +168,7 @@ def role_of(binding: Object) -> tuple[Resource, Key]:
 
 
 def is_managed(role: Object) -> bool:
-    """Whether a role was made for one consumer alone, by the provider's controllers."""
+    """Whether the provider's controllers created a role for one consumer alone."""
     labels = role.meta.labels
     ours = all(labels.get(name) == value for name, value in MANAGED_BY.items())
     # The ClusterRole without the dash is what every invited consumer is bound to.

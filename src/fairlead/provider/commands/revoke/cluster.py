@@ -31,7 +31,7 @@ from fairlead.runtime import commit, remove_finalizer
 Progress = Callable[[str], None]
 
 _AT_ONCE = 16
-"""Number of requests that are open at the same time."""
+"""Largest number of concurrent requests."""
 _PAUSE = 0.5
 """Seconds between two lists of the objects that are being deleted."""
 _QUIET = 2.0

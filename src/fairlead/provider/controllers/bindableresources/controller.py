@@ -47,7 +47,7 @@ _BY_TEMPLATE = "template"
 _LOOK_AGAIN = 30.0
 """Seconds until a failed request is tried again: no event tells of the end of its cause."""
 _MESSAGE_LIMIT = 300
-"""Characters of an API server's message that a condition repeats."""
+"""Length to which a condition cuts an API server's message, in characters."""
 
 
 class BindableResourcesController:

@@ -34,10 +34,10 @@ from fairlead.provider.watches import crd_names
 
 
 FIRST = 5
-"""Number of objects of a kind that one look names; there may be more."""
+"""Largest number of objects of a kind whose names one check returns."""
 
 _PAGE = 50
-"""Number of objects of one page."""
+"""Largest number of objects in one page of a list."""
 
 
 async def remains(client: Client, namespace: str, cluster_namespace: str) -> Remains:

@@ -22,7 +22,7 @@ from fairlead.api.meta import Object
 
 
 _NAMED = 3
-"""Number of objects that a condition names."""
+"""Largest number of objects that a condition names."""
 
 
 class Remains(msgspec.Struct, frozen=True):

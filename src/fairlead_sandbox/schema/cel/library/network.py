@@ -100,7 +100,7 @@ def _query(effort: Effort, url: Url) -> dict[str, list[str]]:
 
 
 _CHARACTERS = 8
-"""Characters of a URL that one step of effort pays for."""
+"""Number of characters of a URL that cost one step of effort."""
 
 
 def _is_url(effort: Effort, text: str) -> bool:

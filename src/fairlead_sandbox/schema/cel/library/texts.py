@@ -86,7 +86,7 @@ def _replace(effort: Effort, text: str, old: str, new: str, limit: int = -1) -> 
 
 
 _CHARACTERS = 10
-"""Characters of a new string that one step of effort pays for."""
+"""Number of characters of a new string that cost one step of effort."""
 
 
 def _split(text: str, separator: str, limit: int = -1) -> list[str]:
