@@ -58,17 +58,17 @@ class Way:
 
     @property
     def pending(self) -> int:
-        """The number of objects that have changed since they were last looked at."""
+        """Number of objects that have changed since a pass last worked on them."""
         return len(self._since)
 
     @property
     def uncrossed(self) -> int:
-        """The number of changed objects, including the ones that are being looked at."""
+        """Number of objects with a change that has not crossed, also during a pass over them."""
         return len(self._since.keys() | self._looked.keys())
 
     @property
     def oldest(self) -> float:
-        """Seconds since the oldest of these changes arrived; 0 when there is none."""
+        """Time since the oldest change that has not crossed arrived, in seconds; 0 without one."""
         found = [min(since.values()) for since in (self._since, self._looked) if since]
         return self._clock() - min(found) if found else 0.0
 

@@ -50,7 +50,7 @@ class Identity(msgspec.Struct, frozen=True):
     namespace: str = "kube-system"
 
     async def of(self, client: Client) -> str:
-        """Return the identity of this cluster."""
+        """Return the identity of the client's cluster."""
         return self.said or await identity_of(client, self.namespace)
 
 
@@ -87,7 +87,10 @@ def template_source(
 
 
 def _offered(items: Sequence[JSON], template: str, name: str) -> BindingResponse:
-    """Return the answer for a template, without the kubeconfig."""
+    """Return the BindingResponse that a bind of the template would get, without a kubeconfig.
+
+    ``items`` are the templates that the server offers.
+    """
     found = next((item for item in items if name_of(item) == template), None)
     if found is None:
         names = ", ".join(sorted(map(name_of, items))) or "nothing"

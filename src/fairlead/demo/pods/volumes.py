@@ -124,7 +124,7 @@ def _chosen(
 
 
 def _mode(item: JSON, definition: JSON, inherited: int | None) -> int:
-    """Return the owner's bits of the wanted mode; no other user reaches the folder."""
+    """Return the file mode, with bits for the owner alone: no other user may enter the folder."""
     for asked in (item.get("mode"), definition.get("defaultMode"), inherited):
         if asked is not None:
             return (int(asked) & 0o700) | 0o400
@@ -132,7 +132,7 @@ def _mode(item: JSON, definition: JSON, inherited: int | None) -> int:
 
 
 def _write(place: Path, files: Files, sub_path: str) -> Path:
-    """Write the files, or of a ``subPath`` the one file or folder it names."""
+    """Write the files at ``place``; with a ``subPath`` only the file or folder that it names."""
     if sub_path:
         if sub_path in files:
             _file(place, *files[sub_path])

@@ -49,7 +49,7 @@ NOT_COPIED = frozenset(
         ANNOTATION_PROVIDER_UID,
     }
 )
-"""Annotations that say something about the consumer's object alone."""
+"""Annotations about the consumer's object alone, which its copy does not get."""
 
 _PROTOCOL = f"{GROUP}/"
 _NOT_PAYLOAD = ("apiVersion", "kind", "metadata", "status")
@@ -105,14 +105,14 @@ def is_ours(provider: ObjectMeta, cluster_namespace: str) -> bool:
 
 
 def says_nothing(provider: ObjectMeta) -> bool:
-    """Whether an object of the provider has no annotation of a consumer, like its own objects."""
+    """Whether an object of the provider carries no consumer's annotation."""
     return ANNOTATION_CLUSTER_NAMESPACE not in provider.annotations
 
 
 def is_recorded(consumer: ObjectMeta, provider: ObjectMeta) -> bool:
-    """Whether the consumer's object records this very object as its copy.
+    """Whether the annotations of the consumer's object name this provider object as its copy.
 
-    That is recorded only while the copy names the object.
+    They are written only while the copy's annotations name the consumer's object.
     """
     return provider_annotations(provider).items() <= consumer.annotations.items()
 
@@ -129,7 +129,7 @@ def is_system(namespace: str) -> bool:
 
 
 def is_orphan(consumer: ObjectMeta) -> bool:
-    """Whether the copy of an object stays when the object goes."""
+    """Whether the copy of an object is kept when the object is deleted."""
     return consumer.annotations.get(ANNOTATION_DELETION_POLICY) == DELETION_POLICY_ORPHAN
 
 

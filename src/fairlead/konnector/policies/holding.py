@@ -68,7 +68,7 @@ def discard(cluster: str) -> str:
 
 
 def before(cluster: str) -> str:
-    """Return the record for a cluster as it was before its restoration from a backup."""
+    """Return the value to record for a cluster whose restoration from a backup was announced."""
     return f"{cluster}/before"
 
 
@@ -121,7 +121,10 @@ class ClusterHold(msgspec.Struct, frozen=True, kw_only=True):
         return "Keep" if self.decision == KEEP else "Hold"
 
     def record(self, *, kept: bool) -> str:
-        """Return the uid to record; ``kept`` tells whether all copies to keep are released."""
+        """Return the cluster uid to record in the export's status.
+
+        ``kept`` is True if all copies that the decision Keep releases are released.
+        """
         if self.decision == HOLD and self.recorded in {"", self.cluster}:
             return before(self.cluster) if self.cluster else self.recorded
         done = not self.holding or (self.holding == "Keep" and kept)

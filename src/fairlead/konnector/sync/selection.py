@@ -1,4 +1,4 @@
-"""Selection of a claim's objects, as referring objects come and go, and reserved Secrets."""
+"""Selection of a claim's objects by labels, names and references, and reserved Secrets."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ class Selection:
                 informer.subscribe(lambda delta, r=referrers: self._take(r, delta))  # type: ignore[misc]
 
     def claims(self, meta: ObjectMeta, namespace: str) -> bool:
-        """Whether an object is claimed that is in this namespace of the consumer."""
+        """Whether the claim selects an object in this namespace of the consumer."""
         return matches(
             self._claim.selector,
             # Selectors name the consumer's namespaces, also where the object is the provider's.
@@ -145,14 +145,14 @@ class Reserved:
     """
 
     def __init__(self, bindings: Informer, namespace: str, *others: Informer) -> None:
-        """Take the konnector's namespace, bindings, and other users of kubeconfigs."""
+        """Index bindings, and the other objects that name kubeconfig Secrets, by these Secrets."""
         self._informers = (bindings, *others)
         self._namespace = namespace
         for informer in self._informers:
             informer.add_index(_RESERVED, _kubeconfig_secret)
 
     def has(self, resource: Resource, key: Key) -> bool:
-        """Whether an object is reserved."""
+        """Whether no claim may select an object: its namespace or its kubeconfig is reserved."""
         if key.namespace == self._namespace:
             return True
         return resource == SECRETS and any(
@@ -161,6 +161,6 @@ class Reserved:
 
 
 def _kubeconfig_secret(found: Object) -> list[str]:
-    """Return the Secret of a kubeconfig; bindings and bundles have this field in common."""
+    """Return the index key of a binding or a bundle: the key of its kubeconfig Secret."""
     ref = found.decode(APIServiceBinding).spec.kubeconfig_secret_ref
     return [str(Key(ref.namespace, ref.name))]

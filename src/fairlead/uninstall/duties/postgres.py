@@ -1,4 +1,4 @@
-"""The operator's duties: accesses, whose roles only the operator drops."""
+"""The PostgresAccess operator's duties: roles in databases, which only the operator drops."""
 
 from __future__ import annotations
 

@@ -166,7 +166,7 @@ def _owners(delta: Delta) -> Iterable[Request]:
 class UnbindPatience:
     """Decides when an unreachable provider counts as gone: after ``timeout`` seconds.
 
-    The caller's clock may be any; the wait begins anew after the provider was reached.
+    The caller gives the time by a clock of its choice. Reaching the provider ends the wait.
     """
 
     def __init__(self, timeout: float) -> None:
@@ -174,7 +174,7 @@ class UnbindPatience:
         self._since: dict[str, float] = {}
 
     def ended(self, binding: str, *, unreachable: bool, now: float) -> bool:
-        """Whether the provider of a binding has been unreachable for the whole patience."""
+        """Whether the provider of a binding has been unreachable for ``timeout`` seconds."""
         if not unreachable:
             self.forget(binding)
             return False
