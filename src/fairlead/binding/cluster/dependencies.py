@@ -396,8 +396,9 @@ def _concerns(read: Read, delta: Delta, *, status_only: bool) -> bool:
 def _lets_go(read: Marked, delta: Delta) -> bool:
     """Whether the change may end the need for the Secret that a binding used before.
 
-    The read is of objects with an annotation that keeps such a Secret. An object that gets the
-    annotation, and a change that leaves the annotation as it is, need no pass.
+    The read is of such Secrets, by owner, or of objects with an annotation that keeps them. An
+    object that gets the annotation, and a change that leaves the annotation as it is, need no
+    pass.
     """
     old, new = (None if one is None else one.meta for one in (delta.old, delta.new))
     if read.owner:

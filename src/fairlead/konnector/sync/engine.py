@@ -31,7 +31,10 @@ from fairlead.runtime.controller.queue import Band
 
 
 ABSENT_SECONDS = 5.0
-"""First pause after the provider stopped serving the kind, in seconds; doubled each time."""
+"""First pause of all objects after an answer that the kind is not served, in seconds.
+
+It is doubled each time that no watch fails meanwhile; else the watch's recovery ends it.
+"""
 MOST_ABSENT_SECONDS = 300.0
 """Longest pause after the provider stopped serving the kind, in seconds."""
 SCOUT_SECONDS = 10.0

@@ -152,7 +152,7 @@ class Reserved:
             informer.add_index(_RESERVED, _kubeconfig_secret)
 
     def has(self, resource: Resource, key: Key) -> bool:
-        """Whether no claim may select an object: its namespace or its kubeconfig is reserved."""
+        """Whether an object is in the konnector's namespace, or is a Secret with a kubeconfig."""
         if key.namespace == self._namespace:
             return True
         return resource == SECRETS and any(

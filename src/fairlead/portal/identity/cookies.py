@@ -15,7 +15,7 @@ SESSION_COOKIE = "fairlead-session"
 SIGN_IN_COOKIE = "fairlead-signin"
 """Name prefix of the cookies of pending sign-ins, without the security prefix."""
 TERMINAL_COOKIE = "fairlead-terminal"
-"""Name of the cookie of a CLI login that waits for the browser, without the security prefix."""
+"""Name of the cookie of a command that waits for a choice on a page, without that prefix."""
 
 _HASH = 16
 """Number of characters of a state's hash in its cookie's name."""
