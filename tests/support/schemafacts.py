@@ -22,6 +22,13 @@ def facts(crd: JSON) -> list[str]:
     return [*_head(spec, version), *_fields("", version["schema"]["openAPIV3Schema"])]
 
 
+def printed(crd: JSON) -> list[str]:
+    """Return the columns of ``kubectl get``, those of ``-o wide`` alone in parentheses."""
+    (version,) = crd["spec"]["versions"][:1]
+    columns: list[JSON] = version["additionalPrinterColumns"]
+    return [f"({one['name']})" if one.get("priority") else one["name"] for one in columns]
+
+
 def _head(spec: JSON, version: JSON) -> Iterator[str]:
     names = spec["names"]
     short = ",".join(names.get("shortNames", [])) or "-"

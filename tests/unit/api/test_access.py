@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import msgspec
 import pytest
+from tests.support.schemafacts import printed
 
 from fairlead.api import postgresaccess as access
 from fairlead.api.meta import JSON
@@ -35,6 +36,20 @@ SPEC: JSON = UPSTREAM["spec"]  # type: ignore[assignment]
 def _schema(crd: JSON) -> JSON:
     schema: JSON = crd["spec"]["versions"][0]["schema"]["openAPIV3Schema"]
     return schema
+
+
+@pytest.mark.parametrize(
+    ("kind", "columns"),
+    [
+        ("PostgresAccess", ["Status", "Reason", "User", "Server", "Age", "(LastLog)"]),
+        ("PostgresServer", ["Ready", "Host", "Version", "Age", "(Message)"]),
+        ("Controller", ["Ready", "Reason", "In sync", "Failing", "Age", "(Message)"]),
+    ],
+)
+def test_columns_come_in_order(kind: str, columns: list[str]) -> None:
+    """Those in parentheses are shown by ``-o wide`` alone."""
+    (crd,) = (one for one in access.crds() if one["spec"]["names"]["kind"] == kind)
+    assert printed(crd) == columns
 
 
 def test_a_manifest_of_upstream_decodes() -> None:

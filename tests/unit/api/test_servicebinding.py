@@ -6,6 +6,7 @@ from typing import Any
 
 import msgspec
 import pytest
+from tests.support.schemafacts import printed
 
 from fairlead.api.meta import JSON
 from fairlead.api.servicebinding.coreos import CoreosServiceBinding, bindablekinds_crd, coreos_crd
@@ -86,8 +87,8 @@ def test_names_and_defaults_of_the_operators_own_api() -> None:
     assert schema(crd, "spec", "services")["minItems"] == 1
     conditions = schema(crd, "status", "conditions")
     assert conditions["x-kubernetes-list-map-keys"] == ["type"]
-    columns = crd["spec"]["versions"][0]["additionalPrinterColumns"]
-    assert [column["name"] for column in columns] == ["Ready", "Reason", "Age"]
+    assert printed(crd) == ["Ready", "Reason", "Age"]
+    assert printed(servicebinding_crd()) == ["Ready", "Reason", "(Secret)", "Age"]
 
 
 def test_the_kind_of_a_workload_is_immutable() -> None:

@@ -166,11 +166,8 @@ class BindableKinds(msgspec.Struct, rename="camel", kw_only=True):
     ] = []
 
 
-BINDING_COLUMNS = (
-    PrinterColumn("Ready", '.status.conditions[?(@.type=="Ready")].status'),
-    PrinterColumn("Reason", '.status.conditions[?(@.type=="Ready")].reason'),
-    AGE,
-)
+READY_COLUMN = PrinterColumn("Ready", '.status.conditions[?(@.type=="Ready")].status')
+REASON_COLUMN = PrinterColumn("Reason", '.status.conditions[?(@.type=="Ready")].reason')
 
 
 _UNCHANGED_WHILE_READY = (
@@ -187,7 +184,7 @@ def coreos_crd() -> JSON:
             Version(
                 "v1alpha1",
                 CoreosServiceBinding,
-                columns=BINDING_COLUMNS,
+                columns=(READY_COLUMN, REASON_COLUMN, AGE),
                 schema_extra=validations((_UNCHANGED_WHILE_READY, IMMUTABLE)),
             )
         ],

@@ -10,7 +10,7 @@ from typing import Annotated
 
 import msgspec
 
-from fairlead.api.crd import PrinterColumn, build_crd
+from fairlead.api.crd import AGE, PrinterColumn, build_crd
 from fairlead.api.meta import JSON, ObjectMeta
 from fairlead.api.resource import Resource
 from fairlead.api.selectors import AtomicLabelSelector
@@ -22,7 +22,12 @@ from fairlead.api.servicebinding.common import (
     validations,
     with_strict_conditions,
 )
-from fairlead.api.servicebinding.coreos import BINDING_COLUMNS, bindablekinds_crd, coreos_crd
+from fairlead.api.servicebinding.coreos import (
+    READY_COLUMN,
+    REASON_COLUMN,
+    bindablekinds_crd,
+    coreos_crd,
+)
 from fairlead.api.servicebinding.mapping import mapping_crd
 
 
@@ -110,9 +115,10 @@ class ServiceBinding(msgspec.Struct, rename="camel", omit_defaults=True, kw_only
 
 
 _COLUMNS = (
-    *BINDING_COLUMNS[:2],
+    READY_COLUMN,
+    REASON_COLUMN,
     PrinterColumn("Secret", ".status.binding.name", priority=1),
-    BINDING_COLUMNS[2],
+    AGE,
 )
 
 
