@@ -23,9 +23,10 @@ from psycopg.abc import PQGen, PQGenConn
 from psycopg.pq.abc import PGconn
 
 from fairlead.postgres.database.connections.failures import AnswerTooLargeError
+from fairlead.postgres.database.connections.startup import STATEMENT_SECONDS
 
 
-ANSWER_SECONDS = 65.0
+ANSWER_SECONDS = STATEMENT_SECONDS + 5.0
 """Client-side timeout of an answer in seconds.
 
 It is above statement_timeout, so that the server gives up first.
@@ -48,7 +49,7 @@ class Patience(NamedTuple):
     """lock_timeout and statement_timeout of a transaction, in milliseconds."""
 
     lock: int
-    statement: int = 60_000
+    statement: int = 1000 * STATEMENT_SECONDS
 
 
 BRIEF = Patience(20)

@@ -14,6 +14,12 @@ from psycopg.pq import Conninfo
 
 
 APPLICATION = "fairlead-postgres"
+STATEMENT_SECONDS = 60
+"""statement_timeout of a session in seconds, where its transaction sets none.
+
+The client's timeouts of an answer and of a whole batch are longer: then the server gives up
+first, which leaves the session usable.
+"""
 
 _MEANING = {
     # Set by the options alone: its value at the server tells whether they have arrived.
@@ -40,7 +46,7 @@ _MEANING = {
 _LIFE = {
     "local_preload_libraries": "",
     "exit_on_error": "off",
-    "statement_timeout": "60s",
+    "statement_timeout": f"{STATEMENT_SECONDS}s",
     "lock_timeout": "200ms",
     "idle_in_transaction_session_timeout": "60s",
     "idle_session_timeout": "0",
