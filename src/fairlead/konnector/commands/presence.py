@@ -26,10 +26,8 @@ from fairlead.konnector.options import HEARTBEAT_INTERVAL
 
 START = "start `fairlead konnector run`, or apply `fairlead manifests konnector`"
 _LOG = "its log says why it has not touched this"
-BEAT = HEARTBEAT_INTERVAL
+STALE = HEARTBEAT_INTERVAL
 """Age from which the last heartbeat no longer counts (kube-bind's ClusterBinding)."""
-
-
 _SECONDS = 5.0
 """Timeout for reading the last heartbeat from a provider, in seconds."""
 
@@ -99,7 +97,8 @@ async def _heartbeat(config: ClusterConfig) -> ClusterBinding | None:
 def describe(traces: Traces, now: datetime) -> str:
     """Return one sentence about a konnector: its state, the trace that shows it, and the remedy.
 
-    A heartbeat proves that one ran, not that it runs: they come every two and a half minutes.
+    A heartbeat proves that one ran, not that it runs: the next one comes half of
+    :data:`HEARTBEAT_INTERVAL` later.
     """
     lease, deployment = traces.lease, traces.deployment
     renewed, lasts = _renewed(lease)
@@ -112,7 +111,7 @@ def describe(traces: Traces, now: datetime) -> str:
     if deployment is not None:
         return f"a konnector runs (Deployment {deployment.key} has a ready Pod): {_LOG}"
     beat = _beaten(traces.heartbeat)
-    if beat is not None and now - beat <= BEAT:
+    if beat is not None and now - beat <= STALE:
         return (
             f"a konnector ran {rough_duration(now - beat)} ago, by its last heartbeat: if it "
             f"still does, {_LOG}; if not, {START}"
