@@ -17,7 +17,7 @@ from fairlead.api.meta import Object, ObjectMeta
 from fairlead.api.resource import Resource
 from fairlead.client import Client
 from fairlead.konnector.policies import bound, copies
-from fairlead.konnector.policies.copies import copy_of, place
+from fairlead.konnector.policies.copies import copy_of, put_at
 from fairlead.konnector.policies.steps import Create, Pair, Step
 from fairlead.konnector.sync import objects
 from fairlead.runtime.cache import informer
@@ -111,7 +111,7 @@ def _copy_first() -> None:
 
     def _create(policy: bound.BoundPolicy, consumer: Object, target: Any) -> Step:
         body = copy_of(consumer, policy.cluster_namespace)
-        return Create("provider", place(body, target, policy.owner))
+        return Create("provider", put_at(body, target, policy.owner))
 
     _replace(bound.BoundPolicy, _create)
 

@@ -72,10 +72,6 @@ class Way:
         found = [min(since.values()) for since in (self._since, self._looked) if since]
         return self._clock() - min(found) if found else 0.0
 
-    def now(self) -> float:
-        """Return the time in seconds."""
-        return self._clock()
-
     def arrived(self, key: Key, since: float | None = None) -> None:
         """Record the arrival of an object's change; the earliest pending arrival counts."""
         self._since.setdefault(key, self._clock() if since is None else since)
@@ -167,6 +163,7 @@ class SyncMetrics:
         self.binding = binding
         self.resource = resource
         self.controller = ""
+        self._clock = clock
         self.spec = Way(clock)
         self.status = Way(clock)
         self.objects_in_sync = 0
@@ -175,6 +172,10 @@ class SyncMetrics:
         self._depth: Callable[[], int] = int
         self._watches: list[_Watch] = []
         self._ended: Counter[tuple[Side, str]] = Counter()
+
+    def now(self) -> float:
+        """Return the time in seconds, by the clock of both directions."""
+        return self._clock()
 
     def counted(self, *, in_sync: int, conflicts: int, failing: int) -> None:
         """Set the numbers of objects that equal their copies, need a person, or are refused."""

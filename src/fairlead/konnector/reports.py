@@ -138,7 +138,7 @@ class SyncReport:
         self._clock = clock
         self._written = float("-inf")
 
-    def refused(self, key: Key, reason: str) -> bool:
+    def left_alone(self, key: Key, reason: str) -> bool:
         """Record that an object is left alone until a person acts; return whether that is new."""
         self.failures.pop(key, None)
         held = key in self.held

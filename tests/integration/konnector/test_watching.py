@@ -178,7 +178,7 @@ async def test_a_collection_follows_its_namespaces(cluster: Cluster) -> None:
         await cluster.client.create(SECRETS, secret_body("s", name))
     watched = Watched(cluster, "a")
     task = asyncio.create_task(watched.run())
-    await until(watched.collection.settled)
+    await until(watched.collection.all_listed)
     assert watched.collection.ready("a")
     assert not watched.collection.ready("b")
     assert watched.seen == [Key("a", "s")]
@@ -203,7 +203,7 @@ async def test_namespaces_that_no_file_is_left_for_wait_and_say_so(cluster: Clus
     neighbour = Watched(cluster, "a", budget=budget)
     tasks = [asyncio.create_task(one.run()) for one in (watched, neighbour)]
     await until(lambda: set(watched.synced) == {"a", "b"} and neighbour.synced)
-    assert not watched.collection.settled()
+    assert not watched.collection.all_listed()
     (fault,) = watched.collection.faults()
     assert "secrets of 1 of 3 namespaces are not watched" in fault.message
     assert f"may have 4, 2 of them for all else; allow it {budget.needed}" in fault.message
@@ -214,7 +214,7 @@ async def test_namespaces_that_no_file_is_left_for_wait_and_say_so(cluster: Clus
     assert set(watched.synced) == {"a", "b"}
     # What the neighbour gives back has room for the one that waits.
     tasks[1].cancel()
-    await until(watched.collection.settled)
+    await until(watched.collection.all_listed)
     # Its task hears of it a moment after the cache is full.
     await until(lambda: set(watched.synced) == {"a", "b", "c"})
     assert watched.collection.faults() == []

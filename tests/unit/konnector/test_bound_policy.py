@@ -10,7 +10,7 @@ import pytest
 from fairlead.api.meta import JSON, Key, Object, object_from_dict
 from fairlead.konnector.policies import bound
 from fairlead.konnector.policies.bound import BoundPolicy
-from fairlead.konnector.policies.copies import in_step, payload
+from fairlead.konnector.policies.copies import payload
 from fairlead.konnector.policies.steps import (
     AskNamespace,
     Create,
@@ -617,7 +617,6 @@ def test_each_ends_payload_is_computed_once_for_a_change(monkeypatch: pytest.Mon
         return payload(obj)
 
     monkeypatch.setattr(bound, "payload", counted)
-    monkeypatch.setattr(bound, "_PAYLOAD", (counted, counted, in_step))
     found = pair(consumer=consumer(spec={"size": 2}), converged=())
     step = next_step(found)
     assert isinstance(step, Replace)

@@ -8,7 +8,7 @@ import pytest
 
 from fairlead.api.meta import Key, OwnerReference, object_from_dict
 from fairlead.konnector.policies import isolation
-from fairlead.konnector.policies.copies import place
+from fairlead.konnector.policies.copies import put_at
 from fairlead.konnector.servicenamespaces import ServiceNamespaces
 from fairlead.runtime import Delta
 
@@ -152,6 +152,6 @@ def test_a_namespace_without_a_counterpart_has_no_place(
 )
 def test_a_copy_is_placed(mode: str, key: Key, metadata: dict[str, object]) -> None:
     body = {"metadata": {"name": "db", "labels": {"a": "b"}}, "spec": {}}
-    placed = place(body, key, msgspec.to_builtins(chosen("Cluster", mode).owner))
+    placed = put_at(body, key, msgspec.to_builtins(chosen("Cluster", mode).owner))
     assert placed == {"metadata": metadata, "spec": {}}
     assert body["metadata"] == {"name": "db", "labels": {"a": "b"}}

@@ -71,7 +71,7 @@ def test_conflicts_are_counted_and_named(
     desk: Desk, found: list[tuple[str, str, str]], reason: str, message: str
 ) -> None:
     for source, name, why in found:
-        desk.of(source).refused(Key("a", name), why)
+        desk.of(source).left_alone(Key("a", name), why)
     told = desk.reports.conflicts("db")
     assert told is not None
     assert (told.type, told.status, told.reason) == ("Conflicts", "True", reason)
@@ -80,9 +80,9 @@ def test_conflicts_are_counted_and_named(
 
 def test_without_conflicts_there_is_no_condition(desk: Desk) -> None:
     key = Key("a", "b")
-    desk.of().refused(key, "ClusterToken")
+    desk.of().left_alone(key, "ClusterToken")
     assert desk.reports.conflicts("db") is None
-    desk.of().refused(key, FOREIGN_OBJECT)
+    desk.of().left_alone(key, FOREIGN_OBJECT)
     desk.of().well(key)
     assert desk.reports.conflicts("db") is None
     assert desk.reports.conflicts("other") is None
@@ -90,7 +90,7 @@ def test_without_conflicts_there_is_no_condition(desk: Desk) -> None:
 
 def test_what_one_source_takes_back_another_still_says(desk: Desk) -> None:
     for source in "st":
-        desk.of(source).refused(Key("a", "b"), FOREIGN_OBJECT)
+        desk.of(source).left_alone(Key("a", "b"), FOREIGN_OBJECT)
     desk.of("s").clear()
     told = desk.reports.conflicts("db")
     assert told is not None
@@ -156,9 +156,9 @@ def test_the_same_refusal_again_is_no_news(desk: Desk) -> None:
 
 def test_the_same_conflict_again_is_no_news(desk: Desk) -> None:
     report, key = desk.of(), Key("a", "x")
-    assert report.refused(key, FOREIGN_OBJECT)
-    assert not report.refused(key, FOREIGN_OBJECT)
-    assert report.refused(key, NAME_TOO_LONG)
+    assert report.left_alone(key, FOREIGN_OBJECT)
+    assert not report.left_alone(key, FOREIGN_OBJECT)
+    assert report.left_alone(key, NAME_TOO_LONG)
 
 
 @pytest.mark.parametrize(

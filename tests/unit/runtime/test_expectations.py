@@ -36,7 +36,7 @@ def test_what_was_created_is_there_until_the_cache_has_told_of_it() -> None:
     expectations = Expectations()
     expectations.wrote(obj("5"), created=True)
     assert expectations.newest(KEY, None) is not None
-    expectations.seen(KEY)
+    expectations.note_seen(KEY)
     assert expectations.newest(KEY, None) is None
 
 
@@ -91,6 +91,6 @@ def test_what_the_cache_never_tells_of_is_looked_at_once_more() -> None:
     assert expectations.overdue() == []
     assert expectations.newest(KEY, None) is None
     expectations.wrote(obj("6"), created=True)
-    expectations.seen(KEY)
+    expectations.note_seen(KEY)
     clock[0] += LAG
     assert expectations.overdue() == []

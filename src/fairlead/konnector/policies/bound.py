@@ -8,7 +8,6 @@ kube-bind's documents on its spec and status syncers, and on isolation.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Final
 
 import msgspec
 
@@ -18,18 +17,18 @@ from fairlead.konnector.policies.copies import (
     belongs,
     copy_of,
     has_more,
-    in_step,
     is_foreign,
     is_orphan,
     is_ours,
     is_recorded,
     let_go,
     payload,
-    place,
     provider_annotations,
+    put_at,
+    same_payload,
+    same_status,
     says_nothing,
     source_annotations,
-    status_in_step,
     status_of,
     with_payload,
     with_status,
@@ -64,12 +63,6 @@ DELETION = "deletion of the provider's copy"
 """Text for an object that waits for the deletion of its copy."""
 
 
-_PAYLOAD: Final = (payload, payload, in_step)
-"""Functions that compare what goes from the consumer's object to its copy."""
-_STATUS: Final = (status_of, status_of, status_in_step)
-"""Functions that compare what comes back from the copy to the consumer's object."""
-
-
 class BoundPolicy(msgspec.Struct, frozen=True, kw_only=True):
     """Decides about the objects of one bound resource.
 
@@ -87,19 +80,22 @@ class BoundPolicy(msgspec.Struct, frozen=True, kw_only=True):
 
     def next_step(self, pair: Pair) -> Step:
         """Return the next step for one object."""
-        step = self._there(pair)
+        step = self._to_provider(pair)
         # Where an object may not be synchronised, no status comes back either. A wait holds
         # nothing up: a copy that is being deleted still gives its status.
         if isinstance(step, Done | Wait):
-            back = self._back(pair)
+            back = self._to_consumer(pair)
             step = step if isinstance(back, Done) else back
         return withheld(step, pair, self.holding) if self.holding else step
 
     def outcome(self, side: Side, pair: Pair) -> StepOutcome | None:
-        """Return the outcome of the last write of payload or status on this side."""
-        return pair.compared(side, *(_STATUS if side == "consumer" else _PAYLOAD))
+        """Return the outcome for the end on this side; None if it has the wanted content.
 
-    def _there(self, pair: Pair) -> Step:
+        It compares both ends as they are now: after a write, and where none was needed.
+        """
+        return _status_outcome(pair) if side == "consumer" else _payload_outcome(pair)
+
+    def _to_provider(self, pair: Pair) -> Step:
         """Return the next step from the consumer's object to its copy."""
         consumer, target = pair.consumer, pair.target
         if consumer is None:
@@ -124,7 +120,7 @@ class BoundPolicy(msgspec.Struct, frozen=True, kw_only=True):
         if FINALIZER_SYNCER not in consumer.meta.finalizers:
             return _with_finalizer(consumer, {})
         body = copy_of(consumer, self.cluster_namespace)
-        return Create("provider", place(body, target, self.owner))
+        return Create("provider", put_at(body, target, self.owner))
 
     def _keep(self, pair: Pair, consumer: Object, provider: Object) -> Step:
         if not belongs(provider.meta, self.cluster_namespace):
@@ -141,7 +137,7 @@ class BoundPolicy(msgspec.Struct, frozen=True, kw_only=True):
         # The payload leaves kube-bind's own keys out, so that they are compared by themselves.
         wanted = source_annotations(consumer.meta, self.cluster_namespace)
         annotated = wanted.items() <= provider.meta.annotations.items()
-        now = pair.compared("provider", *_PAYLOAD)
+        now = _payload_outcome(pair)
         if annotated and pair.converged("provider", now):
             return InSync()
         new, found = pair.contents(("consumer", payload), ("provider", payload))
@@ -207,7 +203,7 @@ class BoundPolicy(msgspec.Struct, frozen=True, kw_only=True):
             return Replace("provider", let_go(provider))
         return Delete("provider", pair.target, provider.meta.uid)
 
-    def _back(self, pair: Pair) -> Step:
+    def _to_consumer(self, pair: Pair) -> Step:
         """Return the next step from the provider's copy to the consumer's object."""
         consumer, provider = pair.consumer, pair.provider
         if provider is None:
@@ -219,7 +215,7 @@ class BoundPolicy(msgspec.Struct, frozen=True, kw_only=True):
         wanted = provider_annotations(provider.meta)
         if not wanted.items() <= consumer.meta.annotations.items():
             return PatchMetadata("consumer", {"annotations": wanted})
-        if not self.status or pair.converged("consumer", pair.compared("consumer", *_STATUS)):
+        if not self.status or pair.converged("consumer", _status_outcome(pair)):
             return Done()
         return ReplaceStatus("consumer", with_status(consumer, provider))
 
@@ -232,6 +228,16 @@ class BoundPolicy(msgspec.Struct, frozen=True, kw_only=True):
         if "consumer" not in pair.gone:
             return Read("consumer")
         return Delete("provider", provider.key, provider.meta.uid)
+
+
+def _payload_outcome(pair: Pair) -> StepOutcome | None:
+    """Compare the copy with what the consumer's object has for it."""
+    return pair.compared("provider", wanted=payload, found=payload, same=same_payload)
+
+
+def _status_outcome(pair: Pair) -> StepOutcome | None:
+    """Compare the status of the consumer's object with that of the copy."""
+    return pair.compared("consumer", wanted=status_of, found=status_of, same=same_status)
 
 
 def _proof(pair: Pair, consumer: Object, provider: Object) -> Step | None:

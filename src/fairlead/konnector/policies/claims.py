@@ -115,8 +115,10 @@ class ClaimPolicy(msgspec.Struct, frozen=True, kw_only=True):
         return self._provider_owned(pair, state, provider)
 
     def outcome(self, side: Side, pair: Pair) -> StepOutcome | None:
-        """Return the outcome of the last write of the original's payload on the copy's side."""
-        return pair.compared(side, self._sent if side == "provider" else consumer_copy, payload)
+        """Return the outcome for the copy on this side; None if it has the wanted content."""
+        return pair.compared(
+            side, wanted=self._sent if side == "provider" else consumer_copy, found=payload
+        )
 
     def _sent(self, consumer: Object) -> JSON:
         return provider_copy(consumer, cluster_namespace=self.cluster_namespace)

@@ -145,8 +145,8 @@ def payload(obj: Object) -> JSON:
     return {**result, "metadata": followed}
 
 
-def place(body: JSON, key: Key, owner: JSON | None) -> JSON:
-    """Return the body of a copy, put at its provider key; ``owner`` is an owner reference."""
+def put_at(body: JSON, key: Key, owner: JSON | None) -> JSON:
+    """Return the body of a copy with its provider key; ``owner`` is an owner reference."""
     metadata: JSON = {**body["metadata"], "name": key.name}
     metadata.pop("namespace", None)
     if key.namespace:
@@ -156,7 +156,7 @@ def place(body: JSON, key: Key, owner: JSON | None) -> JSON:
     return {**body, "metadata": metadata}
 
 
-def in_step(consumer: Object, provider: Object) -> bool:
+def same_payload(consumer: Object, provider: Object) -> bool:
     """Whether both payloads are equal byte by byte; False is inconclusive."""
     left, right = consumer.meta, provider.meta
     return (
@@ -197,7 +197,9 @@ def copy_of(consumer: Object, cluster_namespace: str) -> JSON:
 def with_payload(provider: Object, new: JSON, annotations: dict[str, str]) -> JSON:
     """Return the whole provider object with another payload and our annotations, for a PUT.
 
-    A PUT takes away what the consumer took away, which a patch by another manager could not.
+    It keeps uid and resourceVersion of the object that was seen: the server refuses it with 409
+    for a later version, or for another object under the name. A PUT takes away what the consumer
+    took away, which a patch by another manager could not.
     """
     body = provider.to_dict()
     metadata = {**body["metadata"]}
@@ -238,7 +240,7 @@ def with_status(consumer: Object, provider: Object) -> JSON:
     return body
 
 
-def status_in_step(consumer: Object, provider: Object) -> bool:
+def same_status(consumer: Object, provider: Object) -> bool:
     """Whether both statuses are equal byte by byte; False is inconclusive."""
     return _status.decode(consumer.raw).status == _status.decode(provider.raw).status
 

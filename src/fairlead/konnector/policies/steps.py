@@ -241,14 +241,17 @@ class Create(Step, frozen=True):
 
 
 class Replace(Step, frozen=True):
-    """Replace the object in the cluster of ``side``, without its status."""
+    """Replace the object in the cluster of ``side``, without its status.
+
+    ``body`` has the uid and the resourceVersion that were seen: no later version is overwritten.
+    """
 
     side: Side
     body: JSON
 
 
 class ReplaceStatus(Step, frozen=True):
-    """Replace the status of the object in the cluster of ``side``."""
+    """Replace the status of the object in the cluster of ``side``; as with :class:`Replace`."""
 
     side: Side
     body: JSON

@@ -2,7 +2,7 @@
 
 The input is events of two watches, one of each side. Echoes of our own writes are dropped; every
 other event becomes a key in one queue. Workers take keys, look at both ends of the object in the
-caches with our own newer writes (``runtime.expectations``) laid over them, ask a policy
+caches with our own newer writes (``runtime.cache.expectations``) laid over them, ask a policy
 (``konnector.policies``) for the next step, and carry it out as one write with uid and
 resourceVersion as preconditions; then they ask again until no step is left. The output is those
 writes, Events on the consumer's objects, and the faults of a binding, in its conditions and in

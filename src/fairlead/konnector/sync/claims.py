@@ -176,7 +176,7 @@ class _Run:
         """Return the copies whose end the binding's deletion awaits; the claim while unknown."""
         # A list that is not complete would let the binding go before its copies.
         if not self._wanted.unbinding or not (
-            self._consumers.settled() and self._providers.settled()
+            self._consumers.all_listed() and self._providers.all_listed()
         ):
             return [f"claimed {self._wanted.claim.resource}"]
         found = [

@@ -107,7 +107,7 @@ class WatchedCollection:
         lease = self._lease(namespace)
         return lease is not None and lease.has_synced
 
-    def settled(self) -> bool:
+    def all_listed(self) -> bool:
         """Whether the first lists of all wanted namespaces are complete."""
         # A namespace that was assigned a moment ago has no lease yet, and its objects are not
         # known.
@@ -174,14 +174,14 @@ class WatchedCollection:
 
     def _allowed(self, namespaces: frozenset[str]) -> frozenset[str]:
         """Return the namespaces that the budget allows to watch; the others become a fault."""
-        places = {namespace: self._place(namespace) for namespace in sorted(namespaces)}
+        places = {namespace: self._watch_name(namespace) for namespace in sorted(namespaces)}
         wanted = {place: self._serves(namespace) for namespace, place in places.items()}
         self._budget.want(self, wanted)
         allowed = frozenset(one for one in namespaces if self._budget.allows(places[one]))
         self._crowded = namespaces - allowed
         return allowed
 
-    def _place(self, namespace: str) -> str:
+    def _watch_name(self, namespace: str) -> str:
         return f"{self._cluster.name} {self.resource} {namespace}"
 
     def _lease(self, namespace: str) -> Informer | None:
@@ -225,13 +225,13 @@ class BothEnds(msgspec.Struct, frozen=True):
         An object that is seen can be worked on while the list is incomplete. The absence of one is
         known only when the list is complete.
         """
-        here = self.consumer.newest(key)
+        consumer = self.consumer.newest(key)
         # Before the first list is complete, a missing object may merely not be listed yet.
-        if here is None and not self.consumer.ready(key.namespace):
+        if consumer is None and not self.consumer.ready(key.namespace):
             return None
         target, asked, refusal = self.strategy.place(key)
-        there = self.provider.newest(target) if target is not None else None
-        if target is not None and there is None and not self.provider.ready(target.namespace):
+        provider = self.provider.newest(target) if target is not None else None
+        if target is not None and provider is None and not self.provider.ready(target.namespace):
             return None
         outcomes: dict[Side, StepOutcome] = {}
         for end in (self.consumer, self.provider):
@@ -239,8 +239,8 @@ class BothEnds(msgspec.Struct, frozen=True):
                 outcomes[end.side] = found
         return Pair(
             key=key,
-            consumer=here,
-            provider=there,
+            consumer=consumer,
+            provider=provider,
             target=target,
             namespace_asked=asked,
             namespace_refusal=refusal,
@@ -252,14 +252,15 @@ class Executor:
     """Carries out one write or read per step, and records the outcome in the pair.
 
     Writes name the uid and the resourceVersion of the object that was seen. ``outcome`` compares
-    one end with its wanted content, after a write and for :class:`Settle`. ``refused`` has the
-    first refusal of each kind of step that the consumer's server forbids, until it allows one.
+    one end with its wanted content, after a write and for :class:`Settle`. ``forbidden_steps`` has
+    the first refusal of each kind of step that the consumer's server forbids, until it allows
+    one.
     """
 
     def __init__(
         self, ends: BothEnds, outcome: Callable[[Side, Pair], StepOutcome | None]
     ) -> None:
-        self.refused: dict[type[Step], Forbidden] = {}
+        self.forbidden_steps: dict[type[Step], Forbidden] = {}
         self._ends = ends
         self._outcome = outcome
 
@@ -274,10 +275,10 @@ class Executor:
         side = getattr(step, "side", "")
         ours = side == "consumer"
         try:
-            after = await self._taken(step, pair)
+            after = await self._do(step, pair)
         except Forbidden as error:
             if ours:
-                self.refused.setdefault(type(step), error)
+                self.forbidden_steps.setdefault(type(step), error)
             raise
         except NotFound as error:
             if side == "provider" and error.unserved:
@@ -289,10 +290,10 @@ class Executor:
                 raise NotServed(error.status) from error
             raise
         if ours:
-            self.refused.pop(type(step), None)
+            self.forbidden_steps.pop(type(step), None)
         return after
 
-    async def _taken(self, step: Step, pair: Pair) -> Pair | None:
+    async def _do(self, step: Step, pair: Pair) -> Pair | None:
         match step:
             case AskNamespace():
                 # The assignment arrives as an event of the APIServiceNamespace.
@@ -314,7 +315,7 @@ class Executor:
             case Delete():
                 return await self._delete(step, pair)
             case Settle():
-                return self._settled(step.side, pair)
+                return self._remember_outcome(step.side, pair)
         raise TypeError(f"{step} is no step to carry out")
 
     async def _read(self, side: Side, pair: Pair) -> Pair | None:
@@ -415,9 +416,9 @@ class Executor:
         # An object that a late list has not shown yet may be gone again before it does, like an
         # object that was just created.
         end.expectations.wrote(written, created=created or not end.seen(written.key))
-        return self._settled(side, pair.having(side, written))
+        return self._remember_outcome(side, pair.having(side, written))
 
-    def _settled(self, side: Side, pair: Pair) -> Pair:
+    def _remember_outcome(self, side: Side, pair: Pair) -> Pair:
         """Remember the outcome of a write if it differs from the wanted content."""
         outcomes = self._ends.at(side).outcomes
         found = self._outcome(side, pair)

@@ -69,13 +69,16 @@ class _Change(NamedTuple):
     since: float | None = None
 
     def echoes(self) -> bool:
-        """Whether the change is our own write, which comes back from the watch."""
+        """Whether the change is our own write, which comes back from the watch.
+
+        Also notes what the event proves of the object, so that it is asked once for each event.
+        """
         expectations, new = self.end.expectations, self.delta.new
         if self.key not in expectations.written:
             return False
         # An event that is no echo also ends the wait for a created object: from here on the cache
         # decides whether the object exists.
-        expectations.seen(self.key)
+        expectations.note_seen(self.key)
         # A deletion is never an echo: the absence needs a look, even if we deleted the object.
         return new is not None and expectations.echoes(new)
 
@@ -169,7 +172,7 @@ class Engine:
         # The object's own retry stays in the queue: a failed try lengthens its back-off.
         self.enqueue(key, Band.INITIAL)
 
-    def _taken(self, pair: Pair, refused: RefusedObject) -> None:
+    def _retry_similar(self, pair: Pair, refused: RefusedObject) -> None:
         """Retry objects refused for the same reason, after a server accepted one of them."""
         generation = pair.consumer.meta.generation if pair.consumer is not None else 0
         now = asyncio.get_running_loop().time()
@@ -194,7 +197,7 @@ class Engine:
             ]
             await self._versions.look()
             # Faults are collected anew in each round, so that one that is over leaves the report.
-            told += [*self._passes.refused(), *self._provider_faults()]
+            told += [*self._passes.forbidden_steps(), *self._provider_faults()]
             told += self._passes.unanswered()
             self._context.report.problem(told)
             self._passes.count()
@@ -260,11 +263,11 @@ class Engine:
         """Hold a change while a pass works on its object: an event may precede its answer."""
         held = self._held.get(key)
         if held is None:
-            self._take(change, key)
+            self._queue_unless_echo(change, key)
         else:
-            held.append(change._replace(since=self._metrics.spec.now()))
+            held.append(change._replace(since=self._metrics.now()))
 
-    def _take(self, change: _Change, key: Key) -> None:
+    def _queue_unless_echo(self, change: _Change, key: Key) -> None:
         if change.echoes():
             return
         self.enqueue(key, Band.INITIAL if change.delta.initial else Band.LIVE)
@@ -311,7 +314,7 @@ class Engine:
             # otherwise.
             del self._held[key]
             for change in held:
-                self._take(change, key)
+                self._queue_unless_echo(change, key)
 
     async def _look_at(self, key: Key) -> Result | None:
         pair = self._ends.look(key)
@@ -336,5 +339,5 @@ class Engine:
             self._passes.failed(pair, error)
             raise
         if refused is not None and key not in self._context.report.failures:
-            self._taken(pair, refused)
+            self._retry_similar(pair, refused)
         return result

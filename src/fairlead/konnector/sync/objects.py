@@ -54,20 +54,21 @@ def context_of(
 def leftovers(
     ends: BothEnds, holding: Holding, ours: Callable[[Object], bool]
 ) -> list[str] | None:
-    """Return the copies without an object here, or with one that is being deleted; sorted.
+    """Return the copies without an original, or with one that is being deleted; sorted.
 
     None as long as not all of both ends is known. ``ours`` says which objects of the provider
     are copies that would be deleted.
     """
-    here, there = ends.consumer, ends.provider
-    if not (ends.namespaces.informer.has_synced and here.settled() and there.settled()):
+    consumer, provider = ends.consumer, ends.provider
+    listed = consumer.all_listed() and provider.all_listed()
+    if not (ends.namespaces.informer.has_synced and listed):
         return None
     found: list[str] = []
-    for cached in there.objects():
-        copy, key = there.newest(cached.key), ends.strategy.to_consumer(cached.key)
+    for cached in provider.objects():
+        copy, key = provider.newest(cached.key), ends.strategy.to_consumer(cached.key)
         if copy is None or key is None or copy.meta.deleting or not ours(copy):
             continue
-        obj = here.newest(key)
+        obj = consumer.newest(key)
         if obj is None or (holding in {"Hold", "Wait"} and obj.meta.deleting):
             found.append(f"{copy.kind} {key}")
     return sorted(found)

@@ -135,13 +135,17 @@ class Passes:
         self._altered: set[Key] = set()
         self._in_sync: set[Key] = set()
 
-    def refused(self) -> list[SyncFault]:
-        """Return the steps that the consumer's server forbids altogether, as faults."""
+    def forbidden_steps(self) -> list[SyncFault]:
+        """Return the steps that the consumer's server forbids altogether, as faults.
+
+        They are forgotten once no object fails for want of a right.
+        """
         if not any(one.forbidden for one in self._report.failures.values()):
             # Each of these objects has been written since, or has gone and is never tried again.
-            self._executor.refused.clear()
+            self._executor.forbidden_steps.clear()
         return [
-            SyncFault(self.advised(str(one), one), one) for one in self._executor.refused.values()
+            SyncFault(self.advised(str(one), one), one)
+            for one in self._executor.forbidden_steps.values()
         ]
 
     def unanswered(self) -> list[SyncFault]:
@@ -185,7 +189,7 @@ class Passes:
         if self._report.failed(pair.key, error, generation):
             # The remedy for a missing right is for the consumer's server alone: no ClusterRole
             # there gives rights on the provider.
-            ours = any(error is refused for refused in self._executor.refused.values())
+            ours = any(error is known for known in self._executor.forbidden_steps.values())
             message = self.advised(error.message, error if ours else None)
             self._tell(pair.consumer, self._context.failed, message)
 
@@ -206,7 +210,7 @@ class Passes:
                     if isinstance(step, Undone):
                         await self._blame(step, pair)
                     return self._rest(step, pair, look)
-                after = await self._take(step, pair, look)
+                after = await self._carry_out(step, pair, look)
                 if after is None:
                     self._report.well(pair.key)
                     return None
@@ -249,7 +253,7 @@ class Passes:
             "ever less often; have one of the two leave it alone",
         )
 
-    async def _take(self, step: Step, pair: Pair, look: SyncLook) -> Pair | None:
+    async def _carry_out(self, step: Step, pair: Pair, look: SyncLook) -> Pair | None:
         """Carry out a step and return the pair of objects after it.
 
         Until the provider answers, the object counts as unanswered.
@@ -312,7 +316,7 @@ class Passes:
     def _rest(self, step: Step, pair: Pair, look: SyncLook) -> Result | None:
         """Record how a pass ended, and return when to look at the object again."""
         if isinstance(step, Refuse):
-            if self._report.refused(pair.key, step.reason):
+            if self._report.left_alone(pair.key, step.reason):
                 self._tell(pair.consumer, step.reason, step.message)
             return None
         self._report.well(pair.key)

@@ -36,7 +36,7 @@ class Expectations:
         if created:
             self._created.add(key)
 
-    def seen(self, key: Key) -> None:
+    def note_seen(self, key: Key) -> None:
         """Record that the cache has shown the object; if it is missing later, it was deleted."""
         self._created.discard(key)
 
@@ -94,7 +94,7 @@ class Expectations:
 
     def _superseded(self, key: Key, cached: Object | None, written: Object) -> bool:
         # For an object that existed already, an empty cache means that it was deleted after our
-        # write. One just created is merely not in the cache yet, until :meth:`seen` says
+        # write. One just created is merely not in the cache yet, until :meth:`note_seen` says
         # otherwise.
         if cached is None:
             return key not in self._created
