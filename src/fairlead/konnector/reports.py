@@ -32,7 +32,12 @@ from fairlead.konnector.policies import steps
 SHOWN = 3
 """Largest number of messages or objects that a condition names."""
 LASTING_SECONDS = 3.0
-"""Time of refusals after which a failure is reported, in seconds: after the fifth write."""
+"""Time of refusals after which a failure is reported, in seconds.
+
+By the delays of ``FAILED_PASS`` and ``REFUSED_WRITE`` the tenth write has failed by then. With
+fewer seconds a refusal that passes by itself would write the condition twice; with more, people
+look at objects that do not cross and find no reason.
+"""
 _MESSAGE_LIMIT = 500
 """Length to which a server's message is cut, in characters; some quote the whole object."""
 

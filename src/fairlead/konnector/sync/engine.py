@@ -33,14 +33,28 @@ from fairlead.runtime.controller.queue import Band
 ABSENT_SECONDS = 5.0
 """First pause of all objects after an answer that the kind is not served, in seconds.
 
-It is doubled each time that no watch fails meanwhile; else the watch's recovery ends it.
+It is doubled each time that no watch fails meanwhile; else the watch's recovery ends it. A try
+costs a request of each worker at most, since the first answer pauses all objects again. More
+seconds hold objects up for longer after a proxy has answered 404 in the server's place; fewer ask
+more often for a kind that is gone, until its watch fails.
 """
 MOST_ABSENT_SECONDS = 300.0
-"""Longest pause after the provider stopped serving the kind, in seconds."""
+"""Longest pause after the provider stopped serving the kind, in seconds.
+
+Once a proxy's answers end, objects may wait for so long.
+"""
 SCOUT_SECONDS = 10.0
-"""Interval between retries of one refused object, in seconds, regardless of back-offs."""
+"""Interval between retries of one refused object, in seconds, regardless of back-offs.
+
+It is the delay after a change that makes no event, such as of a quota; each try is one more write
+that a provider may refuse, for each kind of each consumer.
+"""
 HURRIES_SECONDS = 5.0
-"""Time in which a further success after a refusal retries no other objects, in seconds."""
+"""Time in which a further success after a refusal retries no other objects, in seconds.
+
+Each of the retried objects is such a success, and would bring on all that are left once more. The
+retries of 500 objects are spread over this time (:data:`_SPREAD_SECONDS`).
+"""
 _SPREAD_SECONDS = 0.01
 """Delay added per object when several are retried, in seconds, to spread the requests."""
 
@@ -169,7 +183,8 @@ class Engine:
             return
         self._scouted = now
         key = min(failures, key=lambda key: failures[key].tried)
-        # The object's own retry stays in the queue: a failed try lengthens its back-off.
+        # The object's own retry stays in the queue: a failed try lengthens its back-off. Live
+        # changes go first, as before all keys that no event has brought.
         self.enqueue(key, Band.INITIAL)
 
     def _retry_similar(self, pair: Pair, refused: RefusedObject) -> None:

@@ -45,7 +45,12 @@ from fairlead.runtime import Controller, EventRecorder, Reconciler, Result
 SILENT = 15.0
 """Time without an answer of the provider after which a binding reports it, in seconds."""
 MOST_STEPS = 12
-"""Largest number of steps in one pass, more than any object needs; to need more is a defect."""
+"""Largest number of steps in one pass, more than any object needs; to need more is a defect.
+
+A new object needs five: finalizer, copy, annotations, status, and the end of the pass. A copy that
+is there already may cost two questions to servers and one write more. Steps that undo one another
+end here, and the error makes the object wait for its back-off.
+"""
 LONG = 10.0
 """Time after which an object's wait for a deletion on the provider is reported, in seconds."""
 

@@ -34,6 +34,8 @@ FIRST_SECONDS: Final = 1.0
 """Seconds of the first pause, which doubles each time."""
 MOST_SECONDS: Final = 300.0
 """Longest pause, in seconds."""
+_MOST_DOUBLINGS: Final = 16
+"""Bound of the power of two: a float overflows at the 1024th, and the 9th exceeds the most."""
 CALM_SECONDS: Final = 60.0
 """Seconds after which a write counts as not undone."""
 
@@ -77,7 +79,7 @@ class UndoneWrites:
             return
         series.count += 1
         series.last = now
-        longer = FIRST_SECONDS * 2.0 ** min(series.count - FREE, 16)
+        longer = FIRST_SECONDS * 2.0 ** min(series.count - FREE, _MOST_DOUBLINGS)
         series.until = now + (min(longer, MOST_SECONDS) if series.count >= FREE else 0.0)
 
     def forget(self, key: Key) -> None:

@@ -17,7 +17,12 @@ from fairlead.api.meta import Key, Object
 
 
 LAG = 5.0
-"""Time after a write until the cache is believed even if it lacks the write, in seconds."""
+"""Time after a write until the cache is believed even if it lacks the write, in seconds.
+
+A cache that lags for longer costs a write that the server refuses with 409, after which the object
+is looked at anew. With more seconds, an object that came and went unseen would be taken for one
+that exists for so long.
+"""
 
 
 class Expectations:

@@ -31,7 +31,11 @@ _SPREAD_LEAST, _SPREAD_MOST = 1.0, 30.0
 
 
 class Band(enum.IntEnum):
-    """Priorities of a key: live changes go before the objects of the first list."""
+    """Priorities of a key: live changes go before the objects of the first list.
+
+    ``INITIAL`` is also for keys that are added again without an event of their own: they wait
+    until no live change is left.
+    """
 
     LIVE = 0
     INITIAL = 1
