@@ -28,6 +28,7 @@ def fixed_path(expression: str) -> FixedPath:
     steps = nodes[0].steps if len(nodes) == 1 and isinstance(nodes[0], Path) else ()
     names: list[str] = []
     for step in steps:
+        # The parser makes a path of its own of each bracket: ['spec'] counts like .spec here.
         fields = step.steps if isinstance(step, Path) else (step,)
         names += [field.name for field in fields if isinstance(field, FieldStep) and field.name]
     if len(names) != sum(len(s.steps) if isinstance(s, Path) else 1 for s in steps) or not names:
@@ -59,10 +60,13 @@ def ensure_list(body: JSON, path: FixedPath) -> list[Any]:
     """
     parent = _parent(body, path)
     value = parent.get(path[-1])
+    # The specification wants empty values where a fixed JSONPath leads to nothing; null counts as
+    # nothing, since typed API servers drop it.
     if value is None:
         value = parent[path[-1]] = []
     if not isinstance(value, list):
         raise ProjectionError(f".{'.'.join(path)} is not a list")
+    # The callers compare items by their fields, which only objects have.
     if not all(isinstance(item, dict) for item in value):
         raise ProjectionError(f".{'.'.join(path)} has an item that is not an object")
     return value

@@ -62,6 +62,7 @@ class Evaluator:
         if node is None:
             return TemplateError(f"template: {self.parsed}: {text}")
         before = self.text[: node.position]
+        # In bytes, as Go counts columns.
         column = size(before[before.rfind("\n") + 1 :])
         where = f"{self.parsed}:{before.count(chr(10)) + 1}:{column}"
         name = quote(self.name)
@@ -142,6 +143,7 @@ class Evaluator:
         return value
 
     def _field(self, receiver: Any, name: str, has_arguments: bool) -> Any:
+        # Go's missingkey=default: a field of a missing key is missing as well, at any depth.
         if receiver is NO_VALUE:
             return NO_VALUE
         value = unbox(receiver)
@@ -193,6 +195,7 @@ class Evaluator:
             value = self._argument(dot, "value", argument)
             if truth(value) == (name == "or"):
                 return value
+        # A piped value is the last argument, as of any function.
         return value if piped is NO_ARGUMENT else piped
 
     def _argument(self, dot: Any, kind: Kind, node: Operand) -> Any:

@@ -18,6 +18,7 @@ class TemplateError(ValueError):
     The text is cut to fit into a condition.
     """
 
+    # Errors repeat parts of the template, which is as long as a tenant likes.
     def __init__(self, text: str) -> None:
         super().__init__(text if len(text) <= _LONGEST else f"{text[:_LONGEST]}...")
 

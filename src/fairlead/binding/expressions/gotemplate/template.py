@@ -94,6 +94,7 @@ class _Rendering:
             except StopIteration as stop:
                 stack.pop()
                 ended = stop.value
+        # Secrets and conditions are UTF-8, so that loose bytes end here.
         return well_formed(joined(self.parts))
 
     def block(self, nodes: list[Node], dot: Any) -> _Block:
@@ -122,6 +123,7 @@ class _Rendering:
         value = self.evaluator.pipeline(dot, node.pipeline)
         if not node.pipeline.variables:
             self.evaluator.place = node
+            # text/template prints "<no value>", html/template nothing.
             self.write(self.no_value if value is NO_VALUE else go_text(value))
 
     def call(self, node: CallNode, dot: Any) -> _Block:
@@ -134,6 +136,7 @@ class _Rendering:
             raise evaluator.error(f"exceeded maximum template depth ({DEPTH})")
         value = evaluator.pipeline(dot, node.pipeline) if node.pipeline else NO_VALUE
         outer = evaluator.name, evaluator.variables
+        # A called template sees its argument as $ and the dot, and no variable of its caller.
         evaluator.name, evaluator.variables = node.name, Variables(value)
         self.depth += 1
         yield self.block(self.templates[node.name], value)
@@ -180,6 +183,8 @@ class _Rendering:
             if pipeline.assigns:
                 self.evaluator.assign(variable.name, value)
             else:
+                # The pipeline has declared them once, with the whole value: each turn sets their
+                # cells.
                 self.evaluator.variables.latest(len(names) - place)[0] = value
 
     def turns(self, node: Branch, value: Any) -> tuple[int, Iterable[tuple[Any, Any]]]:
@@ -189,6 +194,7 @@ class _Rendering:
                 return len(value), ((Int(at), box(item)) for at, item in enumerate(value))
             case dict():
                 self.evaluator.budget.spend(len(value))
+                # Go ranges over a map in the order of its keys.
                 return len(value), ((name, box(value[name])) for name in sorted(value))
             case int() if not isinstance(value, bool):
                 if len(node.pipeline.variables) > 1:

@@ -59,11 +59,13 @@ def _member(value: dict[str, Any], key: Any) -> Boxed:
 
 def _byte(budget: RenderingBudget, text: str, key: Any) -> Byte:
     budget.spend(0 if text.isascii() else len(text))
+    # Go's strings are bytes: an index counts these, and may point into a character.
     content = to_bytes(text)
     return Byte(content[_place(key, len(content), "string")])
 
 
 def _place(key: Any, length: int, word: str) -> int:
+    # Go's own check lets the length itself pass, and then reflect panics, with another text.
     place = _position(key, length)
     if place == length:
         raise CallError(f"reflect: {word} index out of range")
@@ -91,6 +93,7 @@ def _slice(budget: RenderingBudget, item: Any, *keys: Any) -> Any:
             raise CallError("cannot 3-index slice a string")
         budget.spend(size(value))
         content = to_bytes(value)
+        # May cut a character in two: from_bytes keeps the loose bytes as surrogates.
         start, end = _limits(keys, len(content))
         return from_bytes(content[start:end])
     if not isinstance(value, list):
@@ -112,6 +115,7 @@ def _limits(keys: tuple[Any, ...], length: int) -> tuple[int, int]:
 
 
 def _length(budget: RenderingBudget, item: Any) -> Int:
+    # Go's len hands the missing value to reflect, whose panic has this text.
     if item is NO_VALUE:
         raise CallError("reflect: call of reflect.Value.Type on zero Value")
     value = unbox(item)
@@ -129,6 +133,7 @@ def _call(function: Any, *_: Any) -> Any:
     value = unbox(function)
     if value is NO_VALUE:
         raise CallError("call of nil")
+    # JSON has no functions, so that every call fails.
     raise CallError(f"non-function of type {type_name(value)}")
 
 
@@ -143,6 +148,7 @@ _HTML = str.maketrans(
 
 def _js(budget: RenderingBudget, *values: Any) -> str:
     text = _text(budget, values)
+    # _text has spent one for each character.
     budget.spend((ESCAPING - 1) * len(text))
     return "".join(map(_script, text))
 
@@ -151,6 +157,7 @@ def _script(char: str) -> str:
     if char in "\\'\"":
         return f"\\{char}"
     code = ord(char)
+    # A byte that is no UTF-8, which Go decodes as U+FFFD.
     if 0xDC80 <= code < 0xDD00:
         return "\ufffd"
     if char in "<>&=" or code < 0x20 or (code > 0x7F and not char.isprintable()):
@@ -163,6 +170,7 @@ def _query(budget: RenderingBudget, *values: Any) -> str:
 
 
 def _text(budget: RenderingBudget, values: tuple[Any, ...]) -> str:
+    # Go takes a lone string as it is, and prints all else as print does.
     if len(values) == 1 and isinstance(values[0], str):
         budget.spend(len(values[0]))
         return values[0]
@@ -174,6 +182,7 @@ def _not(value: Any) -> bool:
 
 
 BUILTINS: Mapping[str, Callee] = {
+    # These two are never run: they are here for their names and numbers of arguments.
     "and": Callee(truth, ("value",), "value"),
     "or": Callee(truth, ("value",), "value"),
     "not": Callee(_not, ("value",)),

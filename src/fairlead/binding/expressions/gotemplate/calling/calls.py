@@ -46,6 +46,7 @@ def of_string(run: Callable[[str], str]) -> Callee:
 
 
 def _json(budget: RenderingBudget, value: Any) -> str:
+    # Literals may be complex in templates (1i); encoding/json has no form for these.
     if isinstance(value, complex):
         raise CallError("json: unsupported type: complex128")
     text = go_json(value)

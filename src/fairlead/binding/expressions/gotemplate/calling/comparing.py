@@ -36,6 +36,7 @@ def unequal(budget: RenderingBudget, first: Any, second: Any) -> bool:
 def _equal(budget: RenderingBudget, left: Any, right: Any) -> bool:
     kinds = {kind(left), kind(right)}
     if len(kinds) > 1 and kinds != _INTEGERS:
+        # No value differs from every value; two values of different kinds are an error.
         if left is NO_VALUE or right is NO_VALUE:
             return False
         raise CallError(_INCOMPATIBLE)
@@ -62,6 +63,8 @@ def less(budget: RenderingBudget, first: Any, second: Any) -> bool:
         raise CallError(_INVALID)
     if isinstance(left, str):
         budget.spend(len(left) + len(right))
+        # Go orders strings by bytes; surrogates, which stand for loose bytes, would sort
+        # otherwise.
         return left < right if _plain(left, right) else to_bytes(left) < to_bytes(right)
     return bool(left < right)
 

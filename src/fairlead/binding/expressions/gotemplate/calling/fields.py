@@ -48,6 +48,7 @@ def integer(value: int, verb: str, flags: Flags) -> str:
     if flags.precision is not None:
         digits = digits.rjust(flags.precision, "0")
     elif flags.zero and not flags.minus and flags.width:
+        # The zeros stand between sign and digits; a precision turns them off, as in Go.
         digits = digits.rjust(flags.width - bool(sign), "0")
     return padded(f"{sign}{_prefix(digits, verb, flags)}{digits}", flags, zero=False)
 
@@ -63,6 +64,7 @@ def _prefix(digits: str, verb: str, flags: Flags) -> str:
 
 def unicode(value: int, flags: Flags) -> str:
     """Format a code point as ``U+0041``, with ``#`` followed by the character."""
+    # Go formats a negative number by its bits, as uint64.
     code = value if value >= 0 else value + 2**64
     text = f"U+{format(code, 'X').rjust(max(flags.precision or 0, 4), '0')}"
     shown = chr(value) if 0 <= value <= 0x10FFFF else ""
@@ -116,6 +118,7 @@ def _number(value: float, verb: str, precision: int | None) -> str:
             text = _power(value, precision)
         case "b":
             mantissa, exponent = math.frexp(value)
+            # %b has an integer mantissa of 53 bits; -1074 is the exponent of the smallest float64.
             shift = max(exponent - 53, -1074) if value else -1074
             return f"{int(math.ldexp(mantissa, exponent - shift))}p{shift:+d}"
         case _:
@@ -127,13 +130,16 @@ def _power(value: float, precision: int | None) -> str:
     """Format a float as a hexadecimal fraction and a power of two."""
     mantissa, exponent = math.frexp(value)
     whole, power = (int(math.ldexp(mantissa, 53)), exponent - 1) if value else (0, 0)
+    # The 52 bits after the point, in hexadecimal digits.
     digits = 13
     if precision is not None and precision < 13:
         shift = 4 * (13 - precision)
         half, rest = 1 << (shift - 1), whole & ((1 << shift) - 1)
         whole >>= shift
+        # A half is rounded to even, as in Go.
         whole += rest > half or (rest == half and whole & 1)
         digits = precision
+        # Rounding has carried into the digit before the point.
         if whole >> (4 * digits) > 1:
             whole, power = whole >> 1, power + 1
     lead = whole >> (4 * digits)

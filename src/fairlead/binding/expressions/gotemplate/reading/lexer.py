@@ -20,6 +20,7 @@ class LexedToken(NamedTuple):
     def __str__(self) -> str:
         if self.kind in {"eof", "error"}:
             return self.text
+        # Go counts nil and the dot among its keywords.
         if self.kind in {"keyword", "nil", "dot"}:
             return f"<{self.text}>"
         if len(self.text) > _SHOWN:
@@ -35,11 +36,13 @@ _KEYWORDS = {
 _WORDS = {"true": "bool", "false": "bool", "nil": "nil"}
 _SPACES = re.compile(r"[ \t\r\n]+")
 _WORD = re.compile(r"\w*")
+# It matches more than numbers, as Go's lexer does: literals.number refuses the rest.
 _NUMBER = re.compile(
     r"[+-]?(?:0[xX][0-9a-fA-F_]*\.?[0-9a-fA-F_]*(?:[pP][+-]?[0-9_]*)?"
     r"|0[oO][0-7_]*\.?[0-7_]*|0[bB][01_]*\.?[01_]*"
     r"|[0-9_]*\.?[0-9_]*(?:[eE][+-]?[0-9_]*)?)i?"
 )
+# Possessive (*+): a quote without an end fails at once, without backtracking.
 _QUOTED = {
     '"': ("string", re.compile(r'"(?:[^"\\\n]|\\[^\n])*+"'), "unterminated quoted string"),
     "'": ("char", re.compile(r"'(?:[^'\\\n]|\\[^\n])*+'"), "unterminated character constant"),
@@ -88,6 +91,7 @@ class _Lexer:
                 yield from self.action(start, start + (4 if trims else 2))
 
     def action(self, start: int, position: int) -> Iterator[LexedToken]:
+        # Go takes a comment only here, directly after {{ or {{- and a space.
         if self.text.startswith("/*", position):
             self.comment(start, position + 2)
             return
@@ -120,6 +124,8 @@ class _Lexer:
 
     def close(self) -> None:
         if self.trims():
+            # The trim marker is a space and -}}: four characters, and all spaces of the text after
+            # it.
             spaces = _SPACES.match(self.text, self.position + 4)
             self.position = spaces.end() if spaces else self.position + 4
         else:
@@ -164,6 +170,7 @@ class _Lexer:
 
     def field(self, mark: str) -> LexedToken:
         following = self.text[self.position + 1 : self.position + 2]
+        # Go takes a point at the end of the text for the beginning of a number, too.
         if mark == "." and (not following or "0" <= following <= "9"):
             return self.number()
         end = self.end_of_word(self.position + 1)
@@ -179,6 +186,7 @@ class _Lexer:
 
     def end_of_word(self, position: int) -> int:
         end = _WORD.match(self.text, position).end()  # type: ignore[union-attr]
+        # Python's \w has more characters than Go's letters and digits, such as ².
         if not self.text[position:end].isascii():
             for place in range(position, end):
                 if not _is_word(self.text[place]):
@@ -193,6 +201,7 @@ class _Lexer:
     def number(self) -> LexedToken:
         end = self.digits(self.position)
         if self.text[end : end + 1] in {"+", "-"}:
+            # A complex number, such as 1+2i.
             end = self.digits(end)
             if self.text[end - 1] != "i":
                 raise self.bad_number(end)

@@ -102,6 +102,7 @@ class _Parser(Pipelines):
                 self.jump(token)
             case "block":
                 self.block()
+            # In Go define stands outside of all blocks; inside it is a word without a command.
             case "define" if len(self.open) == 1:
                 self.define()
             case _:
@@ -136,7 +137,10 @@ class _Parser(Pipelines):
         if top.otherwise is not None:
             raise self.error("expected end; found {{else}}")
         top.otherwise = []
+        # The else of a range is outside of its loop: break there belongs to an outer one.
         top.ranges -= top.word == "range"
+        # Only the block's own word chains. After another one Go goes on with the text, and fails
+        # there.
         if opens and top.word == following.text:
             self.next_word()
             self.started = None
@@ -153,6 +157,7 @@ class _Parser(Pipelines):
     def end(self) -> None:
         self.expect("right", "end")
         self.check_place(self.top, "end")
+        # Go's chains are nested blocks, all of which end here.
         while self.close().chained:
             pass
 
@@ -219,6 +224,7 @@ class _Parser(Pipelines):
 
     def add(self, name: str, body: list[Node]) -> None:
         known = self.templates.get(name)
+        # A definition replaces an empty one, and an empty one never replaces another, as in Go.
         if known is None or _is_empty(known):
             self.templates[name] = body
         elif not _is_empty(body):

@@ -127,6 +127,7 @@ class Pipelines:
         if not commands:
             raise self.error(f"missing value for {context}")
         for stage, command in enumerate(commands[1:], 2):
+            # It would drop the piped value. The first command takes none, and may be any operand.
             if isinstance(command.words[0], _NOT_CALLED):
                 raise self.error(f"non executable command in pipeline stage {stage}")
 
@@ -144,6 +145,8 @@ class Pipelines:
                 break
             self.next_word()
             variables.append(VariableNode(token.position, token.text))
+            # Go declares names that are only assigned, too: an unknown one fails when the template
+            # runs.
             self.names.declare(token.text)
             if not is_comma:
                 return tuple(variables), following.kind == "assign"
@@ -220,6 +223,7 @@ class Pipelines:
 
     def _parenthesized(self) -> PipelineNode:
         self._nesting += 1
+        # Parentheses alone recurse here; blocks are kept in a list.
         if self._nesting > NESTING:
             raise self.error(f"parentheses nest deeper than {NESTING}")
         node = self.pipeline("parenthesized pipeline", ")")
