@@ -82,6 +82,7 @@ async def provisioned_service(context: Context) -> None:
             return
         if name is None:
             await _check_promise(context, service)
+        # An empty name is no error: Service Binding Operator passes over it, too.
         elif name:
             await _add_secret(context, service, name)
 
@@ -154,6 +155,8 @@ async def direct_secret(context: Context) -> None:
         annotations = service.meta.annotations
         annotated = any(key.startswith(DEFINITION_ANNOTATION) for key in annotations)
         if not service.is_secret or annotated:
+            # Service Binding Operator ends the stage here, and loses the Secrets of later
+            # services.
             continue
         try:
             secret = await context.read_secret(service.namespace, service.name)
@@ -199,6 +202,7 @@ def _defaults(service: Service, crd: JSON | None) -> dict[str, str]:
     own: dict[str, str] = (crd.get("metadata") or {}).get("annotations") or {}
     if is_bindable(crd):
         return own
+    # A CRD that is not bindable has no definitions, so that nothing is overridden.
     return {**own, **registered(service.resource.api_version, service.kind)}
 
 
@@ -223,6 +227,7 @@ def _has_binding_name(version: JSON) -> bool:
     schema = (version.get("schema") or {}).get("openAPIV3Schema") or {}
     for name in ("status", "binding", "name"):
         schema = (schema.get("properties") or {}).get(name) or {}
+    # As Service Binding Operator tests it, for its BindableKinds, too.
     return bool(schema.get("type") == "string")
 
 
@@ -244,6 +249,7 @@ async def _collect(context: Context, service: Service, definition: Definition) -
         for name, value in (await context.found(definition, service) or {}).items():
             _add_items(context, service, "", name, value)
     except MissingValue as error:
+        # This text and that of MissingValue are Service Binding Operator's.
         context.flow.fail("Value not found in map")
         context.flow.stop_processing()
         context.set_condition(COLLECTION_READY, "False", VALUE_NOT_FOUND, str(error))
@@ -275,6 +281,7 @@ def _add_items(context: Context, service: Service, prefix: str, name: str, value
             _add_items(context, service, below, key, value[key])
     elif isinstance(value, list):
         for index, item in enumerate(value):
+            # Objects and lists in a list are printed as Go's %v does, not flattened any further.
             context.add_item(Item(f"{path}_{index}", item, service.source))
     else:
         context.add_item(Item(path, value, service.source))

@@ -30,6 +30,7 @@ async def apply_mappings(context: Context) -> None:
         for item in _rendered(context.mappings, data):
             context.add_item(item)
     except (TemplateError, TooManyEntries) as error:
+        # No condition of its own, as with Service Binding Operator: Ready has the error.
         context.flow.fail(str(error))
         context.flow.stop_processing()
 
@@ -54,6 +55,8 @@ async def apply_naming(context: Context) -> None:
         items = [(item, item.source) for item in context.items() if item.source]
         names = [rename(item.name, source) for item, source in items]
         for (item, _), name in zip(items, names, strict=True):
+            # In place: a Secret with a renamed entry can no longer be projected as it is
+            # (SecretSource).
             item.name = name
     except NamingError as error:
         context.flow.fail(str(error))
@@ -68,6 +71,7 @@ _STEPS_PER_NAME = 100
 Rename = Callable[[str, Source], str]
 
 _PREDEFINED: dict[str, Rename] = {
+    # Not upper or lower: these are templates of constant text, which name every entry alike.
     "none": lambda name, _: name,
     "lowercase": lambda name, _: _lower(name),
     "uppercase": lambda name, source: f"{_upper(source.kind)}_{_upper(name)}",
@@ -94,6 +98,8 @@ def naming(strategy: str) -> Rename:
         "title": of_string(_title),
     }
     try:
+        # Service Binding Operator has html/template here, which prints nothing for a missing
+        # value. Its escaping (a+b becomes a&#43;b) is not wanted in a key.
         template = Template(strategy, name="template", functions=functions, no_value="")
     except TemplateError as error:
         raise NamingError(str(error)) from None
@@ -109,6 +115,7 @@ def naming(strategy: str) -> Rename:
         except BoundError as error:
             raise NamingError(str(error)) from None
         except TemplateError:
+            # Service Binding Operator's text, which also hides the error.
             raise NamingError("please check the namingStrategy template provided") from None
 
     return rename

@@ -83,6 +83,7 @@ async def find_workloads(context: Context) -> None:
         return
     # Refused workloads are reported at the end, and do not make the selection empty.
     if not found and not context.refusals:
+        # Without an error Ready is True: the Secret is there, and nothing else was asked for.
         context.set_condition(INJECTION_READY, "False", EMPTY_APPLICATION)
         context.flow.stop_processing()
 
@@ -103,6 +104,8 @@ def _check_items(context: Context, mandatory: tuple[str, ...]) -> None:
         context.flow.wait_for_change(text)
         context.set_condition(INJECTION_READY, "False", NO_BINDING_DATA, text)
         return
+    # The specification demands type; the Secret is in the status by now, as with Service Binding
+    # Operator.
     for name in mandatory:
         if name not in names:
             text = (

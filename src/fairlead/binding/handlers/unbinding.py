@@ -21,6 +21,7 @@ async def unbind(context: Context) -> None:
     """
     if not context.unbind_requested:
         return
+    # Before the work, for this pass projects nothing, whether unbinding works or not.
     context.flow.stop_processing()
     stuck = _taken_away(await _bound(context))
     if stuck:

@@ -95,6 +95,7 @@ def parse_definition(key: str, value: str) -> Definition | None:
     if not value:
         raise InvalidDefinition(f"Annotation {key}:  not implemented!")
     options = _options(value)
+    # A constant may have commas: only a piece that begins with an option makes it something else.
     if not options:
         return Definition(name=name, kind="string", value=value)
     try:
@@ -106,6 +107,7 @@ def parse_definition(key: str, value: str) -> Definition | None:
 
 def _options(value: str) -> dict[str, str]:
     options: dict[str, str] = {}
+    # Service Binding Operator splits first, too: no path can have a comma, such as that of [0,1].
     for piece in value.split(","):
         option, equals, text = piece.partition("=")
         if equals and option in _OPTIONS:
@@ -123,6 +125,7 @@ def _build(key: str, name: str, value: str, options: Mapping[str, str]) -> Defin
     default = "map" if object_type in _DATA_TYPES else "string"
     element_type = options.get("elementType", default)
     source_key = options.get("sourceKey", "")
+    # So sourceKey alone passes the check of sliceOfMaps, as with Service Binding Operator.
     source_value = options.get("sourceValue", source_key)
     if element_type == "sliceOfMaps" and not (source_key and source_value):
         text = "sliceOfMaps elementType requires sourceKey and sourceValue to be present"
@@ -177,9 +180,12 @@ async def apply(
         if is_of_data(definition):
             return await _data(definition, values, service, paths, reader)
         return _shape(definition, values, paths)
+    # A JSONPathError too, and first: optional must not hide it.
     except BudgetExhausted as error:
         raise BeyondBounds(str(error)) from None
     except JSONPathError as error:
+        # A path that leads to nothing is all that optional forgives: a Secret that is named and
+        # missing, or several values, are errors still (Service Binding Operator).
         if definition.optional:
             return None
         raise ValueMissing(str(error)) from None
@@ -233,6 +239,7 @@ async def _data(
     if not definition.source_value:
         return dict(entries)
     if definition.source_value not in entries:
+        # A key that the Secret lacks is no error, as with Service Binding Operator.
         return {}
     key = definition.name or definition.source_value
     return {key: entries[definition.source_value]}

@@ -63,6 +63,7 @@ class Evaluations:
             try:
                 self._values[key] = self._evaluate(path, service)
             except JSONPathError as error:
+                # Errors are kept as well: a path that fails costs as much as one that does not.
                 self._values[key] = error
         found = self._values[key]
         if isinstance(found, JSONPathError):

@@ -138,6 +138,8 @@ def digest(content: Mapping[str, bytes]) -> str:
     """Return eight hexadecimal digits that change with the content."""
     found = hashlib.sha256()
     for name in sorted(content, key=str.encode):
+        # Without separators, since the digest has to equal Service Binding Operator's: see
+        # other_name.
         found.update(name.encode())
         found.update(content[name])
     return found.hexdigest()[:8]
@@ -217,6 +219,7 @@ class Entries:
         self._added.append(item)
 
     def _bound(self, items: Sequence[Item]) -> None:
+        # Counted before entries replace one another: all of them are in memory at once.
         self._count += len(items)
         self._characters += sum(len(item.name) for item in items)
         self._bytes += sum(
@@ -233,10 +236,13 @@ class Entries:
         """Return entries of Secrets, added ones, and overrides; none if only overrides exist."""
         collected = [item for source in self._sources for item in source.items] + self._added
         # Overrides alone would make a Secret with a type and without data.
+        # Last, since the later entry wins: spec.type has to override the service's (specification
+        # 1.1).
         return [*collected, *self.overrides] if collected else []
 
     def direct(self, namespace: str) -> str:
         """Return the only Secret's name, if it can be projected as it is; else ""."""
+        # An entry beside the Secret's own needs a generated Secret, with a copy of them all.
         if len(self._sources) != 1 or self._added or self.overrides:
             return ""
         source = self._sources[0]

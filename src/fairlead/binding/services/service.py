@@ -100,6 +100,7 @@ class Service:
     @property
     def is_secret(self) -> bool:
         """Whether the service is itself a Secret."""
+        # The specification treats only v1 Secrets so, and not another group's kind of this name.
         return self.resource.group == "" and self.kind == "Secret"
 
     @property
