@@ -101,6 +101,7 @@ class Holding:
         """Whether the mount ``item`` is the binding's."""
         path = _get(item, "mountPath")
         wanted = {"name": self.record.volume, "mountPath": path}
+        # Exactly as bindings write it: a mount with a subPath or readOnly is another writer's.
         return item == wanted and path in self._of(container).mounts
 
     def is_variable(self, container: Container, item: Any) -> bool:
@@ -168,6 +169,7 @@ def _remove(
     items: list[Any], unwanted: Callable[[Any], bool], kind: str, kept: Collection[Key]
 ) -> set[Any]:
     gone = [item for item in items if unwanted(item) and key_of(items, kind, item) not in kept]
+    # By identity: another writer's item in the list may be equal to one that goes.
     identities = {id(item) for item in gone}
     items[:] = [item for item in items if id(item) not in identities]
     return {name_of(item) for item in gone}
@@ -181,6 +183,7 @@ def _held(body: JSON, record: BindingRecord, effort: BindingEffort) -> Iterator[
             continue
         try:
             found = list(containers_of(body, template, effort))
+        # A ProjectionError too, which must not pass for a path that leads nowhere.
         except TooMuchEffortError:
             raise
         # The path no longer leads to containers: there is nothing to remove.
@@ -213,6 +216,7 @@ def secret_of_volume(item: Any) -> str | None:
     if not isinstance(item, dict) or set(item) != {"name", "secret"}:
         return None
     source = item["secret"]
+    # API servers add defaultMode to every Secret volume.
     if not isinstance(source, dict) or not set(source) <= {"secretName", "defaultMode"}:
         return None
     return _get(source, "secretName")

@@ -162,6 +162,7 @@ class Projection:
             container.volume_mounts(),
             "mount",
             {"name": volume, "mountPath": path},
+            # By the path, since API servers refuse two mounts of a container at one path.
             same=lambda item: item.get("mountPath") == path,
             held=lambda holding, item: holding.is_mount(container, item),
             what=lambda: (
@@ -240,6 +241,7 @@ class Projection:
         """
         path = self.workload.template.annotations
         write(self.workload.body, (*path, content_key(self._owner.uid)), mark)
+        # Recorded, so that the mark is found after a change of the mapping.
         self._next.annotations = path
 
     def settle(self) -> str:
@@ -252,6 +254,7 @@ class Projection:
             FixedError: the workload is immutable, and has no projection of the binding.
         """
         if self._mine:
+            # At an unchanged path this pass has replaced the mark; that of a former path goes.
             if self._mine.record.annotations != self._next.annotations:
                 self._unmark(self._owner, self._mine)
             self._mine.remove(self._kept)
@@ -341,6 +344,8 @@ class Projection:
         """
         if self._owner.rank > other.rank and await self._is_alive(other):
             raise InTheWayError(f"{what} that is of {other}, which was created first: {remedy}")
+        # All of the other's items go, with its record: its next pass finds the place taken, and
+        # says so.
         holding = self._others.pop(other)
         self._unmark(other, holding)
         holding.remove()

@@ -100,6 +100,7 @@ def read_kinds(annotations: Mapping[str, str]) -> list[Lookup] | None:
     except (msgspec.DecodeError, RecursionError):
         return []
     found = list(dict.fromkeys(found))
+    # Any editor of the binding can write the annotation.
     return found if len(found) <= _MOST_KINDS else []
 
 
@@ -121,6 +122,7 @@ def kinds_to_note(
         kind: the kind of the binding's workloads; None if it cannot be read.
         projected: whether the status has a Secret.
     """
+    # A note would promise that no other kind has a projection, which only records can show.
     if known is None and projected:
         return None
     kinds = list(dict.fromkeys([*(known or ()), *([kind] if kind else ())]))
@@ -169,6 +171,7 @@ def write_record(body: JSON, uid: str, record: BindingRecord | None) -> None:
         annotations.pop(record_key(uid), None)
     else:
         annotations[record_key(uid)] = msgspec.json.encode(record).decode()
+    # Empty annotations would make the body differ from the original, and cause a write of nothing.
     if annotations:
         metadata["annotations"] = annotations
     else:

@@ -92,12 +92,14 @@ class ReferenceProjection:
         return _object(self._body, self._template.annotations)
 
     def _is_volume(self, item: Any) -> bool:
+        # The runtime writes projected volumes only: another form is another writer's.
         return name_of(item) == self._volume and set(item) == {"name", "projected"}
 
     def _is_variable(self, container: Container, item: Any, secret: Any) -> bool:
         source = item.get("valueFrom") if isinstance(item, dict) else None
         field = source.get("fieldRef") if isinstance(source, dict) else None
         path = field.get("fieldPath") if isinstance(field, dict) else None
+        # The overridden type and provider reach the container through the pods' annotations.
         if path in [f"metadata.annotations['{note}']" for note in self._notes[1:]]:
             return True
         if secret is None or secret_of_variable(item) != secret or self._taken(container, item):
@@ -109,6 +111,7 @@ class ReferenceProjection:
         for template in self._template.containers:
             try:
                 found += containers_of(self._body, template, self._effort)
+            # A ProjectionError too, which must not pass for a path that leads nowhere.
             except TooMuchEffortError:
                 raise
             # The path no longer leads to containers: there is nothing to remove.

@@ -46,6 +46,7 @@ class Former(msgspec.Struct, frozen=True):
     @property
     def generated(self) -> bool:
         """Whether the Secret is the binding's own, so that references to it are, too."""
+        # The form of services.items.secret_name, which is Service Binding Operator's, too.
         return bool(re.fullmatch(re.escape(self.owner.name) + "-[0-9a-f]{8}", self.secret))
 
 
@@ -131,6 +132,7 @@ def _variables(
 def _containers(workload: Workload) -> list[Container]:
     try:
         return workload.containers()
+    # A ProjectionError too, which must not pass for a workload without containers.
     except TooMuchEffortError:
         raise
     except ProjectionError:

@@ -41,6 +41,7 @@ _PODS = MappingTemplate(
     volumes=".spec.volumes",
 )
 
+# Both of the specification's default paths: init containers are bound, ephemeral ones are not.
 _DEFAULT_CONTAINERS = [
     MappingContainer(path=f"{_POD_SPEC}.containers[*]", name=".name"),
     MappingContainer(path=f"{_POD_SPEC}.initContainers[*]", name=".name"),
@@ -90,6 +91,7 @@ class ContainerTemplate(msgspec.Struct, frozen=True):
     name: FixedPath | None
     env: FixedPath
     volume_mounts: FixedPath
+    # ClusterWorkloadResourceMappings have no path for envFrom.
     env_from: FixedPath = ("envFrom",)
 
 
@@ -113,7 +115,10 @@ def build_template(
     """
     by_version = {template.version: template for template in spec.versions}
     mapping = by_version.get(version) or by_version.get("*") or MappingTemplate(version="*")
+    # The defaults apply together: a mapping that gives one path gives all of them.
     containers = list(mapping.containers or _DEFAULT_CONTAINERS)
+    # Added to the mapping's paths, and the volumes stay at theirs, as with Service Binding
+    # Operator.
     if containers_path:
         added = MappingContainer(path=f".{containers_path}[*]", name=".name")
         # The same path twice would bind each container twice.
@@ -213,6 +218,8 @@ class Container:
 
     def wanted(self, names: Collection[str]) -> bool:
         """Whether the container passes a filter of names."""
+        # The specification binds a container whose name no expression leads to, whatever the
+        # filter.
         return not names or self.template.name is None or self.name in names
 
     def env(self, *, create: bool = True) -> list[Any]:
