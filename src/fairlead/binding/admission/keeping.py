@@ -48,6 +48,7 @@ class RequesterKey:
         await self._secrets.synced()
         backoff, loop = Backoff(delays.CHILD), asyncio.get_running_loop()
         while True:
+            # Before the look: a change during it must not be waited for in vain.
             self._changed.clear()
             wait: float | None = None
             try:

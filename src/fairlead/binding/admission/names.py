@@ -91,6 +91,7 @@ def validating(namespace: str, fail_open: Collection[str]) -> list[JSON]:
         _webhook("bindings", COREOS_PATH, [_COREOS], namespace, fail_open),
         _webhook("mappings", MAPPING_PATH, [_SPEC], namespace, fail_open, mapping),
     ]
+    # API servers refuse a configuration in which two webhooks have one name.
     found[1]["name"] = f"coreos-{found[1]['name']}"
     return found
 
@@ -103,6 +104,7 @@ def _webhook(
     fail_open: Collection[str],
     plural: str = "servicebindings",
 ) -> JSON:
+    # Servers before 1.21 do not set this label; serving exempts the namespaces itself for them.
     excluded = {
         "key": "kubernetes.io/metadata.name",
         "operator": "NotIn",
@@ -122,6 +124,7 @@ def _webhook(
         "failurePolicy": "Ignore" if name in fail_open else "Fail",
         "namespaceSelector": {"matchExpressions": [excluded]},
         "rules": [rule],
+        # Reviews write nothing, so that servers may ask for them on dry runs, too.
         "sideEffects": "None",
         "timeoutSeconds": _SECONDS,
     }

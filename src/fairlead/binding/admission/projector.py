@@ -205,6 +205,7 @@ class _Created:
     @property
     def keys(self) -> Iterator[str]:
         """Yield the index keys of bindings that may select the workload."""
+        # A binding refers to its workloads by kind or by plural.
         for kind in (self._kind.kind, self._plural):
             for name in dict.fromkeys((self.name, "")):
                 yield _key(self.namespace, self._kind.group, kind, name)

@@ -54,6 +54,7 @@ def operations(
 def _noted(new: JSON, wanted: dict[str, str]) -> Sequence[JSON]:
     """Return the JSON patch that sets annotations, or removes those with ""."""
     annotations = (new.get("metadata") or {}).get("annotations")
+    # A JSON patch cannot add a member to an object that is not there.
     if not annotations:
         added = {name: value for name, value in wanted.items() if value}
         return ({"op": "add", "path": _ANNOTATIONS, "value": added},)
@@ -61,6 +62,7 @@ def _noted(new: JSON, wanted: dict[str, str]) -> Sequence[JSON]:
 
 
 def _operation(annotations: JSON, name: str, value: str) -> Sequence[JSON]:
+    # JSON Pointer (RFC 6901) writes / as ~1; the names have no ~.
     path = f"{_ANNOTATIONS}/{name.replace('/', '~1')}"
     if value and annotations.get(name) != value:
         return ({"op": "add", "path": path, "value": value},)

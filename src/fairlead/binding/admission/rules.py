@@ -21,6 +21,7 @@ def coreos_binding(new: JSON, old: JSON | None) -> str:
     It may name workloads in one way only, and may not change while it is Ready.
     """
     if (
+        # No update of the main resource changes the status: the new object has the stored one.
         old is not None
         and _is_ready(new)
         and not _same(_member(new, "spec"), _member(old, "spec"))
@@ -53,6 +54,7 @@ def mapping(new: JSON, old: JSON | None) -> str:
 
 
 def _exclusive(reference: JSON, selector: str) -> str:
+    # An empty selector counts, too: it selects all workloads.
     both = reference.get("name") and reference.get(selector) is not None
     return EXCLUSIVE if both else ""
 
@@ -70,6 +72,7 @@ def _same(one: Any, other: Any) -> bool:
 def _told(value: Any) -> Any:
     if isinstance(value, dict):
         told = {name: _told(item) for name, item in value.items()}
+        # Clients with typed structs write the empty fields that others leave out.
         return {name: item for name, item in told.items() if item not in (None, "", [], {}, False)}
     if isinstance(value, list):
         return [_told(item) for item in value]

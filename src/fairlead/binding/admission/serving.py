@@ -131,6 +131,7 @@ async def add(
     server = AdmissionServer(options.address, found, CALLED)
     manager.metrics.registry.register(server.metrics)
     key = (options.namespace, SECRET)
+    # The Service sends reviews to any replica.
     manager.add(server, leader_only=False)
     user_of_certificate = CertificateUser(cluster, server, key)
     manager.metrics.certificates["webhooks"] = user_of_certificate.ends
