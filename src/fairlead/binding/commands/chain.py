@@ -128,6 +128,7 @@ def binding_link(told: ToldBinding) -> Link:
     if told.deleting:
         text = "is being deleted, once nothing of it is on workloads any more"
         return link("waiting", text, remedy=CONTROLLER)
+    # From cause to effect: Ready only repeats one of the others.
     for type_ in (SERVICE_AVAILABLE, COLLECTION_READY, INJECTION_READY, READY):
         found = told.condition(type_)
         if found is not None and found.status != "True":
@@ -193,6 +194,7 @@ def _workload_link(bound: BoundWorkload, told: ToldBinding) -> Link:
         return broken(APPLICATION_NOT_FOUND, "is not there")
     if found.sight != "there":
         return link("unknown", found.problem)
+    # Bound before there were records, or the record was lost: the workload alone cannot tell.
     if record is None and told.ready:
         return link("unknown", "has no record of the binding, which says that it is bound")
     if record is None:
@@ -320,7 +322,9 @@ def chain(told: ToldBinding, links: Iterable[Link]) -> BindingChain:
 def _follows(link: Link, open_: set[LinkName], told: ToldBinding) -> bool:
     """Whether ``link`` fails because of links that it needs."""
     if link.name == "workload":
+        # A workload that is missing or is not served fails by itself.
         return "binding" in open_ and link.reason == "NotProjected"
     if link.name == "binding":
+        # A binding that has collected all fails for another reason, such as its workload.
         return not told.collected and bool(open_)
     return bool(open_ - {"Secret" if link.name == "service" else link.name})

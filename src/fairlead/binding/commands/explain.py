@@ -198,6 +198,7 @@ class _Explaining:
                 continue
             try:
                 listed = await self._client.list(resource, self._namespace)
+            # One of the two APIs may not be installed.
             except NotFound as error:
                 if not error.unserved:
                     raise
@@ -247,6 +248,7 @@ class _Explaining:
                     self.notes.append(f"where {found.text} comes from is not known: {error}")
         own = None
         known = {one.key for one in named}
+        # A Secret that is projected as it is was read as the service's.
         if wish.told.secret and Key(self._namespace, wish.told.secret) not in known:
             own = await self._secret(self._namespace, wish.told.secret)
         secret = secret_link(named, own)

@@ -50,6 +50,7 @@ def _objects(origin: str, value: Any) -> Iterator[Document]:
     if not isinstance(value, dict):
         raise DocumentError(f"{origin}: it is no object: an object has apiVersion and kind")
     items = value.get("items")
+    # By its form: not only a List, but also a PodList and its like have items.
     if str(value.get("kind")).endswith("List") and isinstance(items, list):
         for number, item in enumerate(items):
             yield from _objects(f"{origin}, items[{number}]", item)
@@ -79,6 +80,7 @@ def collection(found: Iterable[Document], namespace: str) -> Documents:
     """
     given = list(found)
     result = Documents(Objects(namespace=namespace), {})
+    # All CRDs first: files may have them after the objects of their kinds.
     for document in given:
         with _named(document):
             result.objects.learn(document.body)

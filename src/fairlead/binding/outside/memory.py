@@ -236,11 +236,13 @@ class Objects:
         changes = context.changes
         workloads = context.changed_workloads()
         written: list[ObjectPlace] = []
+        # The Secret first: workloads must not refer to one that was refused.
         if changes.secret:
             try:
                 written += self._put_secret(changes.secret, bare=self._is_bare(context.binding))
             except ObjectError as error:
                 context.secret_failed(str(error))
+                # Projections that are only taken away need no Secret.
                 workloads = context.changed_leftovers()
         for workload in workloads:
             meta = workload.original.meta
@@ -266,6 +268,7 @@ class Objects:
                 "or give the binding another name"
             )
         else:
+            # Labels and annotations may be others', and stay.
             wanted = {**before.to_dict(), "data": wanted["data"]}
             if wanted == before.to_dict():
                 return []
@@ -336,6 +339,7 @@ def _encode_texts(secret: JSON) -> None:
                 raise ObjectError(f"{field}: {name!r} is no key that a Secret can have")
     if texts:
         encoded = encode_data({name: text.encode() for name, text in texts.items()})
+        # On a server, too, stringData wins over data.
         secret["data"] = {**(secret.get("data") or {}), **encoded}
 
 

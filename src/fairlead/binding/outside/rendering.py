@@ -95,6 +95,7 @@ class RenderedBindings:
         """Repeat passes until none changes anything."""
         for _ in range(_MOST_ROUNDS):
             changed = [self._pass(place) for place in self.places]
+            # One more round than needed, for only that shows that nothing changes any more.
             if not any(changed):
                 return
         names = ", ".join(self._collection.called(place) for place in self.places)
@@ -180,6 +181,7 @@ def render(collection: Documents, options: BindingOptions) -> Rendering:
     changed = [
         place for place, found in objects if place not in ours and before.get(place) != found
     ]
+    # Secrets first, so that an apply in this order never starts a pod that waits for one.
     changed.sort(key=lambda place: (place.namespace, place.plural != "secrets", *place))
     return Rendering([objects.shown(place) for place in changed], bindings.told())
 

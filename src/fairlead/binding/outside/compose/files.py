@@ -41,6 +41,7 @@ def write(folder: Path, compose: str, files: Mapping[str, Mapping[str, bytes]]) 
         place.mkdir(mode=0o700, exist_ok=True)
         for key, value in content.items():
             _put(place / key, value, 0o444)
+    # Last: until it is replaced, the former one mounts files that are all there.
     _put(folder / COMPOSE_FILE, compose.encode(), 0o600)
     for one in folder.iterdir():
         old = one.is_dir() and not one.is_symlink() and _OURS.fullmatch(one.name)
@@ -66,8 +67,10 @@ def _former(folder: Path) -> str:
 
 def _put(path: Path, content: bytes, mode: int) -> None:
     """Replace a file atomically, and never readable by others before it has its mode."""
+    # A key of a Secret has up to 253 characters, and the name of a file 255 bytes.
     new = path.with_name(f".{path.name[:200]}.new")
     new.unlink(missing_ok=True)
+    # O_EXCL with O_NOFOLLOW: a link that was put there meanwhile is not written through.
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW
     with open(new, "wb", opener=lambda name, _: os.open(name, flags, 0o600)) as file:
         file.write(content)

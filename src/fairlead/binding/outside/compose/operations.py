@@ -90,6 +90,7 @@ class ComposeOperations:
         path = posixpath.join(self._root(), directory)
         self._check_entries()
         for mount in container.service.mounts:
+            # A mount above the directory is fine: files are mounted within it.
             if mount == path or mount.startswith(f"{path}/"):
                 raise InTheWayError(
                     f"{container} mounts something at {mount} that is not this binding's: "
@@ -159,6 +160,7 @@ class ComposeOperations:
             workload.put.root = DEFAULT_ROOT
             return DEFAULT_ROOT
         root = workload.service.environment[ROOT_VARIABLE]
+        # Compose replaces $NAME, and takes a variable without a value from the shell.
         if root is None or "$" in root or not root.startswith("/"):
             raise ProjectionError(
                 f"{workload} takes {ROOT_VARIABLE} from elsewhere or has a relative path there, "
@@ -175,6 +177,7 @@ class ComposeOperations:
         try:
             text = self._content[key].decode()
         except UnicodeDecodeError:
+            # Refused below, like a NUL, which no variable of a process can have.
             text = "\0"
         if "\0" in text:
             raise ProjectionError(

@@ -64,6 +64,8 @@ def _service(puts: list[Put], files: dict[str, Mapping[str, bytes]]) -> JSON:
             environment[ROOT_VARIABLE] = put.root
         environment |= {name: _literal(value) for name, value in put.environment.items()}
         for path, content in put.directories.items():
+            # The hash in the name changes the service's configuration, which makes Compose
+            # recreate it.
             place = secret_name(put.volumes[path], content)
             files[place] = content
             secrets += [

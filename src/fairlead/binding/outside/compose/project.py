@@ -97,6 +97,7 @@ def _pairs(document: Document, field: str, value: Any) -> Iterator[tuple[str, st
 
 def _text(value: Any) -> str | None:
     if isinstance(value, bool):
+        # YAML's booleans: Compose passes them on as true and false.
         return str(value).lower()
     return None if value is None else str(value)
 
@@ -117,6 +118,7 @@ def _mounts(document: Document, field: str, value: Any, folder: str) -> Iterator
         if not isinstance(target, str):
             raise _wrong(document, f"{field}[{number}]", "it is a text or an object")
         if target:
+            # An absolute target stays as it is.
             yield posixpath.normpath(posixpath.join(folder, target))
 
 
