@@ -72,8 +72,10 @@ class APIServiceBindingController:
             stack.push_async_callback(crds.close)
             controller.watch(crds, self._bindings_of_crd)
             for informer in (provider.kubebind.exports, provider.kubebind.requests):
+                # kube-bind joins request, export and binding by equal names alone.
                 controller.watch(informer, lambda delta: [_named(delta.object.meta.name)])
             for informer in (provider.kubebind.schemas, provider.kubebind.cluster_bindings):
+                # Of both the konnector writes the status itself, which tells it nothing new.
                 controller.watch(informer, self._all, predicate=spec_changed)
             controller.watch(
                 provider.service_namespaces.informer, self._all, predicate=changed(_held)
@@ -181,6 +183,8 @@ class APIServiceBindingController:
         return found.decode(ClusterBinding).spec.provider_pretty_name if found else ""
 
     def _converged(self, wanted: JSON, found: Object) -> bool:
+        # API servers add defaults to a CRD: compared with the wanted body alone it would be
+        # written in each pass.
         now = outcome(wanted["spec"], found.to_dict().get("spec"))
         return now is None or self._outcomes.get(found.meta.name) == now
 

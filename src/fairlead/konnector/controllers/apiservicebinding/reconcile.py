@@ -40,6 +40,7 @@ from fairlead.konnector.crds import (
 )
 
 
+# The reasons up to ForeignCustomResourceDefinition are kube-bind's, the others are our own.
 EXPORT_FAILED = "APIServiceExportFailed"
 EXPORT_NOT_FOUND = "APIServiceExportNotFound"
 SCHEMA_FETCH_FAILED = "BoundSchemaFetchFailed"
@@ -267,6 +268,7 @@ def _not_agreed(state: BindingState, item: GroupResource) -> KubeBindCondition |
     if not bindable(item.group):
         message = f"{item.name} is a kind of Kubernetes or kube-bind, which no provider can bring"
         return false(CONNECTED, FOREIGN_CRD, message)
+    # An empty list is the first bind: what the export has now is agreed to.
     if old and item not in old:
         message = (
             f"the provider exports {item.name} too, which it did not when it was bound: delete "

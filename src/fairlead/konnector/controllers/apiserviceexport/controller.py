@@ -77,6 +77,7 @@ class APIServiceExportController:
         def everything(_delta: Delta | None = None) -> Iterable[Request]:
             return [named(export.meta.name) for export in provider.kubebind.exports.list()]
 
+        # The owner is the binding, whose name is the export's as well.
         def of_crd(delta: Delta) -> Iterable[Request]:
             return [named(owner.name) for owner in delta.object.meta.owner_references]
 
@@ -219,6 +220,8 @@ class APIServiceExportController:
         # Old work has ended before its successor begins, so that no two of them write the same
         # objects.
         for key in [key for key in self._running if key.binding == name]:
+            # Compared with the owners' uids: an export or binding that was made anew gets new
+            # work, too.
             if self._running[key] != wanted.get(key):
                 del self._running[key]
                 await self._provider.syncers.stop(key)
@@ -255,6 +258,7 @@ class APIServiceExportController:
 
 def _emptied(body: JSON, status: msgspec.Struct) -> JSON:
     """Return the body without the status fields that are empty now."""
+    # An empty field is left out here, and with_status would keep its former value.
     told = msgspec.to_builtins(status)
     known = {field.encode_name for field in msgspec.structs.fields(status)}
     left = {name: value for name, value in body["status"].items() if name not in known - set(told)}

@@ -108,10 +108,12 @@ def _status(crd: Object | None) -> CRDStatus:
 
 
 def _copied(crd: Object | None) -> list[KubeBindCondition]:
+    # Ready is the summary of a BoundSchema's own conditions, which is made after the copying.
     return [_copy(found) for found in _status(crd).conditions or () if found.type != READY]
 
 
 def _copy(condition: CRDCondition) -> KubeBindCondition:
+    # kube-bind's conditions have a severity only while they are False.
     severity: Literal["", "Error"] = "Error" if condition.status == "False" else ""
     return KubeBindCondition(
         condition.type,

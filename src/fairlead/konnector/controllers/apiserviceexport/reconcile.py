@@ -268,4 +268,5 @@ def _consumer_in_sync(state: SyncState) -> KubeBindCondition:
     if found is None:
         message = "the consumer's binding does not say SchemaInSync yet"
         return false(CONSUMER_IN_SYNC, "Unknown", message, severity="Info")
+    # The transition is this condition's own, and not the binding's.
     return msgspec.structs.replace(found, type=CONSUMER_IN_SYNC, last_transition_time="")

@@ -63,6 +63,7 @@ class BindingSecretController:
 def seconds_left(consumer: Consumer, found: Object, ref: ClusterSecretKeyRef) -> float:
     """Return how long the missing Secret of a binding or bundle is still awaited, in seconds."""
     key = Key(ref.namespace, ref.name)
+    # A Secret that cannot be read will not come by waiting.
     if consumer.secrets.get(key) is not None or consumer.secrets.error(key):
         return 0.0
     return grace_left(found.meta.creation_timestamp, moment())

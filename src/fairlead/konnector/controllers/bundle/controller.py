@@ -120,6 +120,7 @@ class BundleController:
         outcome = _Outcome({}, None)
         if provider is not None and plan.missing:
             gone, outcome = await self._ask(found, provider, plan.missing)
+            # Decided again, with the provider's answers about the missing exports.
             plan = reconcile(msgspec.structs.replace(state, gone=gone))
         outcome = await self._carry_out(found, plan, outcome)
         await self._report(found, state, plan, outcome.failures)
@@ -134,6 +135,7 @@ class BundleController:
     def _state(self, found: Object, provider: Provider | None) -> BundleState:
         bundle = found.decode(APIServiceBindingBundle)
         valid = secret_valid(self._consumer, bundle.spec.kubeconfig_secret_ref)
+        # A connection is made after its Secret is read: its absence is a fault only when it lasts.
         looks = self._unconnected.get(found.meta.name, 0) + 1 if provider is None else 0
         self._unconnected[found.meta.name] = looks
         exports = provider.kubebind.exports if provider is not None else None

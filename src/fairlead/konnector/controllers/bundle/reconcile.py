@@ -71,6 +71,7 @@ def reconcile(state: BundleState) -> BundlePlan:
         name for name, meta in owned.items() if name not in state.exports and not meta.deleting
     )
     return BundlePlan(
+        # Each binding has the name of its export, for kube-bind joins the two by it.
         create=[
             _binding(state, name)
             for name, going in sorted(state.exports.items())
@@ -138,6 +139,7 @@ def _foreign(name: str) -> str:
 def _owned(state: BundleState, meta: ObjectMeta) -> bool:
     """Whether the bundle is the controller of a binding, by kind, name and uid."""
     owner, found = state.owner, meta.controller()
+    # As kube-bind tests it: a bundle that was made anew under the name has another uid.
     return found is not None and (found.kind, found.name, found.uid) == (
         owner.kind,
         owner.name,

@@ -68,6 +68,7 @@ class HeartbeatController:
         self._rivalry = Rivalry()
         self._peers = Peers()
         self._replaced = ""
+        # One worker: a pass goes on with what the last one learned of rivals and peers.
         self._controller = self._provider.consumer.controller(
             "konnector-clusterbinding", self._reconcile, workers=1
         )

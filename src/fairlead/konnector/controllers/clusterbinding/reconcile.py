@@ -42,6 +42,7 @@ from fairlead.konnector.options import HEARTBEAT_INTERVAL
 from fairlead.konnector.policies.work import SecretKey
 
 
+# A provider misses a konnector after twice the promised interval, which is four beats.
 INTERVAL = HEARTBEAT_INTERVAL
 BEAT = INTERVAL / 2
 """Time between two heartbeats that are sent."""
@@ -220,6 +221,7 @@ def _secret_writes(state: HeartbeatState) -> list[CredentialsWrite]:
     if state.provider_secret is None:
         return []
     source = state.provider_secret.to_dict()
+    # The key is there: without it SecretValid is False, and nothing is written.
     kubeconfig = source["data"][state.binding.spec.kubeconfig_secret_ref.key]
     wanted: dict[Key, dict[str, Any]] = {}
     for place in sorted(state.consumer_secrets):

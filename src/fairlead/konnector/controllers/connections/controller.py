@@ -75,6 +75,7 @@ class ConnectionsController:
     async def run(self) -> None:
         """Work until cancelled, then leave all providers."""
         consumer = self._consumer
+        # The one request stands for all connections, which two passes must not change at once.
         controller = consumer.controller("konnector-connections", self._reconcile, workers=1)
 
         def secret_changed(_key: Key) -> None:
@@ -102,6 +103,7 @@ class ConnectionsController:
             usable=_usable,
         )
         for identity in list(self._running):
+            # One that ended by itself is left here, and joined anew below.
             ended = self._running[identity][1].ended
             if ended or (identity not in wanted and not self._says_farewell(identity)):
                 await self._leave(identity)
@@ -156,6 +158,8 @@ class ConnectionsController:
             ref = found.decode(APIServiceBindingBundle).spec.kubeconfig_secret_ref
             yield ConnectionMember("", SecretKey(Key(ref.namespace, ref.name), ref.key))
         for secret in self._consumer.secrets.own():
+            # kube-bind's label gives the provider heartbeats before any binding exists; its key
+            # has a fixed name.
             if secret.meta.labels.get(LABEL_PROVIDER_KUBECONFIG) == "true":
                 yield ConnectionMember("", SecretKey(secret.key, KUBECONFIG_NAME))
 

@@ -82,6 +82,7 @@ class HealthReporter:
         )
         found += [one for one in told if one is not None]
         hold = self._provider.hold(binding)
+        # Until this cluster's own uid is known, every copy looks like another's.
         if hold.holding and hold.cluster:
             found.append(hold.condition(self._provider.waiting(binding)))
         known = {CONFLICTS, COPIES_HELD, OBJECTS_FAILING, OBJECTS_REWRITTEN}

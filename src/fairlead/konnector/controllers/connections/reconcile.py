@@ -48,6 +48,7 @@ def reconcile(
 
 def _present(member: ConnectionMember, running: Mapping[str, ConnectionSpec]) -> bytes:
     for wanted in running.values():
+        # A binding that is new does not join by a kubeconfig that its Secret no longer has.
         if member.source in wanted.sources and member.binding in {"", *wanted.bindings}:
             return wanted.kubeconfig
     return b""

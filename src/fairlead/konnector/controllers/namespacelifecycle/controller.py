@@ -67,6 +67,7 @@ class NamespaceLifecycleController:
         there = self._consumer.namespaces.get("", request.name) is not None
         holding = self._provider.holding_of_namespaces()
         wished = not there and found.meta.labels.get(LABEL_OWNER) == OWNER_PROVIDER
+        # Counted only for a namespace that is to be made: it passes all namespaces.
         made = self._made() if wished else 0
         action = reconcile(found.meta, namespace_found=there, holding=holding, made=made)
         if action == "confirm":

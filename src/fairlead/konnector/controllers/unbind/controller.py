@@ -78,6 +78,7 @@ class UnbindController:
             return None
         provider = self._connections.of(request.name)
         refused = self._refused.get(request.name, "")
+        # A missing right is waited for as long as a provider that is away, for both may be mended.
         fault = _unreachable(provider) or refused
         moment = asyncio.get_running_loop().time()
         given_up = self._patience.ended(request.name, unreachable=bool(fault), now=moment)
@@ -127,6 +128,7 @@ class UnbindController:
         if plan.release:
             provider = self._connections.of(found.meta.name)
             if provider is not None and not given_up:
+                # Before the finalizer: after it no pass would come back to do this.
                 await provider.forget_cluster(found.meta.name)
             await remove_finalizer(
                 self._consumer.client, APISERVICEBINDINGS, found, FINALIZER_UNBIND

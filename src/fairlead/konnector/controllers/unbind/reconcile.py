@@ -55,6 +55,7 @@ def reconcile(
             server's garbage collector takes them with the binding.
         held: whether no copy is deleted, for another cluster has made them.
     """
+    # Without the finalizer nothing is awaited: no CRD was written, or it was removed by hand.
     if not binding.deleting or FINALIZER_UNBIND not in binding.finalizers:
         return UnbindPlan()
     if (not crds or undeletable) and (given_up or not (crds or claimed)):
@@ -62,6 +63,7 @@ def reconcile(
     return UnbindPlan(
         delete=[crd for crd in crds if not crd.meta.deleting],
         condition=_unbinding(crds, claimed, obstacle, patience, given_up=given_up, held=held),
+        # Only of CRDs in deletion, for which API servers refuse to create further objects.
         let_go=[crd for crd in crds if crd.meta.deleting] if given_up else [],
     )
 
