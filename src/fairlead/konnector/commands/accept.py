@@ -86,6 +86,7 @@ async def _request(client: Client, binding: Object) -> ExportRequestResponse:
         )
     spec = export.decode(APIServiceExport).spec
     agreed = bool(parsed.status.bound_schemas)
+    # The konnector takes over no others: see accepted_claims of its APIServiceBinding controller.
     claims = parsed.status.permission_claims if agreed else spec.permission_claims
     return ExportRequestResponse(
         api_version=API_VERSION,

@@ -235,6 +235,7 @@ class _Bind:
         for asked in response.requests:
             await check_crds(self._client, asked, known, self._ref, self._config)
         requests = [await self._exported(asked) for asked in response.requests]
+        # Before the first write, whose answer may never come.
         self.doing, self._written.begun = "writing into this cluster", True
         await ensure_crds(self._client, self._progress)
         await ensure_namespace(self._client, self._ref.namespace, self._progress)
@@ -323,6 +324,7 @@ class _Bind:
             "spec": msgspec.to_builtins(spec),
         }
         if bundle is not None:
+            # Without it the bundle would report the binding as foreign, and never delete it.
             body["metadata"]["ownerReferences"] = [msgspec.to_builtins(bundle.owner_reference())]
         try:
             created = await self._client.create(resource, body)
@@ -333,6 +335,7 @@ class _Bind:
                     f"{resource.kind} {name} is being deleted: choose another with --name, or "
                     "bind again when it is gone"
                 ) from None
+            # A bundle's spec has the same fields as a binding's.
             if found.decode(APIServiceBinding).spec != spec:
                 where = await whence(self._client, found, self._config)
                 raise BindError(
@@ -349,6 +352,7 @@ class _Bind:
 
 async def _mark_pending(client: Client, created: Object) -> None:
     """Set the condition of a binding that no konnector has seen, unless one was faster."""
+    # kube-bind's CLI sets the same condition.
     pending = false(READY, PENDING, "waiting for a konnector", severity="Info")
     status = msgspec.structs.replace(
         created.decode(APIServiceBinding).status,

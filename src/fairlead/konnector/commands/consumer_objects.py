@@ -98,6 +98,7 @@ async def find_secret_ref(
     except Forbidden:
         return mine
     names = [secret.meta.name for secret in marked.items if _place(secret) == mine.name]
+    # The first by name, so that each run finds the same one.
     return msgspec.structs.replace(mine, name=min(names, default=mine.name))
 
 

@@ -87,6 +87,7 @@ class Estate:
         kept += [(SECRETS, one) for one in self._secrets.values()]
         for resource, before in kept:
             body = unowned(before.to_dict())
+            # API servers refuse to create an object with a resourceVersion.
             for name in ("uid", "resourceVersion"):
                 body["metadata"].pop(name, None)
             try:
@@ -101,9 +102,13 @@ class Estate:
         meta = found.meta
         references = [msgspec.to_builtins(one) for one in meta.owner_references]
         new = [one for one in owners if not meta.owned_by(one.meta.uid)]
+        # An object may have several owners, but one controller only; it goes with the last of
+        # them.
         references += [msgspec.to_builtins(one.owner_reference(controller=False)) for one in new]
         if not new:
             return
+        # A uid in a patch is a precondition: an object that was made anew under the name is a
+        # Conflict.
         body = {"metadata": {"uid": meta.uid, "ownerReferences": references}}
         try:
             await self._client.merge_patch(resource, meta.name, meta.namespace, body)

@@ -70,6 +70,7 @@ def _numbered(base: str, number: int) -> str:
     if number == 1:
         return base
     suffix = f"-{number}"
+    # A dot that is left at the cut would make a label begin with "-".
     return base[: _MAX_NAME - len(suffix)].rstrip("-.") + suffix
 
 

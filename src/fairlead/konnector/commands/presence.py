@@ -138,6 +138,7 @@ def _renewed(lease: Object | None) -> tuple[datetime | None, timedelta]:
         spec = lease.decode(_Lease).spec
         if not spec.holder_identity or not spec.renew_time:
             return None, timedelta()
+        # 15 seconds are what Kubernetes' own controllers lease for by default.
         lasts = timedelta(seconds=spec.lease_duration_seconds or 15)
         return parse_time(spec.renew_time), lasts
     except (msgspec.ValidationError, ValueError):

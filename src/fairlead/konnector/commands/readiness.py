@@ -134,6 +134,7 @@ class WaitOptions(msgspec.Struct, frozen=True):
             return _UNTOUCHED if look(found) == _UNTOUCHED else ""
 
         try:
+            # Half at most, so that a short timeout leaves time for the wait that counts.
             seconds = min(PATIENCE_SECONDS, self.deadline.left() / 2)
             await wait_for(self.client, resource, name, until=untouched, timeout=seconds)
         except WaitTimeout:
@@ -176,6 +177,7 @@ def _unready(found: Object | None) -> str:
         return _UNTOUCHED
     if ready.status != "True":
         return f"{_NOT_READY}{ready.reason}: {ready.message}"
+    # Ready sums up the conditions that are there: one that is still to be set is waited for, too.
     missing = [type_ for type_ in _CONDITIONS if not is_true(conditions, type_)]
     return f"the konnector has not said {', '.join(missing)} yet" if missing else ""
 

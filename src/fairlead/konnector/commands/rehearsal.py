@@ -166,6 +166,7 @@ async def _absent(client: Client, namespace: str, progress: Progress) -> set[str
             await _ask(client, CUSTOMRESOURCEDEFINITIONS, crd, progress)
             absent.add(crd["spec"]["names"]["kind"])
     if await find(client, NAMESPACES, namespace) is None:
+        # A dry run makes no namespace, and servers refuse objects in one that is missing.
         absent.add("Secret")
     return absent
 

@@ -132,6 +132,7 @@ async def withdraw(provider: Client, request: Object) -> bool:
             name,
             namespace,
             uid=found.meta.uid,
+            # An answer that comes between look and deletion is a Conflict, and stays.
             resource_version=found.meta.resource_version,
         )
         return True
@@ -181,6 +182,7 @@ def difference(
 ) -> str:
     """Return how the provider's objects differ from the request; "" if they do not."""
     what = f"the provider's {found.kind} {found.meta.name}"
+    # Versions are not compared: kube-bind exports the whole kind, whatever a request lists.
     names = {item.name for item in resources}
     if names != {item.name for item in request.spec.resources}:
         return f"{what} is of {', '.join(sorted(names))}"

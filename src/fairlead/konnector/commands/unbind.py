@@ -101,6 +101,8 @@ async def _impact(client: Client, found: Object) -> Impact:
             continue
         for instance in (await client.list(resource, metadata_only=True)).items:
             objects += 1
+            # The konnector sets the finalizer before it makes a copy, and removes it after the
+            # copy's end.
             copies += FINALIZER_SYNCER in instance.meta.finalizers
     return Impact(objects, copies)
 
@@ -318,6 +320,7 @@ async def _let_go(client: Client, name: str, progress: Progress) -> None:
             or (await _impact(client, found)).copies
         ):
             return
+        # With the version as precondition: what was just looked at may have changed.
         metadata = {
             "uid": found.meta.uid,
             "resourceVersion": found.meta.resource_version,

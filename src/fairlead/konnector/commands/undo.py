@@ -151,6 +151,7 @@ class _Undo:
         """Return the bundle with its bindings, or nothing if one of them has objects."""
         name = self._written.bundle
         found = await find_custom(self._client, APISERVICEBINDINGBUNDLES, name) if name else None
+        # A bundle of an earlier run may be in use, although nothing is bound by it yet.
         if found is None or found.meta.uid not in self._written.uids:
             return []
         owned = await bindings_of(self._client, found)
@@ -162,6 +163,7 @@ class _Undo:
         leaving: list[Object] = []
         for name in self._written.names:
             found = await find_custom(self._client, APISERVICEBINDINGS, name)
+            # A bundle's binding goes with the bundle, which would make it again.
             if found is None or found.meta.controller() is not None:
                 continue
             ours = found.meta.uid in self._written.uids
@@ -195,6 +197,7 @@ class _Undo:
         resource = APISERVICEBINDINGBUNDLES if bundle else APISERVICEBINDINGS
         try:
             await delete(self._client, resource, found)
+        # Another object has the name by now, which is not this run's.
         except Conflict:
             return False
         if bundle:

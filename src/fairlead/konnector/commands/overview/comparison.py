@@ -63,6 +63,7 @@ def waiting(policy: BoundPolicy, pair: Pair) -> AwaitedStep | None:
     step: Step = InSync()
     for _ in range(_MOST_STEPS):
         step = policy.next_step(pair)
+        # The engine asks because its cache has no managedFields; these objects have them.
         if isinstance(step, Read) and pair.provider is not None:
             body = pair.provider.to_dict()
             pair = pair.knowing(owned=owned_fields(body), wrote=wrote(body))
@@ -129,6 +130,7 @@ def contains(whole: Any, part: Any) -> bool:
             and len(whole) == len(part)
             and all(contains(one, other) for one, other in zip(whole, part, strict=True))
         )
+    # In Python True equals 1.
     return bool(whole == part) and isinstance(whole, bool) == isinstance(part, bool)
 
 

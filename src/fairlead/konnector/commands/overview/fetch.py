@@ -232,6 +232,7 @@ class Overview:
             strategy = choose(
                 scope="Namespaced" if kind.resource.namespaced else "Cluster",
                 isolation=isolation,
+                # Without its uid, which only a new copy needs for its owner.
                 cluster_namespace=OwnerReference("v1", "Namespace", namespace, ""),
                 namespaces=places,
             )
@@ -275,6 +276,7 @@ class Overview:
         """List the objects in the places of the consumer's copies."""
         targets = {strategy.place(obj.key).target for obj in kind.objects}
         namespaces = sorted({target.namespace for target in targets if target is not None})
+        # Under isolation Namespaced the copies of cluster-scoped objects are in a namespace.
         namespaced = kind.resource.namespaced or flipped
         resource = msgspec.structs.replace(kind.resource, namespaced=namespaced)
         found: dict[Key, Object] = {}

@@ -173,6 +173,7 @@ def fault(bound: FetchedBinding) -> BindingFault | None:
         return _plain(PENDING, f"no konnector has picked it up: {bound.absence}")
     wrong = (get_condition(conditions, type_) for type_ in WRONG_WHILE_TRUE)
     found = next((one for one in wrong if one is not None and state_of(one) != "ok"), None)
+    # These conditions are no part of Ready: a binding that is Ready may still have one.
     if ready.status == "True" and found is not None:
         return _told(found)
     unwell = next((one for one in conditions if _unwell(one)), None)
