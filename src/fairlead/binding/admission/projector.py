@@ -144,8 +144,10 @@ class Projector:
         try:
             responder = _Answers(lambda read: self._answer(workload, item, read))
             context = await api.builder.run(binding, Snapshot(responder))
+        # A broken binding must not keep workloads from being created.
         except (InvalidBinding, TooManyReadsError, msgspec.ValidationError):
             return None
+        # A read had no answer: the failurePolicy decides whether the workload is created unbound.
         if context.flow.error and context.reader.snapshot.unclear:
             raise UnansweredError(f"what binds {workload} could not be read: {context.flow.error}")
         if context.flow.error or not context.secret or not _is_secret_its_own(context):

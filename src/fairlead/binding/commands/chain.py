@@ -245,6 +245,7 @@ def service_link(found: SeenObject, told: ToldBinding) -> Link:
     if name:
         is_it = found.body.get("kind") == "Secret"
         return link("ok", "is the Secret itself" if is_it else f"names Secret {name}")
+    # No Secret is named, and yet all entries are there: annotations define them.
     if told.collected:
         return link("ok", "offers what its annotations say")
     return broken(
@@ -303,6 +304,7 @@ def chain(told: ToldBinding, links: Iterable[Link]) -> BindingChain:
     """
     ordered = sorted(links, key=lambda one: ORDER.index(one.name))
     judged: list[Link] = []
+    # From the source on: each link is judged by the states of those that it needs.
     for link in reversed(ordered):
         open_ = {one.name for one in judged if one.state in {"failed", "waiting"}}
         follows = link.state == "failed" and _follows(link, open_, told)

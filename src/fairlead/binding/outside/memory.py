@@ -74,6 +74,7 @@ class Objects:
         self.namespace = namespace
         self._resources = {(one.group, one.version, one.kind): one for one in _KNOWN}
         self._objects: dict[tuple[str, str, str], dict[str, Object]] = {}
+        # An index, since each pass over each binding asks for marked objects of all its kinds.
         self._marked: dict[tuple[str, str, str, str], dict[str, None]] = {}
         self._bare: set[ObjectPlace] = set()
         given = list(bodies)
@@ -318,6 +319,7 @@ def _check_names(found: Object) -> None:
     name, namespace = found.meta.name, found.meta.namespace
     if not name:
         raise ObjectError("metadata.name: an object needs a name")
+    # Other kinds have rules of their own, such as RBAC's names with colons.
     strict = found.kind in {"Secret", "ServiceBinding"}
     if name in {".", ".."} or re.search(r"[/%\0]", name) or (strict and not _DNS.fullmatch(name)):
         raise ObjectError(

@@ -268,6 +268,7 @@ def _strings(definition: Definition, values: list[Any], paths: Paths) -> Any:
 
 def _flattened(values: list[Any], paths: Paths) -> Iterator[Any]:
     """Yield values, with lists among them flattened, in order."""
+    # A stack of our own: lists may nest deeper than Python's allows.
     waiting = [iter(values)]
     while waiting:
         for value in waiting[-1]:
@@ -311,6 +312,7 @@ _PERCONA_MONGODB = {
 _CRUNCHY = "path={.metadata.name}-pguser-{.metadata.name},objectType=Secret"
 _ENTERPRISE = "path={.metadata.name}-{.spec.bootstrap.initdb.owner},objectType=Secret"
 
+# Those of Service Binding Operator 1.4 except RabbitmqCluster's, which names its Secret itself.
 _REGISTRY: dict[tuple[str, str], dict[str, str]] = {
     ("redis.redis.opstreelabs.in/v1beta1", "Redis"): {
         "service.binding/type": "redis",

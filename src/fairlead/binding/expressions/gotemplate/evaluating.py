@@ -168,6 +168,7 @@ class Evaluator:
         count = len(arguments) + (piped is not NO_ARGUMENT)
         if wrong := callee.fits(count):
             raise self.error(f"wrong number of args for {node.name}: {wrong}")
+        # Before the arguments are evaluated: those after the deciding one may be errors.
         if node.name in {"and", "or"}:
             return self._decide(dot, node.name, arguments, piped)
         given = [
@@ -182,6 +183,7 @@ class Evaluator:
         try:
             return callee.run(*([self.budget] if callee.counts else []), *given)
         except CallError as error:
+            # Go blames the whole call here, not the argument that was evaluated last.
             self.place = place
             raise self.error(f"error calling {name}: {error}") from None
         except BoundError:

@@ -43,6 +43,7 @@ class Put(msgspec.Struct):
 class ComposeService:
     """A service for one binding; ``others`` are the items of other bindings."""
 
+    # Compose files have no former items: each service differs from what was read.
     changed = True
 
     def __init__(

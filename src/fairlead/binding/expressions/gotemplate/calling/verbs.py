@@ -27,6 +27,7 @@ from fairlead.binding.expressions.gotemplate.calling.fields import (
 
 _MOST = 1_000_000
 """Largest width or precision from an argument; in the format ten times as large."""
+# Go refuses numbers from 10,000,010 on: a longer text is never converted.
 _LENGTH = 9
 _FLAGS = re.compile(r"[#0+\- ]*")
 _NUMBER = re.compile(r"[0-9]*")
@@ -45,6 +46,7 @@ class _Printer:
         self.layout = layout
         self.values = values
         self.position = 0
+        # Looked for once: else many [ without an end would each be read to the end of the format.
         self.last = layout.rfind("]")
         self.next = 0
         self.reordered = False
@@ -61,6 +63,7 @@ class _Printer:
             self.position = start + 1
             self.verb()
         self.add(self.layout[self.position :])
+        # Go calls no argument extra if the format numbers any.
         if not self.reordered and self.next < len(self.values):
             self.extra()
         return joined(self.parts)
@@ -93,6 +96,7 @@ class _Printer:
         else:
             value = self.values[self.next]
             self.next += 1
+            # %#v and %+v are forms of a whole value, and no flags of the numbers in it.
             if verb in "vw":
                 flags.syntax, flags.sharp = flags.sharp, False
                 flags.plus = False
@@ -136,6 +140,7 @@ class _Printer:
         flags.width = self.from_argument()
         if flags.width is None:
             self.add("%!(BADWIDTH)")
+        # A negative width is the flag -, which fills up with spaces.
         elif flags.width < 0:
             flags.width, flags.minus, flags.zero = -flags.width, True, False
         return False
@@ -244,6 +249,7 @@ def _scalar(value: Any, verb: str, flags: Flags) -> str | None:
 
 def _whole(value: int, verb: str, flags: Flags) -> str | None:
     match verb:
+        # In Go's syntax unsigned numbers are hexadecimal.
         case "v" if flags.syntax and isinstance(value, Byte):
             flags = flags.copy(sharp=True)
             return integer(value, "x", flags)
@@ -272,6 +278,7 @@ def _complex(value: complex, verb: str, flags: Flags) -> str:
 
 def _string(value: str, verb: str, flags: Flags) -> str | None:
     if verb in "xX":
+        # A precision counts bytes here, and characters below.
         content = to_bytes(value)
         return hexadecimal(content[: flags.precision], verb, flags)
     if verb not in "vsq":
@@ -279,4 +286,5 @@ def _string(value: str, verb: str, flags: Flags) -> str | None:
     text = value if flags.precision is None else value[: flags.precision]
     if verb == "q" or flags.syntax:
         return padded(quoted(text, flags, '"'), flags)
+    # JSON may have half of a surrogate pair, which Go decodes as U+FFFD.
     return padded(from_bytes(to_bytes(text)), flags)
