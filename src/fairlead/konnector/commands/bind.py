@@ -168,6 +168,7 @@ async def write_bundle(
     """
     config = check_response(response)
     written = Written(secret_ref(config, DEFAULT_NAMESPACE), config.namespace)
+    # Open until the end of the undoing, which withdraws requests from the provider.
     async with reach(config) as provider:
         work = _Bind(client, provider, config, written, Deadline(timeout), progress, reach)
         async with undone_on_failure(client, provider, written, progress):
@@ -189,6 +190,7 @@ async def _run(
     async with directly(config) as provider:
         work = _Bind(client, provider, config, written, Deadline(timeout), progress)
         async with undone_on_failure(client, provider, written, progress):
+            # Within the undoing, which has a limit of its own.
             return await within(timeout, work.run(response, copies), lambda: work.doing)
 
 

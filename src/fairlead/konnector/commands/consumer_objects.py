@@ -130,6 +130,7 @@ async def ensure_secret(
         "type": "Opaque",
         "data": {KUBECONFIG_NAME: base64.b64encode(kubeconfig).decode()},
     }
+    # An unbind may have left it to the garbage collector, by an owner that is going.
     found = await disown(client, SECRETS, await find(client, SECRETS, ref.name, ref.namespace))
     if found is None:
         await _ensure(client, SECRETS, body, progress)

@@ -91,6 +91,7 @@ class Overview:
 
     def __init__(self, consumer: Client) -> None:
         self._consumer = consumer
+        # By kubeconfig, as the konnector's own connections: several Secrets may hold the same.
         self._providers: dict[bytes, Client] = {}
         self._slots = asyncio.Semaphore(AT_ONCE)
 
@@ -280,6 +281,7 @@ class Overview:
         namespaced = kind.resource.namespaced or flipped
         resource = msgspec.structs.replace(kind.resource, namespaced=namespaced)
         found: dict[Key, Object] = {}
+        # A list for each namespace: the consumer's rights may end at these.
         for one in namespaces:
             found |= {item.key: item for item in await self._list(client, resource, one)}
         namespace = client.config.namespace

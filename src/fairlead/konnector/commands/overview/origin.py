@@ -37,6 +37,7 @@ def judge(bound: FetchedBinding, obj: Object) -> Link:
     def broken(reason: str, about: str, remedy: str = "") -> Link:
         return wrong(KUBE_BIND, reason, name="provider", subject=text, about=about, remedy=remedy)
 
+    # One kind with one object: see look_at_object.
     copies = bound.kinds[0].copies if bound.kinds else None
     if bound.problem or copies is None:
         problem = bound.problem or "the provider was not seen"

@@ -131,6 +131,7 @@ def _syncers(state: SyncState, export: APIServiceExport) -> dict[str, BoundSpec]
             scope=schema.spec.scope,
             informer_scope=schema.spec.informer_scope,
             isolation=export.spec.isolation,
+            # Without the subresource API servers answer 404 to each write of a status.
             status_subresource=version.subresources.status is not None,
             holding=state.hold.holding,
         )
