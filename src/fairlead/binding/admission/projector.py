@@ -102,6 +102,7 @@ class Projector:
 
     async def _candidates(self, workload: _Created) -> list[tuple[Api, Object]]:
         """Return the bindings that select the workload, the oldest first."""
+        # Collected before the loop yields, for the index may change meanwhile.
         known = [
             (api, binding)
             for api, informer in self._bindings

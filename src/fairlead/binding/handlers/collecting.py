@@ -308,6 +308,7 @@ def _entries(resource: JSON) -> Iterator[tuple[str, Any]]:
     elif kind == "ConfigMap":
         yield from sorted(_require(resource, "data").items())
     elif kind == "Service":
+        # A headless Service has the text None here.
         yield "clusterIP", _require(resource, "spec", "clusterIP")
     else:
         yield "host", _require(resource, "spec", "host")

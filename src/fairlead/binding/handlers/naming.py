@@ -25,6 +25,7 @@ async def apply_mappings(context: Context) -> None:
     if not context.mappings:
         return
     try:
+        # Before any renaming: mappings know entries by their own names, host and not BACKEND_HOST.
         data = await context.template_data()
         await context.give_way()
         for item in _rendered(context.mappings, data):

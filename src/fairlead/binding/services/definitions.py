@@ -226,6 +226,7 @@ async def _data(
     definition: Definition, values: list[Any], service: JSON, paths: Paths, reader: DataReader
 ) -> dict[str, Any]:
     name = go_text(_single(definition, values))
+    # The service's own: an annotation leads to no other namespace.
     namespace = service["metadata"].get("namespace", "")
     is_secret = definition.object_type == "Secret"
     body = await (reader.read_secret if is_secret else reader.read_config_map)(namespace, name)

@@ -114,6 +114,7 @@ def _mounts(document: Document, field: str, value: Any, folder: str) -> Iterator
             parts = one.split(":")
             target = parts[1] if len(parts) > 1 and not field.endswith(".tmpfs") else parts[0]
         elif isinstance(one, dict):
+            # Without a target Compose mounts a secret or config under the name of its source.
             target = one.get("target") or one.get("source") or ""
         if not isinstance(target, str):
             raise _wrong(document, f"{field}[{number}]", "it is a text or an object")
