@@ -47,6 +47,7 @@ def with_name(response: BindingResponse, name: str) -> BindingResponse:
         )
     if name and (errors := subdomain_errors(name)):
         raise ValueError(f"{name!r} cannot be the name of an object: {errors[0]}")
+    # bindingName is the proposal of the provider; kube-bind makes one for its web page alone.
     wanted = name or response.binding_name
     if not wanted or len(response.requests) != 1:
         return response

@@ -144,6 +144,7 @@ async def check_crds(
     for item in request.spec.resources:
         name = crd_name(item.resource, item.group)
         found = await find(client, CUSTOMRESOURCEDEFINITIONS, name)
+        # One that is being deleted makes way by itself, and the konnector waits for that.
         if found is None or found.meta.deleting:
             continue
         owner = found.meta.controller()

@@ -89,6 +89,7 @@ async def _create(
     """Create the request and return it; None if the same exists and leads to an export."""
     name = request.metadata.name
     body = msgspec.to_builtins(request)
+    # kube-bind's responses have requests with a name alone.
     body["metadata"] = {"name": name, "namespace": namespace}
     while True:
         try:

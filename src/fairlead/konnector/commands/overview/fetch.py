@@ -194,6 +194,7 @@ class Overview:
         except ConfigError as error:
             reason = "KubeconfigSecretInvalid"
             return FetchedBinding(binding, here, problem=str(error), reason=reason)
+        # An isolation that this version does not know is a ValueError.
         except (ClientError, msgspec.MsgspecError, ValueError) as error:
             return FetchedBinding(binding, here, problem=str(error))
 

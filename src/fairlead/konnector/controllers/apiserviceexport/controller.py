@@ -146,6 +146,7 @@ class APIServiceExportController:
             and (look := self._provider.leftovers.get(key)) is not None
             and look() == []
         }
+        # Without a bound kind it is not known yet which copies there are.
         return bool(wanted) and keeping == wanted | claims and self._namespaces_kept()
 
     def _namespaces_kept(self) -> bool:

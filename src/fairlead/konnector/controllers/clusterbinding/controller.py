@@ -124,6 +124,7 @@ class HeartbeatController:
         except ClientError as error:
             await self._tell(str(error))
             raise
+        # commit returns the object itself if there was nothing to write.
         if written is not found:
             self._replaced = found.meta.resource_version
         self._learn(plan.rivalry, plan.peers)

@@ -121,6 +121,7 @@ class ConnectionsController:
         wanted, connection = self._running[identity]
         if identity not in self._farewells:
             there = [self._consumer.bindings.get("", name) for name in wanted.bindings]
+            # Without bindings, as for a bundle alone, there is no end to report.
             if not there or any(there):
                 return False
             self._farewells[identity] = now + _FAREWELL
