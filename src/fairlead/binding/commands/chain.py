@@ -101,6 +101,7 @@ class ToldBinding(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def collected(self) -> bool:
         """Whether all entries of its services are collected."""
+        # Only servicebinding.io has ServiceAvailable.
         known = (self.condition(type_) for type_ in (SERVICE_AVAILABLE, COLLECTION_READY))
         found = [one for one in known if one is not None]
         return bool(found) and all(one.status == "True" for one in found)

@@ -108,6 +108,7 @@ class Objects:
         stored = _stored(body)
         metadata = stored["metadata"]
         resource = self._resource_of(stored)
+        # Noted, so that it is printed without a namespace again, as it came.
         bare = resource.namespaced and not metadata.get("namespace")
         if resource.namespaced:
             metadata["namespace"] = metadata.get("namespace") or self.namespace

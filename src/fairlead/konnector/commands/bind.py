@@ -322,6 +322,7 @@ class _Bind:
         body: JSON = {
             "apiVersion": API_VERSION,
             "kind": resource.kind,
+            # By the label a later run knows what a killed one has left (undo).
             "metadata": {"name": name, "labels": {MANAGED_BY: MANAGER}},
             "spec": msgspec.to_builtins(spec),
         }

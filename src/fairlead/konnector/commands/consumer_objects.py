@@ -246,7 +246,7 @@ async def ensure_roles(
 
 
 async def restore_role(client: Client, before: Object, progress: Progress) -> None:
-    """Restore the former rules of a ClusterRole, unless it has changed again meanwhile."""
+    """Restore the former rules of a ClusterRole, unless it was made anew or changes just now."""
     found = await find(client, CLUSTERROLES, before.meta.name)
     if found is None or found.meta.uid != before.meta.uid:
         return

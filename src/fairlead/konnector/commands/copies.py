@@ -36,6 +36,7 @@ async def settle_copies(waiting: WaitOptions, name: str, copies: Copies) -> None
     namespace = waiting.provider.namespace
     async with Client(waiting.provider, user_agent="fairlead-bind") as provider:
         export = await find(provider, APISERVICEEXPORTS, name, namespace)
+        # The uid of kube-system stands for a cluster, here as in the konnector's record.
         system = await find(waiting.client, NAMESPACES, "kube-system")
         hold = ClusterHold(
             recorded=recorded_cluster(export), cluster=system.meta.uid if system else ""

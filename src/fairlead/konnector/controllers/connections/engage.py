@@ -80,6 +80,7 @@ class ProviderConnector:
         )
         # The client outlives this call; :meth:`ProviderConnection.stop` closes it.
         await client.__aenter__()
+        # The caches hold no managedFields: a policy that needs those of a copy reads it anew.
         cluster = Cluster(f"provider-{identity[:12]}", client, transform=strip_managed_fields)
         provider = Provider(identity, cluster, config.namespace, self._consumer, wanted)
         engagement = await self._manager.engage(

@@ -16,6 +16,7 @@ Action = Literal[
 ]
 
 
+# Without a bound a provider could fill the consumer's cluster with namespaces.
 MOST_MADE = 100
 """Namespaces that are made at providers' requests, of all providers together."""
 _LABEL = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")

@@ -55,7 +55,7 @@ def reconcile(
             server's garbage collector takes them with the binding.
         held: whether no copy is deleted, for another cluster has made them.
     """
-    # Without the finalizer nothing is awaited: no CRD was written, or it was removed by hand.
+    # Without the finalizer nothing is awaited: no CRD was written, or another removed it.
     if not binding.deleting or FINALIZER_UNBIND not in binding.finalizers:
         return UnbindPlan()
     if (not crds or undeletable) and (given_up or not (crds or claimed)):
