@@ -83,6 +83,7 @@ class Rbac:
             return _YES
         # The key has no object name: the cache grows with the kinds, not with the objects.
         kind = asked._replace(name="") if asked.name else asked
+        # Bindings name users and groups alone; uid and extra fields of a user decide nothing.
         key = (user.name, user.groups, kind)
         known = self._cache.get(key)
         if known is None:

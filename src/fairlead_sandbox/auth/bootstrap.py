@@ -134,6 +134,7 @@ def _metadata(name: str, labels: dict[str, str] | None = None) -> JSON:
 
 
 def _role(name: str, rules: list[JSON], **labels: str) -> JSON:
+    # Only the names of the keywords count: the roles that this one is aggregated to.
     into = {f"{_AGGREGATE}{target}": "true" for target in labels}
     return {"metadata": _metadata(name, into), "rules": rules}
 

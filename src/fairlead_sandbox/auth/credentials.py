@@ -64,6 +64,7 @@ class TokenSecrets:
             deletes.delete(self._core, type_, record)
             return
         data = dict(body.get("data") or {})
+        # A token that stands there is kept: it does not expire, and clients have it.
         if not data.get("token"):
             token = self._tokens.issue_legacy(account, key.name)
             data["token"] = base64.b64encode(token.encode()).decode()

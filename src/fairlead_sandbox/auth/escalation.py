@@ -74,6 +74,8 @@ class EscalationCheck:
         resource, key = operation.type.group_resource, operation.key
         reference = body.get("roleRef") or {}
         kind, role = reference.get("kind", ""), reference.get("name", "")
+        # An update of labels grants nothing, so it needs no rights to what the binding granted
+        # before.
         if operation.old and _unchanged(body, operation.old.to_dict()):
             return
         target = names.ROLES if kind == "Role" else names.CLUSTERROLES

@@ -86,6 +86,8 @@ class Guard:
             StatusError: 401 for credentials that are not valid, 403 for an impersonation that is
                 not allowed.
         """
+        # The certificate wins, as in kube-apiserver, which asks its x509 authenticator before
+        # those of tokens.
         user = self._certificate(request) or self._bearer(request)
         if any(name[:12].lower() == "impersonate-" for name in request.headers):
             return impersonated(user, request, self._authorizer)
@@ -116,6 +118,7 @@ class Guard:
         if scheme.lower() != "bearer":
             return self._default
         token = token.strip()
+        # In constant time, so that the time of a refusal tells nothing about the token.
         if hmac.compare_digest(token.encode(errors="replace"), self._admin_token.encode()):
             return ADMIN
         try:

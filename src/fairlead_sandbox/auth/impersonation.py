@@ -49,6 +49,8 @@ def _extra(request: web.BaseRequest) -> dict[str, tuple[str, ...]]:
     result: dict[str, tuple[str, ...]] = {}
     for header, value in request.headers.items():
         if header.lower().startswith(_EXTRA):
+            # Keys such as example.com/project come percent-encoded, because the name of a header
+            # has no slash.
             key = unquote(header[len(_EXTRA) :].lower())
             result[key] = (*result.get(key, ()), mended(value))
     return result

@@ -58,6 +58,7 @@ class RbacIndex:
     def grants(self, user: User, namespace: str) -> Iterator[RbacGrant]:
         """Yield the grants of a user in a namespace, those of the whole cluster first."""
         subjects = [f"User:{user.name}", *(f"Group:{group}" for group in user.groups)]
+        # A request without a namespace has one scope alone.
         for scope in dict.fromkeys(("", namespace)):
             for subject in subjects:
                 for binding in self._by_subject.get((scope, subject), {}).values():

@@ -23,6 +23,7 @@ def write_secret(path: Path, content: bytes, *, durable: bool = False) -> None:
 
     ``durable`` waits for the disk, so that a power failure cannot lose the file.
     """
+    # In the same folder, because rename(2) does not cross file systems.
     temporary = path.with_suffix(".new")
     # A process that was killed in the middle may have left this file; O_EXCL would refuse it.
     temporary.unlink(missing_ok=True)

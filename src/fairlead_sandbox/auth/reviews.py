@@ -149,6 +149,7 @@ def _answer(call: Call, spec: JSON | None, status: JSON) -> Answer:
     body: JSON = {
         "kind": resource.kind,
         "apiVersion": resource.api_version,
+        # Go writes an unset metav1.Time as null.
         "metadata": {"creationTimestamp": None},
     }
     if spec is not None:

@@ -166,6 +166,8 @@ def _covers_all(held: Rule, rule: Rule) -> bool:
         return bool(rule.urls)
     if "*" not in held.groups and not set(rule.groups) <= set(held.groups):
         return False
+    # Patterns such as */log and /api/* are not resolved here. At worst a covered rule is split,
+    # and its parts are compared with the patterns.
     if "*" not in held.resources and not set(rule.resources) <= set(held.resources):
         return False
     # An empty name stands for every object, which a rule with resourceNames does not cover.

@@ -89,6 +89,8 @@ class KeySigner:
             TokenError: this key did not sign the token.
         """
         try:
+            # The algorithm is fixed here and not taken from the token's header (RFC 8725, section
+            # 3.1).
             return jwt.decode(token, self._public, [_ALGORITHM], options=SIGNATURE_ALONE)
         except (jwt.PyJWTError, ValueError, RecursionError):
             raise TokenError("invalid bearer token") from None
@@ -184,6 +186,7 @@ class Tokens:
                 raise TokenError("service account token has been invalidated")
         if verified.secret is not None:
             self._check_secret(verified.secret, token)
+        # Tokens of Secrets have no audience and are valid for any.
         if verified.audiences and not set(verified.audiences) & set(audiences):
             raise TokenError(
                 f"token audiences {_quoted(verified.audiences)} is invalid for the target "

@@ -12,6 +12,7 @@ from fairlead_sandbox.objects.core import Core
 from fairlead_sandbox.storage.records import Change
 
 
+# Deterministic, so that rules that differ only in the order of their members count as one.
 _encode = msgspec.json.Encoder(order="deterministic").encode
 _COLLECTION = names.CLUSTERROLES.group_resource
 

@@ -58,6 +58,7 @@ class CrdStrategy(Strategy):
         spec = body.get("spec")
         if not isinstance(spec, dict) or not isinstance(spec.get("names"), dict):
             return
+        # As apiextensions-apiserver defaults them: singular and listKind come from the kind.
         kind = str(spec["names"].get("kind", ""))
         spec["names"]["singular"] = spec["names"].get("singular") or kind.lower()
         spec["names"]["listKind"] = spec["names"].get("listKind") or f"{kind}List"
@@ -193,6 +194,8 @@ class CrdController:
             ]
             if taken:
                 reason = f"{member[0].upper()}{member[1:]}Conflict"
+                # The last conflict is the one reported: the naming controller of kube-apiserver
+                # checks in this order, and each finding overwrites the condition.
                 conflict = (reason, ", ".join(f'"{name}" is already in use' for name in taken))
             elif given:
                 accepted[member] = given
@@ -257,6 +260,8 @@ class CrdController:
         type_ = self._core.registry.by_collection(record.key.name)
         collection = self._core.store.collection(record.key.name)
         waiting = [one for one in collection.list() if not one.meta.deletion_timestamp]
+        # Without a served version there is no type to delete by; the objects, and so the CRD,
+        # stay.
         if type_ is not None:
             for instance in waiting[:MANY]:
                 with contextlib.suppress(StatusError):

@@ -62,6 +62,8 @@ class GarbageCollector:
             return
         self._learn(place, change.record)
         owners = _owners(change.record)
+        # An owner may have gone before this object named it; its deletion was no event for this
+        # object.
         if owners and (change.old is None or _owners(change.old) != owners):
             self._check(place)
         if change.record.meta.deletion_timestamp:
@@ -82,6 +84,8 @@ class GarbageCollector:
                     del self._dependents[owner.uid]
 
     def _on_gone(self, record: Record) -> None:
+        # Sorted: a set of texts has another order in each process, and a simulation must repeat
+        # its order.
         for dependent in sorted(self._dependents.get(record.meta.uid, ())):
             self._reactor.later(dependent, self._check)
         for owner in _owners(record):
@@ -129,6 +133,8 @@ class GarbageCollector:
         record, type_ = self._find(place)
         if record is None or type_ is None:
             return
+        # It is being deleted already. One that waits in the foreground still learns of owners that
+        # are gone.
         if record.meta.deletion_timestamp and FOREGROUND not in (record.meta.finalizers or []):
             return
         states = {owner.uid: self._state(owner, record) for owner in _owners(record)}

@@ -28,6 +28,7 @@ class _Rule:
             return False
         if self.verb not in {"*", info.verb} or self.resource not in {"*", info.resource}:
             return False
+        # A negative number never reaches 0, so the rule matches until it is cleared.
         self.times -= 1
         return True
 
@@ -91,6 +92,7 @@ class Faults:
     def clear(self) -> None:
         """Delete all rules; requests that are being delayed go on at once."""
         self._cleared.set()
+        # Requests that wait hold the old event; a later delay needs one that is not set.
         self._cleared = asyncio.Event()
         self._rules.clear()
 

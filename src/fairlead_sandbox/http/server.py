@@ -86,6 +86,7 @@ class HttpServer:
         except (ConnectionError, asyncio.CancelledError):
             # The client has gone, so no answer can be sent.
             raise
+        # Walks of a deeply nested body exceed Python's stack: a fault of the request.
         except RecursionError:
             return respond(error_answer(errors.too_deep()))
         except Exception:  # noqa: BLE001 - the client gets an answer all the same
@@ -101,6 +102,7 @@ class HttpServer:
     async def _answer(self, request: web.BaseRequest, info: RequestInfo, user: User) -> Answer:
         if not info.is_resource:
             return self._non_resource(request)
+        # Read after authorization: a client without the right cannot make the server keep 3 MiB.
         body = await _read(request)
         call = self._call(request, info, user, body)
         if call is None:
@@ -206,6 +208,7 @@ async def _read(request: web.BaseRequest) -> bytes:
 
 def respond(answer: Answer) -> web.Response:
     """Return aiohttp's response for an answer, with a Warning header for each warning."""
+    # As in kube-apiserver: answers depend on the rights of their user, so no proxy may keep them.
     headers = {
         "Content-Type": answer.content_type,
         "Cache-Control": "no-cache, private",

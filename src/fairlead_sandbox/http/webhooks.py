@@ -145,6 +145,7 @@ async def _content(response: aiohttp.ClientResponse) -> bytes:
 @lru_cache(maxsize=64)
 def _context(ca_bundle: str) -> ssl.SSLContext:
     """Return a TLS context that trusts a CA bundle (base64 of PEM); the machine's CAs if ""."""
+    # Cached, because aiohttp uses a connection again only for the same context object.
     context = ssl.create_default_context()
     if ca_bundle:
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)

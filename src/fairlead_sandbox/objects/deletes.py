@@ -76,6 +76,7 @@ def check_dry_run(options: str, values: Sequence[str]) -> None:
 
 
 def _invalid_option(options: str, field: str, reason: str, text: str) -> errors.StatusError:
+    # These options are types of meta.k8s.io in kube-apiserver, so the Status names that group.
     return errors.invalid("meta.k8s.io", options, "", [FieldError(reason, text, field)])
 
 
@@ -116,6 +117,8 @@ def delete(
             # change of the spec.
             if meta.get("generation"):
                 meta["generation"] += 1
+    # Clients repeat deletes. One that changes nothing makes no new resourceVersion and wakes no
+    # watch.
     if body == type_.to_dict(old):
         return old
     return writes.finish(core, type_, old.key, body, dry_run=options.dry_run)

@@ -121,6 +121,8 @@ def _complete(type_: ResourceType, body: JSON, conversation: Conversation | None
         conversation.settle(meta)
     if type_.strategy.generation:
         meta["generation"] = 1
+    # A status sent with a create is dropped, as in kube-apiserver; it is written only through its
+    # subresource.
     if type_.strategy.status:
         body.pop("status", None)
     type_.strategy.prepare_create(body)
@@ -200,6 +202,8 @@ def finish(
     core: Core, type_: ResourceType, key: Key, body: JSON, *, dry_run: bool = False
 ) -> Record:
     """Store a changed object, or remove it if it is being deleted and no finalizer is left."""
+    # The write that takes the last finalizer away is the deletion itself; its DELETED event has
+    # this body.
     if body["metadata"].get("deletionTimestamp") and not type_.strategy.held(body):
         if dry_run:
             return _unstored(type_, key, body)
@@ -256,6 +260,8 @@ def check_kind(type_: ResourceType, body: JSON) -> None:
         _check_custom_kind(type_, body)
     elif kind not in {None, "", resource.kind}:
         given = (version or resource.version).rpartition("/")[2]
+        # Go prints a type with its package. The package of a group's internal types has the
+        # group's first label as its name, core for the legacy group.
         internal = resource.group.partition(".")[0] or "core"
         raise errors.bad_request(
             f'{kind} in version "{given}" cannot be handled as a {resource.kind}: converting '

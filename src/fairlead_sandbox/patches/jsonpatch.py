@@ -146,6 +146,7 @@ def _insert(doc: Any, path: list[str], value: Any) -> Any:
     elif last == "-":
         parent.append(value)
     else:
+        # One past the end is allowed: it appends, as "-" does (RFC 6902, section 4.1).
         parent.insert(_index(parent, last, end=len(parent) + 1), value)
     return doc
 
@@ -163,6 +164,8 @@ def _take(doc: Any, path: list[str]) -> Any:
 
 
 def _add(doc: Any, op: JSON, budget: _Budget) -> Any:
+    # A copy: a later operation may change the value inside the document, and the patch must stay
+    # as it is.
     return _insert(doc, _pointer(op, "path"), _copied(op.get("value")))
 
 
@@ -187,6 +190,7 @@ def _replace(doc: Any, op: JSON, budget: _Budget) -> Any:
 
 def _move(doc: Any, op: JSON, budget: _Budget) -> Any:
     source, path = _pointer(op, "from"), _pointer(op, "path")
+    # RFC 6902, section 4.4: the source must not be a prefix of the target.
     if source != path and path[: len(source)] == source:
         raise _PathError("a value cannot be moved into itself")
     return _insert(doc, path, _take(doc, source))

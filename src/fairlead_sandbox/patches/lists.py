@@ -128,6 +128,7 @@ def merge_scalars(current: list[Any], patch: list[Any], order: Any) -> list[Any]
     for item in patch:
         if isinstance(item, dict | list):
             raise PatchError(f"invalid patch item {go_map(item)}: a scalar is expected", 400)
+    # Reversed, so that the first of equal values stays: 1 and 1.0 have one identity.
     found = {identity(item): item for item in reversed([*current, *patch])}
     merged = [(name, found[name]) for name in dict.fromkeys(map(identity, [*current, *patch]))]
     wanted = order if isinstance(order, list) else patch

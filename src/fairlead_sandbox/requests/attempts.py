@@ -55,6 +55,7 @@ async def answered(call: Call, attempt: Callable[[Call], Awaitable[T]]) -> T:
         async with asyncio.timeout(seconds) as limit:
             return await _repeated(call, attempt)
     except TimeoutError:
+        # Another TimeoutError comes from the attempt itself and says nothing about this limit.
         if limit.expired():
             raise errors.too_slow(SECONDS) from None
         raise

@@ -140,6 +140,7 @@ def decode_yaml(body: bytes) -> Any:
     try:
         # Aliases are refused: a few nested ones expand to gigabytes.
         value = yamltext.load(body, aliases=False, max_depth=_MAX_DEPTH)
+        # By way of JSON: keys become strings, and whole floats integers as in a JSON body.
         return decode_json(msgspec.json.encode(value))
     except yamltext.UnwelcomeYAMLError as error:
         raise ValueError(f"it {error}") from None
@@ -151,6 +152,7 @@ def _decode_protobuf(body: bytes, kind: str) -> JSON:
     try:
         return protobuf.decode(body)
     except protobuf.UnknownKindError:
+        # This kind has no protobuf decoder here; JSON and YAML are left.
         raise errors.unsupported_media_type(_ACCEPTED[:2]) from None
     except protobuf.ProtobufError as error:
         raise _unrecognized(kind, f"protobuf parse error: {error}") from None

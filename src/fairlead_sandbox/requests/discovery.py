@@ -49,6 +49,8 @@ class DiscoveryDocuments:
             document = self._document(path, aggregated)
             if document is None:
                 return None
+            # Only after the check that the document exists: paths without one must not fill the
+            # memory.
             self._cache[key] = msgspec.json.encode(document)
         if aggregated:
             content_type = (
@@ -122,6 +124,7 @@ class DiscoveryDocuments:
 
     def _group_discovery(self, group: str) -> JSON:
         return {
+            # creationTimestamp is null because Go writes an unset metav1.Time so.
             "metadata": {"name": group, "creationTimestamp": None} if group else {},
             "versions": [
                 {
@@ -147,6 +150,8 @@ def _aggregated(accept: str) -> str:
             and parameters.get("v") in _AGGREGATED
         ):
             return parameters["v"]
+        # Entries stand in the client's order of preference, so plain JSON before the aggregated
+        # form wins.
         if range_.type in {"application/json", "*/*"} and "as" not in parameters:
             return ""
     return ""

@@ -161,6 +161,7 @@ def _commit(call: Call, old: Record | None, result: JobResult) -> Record:
     if old is None and core.get(type_, key) is not None:
         raise errors.already_exists(type_.group_resource, key.name)
     verb = "create" if old is None else "update"
+    # An apply that creates. The worker cannot check the right to create, because it has no roles.
     if verb == "create" and call.info.verb == "patch" and call.require is not None:
         call.require(verb)
     # The worker has no roles and bindings, so the check of escalation runs here.

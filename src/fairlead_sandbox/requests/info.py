@@ -56,6 +56,7 @@ def parse_request(method: str, path: str, query: Mapping[str, str]) -> RequestIn
         group, rest = parts[1], parts[2:]
     else:
         return RequestInfo(path, method.lower())
+    # /api/v1 and /apis/GROUP/VERSION are discovery documents; RBAC knows them as paths.
     if len(rest) < 2:
         return RequestInfo(path, method.lower())
     version, *rest = rest

@@ -53,6 +53,8 @@ def negotiate(header: str) -> Accept:
     Raises:
         StatusError: 406, no entry can be written (protobuf alone, for example).
     """
+    # kubectl get lists Table v1, Table v1beta1 and plain JSON in this order, and reads any of
+    # them.
     for range_ in media_ranges(header):
         if range_.type not in _JSON:
             continue

@@ -152,6 +152,7 @@ class Router:
             # namespace has no route in kube-apiserver, which answers 405.
             if needs_namespace and info.verb not in {"list", "watch"}:
                 table = {}
+        # type.verbs has the verbs of the resource itself; those of a subresource are in its table.
         if info.verb not in table or not (info.subresource or info.verb in call.type.verbs):
             raise errors.method_not_allowed()
         return table[info.verb]

@@ -30,6 +30,7 @@ class SelectionPredicate(NamedTuple):
         return self.fields is None or self._fields_match(self.fields, record)
 
     def _fields_match(self, fields: FieldSelector, record: Record) -> bool:
+        # Most field selectors name the object, and its key is known without decoding it.
         known = {"metadata.name": record.key.name, "metadata.namespace": record.key.namespace}
         if all(term.field in known for term in fields.terms):
             return fields.matches(known.get)

@@ -73,6 +73,7 @@ class Job(msgspec.Struct, array_like=True):
     definition: bytes = b""
     """The CustomResourceDefinition as JSON; b"" for a built-in kind."""
     info: RequestInfo | None = None
+    # Mutable defaults are safe here: msgspec copies empty ones for each struct.
     query: dict[str, str] = {}
     body: bytes = b""
     content_type: str = ""
@@ -181,6 +182,8 @@ class Workers:
         try:
             return await self._exchanged(await _start(), message)
         except (asyncio.IncompleteReadError, ConnectionError):
+            # Most probably memory has run out in C code, where no MemoryError is raised, or the
+            # kernel has killed the process.
             text = "the worker process died while it handled the request"
             raise errors.too_large(text) from None
 

@@ -48,6 +48,7 @@ class Compactor:
         if self._loop.time() - self._marked >= retention.seconds:
             self._target = max(self._target, self._mark)
             self._mark, self._marked = store.published, self._loop.time()
+        # Under load the period alone would let the log grow by all changes of five minutes.
         self._target = max(self._target, store.published - retention.changes)
         if self._target > store.compacted:
             store.compact(min(self._target, store.compacted + retention.step))

@@ -31,6 +31,8 @@ CREATE TABLE IF NOT EXISTS log (
 CREATE INDEX IF NOT EXISTS log_object ON log (collection, namespace, name, rv);
 CREATE TABLE IF NOT EXISTS mark (name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
 """
+# The index log_object serves before, state and compaction, which look for the versions of one
+# object.
 _INSERT = "INSERT INTO log VALUES (?, ?, ?, ?, ?, ?)"
 _MARK = "INSERT OR REPLACE INTO mark VALUES (?, ?)"
 # A row that is replaced only after :rv stays, because lists at versions from :rv on need it.
@@ -111,6 +113,8 @@ class Log:
             # In WAL mode SQLite syncs each commit only with FULL; NORMAL may lose the last ones at
             # a power failure.
             connection.execute("PRAGMA synchronous=FULL")
+            # In WAL mode too the file is locked at times, such as for the recovery after a crash
+            # (https://www.sqlite.org/wal.html, SQLITE_BUSY).
             connection.execute("PRAGMA busy_timeout=10000")
         return connection
 

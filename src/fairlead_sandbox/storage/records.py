@@ -136,6 +136,8 @@ class Collection:
     def list(self, namespace: str = "", after: Key | None = None) -> Iterator[Record]:
         """Return the objects of a namespace, or of all, sorted; ``after`` skips keys up to it."""
         if namespace and after is None:
+            # Sorts one namespace alone: every create discards the order of all objects, and most
+            # lists are of one namespace.
             names = self._namespaces.get(namespace) or {}
             return iter([names[name] for name in sorted(names)])
         if self._order is None:

@@ -78,6 +78,8 @@ class ObjectStore:
 
     def __init__(self, log: Log) -> None:
         self.log = log
+        # rv is the version of the newest change in memory, published that of the newest one on
+        # disk. They differ while the disk works.
         self.rv = log.last()
         self.published = self.rv
         self.compacted = log.compacted()
@@ -90,8 +92,10 @@ class ObjectStore:
         self.failure = ""
         """Why the last write to the disk failed; "" if it succeeded."""
         self._refused_until = 0.0
+        # Versions that were taken back. A request may still wait for one that it has read.
         self._lost: list[range] = []
         self._recovery: list[Callable[[], None]] = []
+        # One thread: appends and compaction share a connection and would only wait for its lock.
         self._thread = ThreadPoolExecutor(1, "fairlead-log") if log.durable else None
         for row in log.state(self.rv):
             key = Key(row.namespace, row.name)

@@ -40,6 +40,7 @@ class Conversation(msgspec.Struct):
     dry_run: bool = False
     manager: str = ""
     """Field manager in the request's query."""
+    # Mutable defaults are safe here: msgspec copies empty ones for each struct.
     answers: dict[str, WebhookAnswer] = {}
     stamp: dict[str, str] = {}
     """Generated metadata that must stay the same in the next attempt."""

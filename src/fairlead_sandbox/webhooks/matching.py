@@ -129,5 +129,6 @@ def _has(values: list[str] | None, value: str) -> bool:
 
 
 def _is(text: str, plural: str, subresource: str) -> bool:
+    # As in kube-apiserver, pods/* covers pods itself too, and * alone covers no subresource.
     name, _, below = text.partition("/")
     return name in {"*", plural} and below in {subresource, "*"}

@@ -158,6 +158,7 @@ def _timeless(request: JSON) -> JSON:
 
 def read(asked: Question, code: int, content: bytes) -> WebhookAnswer:
     """Parse a webhook's HTTP response; return its answer, or the failure to get one."""
+    # client-go, by which kube-apiserver calls webhooks, takes 200 to 206 for success.
     if not HTTPStatus.OK <= code <= HTTPStatus.PARTIAL_CONTENT:
         return WebhookAnswer(f"failed to call webhook: {_refusal(code, content)}")
     try:
@@ -241,6 +242,8 @@ def denial(name: str, status: JSON) -> StatusError:
     message, reason = status.get("message") or "", status.get("reason") or ""
     told = message or reason
     return StatusError(
+        # A denial stays an error even if the webhook sends a code such as 200 (ToStatusErr of
+        # k8s.io/apiserver).
         max(int(status.get("code") or 0), HTTPStatus.BAD_REQUEST),
         reason,
         f"{text}: {told}" if told else f"{text} without explanation",

@@ -39,6 +39,8 @@ def explains(shape: Shape, live: JSON, config: JSON, owners: Managed, who: Field
             own = fields(shape, before)
         except ShapeError:
             return False
+        # A field that another client has changed since is a conflict even if kubectl applied it
+        # once.
         since = changes(shape, before, live)
         unchanged = own - since.modified - since.removed
         return all(conflict.path in unchanged for conflict in error.conflicts)

@@ -127,6 +127,7 @@ def decode(entries: Any) -> Managed:
     found: dict[FieldManager, OwnedFields] = {}
     for one in given:
         manager = FieldManager(one.manager, one.operation, one.api_version, one.subresource)
+        # A dot at the root means the object itself, which has no owner.
         owned = paths.decode(one.fields_v1 or {}) - {()}
         before = found.get(manager, OwnedFields(NOTHING)).fields
         found[manager] = OwnedFields(owned | before, one.time)
@@ -251,6 +252,7 @@ def _capped(managed: dict[FieldManager, OwnedFields]) -> Managed:
         return managed
     # The oldest are merged, as in kube-apiserver, so that managedFields cannot grow without end.
     updaters.sort(key=lambda key: (managed[key].time, key))
+    # One more than the surplus, because the heir takes a place itself.
     for old in updaters[: len(updaters) - MOST_UPDATERS + 1]:
         owned = managed.pop(old)
         heir = FieldManager(ANCIENT_CHANGES, "Update", old.api_version)

@@ -73,6 +73,7 @@ def _decode(fields: Any, path: Path) -> Iterator[Path]:
         if element == _SELF:
             yield path
             continue
+        # No shape here makes an index (i:), but a writer may send managedFields that have one.
         if element[:2] not in {"f:", "k:", "v:", "i:"}:
             raise MalformedFieldsError(f"{element!r} is no element of a path")
         here = (*path, element)

@@ -193,6 +193,8 @@ def _of_field(message: str, field: kinds.Field) -> Shape:
     if field.type.shape == "one":
         return inner
     if message == "EphemeralContainer":
+        # EphemeralContainer inlines the fields of this message, under whose name their lists
+        # stand.
         place = ("EphemeralContainerCommon", field.name)
     if place not in _LISTS:
         return WHOLE

@@ -71,6 +71,8 @@ def _items(shape: List, value: list[Any], path: Path, *, strict: bool) -> dict[s
         element = _element(shape, inner)
         if strict and element is None:
             raise ShapeError(f"{paths.text(path)}: element {index}: {_unfit(shape, inner)}")
+        # Only a configuration must have distinct keys. In a stored list, which other writes made,
+        # the last item of a key counts.
         if strict and element in found:
             key = paths.text((element,)) if element else ""
             raise ShapeError(f"{paths.text(path)}: duplicate entries for key {key}")

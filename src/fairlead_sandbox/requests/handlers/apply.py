@@ -170,6 +170,8 @@ def _of_endpoint(type_: ResourceType, owners: Managed, who: FieldManager) -> Man
         return owners
     fields = owners[who].fields if who in owners else NOTHING
     through_status = bool(who.subresource)
+    # As by the reset fields of kube-apiserver's strategies, which drop the fields that an endpoint
+    # ignores before it records owners.
     kept = [path for path in fields if (path[0] == "f:status") == through_status]
     return managers.only(owners, who, kept)
 

@@ -140,6 +140,8 @@ async def list_(call: Call) -> Answer:
         version, start, found = _continued(call, parse_token(token), namespace)
     else:
         version, start, found = _fresh(call, namespace)
+    # A state from the log has every object of the collection. The token is not signed, so the
+    # namespace comes from the request's path, which was authorized.
     found = [
         record
         for record in found

@@ -108,6 +108,8 @@ class Watch:
         collection.subscribers[self._on_change] = None
         collection.closers[self.stop] = None
         try:
+            # The objects may be ahead of the disk. None is sent before it is stored, or a crash
+            # could take back a state that a client has seen.
             await store.settle(self._start)
             async for events in beginning:
                 for batch in _batches(events):
@@ -256,6 +258,7 @@ class Watch:
     def _bookmark(self, version: int, *, initial_end: bool = False) -> bytes:
         metadata: JSON = {
             "resourceVersion": str(version),
+            # Go writes an unset metav1.Time as null.
             "creationTimestamp": None,
         }
         if initial_end:

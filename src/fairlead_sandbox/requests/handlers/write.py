@@ -128,6 +128,7 @@ async def finalize(call: Call) -> Answer:
     given = decode_body(call.content_type, call.body, "Namespace")
     body = call.type.to_dict(old)
     body["spec"] = {"finalizers": (given.get("spec") or {}).get("finalizers") or []}
+    # Not by writes.update: the kind's strategy would put the stored finalizers back.
     record = old if call.dry_run else writes.finish(call.core, call.type, old.key, body)
     await call.core.store.settle(record.rv)
     return answers.one(call, record)

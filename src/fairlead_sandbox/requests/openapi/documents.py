@@ -33,6 +33,8 @@ _ACTIONS: Mapping[str, tuple[str, str]] = {
 """HTTP method and ``x-kubernetes-action`` of each verb's operation."""
 _COLLECTION_VERBS = ("list", "create", "deletecollection")
 _OBJECT_VERBS = ("get", "update", "patch", "delete")
+# kubectl looks for dryRun and fieldValidation in the patch operation of a kind. Without them it
+# refuses --dry-run=server, and validates by itself against OpenAPI v2.
 _PARAMETERS: Mapping[str, tuple[str, ...]] = {
     "create": ("dryRun", "fieldManager", "fieldValidation"),
     "update": ("dryRun", "fieldManager", "fieldValidation"),

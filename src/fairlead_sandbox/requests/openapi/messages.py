@@ -78,6 +78,8 @@ def _schema(type_: FieldType) -> JSON:
 def _value(name: str) -> JSON:
     if name not in load().messages:
         return dict(_SCHEMAS.get(name, {}))
+    # OpenAPI 3.0 ignores members beside $ref, and there is a default; hence allOf with one
+    # reference, as in Kubernetes' documents.
     component = OBJECT_META if name == _GO_META else _component(name)
     return {"allOf": [reference(component)], "default": {}}
 
