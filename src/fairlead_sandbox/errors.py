@@ -146,6 +146,7 @@ def unsupported_media_type(accepted: Iterable[str]) -> StatusError:
 def invalid(group: str, kind: str, name: str, errors: Iterable[FieldError]) -> StatusError:
     """Return a 422 Invalid with the field errors as its causes."""
     found = list(errors)
+    # The last cause says how many were left out, so that no client takes the list for complete.
     if len(found) > MOST_FIELD_ERRORS:
         text = f"and {len(found) - MOST_FIELD_ERRORS} more fields are wrong"
         found = [*found[:MOST_FIELD_ERRORS], FieldError("FieldValueInvalid", text, "<nil>")]

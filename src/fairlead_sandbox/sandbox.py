@@ -137,6 +137,7 @@ class Sandbox:
         core = self._load(reactor)
         router = Router(core)
         folder = self._data / "pki" if self._data is not None else None
+        # Kept over a stop: kubeconfigs and tokens stay valid after the next start.
         self._secrets = self._secrets or Secrets(
             self.name, folder, tls=self._tls, signer=self._signer
         )

@@ -81,6 +81,7 @@ async def _write(job: Job) -> JobResult:
         core.store.collection(one.collection).put(one.record())
     changes: list[Change] = []
     core.store.observe(changes.append)
+    # Without user, rights and form: the server checks the rights and encodes the answer.
     call = Call(
         core,
         type_,

@@ -199,6 +199,7 @@ DEPLOYMENT = [
     AGE,
     *_PODS,
 ]
+# Without the selector, unlike the other workloads.
 STATEFULSET = [Column("Ready", _of("readyReplicas")), AGE, *_PODS[:2]]
 REPLICASET = [
     _number("Desired", "spec", "replicas"),
@@ -283,6 +284,8 @@ INGRESSCLASS = [
 ]
 WEBHOOKCONFIGURATION = [Column("Webhooks", _count("webhooks"), type="integer"), AGE]
 LEASE = [Column("Holder", _at("spec", "holderIdentity")), AGE]
+# kube-apiserver has no columns of its own for roles and CRDs; its general ones show the time
+# itself and no age.
 ROLE = [Column("Created At", _created, type="date")]
 
 

@@ -66,6 +66,8 @@ class EventStrategy(Strategy):
         """Return the value of a selectable field under its name in either API version."""
         if path == "source":
             path = "source.component"
+        # A selector may use the name of either version, and so may the body, whose version is the
+        # request's.
         head, dot, rest = path.partition(".")
         other = _RENAMED.get(head) or _BACK.get(head) or head
         return super().field(body, path) or super().field(body, f"{other}{dot}{rest}")

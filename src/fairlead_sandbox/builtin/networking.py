@@ -94,6 +94,7 @@ def _check_rule(rule: JSON, field: str) -> Iterator[FieldError]:
 
 def _host_errors(host: str) -> list[str]:
     try:
+        # An address has the form of a subdomain, so it is looked for first.
         ipaddress.ip_address(host)
     except ValueError:
         if "*" in host:
@@ -308,6 +309,8 @@ def _check_block(block: JSON, field: str) -> Iterator[FieldError]:
 
 def _network(text: str) -> Network | None:
     try:
+        # Host bits may be set, as in Go's ParseCIDR. A bare address, which Python takes, is no
+        # CIDR.
         return ipaddress.ip_network(text, strict=False) if "/" in text else None
     except ValueError:
         return None

@@ -79,6 +79,7 @@ def _complete_probe(probe: JSON) -> None:
 
 def _complete_volume(volume: JSON) -> None:
     sources = [name for name in volume if name != "name"]
+    # A volume without a source is an emptyDir.
     if not sources:
         volume["emptyDir"] = {}
     for name in ("secret", "configMap", "downwardAPI", "projected"):

@@ -56,6 +56,7 @@ class ServiceStrategy(Completed):
         """Return the errors of missing ports or external name, and of a changed cluster IP."""
         spec = body["spec"]
         found = []
+        # A headless Service needs no ports: DNS answers with the addresses of the Pods themselves.
         headless = spec["type"] == "ExternalName" or spec.get("clusterIP") == "None"
         if not spec.get("ports") and not headless:
             found.append(required("spec.ports"))
@@ -66,6 +67,7 @@ class ServiceStrategy(Completed):
             address = spec.get("clusterIP", "")
             if address != before["clusterIP"]:
                 shown = invalid("", [address], "may not change once set").message
+                # The field is a []string in Go, and the message prints its type.
                 shown = shown.replace("[]interface {}", "[]string")
                 found.append(FieldError("FieldValueInvalid", shown, "spec.clusterIPs[0]"))
         return found
@@ -74,6 +76,7 @@ class ServiceStrategy(Completed):
 def give_addresses(core: Core) -> Admission:
     """Return the admission step that allocates cluster IPs and node ports of a Service."""
 
+    # In admission and not in the strategy, which does not see the other Services.
     def allocate(operation: Operation) -> None:
         if operation.type.collection != _COLLECTION or operation.subresource:
             return

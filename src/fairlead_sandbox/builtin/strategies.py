@@ -126,6 +126,7 @@ class ConfigMapStrategy(Strategy):
             for key in sorted(twice)
         ]
         size = sum(len(value.encode()) for value in (body.get("data") or {}).values())
+        # base64 has four characters for three bytes.
         size += sum(len(value) * 3 // 4 for value in (body.get("binaryData") or {}).values())
         if size > _MAX_DATA:
             found.append(FieldError("FieldValueTooLong", _TOO_LONG, "[]"))
@@ -213,6 +214,7 @@ def _texts(body: JSON, kind: str, member: str) -> dict[str, str]:
         )
     for key, value in list(values.items()):
         if value is None:
+            # Go's decoder takes null for the empty text.
             values[key] = ""
         elif not isinstance(value, str):
             raise _unreadable(kind, member, key, "must be a string")

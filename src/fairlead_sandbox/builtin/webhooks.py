@@ -195,6 +195,7 @@ def _check_url(path: str, url: str) -> Iterator[FieldError]:
 
 def _is_bundle(text: str) -> bool:
     try:
+        # caBundle is PEM, in base64 because bytes are so in JSON.
         decoded = base64.b64decode(text, validate=True).decode()
         ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT).load_verify_locations(cadata=decoded)
     except (binascii.Error, UnicodeDecodeError, ssl.SSLError, ValueError):

@@ -130,6 +130,8 @@ class PodStrategy(Completed):
     def complete(self, body: JSON) -> None:
         """Default the ServiceAccount, the containers and the priority."""
         spec = body.setdefault("spec", {})
+        # Not a default of the type: in kube-apiserver the admission plugins ServiceAccount and
+        # Priority set the account and the priority.
         spec.setdefault("serviceAccountName", spec.get("serviceAccount") or "default")
         complete_pod(spec)
         spec.setdefault("enableServiceLinks", True)

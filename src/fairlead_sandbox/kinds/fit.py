@@ -55,6 +55,7 @@ class _Place(NamedTuple):
 def misfit(message: Message, body: JSON) -> str:
     """Return a message on the first value of a wrong type, "" for none; metadata is skipped."""
     try:
+        # take_metadata checks metadata, which custom resources have too, with messages of its own.
         _check_message(message, {**body, "metadata": None}, ())
     except _Misfit as found:
         return str(found)
@@ -189,6 +190,7 @@ def _pruned(message: Message, body: JSON) -> JSON:
     }
     for name, value in body.items():
         field = message.fields.get(name)
+        # Go writes an unset time as null; other nulls are dropped.
         if field is None or (value is None and field.type.name != "time"):
             continue
         kept = _pruned_field(field.type, value)

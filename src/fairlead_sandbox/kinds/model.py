@@ -129,6 +129,8 @@ def empty(message: Message) -> JSON:
     messages = load().messages
     result: JSON = {}
     for field in message.fields.values():
+        # A field that is sent even when it is empty is a pointer in Go. A Go client leaves it out
+        # until it is set.
         by_value = field.required or not field.kept
         if field.type.name in messages and field.type.shape == "one" and by_value:
             result[field.name] = empty(messages[field.type.name])

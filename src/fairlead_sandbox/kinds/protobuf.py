@@ -38,6 +38,8 @@ def decode(body: bytes) -> JSON:
     """
     if not body.startswith(_MAGIC):
         raise ProtobufError("the body does not begin as Kubernetes' protobuf does")
+    # The envelope is runtime.Unknown: 1 has apiVersion and kind, 2 the object. 3 and 4, its
+    # encoding and content type, stay empty for a plain body.
     envelope = {number: value for number, value in _fields(body[4:]) if number in {1, 2}}
     header = dict(_fields(_as_bytes(envelope.get(1, b""))))
     version, kind = _text(header.get(1, b"")), _text(header.get(2, b""))
@@ -102,12 +104,15 @@ def _add(result: JSON, field: Field, value: bytes | int) -> None:
         result.setdefault(field.name, {})[key] = item
     else:
         found = _value(name, value)
+        # Kubernetes' encoder writes zero values too. JSON has only those that Go's omitempty
+        # keeps.
         if found or found == {} or (field.kept and found is not None):
             result[field.name] = found
 
 
 def _entry(type_: str, data: bytes) -> tuple[str, Any]:
     parts = dict(_fields(data))
+    # A map is sent as a list of entries, each with the key as 1 and the value as 2.
     return _text(parts.get(1, b"")), _value(type_, parts.get(2, b""))
 
 
@@ -127,6 +132,7 @@ def _quantity(data: bytes) -> str:
 
 def _int_or_string(data: bytes) -> int | str:
     parts = dict(_fields(data))
+    # 1 is the type (0 for a number), 2 the number, 3 the text.
     if _as_int(parts.get(1, 0)):
         return _text(parts.get(3, b""))
     return _as_int(parts.get(2, 0))
@@ -146,6 +152,7 @@ def _items(data: bytes) -> list[str]:
 
 def _schema_or_bool(data: bytes) -> JSON | bool:
     parts = dict(_fields(data))
+    # JSONSchemaPropsOrBool: 1 is allows, 2 the schema.
     if 2 in parts:
         return _message(load().messages["JSONSchemaProps"], _as_bytes(parts[2]))
     return bool(_as_int(parts.get(1, 0)))

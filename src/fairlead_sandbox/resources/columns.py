@@ -67,6 +67,8 @@ def elapsed(start: str | None, end: str | None) -> str:
 def human_duration(duration: timedelta) -> str:
     """Return a duration in at most two units, as Kubernetes' HumanDuration prints it."""
     seconds = int(duration.total_seconds())
+    # A second into the future counts as now, because the clocks of two machines differ a little
+    # (HumanDuration of k8s.io/apimachinery).
     if seconds < -1:
         return "<invalid>"
     seconds = max(seconds, 0)

@@ -82,6 +82,7 @@ def _type(crd: JSON, version: JSON, stored_as: str) -> ResourceType:
         strategy=CustomStrategy(
             _schema(crd, version),
             status="status" in subresources,
+            # A CRD writes .spec.color, a field selector spec.color (KEP-4358).
             fields=[
                 field["jsonPath"].removeprefix(".")
                 for field in version.get("selectableFields") or []

@@ -102,6 +102,7 @@ def take_metadata(body: JSON) -> JSON:
         text = f"metadata cannot be read: {error}".replace("$.", "metadata.")
         raise errors.bad_request(text) from None
     metadata = _without_nulls(metadata)
+    # The write works out the owners itself. selfLink has not been set since Kubernetes 1.20.
     metadata.pop("managedFields", None)
     metadata.pop("selfLink", None)
     for name in ("labels", "annotations", "finalizers", "ownerReferences"):
@@ -197,6 +198,7 @@ def _validate_finalizers(finalizers: list[str], *, custom: bool) -> Iterator[Fie
 
 def carry_over(metadata: JSON, old: JSON) -> None:
     """Copy the fields that an update cannot change from the old object."""
+    # Only where they are missing. Another uid stays, so that validation refuses it.
     for name in ("creationTimestamp", "uid", "generateName"):
         if name in old and not metadata.get(name):
             metadata[name] = old[name]

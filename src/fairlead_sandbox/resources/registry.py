@@ -20,6 +20,7 @@ class ResourceRegistry:
         self._index()
 
     def _index(self) -> None:
+        # Reversed, so that of several versions the first one registered is found.
         self._collections = {type_.collection: type_ for type_ in reversed(self.all())}
 
     def get(self, group: str, version: str, plural: str) -> ResourceType | None:

@@ -185,6 +185,7 @@ class ResourceType:
     def served(self, record: Record) -> bytes:
         """Return the object's JSON in this version."""
         raw = record.raw
+        # The common case, a read in the storage version, sends the stored bytes as they are.
         if raw.startswith(self._prefix):
             return raw
         if self.encode is not None:
@@ -254,5 +255,6 @@ def _dropped(before: Any, after: Any, path: str) -> Iterator[str]:
             else:
                 yield from _dropped(value, after[name], here)
     elif isinstance(before, list) and isinstance(after, list):
+        # Pruning removes members of objects, never items of lists, so the indices match.
         for index, (old, new) in enumerate(zip(before, after, strict=False)):
             yield from _dropped(old, new, f"{path}[{index}]")

@@ -102,6 +102,8 @@ def go_value(value: Any) -> str:
     if isinstance(value, str):
         return _quote(value)
     if value is None:
+        # field.Error prints a nil value as the quoted word; inside of lists and maps Go's syntax
+        # is used.
         return '"null"'
     if isinstance(value, bool):
         return "true" if value else "false"

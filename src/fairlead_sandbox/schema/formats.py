@@ -26,6 +26,7 @@ _MAC = re.compile(
     r"[0-9A-Fa-f]{2}([:-])([0-9A-Fa-f]{2}\1){4}([0-9A-Fa-f]{2}\1){0,2}[0-9A-Fa-f]{2}"
 )
 _HEX = "[0-9A-Fa-f]"
+# Possessive (++), so that a long run of digits cannot backtrack.
 _GO_DURATION = re.compile(r"[+-]?(0|((\d++(\.\d*+)?|\.\d++)(ns|us|µs|μs|ms|s|m|h))++)")
 _UNITS = r"(ns|us|ms|s|m|h|d|w|nano(second)?|micro(second)?|milli(second)?|second|sec|minute"
 _LONG_DURATION = re.compile(rf"\d+(\.\d+)?\s*{_UNITS}|min|hour|hr|day|week|wk)s?")
@@ -62,6 +63,8 @@ def _uuid(version: str) -> Callable[[str], bool]:
 def _date_time(text: str) -> bool:
     if _DATE_TIME.fullmatch(text) is None:
         return False
+    # The expression has checked fraction and offset; what is left must be a date and a time that
+    # exist.
     return _parses(datetime.fromisoformat)(text[:19].upper())
 
 

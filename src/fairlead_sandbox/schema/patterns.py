@@ -144,6 +144,7 @@ def _compile(text: str) -> Any:
         raise _error(_GO_WORDS.get(words, words), part) from None
 
 
+# Go shows no part of the pattern in these messages.
 _BARE = frozenset({"trailing \\"})
 
 
@@ -154,7 +155,9 @@ def _error(words: str, part: str) -> ValueError:
 def _options() -> Any:
     options = re2.Options()
     options.max_mem = _MEMORY
+    # RE2 would write each invalid pattern to stderr; the client gets the error.
     options.log_errors = False
+    # Only whether and where a pattern matches is asked; without groups RE2 has less to do.
     options.never_capture = True
     return options
 

@@ -258,6 +258,8 @@ TRAVERSE = Price(lambda args: traversal(args[0]), _each_item)
 
 def _replaced(call: EstimatedCall) -> Estimate:
     text, old, new = (call.size(index) for index in range(3))
+    # Least and most. For the largest result an empty old text is replaced at every place, a
+    # shorter one as often as it fits, and one that is longer than the new text not at all.
     count = [0, 0]
     kept = [0, 0]
     if old.least == 0:
@@ -316,6 +318,7 @@ def sets(factor: int) -> Price:
     )
 
 
+# Bytes of an address, IPv4 or IPv6.
 _PREFIX = Size(4, 16)
 _ADDRESS = scaled(_PREFIX.most * 2, TRAVERSAL)
 
@@ -350,6 +353,7 @@ def contains_network(*, parses: bool) -> Price:
     return Price(actual, estimate)
 
 
+# MaxNameFormatRegexSize in k8s.io/apiserver (pkg/cel/limits.go).
 _LONGEST_FORMAT = 128
 """Length of the longest pattern among the named formats, in characters."""
 

@@ -83,6 +83,7 @@ _PLAIN = {
     "integer": (INT, 1),
 }
 """CEL type and shortest JSON text in bytes, by the schema's type."""
+# The numbers of k8s.io/apiserver (pkg/cel/limits.go).
 _BY_FORMAT = {
     "date-time": (TIMESTAMP, 32, 21),
     "date": (TIMESTAMP, 12, 12),
@@ -119,6 +120,8 @@ def declare(schema: JSON, *, root: bool = False, name: str = "object") -> Declar
 def _with_envelope(schema: JSON) -> JSON:
     properties: JSON = schema.get("properties") or {}
     names = (properties.get("metadata") or {}).get("properties") or {}
+    # As WithTypeAndObjectMeta of apiextensions-apiserver: unless the schema has all of these
+    # fields with a type, Kubernetes' own replace them.
     typed = all(properties.get(name, {}).get("type") for name in _ENVELOPE)
     complete = typed and "name" in names and "generateName" in names
     return properties if complete else {**properties, **_ENVELOPE}

@@ -64,6 +64,7 @@ class Program(NamedTuple):
         if self.optional:
             before = NONE if old is None else Optional(there=True, value=old)
         variables = [None] * self.slots
+        # Slots 0 and 1 are self and oldSelf; the variables of loops follow.
         variables[:2] = [value, before]
         frame = Frame(variables, effort)
         try:

@@ -82,6 +82,7 @@ _QUOTED = (
     r"|\"(?:[^\"\\\n]|\\.)*\"|'(?:[^'\\\n]|\\.)*')"
 )
 _RAW = r"(?:\"\"\".*?\"\"\"|'''.*?'''|\"[^\"\n]*\"|'[^'\n]*')"
+# The order counts: 1.5 and 1u must not be read as 1, nor the prefix of r"x" as a name.
 _SCANNER = re.compile(
     r"(?P<space>\s+|//[^\n]*)"
     r"|(?P<double>\d+\.\d+(?:[eE][+-]?\d+)?|\d+[eE][+-]?\d+|\.\d+(?:[eE][+-]?\d+)?)"
@@ -240,6 +241,7 @@ class _Parser:
     def _unary(self) -> Node:
         token = self._peek()
         signs = 0
+        # The grammar repeats ! or -, but does not mix them.
         while self._accept(token.text if token.text in {"!", "-"} else ""):
             signs += 1
             if signs > MAX_DEPTH:
@@ -449,6 +451,7 @@ def _bytes(text: str, token: _Token) -> bytes:
         result += text[position : match.start()].encode()
         if match["hex"] and match["hex"][0] in "uU":
             raise SyntaxIssue("unable to unescape string", token.position)
+        # In bytes an escape is one byte, while other characters are their UTF-8.
         result += _char(match, token).encode("latin-1")
         position = match.end()
     return bytes(result + text[position:].encode())

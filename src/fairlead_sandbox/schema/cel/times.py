@@ -48,6 +48,7 @@ class Timestamp:
         moment = _moment(seconds, timezone(timedelta(minutes=self.offset)))
         zone = f"{moment:%z}"
         shown = f"{zone[:3]}:{zone[3:]}" if self.offset else "Z"
+        # glibc does not pad years below 1000.
         return f"{moment:%Y-%m-%dT%H:%M:%S}".zfill(19) + f"{_fraction(rest)}{shown}"
 
     def moment(self, zone: str = "") -> datetime:
@@ -60,6 +61,7 @@ class Timestamp:
 
 
 def _moment(seconds: int, zone: tzinfo) -> datetime:
+    # Not fromtimestamp(), whose range is that of the C library.
     return (datetime(1970, 1, 1, tzinfo=UTC) + timedelta(seconds=seconds)).astimezone(zone)
 
 
@@ -175,6 +177,7 @@ def parse_duration(text: str) -> Duration:
         unit, fraction = _UNITS[part[3]], part[2] or ""
         total += int(part[1] or 0) * unit + int(fraction or 0) * unit // 10 ** len(fraction)
         position = part.end()
+    # A signed integer reaches one further below zero.
     if total >= _LONGEST + (text[0] == "-"):
         raise ValueError(text)
     return Duration(-total if text[0] == "-" else total)

@@ -102,6 +102,7 @@ def check_rules(schema: JSON, path: str, errors: Report) -> None:
     total = capped(sum(cost for cost, _ in costs))
     if total <= PER_SCHEMA:
         return
+    # As in apiextensions-apiserver, a rule below 1 % of the limit is not worth naming.
     worst = [one for one in costs if one[0] >= PER_SCHEMA // 100]
     for _, at in sorted(worst, key=lambda one: -one[0])[:_SHOWN]:
         text = "contributed to estimated rule cost total exceeding cost limit for entire"
@@ -130,6 +131,8 @@ def _places(place: _Place) -> Iterator[_Place]:
     for keyword, name, inner, declared in inner_schemas(place.schema, place.declared):
         lost = place.uncorrelated
         if keyword == "items" and place.schema.get("x-kubernetes-list-type") != "map":
+            # Items of other lists have no identity, so an old item cannot be found for a new one.
+            # The outermost such list is named.
             lost = lost or place.path
         path = _inside(place.path, keyword, name)
         yield from _places(_Place(inner, declared, path, often, lost))
@@ -181,6 +184,7 @@ def _exceeds(name: str, cost: int, limit: int) -> str:
     if factor > 100:
         shown = "more than 100x"
     else:
+        # With one digit a factor just above 1 would read 1.0x, as if the limit were kept.
         shown = f"{factor:f}x" if factor < 1.5 else f"{factor:.1f}x"
     remedy = (
         "try simplifying the rule, or adding maxItems, maxProperties, and maxLength where arrays, "

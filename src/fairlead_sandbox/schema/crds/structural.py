@@ -105,6 +105,7 @@ def _check_pattern(schema: JSON, path: str, errors: Report) -> None:
 
 def _check_object(schema: JSON, path: str, errors: Report) -> None:
     additional = schema.get("additionalProperties")
+    # In JSON Schema true is the default, so beside properties it says nothing.
     if additional is not None and additional is not True and schema.get("properties"):
         detail = "additionalProperties and properties are mutual exclusive"
         errors.append(forbidden(f"{path}.additionalProperties", detail))

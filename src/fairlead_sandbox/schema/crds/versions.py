@@ -28,6 +28,7 @@ _COLUMN_FORMATS = (
     "int64",
     "password",
 )
+# Paths of scale name single fields, so they have no indices or filters.
 _SIMPLE_PATH = re.compile(r"(\.[A-Za-z_][A-Za-z0-9_-]*)+")
 
 

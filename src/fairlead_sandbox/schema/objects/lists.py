@@ -86,6 +86,7 @@ def _map_check(schema: JSON) -> Check:
                 return
             key = _key_of(item, fallbacks)
             shown.append(key)
+            # An item without any key is no duplicate of another one.
             identities.append(_encoder.encode(key) if key else None)
         _report_repeated(identities, shown, path, errors)
 

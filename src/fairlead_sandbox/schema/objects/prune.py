@@ -52,6 +52,8 @@ def _object_pruner(schema: JSON, *, root: bool) -> Callable[[JSON], None] | None
         if not (root and name in _ENVELOPE) and (pruner := compile_pruner(member))
     }
     additional = schema.get("additionalProperties")
+    # additionalProperties: true allows any key, but says nothing about what is inside of the
+    # values: that is pruned, as in kube-apiserver.
     described = additional is not None and additional is not False
     other = (
         compile_pruner(additional if isinstance(additional, dict) else {}) if described else None

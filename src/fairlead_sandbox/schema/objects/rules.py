@@ -177,6 +177,7 @@ def _key(item: Any, keys: list[str]) -> tuple[Any, ...]:
     """Return the values of the item's keys; () if one is missing."""
     if not isinstance(item, dict) or not all(key in item for key in keys):
         return ()
+    # repr tells 1 from true and from the text 1; as keys of a dictionary 1 and true are one.
     return tuple(repr(item[key]) for key in keys)
 
 

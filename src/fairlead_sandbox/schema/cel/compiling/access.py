@@ -68,6 +68,8 @@ def _no_such_key(name: object) -> CelError:
 def _field(target: Part, name: str, *, is_map: bool) -> Run:
     """Return the function that reads a field; a null field of an object counts as absent."""
     source, own = target.run, name if is_map else unescape(name)
+    # cel-go resolves a chain of selections as one attribute. To begin a chain at a computed value
+    # costs 1 more.
     cost = 1 if target.attribute else 2
 
     def run(frame: Frame) -> Any:

@@ -103,6 +103,7 @@ def resolve(
         if not compiler.unifier.accept(given, takes):
             continue
         type_ = compiler.known(result)
+        # By the CEL specification a call has type dyn if overloads with different results fit.
         gives = type_ if not fitting or gives == type_ else DYN
         fitting.append(one)
     return fitting, gives

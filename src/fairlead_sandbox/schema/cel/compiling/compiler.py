@@ -41,6 +41,8 @@ class Compiler:
         found = self._kinds[node.kind](self, node, scope)
         if found.size is None:
             found.size = self.size_at(found.type, found.path)
+        # By id, because the hash of a node walks its whole subtree. compile_rule keeps the tree
+        # alive.
         self.types[id(node)] = found.type
         return found
 

@@ -390,6 +390,7 @@ def _optional(compiler: Compiler, node: Node, scope: Scope, *, flat: bool) -> Pa
         value = make(frame)
         return value if flat else Optional(there=True, value=value)
 
+    # cel-go binds the name by a loop over an empty list, which the estimate counts.
     cost = capped(2 * target.cost + 2 + NEW_LIST + body.cost + (not flat))
     return Part(node, gives if flat else optional_of(gives), run, cost)
 

@@ -42,6 +42,7 @@ def parse_quantity(text: str) -> Quantity:
     if scale is None:
         raise ValueError("unable to parse quantity's suffix")
     exact = Fraction(found[1]) * scale * _NANO
+    # resource.Quantity rounds away from zero, and stops at the largest signed integer of 64 bits.
     amount = math.ceil(abs(exact))
     limited = min(amount, _MAX * _NANO)
     return Quantity(limited if exact >= 0 else -limited)

@@ -185,6 +185,8 @@ def _equality() -> Iterator[Overload]:
 
 
 def _in_list(effort: Effort, item: Any, items: list[Any]) -> bool:
+    # Python's search is exact for texts and null, and fast. Numbers and booleans need CEL's
+    # equality.
     if type(item) is str or item is None:
         return item in items
     effort.spend(len(items) * _COMPARED)
@@ -206,6 +208,7 @@ def go_double(value: float) -> str:
     sign, digits, scale = Decimal(repr(value)).normalize().as_tuple()
     assert isinstance(scale, int)  # noqa: S101 - neither NaN nor infinite
     exponent = len(digits) + scale - 1
+    # strconv.FormatFloat writes an exponent below 1e-04 and from 1e+06 on.
     if value == 0 or -4 <= exponent < 6:
         return f"{value:.{max(-scale, 0)}f}"
     head, *rest = map(str, digits)

@@ -27,6 +27,8 @@ def _one(complaint: Callable[[str], str]) -> Callable[[str], list[str]]:
 
 def _prefix(complaint: Callable[[str], str]) -> Callable[[str], list[str]]:
     """Return a check for prefixes of names, which may end with a dash because a suffix follows."""
+    # As maskTrailingDash of k8s.io/apimachinery: the dash and the character before it give way to
+    # one letter.
     return _one(lambda text: complaint(text[:-2] + "a" if text[1:].endswith("-") else text))
 
 

@@ -151,6 +151,8 @@ _PREFIX_LENGTH = re.compile(r"0|[1-9]\d{0,2}", re.ASCII)
 def _to_network(text: str) -> Network:
     address, slash, length = text[:_LONGEST].partition("/")
     try:
+        # Python takes a netmask as well (10.0.0.0/255.0.0.0), and lengths with leading zeros; Go
+        # takes neither.
         found = ip_interface(text) if slash and _PREFIX_LENGTH.fullmatch(length) else None
     except ValueError:
         found = None

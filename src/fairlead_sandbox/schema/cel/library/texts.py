@@ -32,6 +32,7 @@ def _out_of_range(index: int) -> CelError:
 def _char_at(text: str, index: int) -> str:
     if not 0 <= index <= len(text):
         raise _out_of_range(index)
+    # At the end of the text cel-go returns "", and an error only behind it.
     return text[index : index + 1]
 
 
@@ -93,6 +94,7 @@ def _split(text: str, separator: str, limit: int = -1) -> list[str]:
     if limit == 0:
         return []
     if separator:
+        # Go's limit counts parts, Python's counts cuts.
         return text.split(separator, limit - 1 if limit > 0 else -1)
     if limit < 0 or limit >= len(text):
         return list(text)
@@ -174,6 +176,7 @@ def format_text(effort: Effort, template: str, values: Sequence[Any]) -> str:
             )
         if taken >= len(values):
             raise CelError(f"index {taken} out of range")
+        # Nine digits exceed every precision; int() raises on more than 4300.
         text = show(values[taken], min(int((clause[2] or "6")[:9]), _PRECISION))
         effort.spend(len(text) + _CHARACTERS)
         parts.append(text)
