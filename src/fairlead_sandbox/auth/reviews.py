@@ -130,6 +130,7 @@ class Reviews:
             # kube-apiserver asks several authenticators in turn and lists the errors of all.
             text = text if text == "invalid bearer token" else f"[invalid bearer token, {text}]"
             return _answer(call, spec, {"user": {}, "error": text})
+        # The token of a Secret names no audience and counts as one for this server.
         held = verified.audiences or (ISSUER,)
         status = {
             "authenticated": True,

@@ -99,6 +99,7 @@ def _bound(call: Call, account: Key, reference: Any) -> BoundObject | None:
     record = call.core.store.collection(collection).get(Key(account.namespace, name))
     if record is None:
         raise errors.not_found(resource, name)
+    # The uid is optional; with one the token is never bound to a later object of the same name.
     uid = str(reference.get("uid") or "")
     if uid not in {"", record.meta.uid}:
         text = (

@@ -85,6 +85,8 @@ class RoleBindingStrategy(Strategy):
         found = self._check_reference(reference)
         for index, subject in enumerate(body.get("subjects") or ()):
             found += self._check_subject(subject, f"subjects[{index}]")
+        # So that a user who may update the subjects of a binding cannot change the role that they
+        # get ("RoleBinding and ClusterRoleBinding" of the RBAC documentation).
         if old is not None and old["roleRef"] != reference:
             shown = (
                 f'rbac.RoleRef{{APIGroup:"{reference.get("apiGroup", "")}", '

@@ -187,6 +187,7 @@ class SecretStrategy(Strategy):
         for key in _REQUIRED_KEYS.get(type_, ()):
             if key not in data:
                 found.append(required(f"data[{key}]"))
+        # One of the two is enough; without either both are reported.
         if type_ == "kubernetes.io/basic-auth" and not {"username", "password"} & data.keys():
             found += [required("data[username]"), required("data[password]")]
         annotations = body["metadata"].get("annotations") or {}
@@ -235,6 +236,7 @@ _CONFIG_KEY = re.compile(r"[-._a-zA-Z0-9]+")
 
 
 def _check_keys(member: str, data: JSON) -> list[FieldError]:
+    # With the two spaces of Kubernetes' message.
     text = (
         "a valid config key must consist of alphanumeric characters, '-', '_' or '.' (e.g. "
         "'key.name',  or 'KEY_NAME',  or 'key-name', regex used for validation is "

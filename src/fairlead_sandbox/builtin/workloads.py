@@ -73,6 +73,7 @@ class DaemonSetStrategy(WithSpec):
         spec.setdefault("revisionHistoryLimit", 10)
         _complete_update(spec.setdefault("updateStrategy", {}), 0, 1)
 
+    # DaemonSets have no replicas, but the same rules for selector and template.
     validate = ReplicaStrategy.validate
 
 
@@ -164,6 +165,7 @@ class JobStrategy(WithSpec):
         own |= dict.fromkeys(_JOB_NAMES, meta.get("name", ""))
         labels = template["metadata"].setdefault("labels", {})
         labels |= own
+        # A Job without labels gets those of its Pods (SetDefaults_Job).
         meta.setdefault("labels", dict(labels))
         spec["selector"] = {"matchLabels": {_JOB_LABELS[0]: meta["uid"]}}
 

@@ -93,6 +93,7 @@ def _split(patch: list[Any], key: str) -> tuple[bool, set[Hashable], list[JSON]]
         if directive == "replace":
             replace = True
             continue
+        # kube-apiserver has no such directive for lists either, and answers 500.
         if directive == "merge":
             raise PatchError("merging lists cannot yet be specified in the patch", 500)
         if key not in item:

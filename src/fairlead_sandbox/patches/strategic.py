@@ -68,6 +68,7 @@ def _merge(current: JSON, patch: JSON, fields: Mapping[str, MergeRule]) -> JSON:
     result = _retained(current, patch)
     for name in _field_names(patch):
         field = fields.get(name, _DEFAULT)
+        # As in a merge patch (RFC 7386), null removes the field.
         if name in patch and patch[name] is None:
             result.pop(name, None)
         elif name in patch or name in result:

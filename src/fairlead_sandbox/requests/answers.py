@@ -92,6 +92,7 @@ async def many(call: Call, records: Sequence[Record], metadata: JSON) -> Answer:
 
 def _columns(type_: ResourceType) -> list[Column]:
     """Return the columns of a resource; the name comes first unless they contain it."""
+    # Events and some CRDs have a column Name of their own.
     if any(column.name == NAME.name for column in type_.columns):
         return list(type_.columns)
     return [NAME, *(type_.columns or [AGE])]

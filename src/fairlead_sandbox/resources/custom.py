@@ -16,6 +16,7 @@ from fairlead_sandbox.resources.types import ResourceType, Scale, Strategy
 from fairlead_sandbox.schema import CompiledSchema, FieldError, compile_schema
 
 
+# In the order in which kube-apiserver lists the verbs of custom resources.
 _VERBS = ("delete", "deletecollection", "get", "list", "patch", "create", "update", "watch")
 
 

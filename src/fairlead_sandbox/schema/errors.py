@@ -29,6 +29,7 @@ class FieldError(NamedTuple):
 
 def summarize(errors: Sequence[FieldError]) -> str:
     """Return one error as it is, several in brackets; equal errors appear once."""
+    # As Kubernetes' aggregate of errors, which says the same text once.
     texts = list(dict.fromkeys(str(error) for error in errors))
     return texts[0] if len(texts) == 1 else f"[{', '.join(texts)}]"
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 
+# The two spaces after a comma in the messages below stand in Kubernetes' messages too.
 _LABEL_1035 = "[a-z]([-a-z0-9]*[a-z0-9])?"
 _LABEL_1123 = "[a-z0-9]([-a-z0-9]*[a-z0-9])?"
 _SUBDOMAIN = rf"{_LABEL_1123}(\.{_LABEL_1123})*"

@@ -55,6 +55,7 @@ class Conversation(msgspec.Struct):
 
     def another(self) -> Conversation:
         """Return a new conversation about one object of a collection that is being deleted."""
+        # One list of warnings for all objects: there is one answer to a deletecollection.
         return Conversation(
             self.user, self.dry_run, self.manager, warnings=self.warnings, unnamed=True
         )
@@ -166,11 +167,14 @@ _OPTIONS = {"CREATE": "CreateOptions", "UPDATE": "UpdateOptions", "DELETE": "Del
 def _question(
     conversation: Conversation, hook: Hook, wanted: ResourceType, write: ReviewedWrite
 ) -> Question:
+    # Kubernetes refuses such a dry run: without the webhook its result would say nothing, and with
+    # it the dry run would change something.
     if conversation.dry_run and hook.has_side_effects:
         raise reviews.no_dry_run(hook.name)
     options = reviews.options(
         _OPTIONS[write.verb],
         dry_run=conversation.dry_run,
+        # DeleteOptions has no fieldManager.
         manager="" if write.verb == "DELETE" else conversation.manager,
     )
     return reviews.question(
@@ -214,6 +218,7 @@ def _patched(
             "supported for this operation"
         )
     try:
+        # The patch is for the version that the webhook was asked in.
         body = json_patch(reviews.converted(write.body, write.type, wanted), operations)
     except PatchError as error:
         if error.code == 400:

@@ -109,12 +109,14 @@ def question(
     }
     if write.subresource:
         request["subResource"] = request["requestSubResource"] = write.subresource
+    # With the webhook's id, because several webhooks may get the same request.
     identity = hashlib.sha256(f"{hook.id}\0".encode() + msgspec.json.encode(_timeless(request)))
     # After the hash, because the uid of the review is new in each attempt.
     request["uid"] = str(uuid.uuid4())
     review = {
         "kind": "AdmissionReview",
         "apiVersion": f"{_GROUP}/{version}",
+        # Go omits a name or namespace that is empty.
         "request": {name: value for name, value in request.items() if value != ""},
     }
     return Question(

@@ -75,6 +75,8 @@ def after_update(
         return entries
     managed = decode(entries)
     found = updated(shape, old, new, managed, manager, now())
+    # Encoding anew may order the entries otherwise, and a write that changes nothing would be a
+    # change.
     return entries if found == managed else encode(found)
 
 

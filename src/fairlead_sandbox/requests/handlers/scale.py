@@ -79,12 +79,14 @@ async def _write(call: Call, old: Record, scale: JSON) -> Answer:
     body = call.type.to_dict(old)
     version = (scale.get("metadata") or {}).get("resourceVersion")
     if version:
+        # A Scale has the resourceVersion of its object, so it guards the write of the object.
         body["metadata"]["resourceVersion"] = version
     target = body
     *parents, last = _paths(call).spec
     for name in parents:
         target = target.setdefault(name, {})
     target[last] = replicas
+    # As a write of the whole object, not of a subresource; managedFields still name the endpoint.
     record = writes.update(
         call.core, call.type, old, body, call.writing._replace(subresource="", through="scale")
     )

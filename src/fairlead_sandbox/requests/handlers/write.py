@@ -143,6 +143,8 @@ async def delete(call: Call) -> Answer:
     )
     if left is not None:
         return await answer(call, left)
+    # A deleted object has no version to wait for; the newest change is the deletion or comes after
+    # it.
     await call.core.store.settle()
     if call.type.strategy.returns_deleted:
         return answers.one(call, old)

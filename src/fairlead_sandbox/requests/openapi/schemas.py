@@ -40,6 +40,8 @@ def _kind_schema(type_: ResourceType) -> JSON:
     schema = dict(type_.strategy.openapi or _builtin(type_))
     properties: JSON = dict(schema.get("properties") or {})
     described = _envelope()
+    # Of the metadata in a CRD's schema only the description is kept: its fields are those of
+    # ObjectMeta, whatever the schema says.
     metadata = properties.pop("metadata", None)
     schema["properties"] = described | properties
     if isinstance(metadata, dict) and metadata.get("description"):

@@ -185,6 +185,7 @@ def _declare_object(schema: JSON, name: str) -> Declaration:
         if key in _RESERVED:
             fields[key] = found
         if key in wanted and member.get("default") is None:
+            # Four bytes for the quotes, the colon and the comma.
             least += len(key.encode()) + found.least + 4
     types = {identifier: declared.type for identifier, declared in fields.items()}
     type_ = Type("object", name=name, fields=types)

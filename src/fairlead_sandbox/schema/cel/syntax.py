@@ -180,6 +180,8 @@ class _Parser:
     def __init__(self, tokens: list[_Token]) -> None:
         self._tokens = tokens
         self._next = 0
+        # Nesting while parsing. The depth of nodes is counted beside it: a.b.c.d is deep without
+        # nesting.
         self._open = 0
 
     def _peek(self) -> _Token:

@@ -202,6 +202,7 @@ class Unifier:
             return {given.kind, wanted.kind} <= _NULLABLE | {"null"}
         if given.kind != wanted.kind or given.name != wanted.name:
             return False
+        # All types agree as values: which one it is shows only in the evaluation.
         if given.kind == "type":
             return True
         return len(given.params) == len(wanted.params) and all(
@@ -213,6 +214,7 @@ class Unifier:
             return True
         bound = self._bound.get(param.name)
         if bound is None:
+            # A parameter inside of its own type would make an infinite type.
             if self._mentions(type_, param):
                 return False
             self._bound[param.name] = type_

@@ -151,6 +151,7 @@ def size_of(value: Any) -> int:
     if isinstance(value, _SIZED):
         return len(value)
     if isinstance(value, Network):
+        # Bytes of the prefix, rounded up.
         return -(-value.network.prefixlen // 8)
     if isinstance(value, Address):
         return value.max_prefixlen // 8
@@ -188,6 +189,7 @@ def equal(left: Any, right: Any, effort: Effort) -> bool:
     Raises:
         ExhaustedError: the comparison takes too long.
     """
+    # A loop and no recursion, because values may be nested deeply.
     pairs = [(left, right)]
     while pairs:
         one, other = pairs.pop()
@@ -230,6 +232,7 @@ def _items(one: list[Any], other: list[Any]) -> list[tuple[Any, Any]] | None:
 
 
 def _same(one: Any, other: Any) -> bool:
+    # In Python True equals 1; in CEL a boolean equals no number.
     if isinstance(one, bool) or isinstance(other, bool):
         return one is other
     if isinstance(one, _NUMBERS) and isinstance(other, _NUMBERS):

@@ -46,6 +46,7 @@ def _check_set(schema: JSON, path: str, errors: Report) -> None:
     """Report items of a set that are not compared as a whole: they must be scalar or atomic."""
     items = _items(schema)
     detail = f"must be atomic as item of a list with {_LIST_TYPE}=set"
+    # An object is granular unless it says atomic; a list is atomic unless it says otherwise.
     if items.get("type") == "object" and items.get(_MAP_TYPE) != "atomic":
         errors.append(invalid(f"{path}.items.{_MAP_TYPE}", items.get(_MAP_TYPE), detail))
     if items.get("type") == "array" and items.get(_LIST_TYPE) not in {None, "atomic"}:

@@ -240,6 +240,8 @@ def _message(rule: JSON, declared: Declaration) -> _Message:
             text = "no further validation rules will be run due to call cost exceeds limit for"
             return _last_words(account, path, f"{text} messageExpression: {quoted(expression)}")
         text = result.value.strip() if isinstance(result.value, str) else ""
+        # As the API documents, a text that is empty, too long or of several lines gives way to the
+        # rule's message.
         usable = "\n" not in text and len(text.encode("utf-8", "replace")) <= _LONGEST_MESSAGE
         return text if text and usable else fixed
 

@@ -37,6 +37,7 @@ def compile_check(schema: JSON) -> Check | None:
 
     def check(value: Any, path: str, errors: Report) -> None:
         if value is None:
+            # As in kube-openapi, a null is checked against type and enum alone.
             for one in always:
                 one(value, path, errors)
             return
@@ -133,6 +134,7 @@ def _members_check(schema: JSON) -> Check | None:
         errors.effort.spend(len(value) * _STEPS)
         for name, member in value.items():
             one = known.get(name)
+            # A declared property that needs no check is no additional one.
             if one is None and name not in compiled:
                 one = other
             if one is not None:

@@ -52,6 +52,7 @@ def invoke(
         part.size, part.entry = parts[0].size, parts[0].entry
     if name == "_+_" and parts[0].entry and parts[1].entry:
         part.entry = parts[0].entry.union(parts[1].entry)
+    # Not after an error, because a part with an error has no value.
     folds = name in _FOLDED and parts[0].constant and not (compiler.issues or compiler.late)
     return folded(part) if folds else part
 

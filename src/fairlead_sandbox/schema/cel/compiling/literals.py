@@ -74,6 +74,7 @@ def _format_issues(compiler: Compiler, template: str, values: Part) -> Iterator[
     for index, clause in enumerate(clauses):
         letter = clause[3]
         if not letter:
+            # The parenthesis before the list, where cel-go reports errors of the template.
             yield Issue("unexpected end of string", values.node.position - 1)
             return
         if letter not in CLAUSES:

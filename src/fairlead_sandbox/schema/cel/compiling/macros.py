@@ -82,6 +82,7 @@ class _Loop(NamedTuple):
                 return list(enumerate(values)) if pairs else values
             if not isinstance(values, dict):
                 raise CelError("no such overload")
+            # Booleans are keys of a class of their own (BoolKey), which rules must not see.
             keys = [thawed(key) for key in values]
             return list(zip(keys, values.values(), strict=True)) if pairs else keys
 

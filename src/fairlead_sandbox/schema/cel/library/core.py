@@ -72,6 +72,7 @@ def _remainder(left: int, right: int) -> int:
 
 
 def _divided(left: float, right: float) -> float:
+    # Python raises where IEEE 754 has infinity or NaN.
     if right:
         return left / right
     if math.isnan(left) or left == 0:
@@ -238,12 +239,14 @@ def _text_to_int(text: str) -> int:
 
 
 def _text_to_uint(text: str) -> Uint:
+    # Go's ParseUint takes no sign.
     if not text[:1].isdigit() or _INT.fullmatch(text) is None or int(text) > _MAX_UINT:
         raise _fails("string", "uint")
     return Uint(text)
 
 
 def _text_to_double(text: str) -> float:
+    # Python's float() also takes white space and underscores between digits.
     if len(text) > _LONGEST or _DOUBLE.fullmatch(text) is None:
         raise _fails("string", "double")
     return float.fromhex(text) if "x" in text.lower() else float(text)

@@ -46,6 +46,7 @@ def _sum(kind: str) -> Callable[[list[Any]], Any]:
     return lambda items: reduce(add, items, nothing)
 
 
+# The functions of the operator +, so that a sum overflows as it does.
 _ADD = {
     one.signature.takes[0].kind: one.run
     for one in CORE
