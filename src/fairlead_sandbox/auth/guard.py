@@ -115,6 +115,7 @@ class Guard:
         if not header:
             return self._default
         scheme, _, token = header.partition(" ")
+        # Another scheme counts as no credentials, as in kube-apiserver.
         if scheme.lower() != "bearer":
             return self._default
         token = token.strip()

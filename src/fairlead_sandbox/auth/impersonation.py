@@ -76,6 +76,7 @@ def _asked(
 def _groups(name: str, groups: tuple[str, ...]) -> tuple[str, ...]:
     """Return the groups of an impersonated user, with those that kube-apiserver adds to them."""
     parts = name.split(":")
+    # The groups that a token of the account would give, unless the request names groups itself.
     if not groups and name.startswith("system:serviceaccount:") and len(parts) == 4:
         groups = ("system:serviceaccounts", f"system:serviceaccounts:{parts[2]}")
     if name == "system:anonymous":

@@ -126,4 +126,6 @@ def _subject(subject: JSON, namespace: str) -> tuple[str, str]:
     if kind != "ServiceAccount":
         return f"{kind}:{name}", f'{kind} "{name}"'
     namespace = subject.get("namespace") or namespace
+    # To RBAC a ServiceAccount is the user of this name; a subject without namespace is in that of
+    # its binding.
     return f"User:system:serviceaccount:{namespace}:{name}", f'ServiceAccount "{name}/{namespace}"'

@@ -14,6 +14,7 @@ from fairlead_sandbox.resources import metadata
 from fairlead_sandbox.schema.errors import FieldError, invalid, required
 
 
+# The beginning of kubeadm's default network of Services, 10.96.0.0/12.
 _NETWORK = "10.96"
 """First two numbers of every cluster IP."""
 _FIRST_ADDRESS = 10

@@ -49,6 +49,7 @@ class CrdStrategy(Strategy):
         self._complete(body)
         status = body.setdefault("status", {})
         stored = list(status.get("storedVersions") or [])
+        # Names are only added: objects may still be stored in an earlier version.
         status["storedVersions"] = stored + [
             version for version in _stored_versions(body) if version not in stored
         ]
@@ -220,6 +221,7 @@ class CrdController:
         if not _established(body):
             return
         name = body["metadata"]["name"]
+        # With the time of deletion, because it makes the type refuse creates.
         served = (
             body["spec"],
             body["status"]["acceptedNames"],

@@ -130,6 +130,7 @@ class WebhookCaller:
 
 
 def _host(address: str) -> str:
+    # An IPv6 address stands in brackets in a URL (RFC 3986, section 3.2.2).
     return f"[{address}]" if ":" in address else address
 
 

@@ -197,6 +197,8 @@ class Workers:
             if isinstance(error, TimeoutError):
                 raise errors.too_slow(SECONDS) from None
             raise
+        # Back for the next job: starting Python and importing the sandbox takes tenths of a
+        # second.
         self._idle.append(process)
         self._rest()
         return result

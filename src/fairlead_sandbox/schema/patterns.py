@@ -124,6 +124,7 @@ def compile_pattern(text: str, effort: Effort) -> Pattern:
         with effort.timed():
             found = Pattern(text)
         if len(_kept) >= _KEPT:
+            # The oldest goes; a dictionary keeps the order of insertion.
             del _kept[next(iter(_kept))]
         _kept[text] = found
     return found

@@ -91,6 +91,7 @@ def index(types: Iterable[ResourceType]) -> JSON:
 
 def swagger(types: list[ResourceType]) -> JSON:
     """Return the OpenAPI v2 document: the schemas of all kinds, without paths."""
+    # The schemas are those of v3; v2 only keeps them at another place.
     text = msgspec.json.encode(components(types)).replace(
         b"#/components/schemas/", b"#/definitions/"
     )

@@ -220,6 +220,7 @@ CONTAINS = Price(
 
 
 def _regex_cost(args: Sequence[Any]) -> int:
+    # One more than the text has, so that an expensive pattern is not free on an empty text.
     return reading(1 + size_of(args[0])) * math.ceil(size_of(args[1]) * _REGEX)
 
 

@@ -121,6 +121,7 @@ def select(compiler: Compiler, node: Node, scope: Scope) -> Part:
     if optional:
         return _optional_field(compiler, node, target, node.name, type_)
     run = _field(target, node.name, is_map=compiler.known(target.type).kind == "map")
+    # As costSelect of cel-go's checker, which charges a selection on these kinds alone.
     estimate = 1 if compiler.known(target.type).kind in {"map", "object", "param"} else 0
     path = (*(target.path or ()), node.name)
     return Part(

@@ -203,6 +203,8 @@ def _exists_one(compiler: Compiler, node: Node, scope: Scope, *, variables: int)
         count = 0
         for item in find(frame):
             _set(frame.vars, first, second, item)
+            # cel-go adds 1 to a counter for each hit and compares it with 1 at the end: a name and
+            # an operator each.
             if _decided(frame, holds, steps):
                 frame.cost += 2
                 count += 1
