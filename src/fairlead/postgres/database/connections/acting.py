@@ -29,7 +29,8 @@ async def acting_as(session: Session, name: str, *, superuser: bool) -> AsyncIte
 
 def joining(session: Session, name: str) -> sql.Composed:
     """Return the statement that makes the administrator a member of a role."""
-    # Since PostgreSQL 16 each membership has options of its own.
+    # Since PostgreSQL 16 each membership has options of its own. The creator of a role has ADMIN
+    # alone, which is not enough for SET ROLE, REASSIGN OWNED and DROP OWNED.
     newer = session.server_version >= GRANT_OPTIONS_VERSION
     options = sql.SQL(" WITH INHERIT TRUE, SET TRUE" if newer else "")
     return sql.SQL("GRANT {} TO CURRENT_USER{}").format(sql.Identifier(name), options)

@@ -34,6 +34,8 @@ class InconstantError(psycopg.OperationalError):
         super().__init__("the server did not say that it would ask for SCRAM")
 
 
+# The first sign in the text counts: the texts about pg_hba.conf end with "SSL encryption", and
+# "too many connections for role" contains a sign of the server's own limits.
 _CONNECT = (
     ("too many rounds", "TooManyRounds"),
     ("did not say that it would ask for scram", "Inconstant"),
@@ -139,6 +141,8 @@ _STATES = {
         "{admin} may not {what}; grant it the right, or use another administrator",
     ),
     "3F000": ("SchemaNotFound", "the schema is gone while working on {what}"),
+    # pg_class and pg_attribute have no TOAST table, so a row with its ACL has to fit into one
+    # page: a table has room for about 2,400 entries.
     "54000": (
         "TooManyGrantees",
         "no room for more grantees to {what}; set spec.groups: Shared, or memberOf a group role",
@@ -152,6 +156,8 @@ _STATES = {
 }
 LOCKED_STATE = "55P03"
 """SQLSTATE of a statement that did not get its lock in time."""
+# XX000 is "tuple concurrently updated": GRANT and ALTER ROLE do not wait for another writer of the
+# same row of a catalog, but fail.
 TRANSIENT_STATES = frozenset({"XX000", "40P01", "40001", "23505", "42710"})
 """SQLSTATEs of concurrent writers: the same statement may well work the next time.
 
@@ -270,6 +276,7 @@ def explain_statement(error: psycopg.Error, what: str, admin: str, field: str = 
             "AttributeInvalid",
             f"{field}: PostgreSQL knows no such parameter, or not this value of it (SQLSTATE"
             f" {state}); correct it",
+            # A parameter may come with an extension, or a role again; a value stays wrong.
             retry=Retry.CHANGE if state in _NO_SUCH_VALUE else Retry.BACKOFF,
         )
     if state in TRANSIENT_STATES:

@@ -198,8 +198,10 @@ class _Door(NamedTuple):
     async def log_in(self) -> LimitedConnection:
         endpoint, place = self.endpoint, self.place
         if not endpoint.password:
+            # The certificate is part of the TLS handshake, so the server asks for nothing more.
             return await self._connect(require_auth="none")
         refusal: psycopg.Error | None = None
+        # Known keys save the connection that reads the challenge, and the derivation.
         known = keys.known(endpoint, place)
         if known is not None:
             try:
@@ -211,6 +213,9 @@ class _Door(NamedTuple):
         challenge = await self._challenge()
         if challenge is None:
             return await self._without_scram()
+        # The refused keys are of this challenge, and would be derived again: the password is
+        # wrong. Another challenge means that the role's password was set again, maybe to the same
+        # text.
         if refusal is not None and known is not None and known.challenge == challenge:
             keys.forget(endpoint, place)
             raise refusal
@@ -218,6 +223,8 @@ class _Door(NamedTuple):
         try:
             connection = await self._with(made)
         except psycopg.Error as error:
+            # The server wants another method than a moment ago: the role has got an md5 password,
+            # for example.
             if asks_for_other(error):
                 raise InconstantError from None
             raise
@@ -241,6 +248,8 @@ class _Door(NamedTuple):
         try:
             return await self._connect(require_auth=methods, password=endpoint.password)
         except psycopg.Error as error:
+            # libpq names the method that the server wants. With SCRAM it would compute any number
+            # of rounds, so the login waits for the next try, which reads the challenge first.
             if asks_for_other(error) and "SASL" in str(error):
                 raise InconstantError from None
             raise
@@ -281,6 +290,8 @@ class _Door(NamedTuple):
                 # Of several hosts, the current primary.
                 target_session_attrs="read-write",
                 connect_timeout=_CONNECT_TIMEOUT_SECONDS,
+                # The options alone set it: its value at the server shows that no pooler dropped
+                # them.
                 application_name="",
                 client_encoding="UTF8",
                 options=self.options,

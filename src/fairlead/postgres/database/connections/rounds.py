@@ -38,6 +38,8 @@ _PROTOCOL = 196608
 _SASL = 10
 _SASL_CONTINUE = 11
 _NONCE_BYTES = 18
+# By RFC 5802, section 7, a nonce is printable without commas, and a number begins with no 0. Ten
+# digits are enough for libpq's greatest number.
 _CHALLENGE = re.compile(
     rb"r=(?P<nonce>[!-+\--~]+),s=(?P<salt>[A-Za-z0-9+/=]+),i=(?P<rounds>[1-9][0-9]{0,9})"
 )
@@ -136,6 +138,8 @@ async def _question(line: _Line, username: str, database: str) -> Challenge | No
     if _MECHANISM not in said.split(b"\0"):
         raise NoMechanismError
     nonce = base64.b64encode(secrets.token_bytes(_NONCE_BYTES))
+    # Without channel binding (n,,), and with an empty user name: PostgreSQL ignores it, and takes
+    # that of the startup message.
     first = b"n,,n=,r=" + nonce
     body = _MECHANISM + b"\0" + struct.pack("!i", len(first)) + first
     await line.send(b"p" + struct.pack("!i", len(body) + 4) + body)
@@ -148,6 +152,7 @@ async def _question(line: _Line, username: str, database: str) -> Challenge | No
 async def _authentication(line: _Line) -> tuple[int, bytes]:
     """Return kind and body of the next message, which must be about authentication."""
     sort, length = struct.unpack("!ci", await line.receive(5))
+    # The length counts itself and the kind, but not the letter before it.
     if sort != b"R" or not 8 <= length <= _MESSAGE_BYTES:
         raise ConnectionError("this is no message of authentication")
     said = await line.receive(length - 4)
@@ -192,6 +197,8 @@ class _Line:
         # More than one byte before the handshake could be from a man in the middle.
         if await self._heard(1) != b"S":
             raise ConnectionError("the server has no TLS")
+        # Nothing is verified: the server's name is for SNI alone, by which a proxy finds the
+        # server.
         self._tls = context.wrap_bio(self._incoming, self._outgoing, server_hostname=host or None)
         await self._worked(self._tls.do_handshake)
 
@@ -248,6 +255,7 @@ class _Line:
             try:
                 done = step()
             except ssl.SSLWantReadError:
+                # The server may be waiting for these bytes.
                 await self._flush()
                 self._incoming.write(await self._heard(_AT_ONCE))
             else:

@@ -70,12 +70,16 @@ _OPEN = {pq.TransactionStatus.INTRANS, pq.TransactionStatus.INERROR}
 
 _PARAMETERS_VERSION = 150000
 """``server_version_num`` of PostgreSQL 15, the first with privileges on parameters."""
+# By these a server keeps the text of a statement: of each one, of a failed one (panic turns that
+# off), of a slow one, and in the statistics
+# (https://www.postgresql.org/docs/current/runtime-config-logging.html).
 _HUSHED = """
 SELECT pg_catalog.set_config(p.name, p.value, true)
   FROM (VALUES ('log_statement', 'none'), ('log_min_error_statement', 'panic'),
                ('log_min_duration_statement', '-1'), ('pg_stat_statements.track', 'none'))
        AS p(name, value)
 """
+# Before PostgreSQL 15 there are no privileges on parameters, and only superusers set these.
 _HUSH_14 = sql.SQL(_HUSHED + " WHERE pg_catalog.current_setting('is_superuser') = 'on'")
 _HUSH = sql.SQL(_HUSHED + " WHERE pg_catalog.has_parameter_privilege(p.name, 'SET')")
 
@@ -105,6 +109,7 @@ class LimitedConnection(psycopg.AsyncConnection[Row]):
         super().__init__(pgconn)
         # One read returns up to this buffer, and only after it the limits are checked.
         try:
+            # A duplicate, because the socket closes its descriptor, and the other one is libpq's.
             with socket.socket(fileno=os.dup(pgconn.socket)) as own:
                 own.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, _RECEIVE_BYTES)
         except OSError:
@@ -130,6 +135,7 @@ class LimitedConnection(psycopg.AsyncConnection[Row]):
     def _connect_gen(cls, conninfo: str = "") -> PQGenConn[LimitedConnection]:
         """Log in as psycopg does, with a limit on the bytes that the server sends."""
         login = super()._connect_gen(conninfo)
+        # psycopg returns no connection before the login succeeds, so its task is the key.
         cls._beginning[asyncio.current_task()] = login
         try:
             number, wanted = next(login)
@@ -160,6 +166,8 @@ class LimitedConnection(psycopg.AsyncConnection[Row]):
             self.pgconn.finish()
             raise
         except psycopg.OperationalError:
+            # After the shutdown libpq reports a lost connection. The cause is a timeout, and its
+            # SQLSTATE (57014) is reported as one.
             if self._late:
                 self.pgconn.finish()
                 raise psycopg.errors.QueryCanceled("there was no answer in time") from None
@@ -258,6 +266,8 @@ class Session:
         """Whether the session is open and the server has not ended it since the last answer."""
         if self._connection.closed:
             return False
+        # No answer is outstanding, so bytes to read are the end of the session, or seldom a
+        # notice, after which a new session does as well.
         watched = select.poll()
         watched.register(self._connection.pgconn.socket, select.POLLIN)
         return not watched.poll(0)
@@ -303,6 +313,7 @@ class Session:
                 *_, rows = [[], *await self.exchange(*asked, *([then] if then else ()))]
                 return rows
         except psycopg.Error as error:
+            # No statement of the caller failed, but one ahead of them, such as BEGIN, or ``then``.
             if not 0 <= self._done < len(asked):
                 raise
             raise StatementFailedError(self._done, error) from error
@@ -325,6 +336,9 @@ class Session:
         try:
             async with together:
                 for answer, (statement, parameters) in zip(answers, every, strict=True):
+                    # With binary=True psycopg takes the extended protocol also without parameters.
+                    # There a second statement in the text, from a slip in quoting, is a syntax
+                    # error.
                     await answer.execute(statement, parameters, binary=True)
         except psycopg.Error:
             # Answers come in the order of the statements, so the first missing one belongs to the
@@ -340,6 +354,8 @@ class Session:
             self.limit(patience)
             before = self._sent
             yield
+            # Again before COMMIT: the Lease may have been lost during the block, which may have
+            # waited for locks or for a Secret. A block without writes has nothing to protect.
             if self._sent != before:
                 self._check()
 
@@ -380,6 +396,7 @@ class Session:
         self._depth -= 1
         if self._takes_back(begin):
             return
+        # The begin of the block was sent with all before it, so what still waits is of the block.
         self._ahead.clear()
         # The locks of the block are held until the next statement comes, which takes this along.
         if self._depth:
@@ -414,6 +431,7 @@ async def _rows_of(answer: psycopg.AsyncCursor[Row]) -> list[Row]:
     if answer.description is None:
         return []
     found = await answer.fetchmany(_ROWS_AT_ONCE)
+    # libpq has the whole answer by now; this limit is on the Python objects of its rows.
     if answer.rowcount > ANSWER_ROWS:
         raise AnswerTooLargeError
     while len(found) < answer.rowcount:
@@ -426,6 +444,7 @@ def _received(number: int) -> int:
     """Return the bytes received over a TCP socket so far, 0 if the system does not count."""
     if not hasattr(socket, "TCP_INFO"):
         return 0
+    # A Unix socket has no TCP_INFO, so answers over it are limited in rows alone.
     with socket.socket(fileno=os.dup(number)) as own, suppress(OSError):
         told = own.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, _BYTES_RECEIVED.stop)
         return int.from_bytes(told[_BYTES_RECEIVED], sys.byteorder)

@@ -197,6 +197,8 @@ class Sessions:
         return _HASTE_SECONDS + _LOGINS * self._login_seconds
 
     async def _open(self, database: str) -> Session:
+        # Logins in the maintenance database are the measure of the others, and have the usual
+        # limits.
         limit = self.haste if database != self._maintenance else None
         begun = asyncio.get_running_loop().time()
         session: Session | None = None
@@ -249,6 +251,7 @@ class Sessions:
                     if session is not None:
                         found[:] = await open_up(session, database)
                 await asyncio.sleep(_LOOK_SECONDS)
+            # A login in the database itself would hang as well.
             elsewhere = self._maintenance if database == _ALWAYS else _ALWAYS
             async with connect(self.endpoint, elsewhere, self._check) as session:
                 self.tally.logins += 1
@@ -259,6 +262,7 @@ class Sessions:
     @asynccontextmanager
     async def _any_idle(self) -> AsyncIterator[Session | None]:
         """Give out an idle session in any database, or None."""
+        # The watcher waits for an answer on ``_asked``; a session has one user at a time.
         session = next((one for one in reversed(self._idle) if one is not self._asked), None)
         if session is None:
             yield None

@@ -18,6 +18,8 @@ from fairlead.postgres.database.connections.acting import acting_as
 from fairlead.postgres.database.connections.session import PATIENT, Session
 
 
+# CREATE DATABASE takes ShareLock on the database that it copies, and any role with CREATEDB may
+# copy a template.
 MAY = sql.SQL("""(u.oid IS NULL OR u.rolsuper OR (d.datistemplate AND l.mode = 'ShareLock')
                   OR pg_catalog.pg_has_role(u.oid, d.datdba, 'MEMBER'))""")
 """Whether role ``u`` has the right to the statement on database ``d`` that takes lock ``l``."""
@@ -73,6 +75,7 @@ async def open_up(session: Session, database: str) -> list[Shutter]:
 
 async def _end(session: Session, one: Shutter) -> None:
     try:
+        # pg_terminate_backend needs the rights of the session's role, which a membership gives.
         async with (
             session.transaction(PATIENT),
             acting_as(session, one.role, superuser=one.superuser),

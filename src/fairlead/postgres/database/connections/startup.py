@@ -24,7 +24,10 @@ first, which leaves the session usable.
 _MEANING = {
     # Set by the options alone: its value at the server tells whether they have arrived.
     "application_name": APPLICATION,
+    # A database's owner could otherwise shadow functions of PostgreSQL in these sessions. pg_temp
+    # is named because PostgreSQL searches it before all others where it is not.
     "search_path": "pg_catalog,pg_temp",
+    # With ALTER DATABASE ... SET role the session would act as a role of the owner's choice.
     "role": "none",
     "row_security": "on",
     "default_transaction_read_only": "off",
@@ -44,11 +47,16 @@ _MEANING = {
     "temp_tablespaces": "",
 }
 _LIFE = {
+    # A library that does not load, or a limit of 1 ms, would lock the operator out of a database,
+    # and so out of the removal of each role that has something there.
     "local_preload_libraries": "",
     "exit_on_error": "off",
     "statement_timeout": f"{STATEMENT_SECONDS}s",
+    # As in PATIENT of ``session``, for the statements outside of its transactions.
     "lock_timeout": "200ms",
     "idle_in_transaction_session_timeout": "60s",
+    # The sessions of the pool are idle between passes. For TCP 0 is the default of the server's
+    # system.
     "idle_session_timeout": "0",
     "tcp_user_timeout": "0",
     "tcp_keepalives_idle": "0",
@@ -57,6 +65,7 @@ _LIFE = {
     "client_connection_check_interval": "0",
 }
 _LOGS = {
+    # At debug5, which a database's owner may set, each answer has many messages.
     "client_min_messages": "warning",
     "debug_print_parse": "off",
     "debug_print_rewritten": "off",
@@ -87,6 +96,8 @@ _PLANS = {
     "cpu_tuple_cost": "0.01",
     "effective_cache_size": "4GB",
     "from_collapse_limit": "8",
+    # Without geqo, jit and parallel workers their other parameters have no effect, and are not
+    # set.
     "geqo": "off",
     "hash_mem_multiplier": "2",
     "jit": "off",
@@ -97,9 +108,12 @@ _PLANS = {
     "seq_page_cost": "1",
     "work_mem": "8MB",
 }
+# test_hostile_settings has the parameters that are left out as harmless, and fails for any other.
 OPTIONS = _MEANING | _LIFE | _LOGS | _PLANS
 """Parameters that PostgreSQL 14 and all later versions have, and their values."""
 
+# With createrole_self_grant the administrator would inherit from each role that it creates; it
+# does so for moments alone, see ``acting``.
 _NEWER = {"transaction_timeout": (170000, "0"), "createrole_self_grant": (160000, "")}
 """Parameters of later versions, the latest first: ``server_version_num`` and value."""
 
@@ -138,6 +152,7 @@ def start_options(version: int) -> str:
 
 
 def _escaped(value: str) -> str:
+    # The server splits the options at blanks; a backslash keeps the character after it.
     return value.replace("\\", "\\\\").replace(" ", "\\ ")
 
 

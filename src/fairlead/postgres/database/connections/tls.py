@@ -22,6 +22,7 @@ _PROTOCOL = "postgresql"
 @contextmanager
 def settings_of(endpoint: Endpoint) -> Iterator[dict[str, Any]]:
     """Yield libpq's parameters of TLS, with files for certificates, as libpq reads no others."""
+    # Without sslcertmode libpq would send a certificate from the home directory of this process.
     settings: dict[str, Any] = {"sslmode": endpoint.ssl_mode, "sslcertmode": "disable"}
     with ExitStack() as stack:
         if endpoint.ca:
@@ -33,6 +34,8 @@ def settings_of(endpoint: Endpoint) -> Iterator[dict[str, Any]]:
         if endpoint.certificate:
             settings["sslcert"] = stack.enter_context(_file("tls.crt", endpoint.certificate))
             settings["sslkey"] = stack.enter_context(_file("tls.key", endpoint.key))
+            # A server that asks for neither password nor certificate lets anyone in, so a login by
+            # the certificate alone is refused there.
             settings["sslcertmode"] = "allow" if endpoint.password else "require"
         yield settings
 
@@ -40,8 +43,8 @@ def settings_of(endpoint: Endpoint) -> Iterator[dict[str, Any]]:
 def unverified(endpoint: Endpoint) -> ssl.SSLContext:
     """Return the context of a connection that carries nothing secret.
 
-    It verifies nothing and accepts all versions and ciphers, so that it never fails where libpq
-    would not.
+    It verifies nothing and accepts all ciphers, so that it never fails where libpq would not. The
+    lowest version is TLS 1.2, as in libpq.
 
     Raises:
         OSError: the certificate or its key is malformed.
