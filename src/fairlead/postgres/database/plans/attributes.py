@@ -25,6 +25,8 @@ GRANT_OPTIONS_VERSION = 160000
 """``server_version_num`` of PostgreSQL 16, the first with options of memberships."""
 
 _PARAMETER = re.compile(r"[A-Za-z_][A-Za-z0-9_$]*(\.[A-Za-z_][A-Za-z0-9_$]*)?")
+# PostgreSQL's own flag for it is GUC_LIST_QUOTE; two more parameters have it,
+# shared_preload_libraries and unix_socket_directories, which no role can have.
 _LISTS = {
     "local_preload_libraries",
     "search_path",
@@ -129,6 +131,7 @@ def valid_until(attributes: Attributes | None, expires_at: str, before: str) -> 
     asked = attributes.valid_until if attributes is not None else None
     times = [moment for one in (asked, expires_at) if one and (moment := _moment(one))]
     if times:
+        # As the query of ``catalog_query`` writes it, for both are compared as text.
         return min(times).isoformat(timespec="seconds").replace("+00:00", "Z")
     return "" if before else None
 
@@ -160,6 +163,8 @@ def setting_statements(
     """Yield the statements that set and reset parameters, without the ``reserved`` ones."""
     if attributes is None:
         return
+    # PostgreSQL ignores the case of a parameter's name, and stores the spelling of those
+    # that it knows.
     wanted = {name.lower(): (name, value) for name, value in attributes.config.items()}
     stored = {name.lower(): value for name, value in (role.config if role else {}).items()}
     owner = sql.Identifier(username)
@@ -222,6 +227,7 @@ def _items(name: str, value: str) -> list[str]:
         return [value]
     found = re.findall(r'\s*(?:"((?:[^"]|"")*)"|([^,]*?))\s*(?:,|$)', value)
     items = [quoted.replace('""', '"') if quoted else plain for quoted, plain in found]
+    # SET takes an empty list as one empty name, and PostgreSQL stores it as two quotes.
     return [item for item in items if item] or [""]
 
 

@@ -194,6 +194,8 @@ def _composed(level: Level, item: ComparedObject) -> sql.Composable:
         return sql.Identifier(item.schema)
     if level != "routine":
         return sql.Identifier(item.schema, item.name)
+    # Types are composed from schema and name in the catalogs, so the server parses no text of a
+    # tenant.
     types = _COMMA.join(sql.Identifier(*argument) for argument in item.arguments)
     return sql.SQL("{}({})").format(sql.Identifier(item.schema, item.name), types)
 
@@ -231,6 +233,8 @@ def plan(differences: Mapping[str, Iterable[Difference]]) -> list[PrivilegeChang
     Args:
         differences: the differences by username; roles with the same one share a statement.
     """
+    # Differences are compared by identity (eq=False): the reading makes one object for all roles
+    # that have it, which is what lets them share a statement.
     who: dict[Difference, list[str]] = {}
     for username, found in differences.items():
         for difference in found:

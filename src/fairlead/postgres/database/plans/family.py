@@ -71,6 +71,8 @@ def acting_steps(
     )
     for step in steps:
         yield step._replace(why=_MEMBER)
+    # Here and not by ``setting_statements``: RESET ALL takes the parameter role away too, so it
+    # has to come before that one is set.
     if role is not None and role.overfull:
         yield reset_settings(login)
         role = msgspec.structs.replace(role, overfull=False)

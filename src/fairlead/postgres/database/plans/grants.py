@@ -121,6 +121,7 @@ def check_grants(grants: Iterable[Grant]) -> None:
             raise refusal("GrantInvalid", f"{field}: {message}")
         _check_names(grant, field)
         creators = len(grant.include_future.owned_by) if grant.include_future else 0
+        # Each column of each name is an object of its own in the comparison.
         named += max(1, len(grant.names)) * max(1, len(grant.columns)) + creators
     if named > MAX_OBJECTS:
         raise refusal(
@@ -213,6 +214,7 @@ class _Collected:
 
 
 def _merge(privileges: dict[str, bool], privilege: str, *, passed_on: bool) -> None:
+    # Of two grants of one privilege the one with grant option counts, in either order.
     privileges[privilege] = passed_on or privileges.get(privilege, False)
 
 
@@ -230,6 +232,7 @@ def _spelled_out(grant: Grant, server_version: int) -> Iterator[tuple[GrantLevel
         if name != "ALL":
             yield level, name
             continue
+        # PostgreSQL stores ALL as its members, and the comparison is of single privileges.
         known: frozenset[str] = COLUMN_PRIVILEGES if grant.columns else LEVEL_PRIVILEGES[level]
         for one in sorted(known):
             if one != "MAINTAIN" or server_version >= MAINTAIN_VERSION:
@@ -244,6 +247,8 @@ def asked_for(grant: Grant) -> frozenset[str]:
 def _inferred(privilege: str) -> GrantLevel:
     if privilege in {"CONNECT", "TEMPORARY"}:
         return "Database"
+    # CREATE too: on a database it would allow to create schemas and to install trusted extensions,
+    # so that has to be asked for by on: Database.
     if privilege in LEVEL_PRIVILEGES["Schema"]:
         return "Schema"
     return "Routines" if privilege == "EXECUTE" else "Tables"
@@ -269,6 +274,7 @@ def _targets(grant: Grant, level: GrantLevel) -> Iterator[Target]:
 
 
 def _unsupported(level: GrantLevel, privilege: str, server_version: int) -> AccessError | None:
+    # The CRD takes these because access-operator's does, which also refuses them at run time.
     if privilege in {"SET", "ALTER SYSTEM"}:
         return invalid(
             "UnsupportedPrivilege",

@@ -158,6 +158,8 @@ def _parts(
     if not shared.databases:
         return whole, whole, None
     # The scope comes first and has no line break.
+    # Every group is named by these lines: another wording of ``describe`` moves all logins to new
+    # groups.
     text = "\n".join([scope, *shared.describe()])
     digest = hashlib.sha256(text.encode()).hexdigest()[:32]
     claim = GroupClaim(installation=one.claim.installation, set=digest)
@@ -302,6 +304,8 @@ def _making(group: Group, role: RoleFacts | None) -> Iterator[AccessStatement]:
             "the comment says which installation has made the group",
         )
         return
+    # Each is named only where it is to be taken: without superuser even NOSUPERUSER of a role that
+    # is none is refused.
     words = (["NOLOGIN"] if role.login else []) + [f"NO{one}" for one in sorted(role.powers)]
     if words:
         yield change(
@@ -413,6 +417,7 @@ def plan_leaving(
             for one in database_differences(group.wanted, group.grants, snapshot)
         )
     }
+    # By grantor too, whom REVOKE has to name.
     left: dict[tuple[str, str], list[str]] = {}
     actions: dict[DatabaseAction, list[str]] = {}
     for one in wanted:

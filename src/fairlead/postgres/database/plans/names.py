@@ -39,6 +39,7 @@ Braille pattern without a dot.
 GROUP_PREFIX = "fairlead_group_"
 """Prefix of the names of shared groups; a digest of 32 hexadecimal digits follows."""
 _GROUP = re.compile(GROUP_PREFIX + "[0-9a-f]{32}")
+# PostgreSQL takes most of these as quoted names, but without quotes they mean something else.
 _KEYWORDS = {"public", "none", "user", "current_user", "session_user", "current_role"}
 _PROVIDERS = (
     "pg_",
@@ -142,6 +143,7 @@ def check_no_group(name: str, field: str) -> None:
 
 def reserved(name: str) -> bool:
     """Whether PostgreSQL, or a provider of it, reserves the name."""
+    # PostgreSQL itself reserves pg_ in lower case alone; another spelling would only mislead.
     lowered = name.lower()
     return lowered.startswith(_PROVIDERS) or lowered in _KEYWORDS | _PROVIDER_ROLES
 
@@ -153,6 +155,7 @@ def excluded(username: str, excluded_users: Iterable[str], patterns: Iterable[st
     """
     if username in {name.strip() for name in excluded_users}:
         return True
+    # Roles are excluded in all namespaces alike, so the placeholder stands for itself.
     return any(matches(pattern.strip(), username, "{namespace}") for pattern in patterns)
 
 
@@ -175,6 +178,7 @@ def matches(pattern: str, name: str, namespace: str) -> bool:
         return False
     at, end = len(first), len(name) - len(last)
     for part in rest:
+        # The first match is enough: it leaves the longest rest to the parts that follow.
         found = name.find(part, at, end)
         if found < 0:
             return False

@@ -135,6 +135,8 @@ def _prohibited(text: str) -> bool:
     )
     if any(table(character) for character in text for table in tables):
         return True
+    # RFC 3454, section 6: text with letters written from right to left (d1) has none of the
+    # other direction (d2), and begins and ends with such a letter.
     if not any(map(stringprep.in_table_d1, text)):
         return False
     mixed = any(map(stringprep.in_table_d2, text))

@@ -47,6 +47,7 @@ from fairlead.postgres.errors import AccessError
 _VERIFIER = re.compile(r"'SCRAM-SHA-256\$[^']*'")
 
 
+# With an instance dictionary (dict=True), which cached_property needs.
 class WantedState(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     """Desired state of an access at its server."""
 
@@ -114,6 +115,7 @@ class WantedState(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         )
 
     def __repr__(self) -> str:
+        # The default has all fields, and so the password, in a log or a traceback.
         return f"Wanted({self.username!r})"
 
 
@@ -234,6 +236,7 @@ class Planned(msgspec.Struct, frozen=True, kw_only=True):
 
     def digest(self) -> str:
         """Return the digest of all statements and of the approval before."""
+        # An approval is of statements; the same ones for another reason need no new one.
         lines = [f"{one.database}: {one.text}" for one in self.statements]
         text = "\n".join([*lines, self.after] if self.after else lines)
         return hashlib.sha256(text.encode()).hexdigest()[:32]
@@ -258,6 +261,8 @@ def plan_role(
     """
     name, asked = wanted.username, wanted.asked
     role = snapshot.roles.get(name)
+    # Memberships in shared groups are planned by ``plan_groups``. spec.memberOf does not name
+    # them, and would revoke them.
     bare = snapshot.without_shared(role, wanted.claim.installation)
     if wanted.login == name:
         changes = list(_role_steps(wanted, role, verifier))
@@ -458,6 +463,8 @@ def database_differences(
         revocable = set(has)
         if wanted.policy == "Additive":
             revocable &= parse(name, wanted.ledger).database.keys()
+        # A GRANT with grant option gives the privilege itself too, so ``missing`` is without
+        # these.
         missing = {one for one in asked.keys() - has.keys() if not asked[one]}
         optional = {one for one in asked if asked[one] and not has.get(one, False)}
         no_option = {one for one in revocable & asked.keys() if has[one] and not asked[one]}

@@ -44,6 +44,8 @@ class ServerFacts(msgspec.Struct, frozen=True, kw_only=True):
 
 _PREFIX = "managed by Fairlead: "
 
+# It begins like a claim, so that unmanagedUsers: Drop spares the role, but it is none: an access
+# with adoptionPolicy IfUnclaimed may take the role over.
 GIVEN_UP = "managed by Fairlead once, and given up"
 """Comment of a role that keeps its login but belongs to no PostgresAccess any more."""
 
@@ -79,6 +81,8 @@ class RoleClaim(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         """Whether both claims name the same object, a recreated one included."""
         if self.installation != other.installation:
             return False
+        # An object that was made anew has the same hash. After a loss of the hashes' key, its uid
+        # still tells.
         if (self.uid and self.uid == other.uid) or (self.object and self.object == other.object):
             return True
         names = (self.namespace, self.name)
@@ -107,6 +111,7 @@ def _line(comment: str) -> str:
 
 def parse_note(comment: str | None) -> str:
     """Return the note of users in a role's comment, "" without one."""
+    # A comment without our line is of users alone, and becomes the note below the claim.
     if comment is None or not comment.startswith((_PREFIX, GIVEN_UP, _GROUP_PREFIX)):
         return comment or ""
     return comment.partition("\n")[2]
@@ -274,6 +279,7 @@ def check_role(
         )
     if role.claim is not None and not role.claim.same_object(claim):
         raise refusal("UsernameConflict", _conflict(role.name, role.claim, claim))
+    # Also with our claim on it: the Secret's password would log in with these powers.
     if role.powers:
         raise refusal(
             "UserReserved",

@@ -43,6 +43,8 @@ def alter_role(
     parts: Iterable[sql.Composable] = (),
 ) -> sql.Composed:
     """Return ALTER ROLE for login, password and attributes; the others stay unchanged."""
+    # Only what changes is named: without superuser PostgreSQL refuses NOSUPERUSER and the like
+    # even where they change nothing.
     words: list[sql.Composable] = [sql.SQL("ALTER ROLE {}").format(sql.Identifier(username))]
     if login:
         words.append(sql.SQL("LOGIN"))
@@ -59,6 +61,7 @@ def fence_role(username: str) -> sql.Composed:
 def comment_role(username: str, comment: RoleClaim | str, note: str) -> sql.Composed:
     """Return COMMENT ON ROLE with a claim or other text, "" for none, and the note of users."""
     text = comment.text() if isinstance(comment, RoleClaim) else comment
+    # The claim has to be the first line, see ``parse_claim``.
     whole = "\n".join(filter(None, [text, note])) or None
     return sql.SQL("COMMENT ON ROLE {} IS {}").format(sql.Identifier(username), sql.Literal(whole))
 

@@ -65,6 +65,8 @@ NO_GRANTS = DatabaseGrants()
 
 def describe(database: str, grants: DatabaseGrants) -> list[str]:
     """Return one line for each object, like ``INSERT, SELECT on table app.public.orders``."""
+    # The lines are in the status of accesses, and the digests in groups' names are of them: a new
+    # wording would not match what earlier versions have written.
     lines = _lines(f"database {_word(database)}", grants.database)
     for target in sorted(grants.objects, key=_order):
         lines += _lines(describe_target(target, database), grants.objects[target])
@@ -103,10 +105,12 @@ def parse(database: str, lines: Iterable[str]) -> DatabaseGrants:
 
 def is_passed_on(line: str) -> bool:
     """Whether the line of :func:`describe` is about privileges with grant option."""
+    # Up to the first quote, because a quoted name may contain the same words.
     return f"{_OPTION} on " in line.partition('"')[0]
 
 
 _OPTION = " with grant option"
+# Words of the ledger and not of SQL: a hyphen needs no quotes here.
 _WORD = r'[\w$-]+|"(?:[^"]|"")+"'
 _PLAIN = re.compile(r"[\w$-]+")
 _LINE = re.compile(
@@ -198,8 +202,11 @@ _ALIASES: Final = MappingProxyType(
 )
 """Names of types as PostgreSQL writes them, by their aliases."""
 
+# A routine's signature has no modifiers: numeric(10, 2) is numeric there.
 _MODIFIER = re.compile(r"\(\s*\d+\s*(?:,\s*-?\d+\s*)?\)")
 _PART = re.compile(r'"(?:[^"]|"")*"|,|\s+|[^",\s]+')
+# PostgreSQL keeps neither number nor sizes of dimensions: int[3][] is integer[]. The possessive
+# quantifiers never go back, so a long text of a tenant takes linear time.
 _DIMENSIONS = re.compile(r"(?:\s*+\[\s*+\d*+\s*+\])++$")
 
 

@@ -175,10 +175,14 @@ def plan_server(
         if problems:
             hindered[one.username] = problems
     sharing, version = seen.sharing, snapshot.server.version
+    # Refused accesses become no members. Before PostgreSQL 16 it also takes the roles' INHERIT,
+    # which is known only now.
     if seen.refused or version < GRANT_OPTIONS_VERSION:
         sharing = share(left, version, snapshot.roles)
     groups = plan_groups(sharing, snapshot)
     sharing = sharing.without(groups.taken)
+    # Privileges on databases come before those of the groups on objects, so members keep theirs
+    # meanwhile (``now``); the visits to databases begin with the groups (``after``).
     desired, now, after = sharing.desired, sharing.roles_now(left), sharing.roles_after(left)
     return BatchPlan(
         on_roles=on_roles,
