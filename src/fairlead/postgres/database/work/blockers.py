@@ -31,6 +31,7 @@ _TOLD = 3
 _SHOWN = 60
 """Characters of a prepared transaction's name in a message."""
 
+# pg_blocking_pids returns 0 for each prepared transaction, so these are found by their locks.
 _WAITED_FOR = sql.SQL("""
 SELECT a.pid, u.oid::int8, COALESCE(u.rolname, '')::text,
        COALESCE(u.rolsuper OR u.rolcreaterole, true), ''::text, COALESCE(a.datname, '')::text
@@ -185,6 +186,8 @@ async def _watch(
                     found.found = seen
                     if ending:
                         await _end(sessions, session, seen, ending, superuser=superuser)
+                # A client whose session was ended connects again at once, and may get the lock
+                # first.
                 pause = _FIRST_SECONDS if seen and ending else _LOOK_SECONDS
                 if await _is_set(over, pause):
                     return
@@ -305,5 +308,6 @@ async def _roll_back(sessions: Sessions, actor: Actor, one: Blocker, *, superuse
                 await session.run(sql.SQL("SET ROLE {}").format(sql.Identifier(actor.name)))
                 await session.run(roll_back)
             finally:
+                # First, for CURRENT_USER in the next statement means the administrator.
                 await session.run(sql.SQL("RESET ROLE"))
                 await session.run(leaving(actor.name))

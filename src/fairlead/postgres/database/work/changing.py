@@ -29,6 +29,8 @@ WAITS = 5
 """Locks for which a transaction waits up to its lock_timeout; it does not wait for more."""
 AT_ONCE = sql.SQL("SET LOCAL lock_timeout = '1ms'")
 """Statement after which a transaction waits for no more locks."""
+# Only a role with CREATEROLE may comment on roles, since PostgreSQL 16 with ADMIN on them. One
+# that lacks it may still have the right to the change, so the change is tried without the hold.
 _DENIED = "42501"
 
 
@@ -208,5 +210,7 @@ def _parts(changes: Iterable[AccessStatement]) -> list[list[AccessStatement]]:
 def raise_what_is_nobodys(error: psycopg.Error) -> None:
     """Raise an error of the connection or of concurrent writers, not of a statement."""
     state = error.sqlstate or ""
+    # After another writer's change the look is outdated, so not the statement but the whole
+    # transaction is tried again.
     if not state or state in TRANSIENT_STATES or state.startswith(("08", "57P")):
         raise error

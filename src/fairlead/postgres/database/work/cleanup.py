@@ -108,6 +108,7 @@ async def drop_logins(
     """
     async with sessions.working(f"drop logins of role {username}") as session:
         _, logins = await _read(sessions, session, username, claim, username, brief=brief)
+        # One that has LOGIN again was given another turn since the plan.
         ended = [one for one in logins if one.role.name in names and not one.role.login]
         async with _fenced(sessions, session, ended, username, brief=brief):
             await remove(ended, "Orphan")
@@ -155,6 +156,8 @@ async def _fenced(
         async with session.transaction(BRIEF if brief else _FENCE):
             for role in able:
                 await session.run(fence_role(role.name))
+            # After ALTER ROLE, which keeps others from these roles until the commit: a role that
+            # was dropped and made anew since the look keeps its LOGIN (40001).
             await check_same(session, able)
 
     async with AsyncExitStack() as stack:
@@ -202,6 +205,7 @@ async def drop_login(sessions: Sessions, username: str) -> None:
     async with sessions.working(f"drop role {username}") as session:
         snapshot = await read_snapshot(session, [username], "", whole=False)
         role = snapshot.roles.get(username)
+        # The list of logins is older than this look: the role may have a claim or powers by now.
         if role is None or role.claim is not None or role.powers:
             return
         removal = RoleRemoval(sessions, session, role, snapshot.server)

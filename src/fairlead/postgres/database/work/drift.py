@@ -47,6 +47,8 @@ class Kept(msgspec.Struct, frozen=True, kw_only=True):
     @classmethod
     def of(cls, wanted: WantedState, warnings: Iterable[str]) -> Kept:
         """Return the access without its password; equal grants share one value in memory."""
+        # Only an Additive access reads its ledger. An operator keeps one such value for each
+        # access.
         ledger = wanted.ledger if wanted.policy == "Additive" else frozenset[str]()
         grants = _shared(msgspec.json.encode(wanted.grants))
         lean = msgspec.structs.replace(wanted, password="", ledger=ledger, grants=grants)
@@ -142,6 +144,7 @@ def _differs(
     role = snapshot.roles.get(wanted.login)
     if role is None:
         return True
+    # The password of a role that was adopted with onAdoption: Keep is in no Secret of ours.
     if wanted.keeps:
         changed = False
     elif snapshot.server.reads_verifiers:
@@ -154,6 +157,7 @@ def _differs(
         check_roles(wanted.needed, snapshot, wanted.claim, adopt=wanted.adopt)
     except AccessError:
         return True
+    # Without a verifier, as if the password were right: it has been compared above.
     planned, problems = plan_role(wanted, snapshot, None, around)
     # Warnings are part of the status, so a new one needs a pass though it writes nothing.
     return (

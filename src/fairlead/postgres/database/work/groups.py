@@ -45,6 +45,8 @@ SELECT r.oid::int8, d.description
                     WHERE m.roleid = r.oid AND m.member <> a.oid {has})
 """
 _UNUSED_15 = sql.SQL(_UNUSED.format(has=""))
+# Since PostgreSQL 16 the creator of a role is a member with ADMIN alone, who has no privilege of
+# the group.
 _UNUSED_16 = sql.SQL(_UNUSED.format(has="AND (m.inherit_option OR m.set_option)"))
 
 
@@ -154,6 +156,7 @@ async def _drop(sessions: Sessions, name: str, installation: str, *, brief: bool
         if role is None:
             return False
 
+        # Between the look and the end of each transaction a login may join the group.
         async def guard(session: Session) -> None:
             if not await _is_unused(session, name, installation):
                 raise _InUseError

@@ -59,10 +59,13 @@ async def check_held(sessions: Sessions, session: Session, roles: Iterable[RoleF
     seen = {role.name: role for role in roles}
     if not seen:
         return
+    # The oid, and not the name alone: the role may have been dropped and made anew by another
+    # writer.
     found = {name: oid for name, oid, _ in await session.rows(_IDENTITIES, {"names": list(seen)})}
     if any(found.get(name) != role.oid for name, role in seen.items()):
         raise _changed()
     # This transaction has overwritten the comment, so only another one sees the committed text.
+    # Other operators leave a role with a claim alone, but may have claimed one without.
     unclaimed = [role for role in seen.values() if role.group is None and not _is_ours(role)]
     if not unclaimed:
         return

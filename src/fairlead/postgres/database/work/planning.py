@@ -148,6 +148,8 @@ class _Telling:
             for group in wanted[name].member_of or ():
                 if role is None or group.role not in role.groups:
                     groups.setdefault(group.role, []).append(name)
+        # A group that does not exist yet is created by the administrator, who then has ADMIN on
+        # it.
         for change in plan.on_groups:
             if isinstance(change, Membering) and change.group in snapshot.roles:
                 groups.setdefault(change.group, []).extend(change.usernames)
@@ -176,6 +178,7 @@ class _Telling:
                 self.refuse(username, found)
         for database, usernames in sorted(visits.items()):
             roles = [
+                # Roles that do not exist yet need different oids in one comparison.
                 role_grants(plan.roles[name], plan.desired[name].of(database), snapshot, number)
                 for number, name in enumerate(usernames)
             ]

@@ -282,6 +282,8 @@ def _same(before: Reading, after: Reading) -> bool:
     return second == first
 
 
+# PostgreSQL 15 took CREATE on schema public from PUBLIC, but in new databases alone: upgraded ones
+# keep it.
 PUBLIC_CREATES = sql.SQL("""
 SELECT 1
   FROM pg_catalog.pg_namespace n

@@ -55,6 +55,9 @@ _GIVEN_VERSION = 160000
 """``server_version_num`` of PostgreSQL 16; before, only superusers may own subscriptions."""
 _DISABLE = sql.SQL("ALTER SUBSCRIPTION {name} DISABLE")
 _GIVE = (_DISABLE, sql.SQL("ALTER SUBSCRIPTION {name} OWNER TO {heir}"))
+# DROP SUBSCRIPTION drops the slot at the publisher, outside of any transaction, unless the
+# subscription has none; that takes a disabled one
+# (https://www.postgresql.org/docs/current/sql-dropsubscription.html).
 _UNSUBSCRIBE = (
     _DISABLE,
     sql.SQL("ALTER SUBSCRIPTION {name} SET (slot_name = NONE)"),
@@ -229,6 +232,8 @@ class RoleRemoval:
                             raise owns_objects(self.role.name, [(database, left)])
                     if policy == "Orphan" and owned:
                         await self._reassign(session, database)
+                    # With RESTRICT the statement fails (2BP01) if an object of another role
+                    # depends on these.
                     how = sql.SQL("CASCADE" if policy == "Cascade" else "RESTRICT")
                     drop = sql.SQL("DROP OWNED BY {} {}").format(self._name, how)
                     async with self._acting_as_owners(session):

@@ -54,6 +54,8 @@ async def _claim(
     if role is None:
         return AccessError("Conflict", f"role {name} was dropped meanwhile")
     held = role.claim
+    # A claim by an import is replaced by a later one of the same installation, whose object may
+    # have another name.
     if held is not None and not (held.is_imported and held.installation == claim.installation):
         return refusal("UsernameConflict", f"role {name} has been claimed meanwhile")
     if held == claim:

@@ -99,6 +99,7 @@ class _Lacking:
     def roles(self, changed: Mapping[str, RoleFacts | None]) -> Iterator[Lack]:
         """Yield the missing rights to create roles, and since PostgreSQL 16 to alter them."""
         if changed and not self._creates:
+            # Without CREATEROLE no role can be altered either, and ADMIN on them would not help.
             statement = sql.SQL("ALTER ROLE {} CREATEROLE").format(self._admin)
             yield self._lack("may not create roles", statement, list(changed))
             return
@@ -111,6 +112,8 @@ class _Lacking:
 
     def groups(self, groups: Mapping[str, Sequence[str]]) -> Iterator[Lack]:
         """Yield the missing rights to add members to groups."""
+        # Before PostgreSQL 16 CREATEROLE is the right to add members to any role but a superuser
+        # (https://www.postgresql.org/docs/15/sql-createrole.html).
         by_attribute = self._creates and self._server.version < GRANT_OPTIONS_VERSION
         for name, usernames in groups.items():
             if not (by_attribute or self._may("role", name)):
@@ -234,6 +237,8 @@ def _own(
     instead: dict[str, list[Difference]] = {}
     for name, some in found.items():
         for one in some:
+            # Default privileges have no grant option: only their creator and superusers change
+            # them.
             if one.action == "grant" and not one.objects.level.startswith("future"):
                 for_admin.append(msgspec.structs.replace(one, option=True, possible=True))
             else:

@@ -93,11 +93,13 @@ class _Rotation:
             role = await self._role(session)
             if role is not None:
                 await self._hold(session, role)
+                # The verifier is in the statement, and log_statement would keep it.
                 session.hush()
                 statement = alter_role(role.name, login=False, verifier=self._verifier)
                 await session.run(statement)
                 self.changed = True
             try:
+                # Also without a role: ``sync`` then creates it with the Secret's password.
                 async with asyncio.timeout(PUBLISH_SECONDS):
                     await self._publish()
             except TimeoutError:

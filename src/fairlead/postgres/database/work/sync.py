@@ -127,6 +127,7 @@ async def sync(
         AccessError: the server refused or did not answer.
     """
     if brief:
+        # A batch waits 20 ms for a lock, too short to look up who holds it.
         return await _sync(sessions, wanted, verifiers, at_once=at_once, brief=True)
     async with watching(sessions) as blockers:
         found = await _sync(sessions, wanted, verifiers, at_once=at_once, brief=False)
@@ -150,6 +151,7 @@ async def retire(
     except AccessError as error:
         return msgspec.structs.replace(answer, problems=(*answer.problems, error))
     left = tuple(one for one in answer.logins if one.name not in answer.retired)
+    # As in ``login_infos``: the current login by itself is not told of.
     if all(one.current for one in left):
         left = ()
     return msgspec.structs.replace(answer, logins=left, changed=True)
@@ -333,11 +335,13 @@ async def _run(
         # The last look may be outdated: another writer may have taken a name or changed a role.
         seen, plan, failed = await batch.look(session, failed)
         if batch.brief:
+            # The 500 ms of BRIEF_READING are for the look alone. One statement of the changes may
+            # be about all accesses of the batch.
             session.limit(BRIEF)
         # Verifiers of passwords are in these statements, and log_statement and pg_stat_statements
         # would keep them.
         session.hush()
-        # The roles are held first, then changed.
+        # Holds come first, so that no other operator changes these roles in between.
         holds = _holds(batch, seen.snapshot, plan)
         changing = Changing(session, seen.snapshot.server.admin, brief=batch.brief)
         await changing.run([*holds, *plan.changes])
@@ -358,6 +362,7 @@ async def _run(
     return _Written(
         failed=failed,
         problems=changing.problems,
+        # ``before`` is of the first of two writes; a change of either is one of the pass.
         changed=before.changed.union(*(change.usernames for change in plan.changes)),
         created=before.created | made,
     )
@@ -365,6 +370,8 @@ async def _run(
 
 def _holds(batch: _Batch, snapshot: ServerSnapshot, plan: BatchPlan) -> list[HoldingStatement]:
     """Return one hold for each existing role that the plan changes."""
+    # A role that does not exist yet needs no hold: another session that creates the same name
+    # waits for the index, and fails then (23505).
     users = {name for change in plan.changes for name in change.usernames}
     found: list[HoldingStatement] = []
     for name, one in batch.wanted.items():

@@ -20,6 +20,8 @@ from fairlead.postgres.options import PostgresOptions
 _CLAIM = CLAIM_PATTERN.partition(":")[0]
 """Prefix of the comment on each role of the operator, in any installation."""
 
+# Since PostgreSQL 16 the administrator is a member of each role that it creates, which therefore
+# does not count among ``members``.
 _LOGINS = sql.SQL("""
 SELECT r.rolname::text, r.rolcanlogin, r.rolsuper, r.rolcreaterole, r.rolreplication,
        r.rolname IN (current_user, session_user),
