@@ -48,6 +48,7 @@ SELECT r.rolname::text, g.rolname::text, pg_catalog.bool_or(p.inherited)
 _GROUPS_15 = sql.SQL(_GROUPS.format(inherits="r.rolinherit"))
 _GROUPS_16 = sql.SQL(_GROUPS.format(inherits="m.inherit_option"))
 
+# A database without an ACL has the default one: PUBLIC may connect and make temporary tables.
 _DATABASES = sql.SQL("""
 SELECT d.datname::text, d.datallowconn, d.datdba::int8,
        COALESCE(a.grantees, ARRAY[]::int8[]), COALESCE(a.privileges, ARRAY[]::text[]),

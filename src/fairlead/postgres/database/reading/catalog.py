@@ -149,6 +149,8 @@ async def read_snapshot(
             if role.claim is not None and role.claim.installation == installation
         },
         groups=shared,
+        # The query returns groups that are asked for, groups of the roles, and with ``claims``
+        # groups without members, which are left here.
         deserted=frozenset(
             name
             for name, group in shared.items()
@@ -303,9 +305,11 @@ def _role(row: Sequence[Any], groups: Mapping[str, Membership]) -> RoleFacts:
         verifier=verifier,
         inherit=inherit,
         connection_limit=limit,
+        # No statement makes VALID UNTIL NULL again: an end was removed by infinity.
         valid_until="" if until == "infinity" else until,
         config=dict(one.split("=", 1) for one in config or ()),
         turned_in=tuple(turned),
+        # The query returns NULL for settings above its limit, and for a role without any.
         overfull=has_settings and config is None,
         overfull_in=tuple(overfull),
         groups=groups,
@@ -342,6 +346,7 @@ async def observe(
     # Accesses are refused before passwords are compared: a comparison takes thousands of rounds,
     # or a login if the administrator may not read verifiers.
     refused = refusals(wanted, sharing, snapshot)
+    # Without a password, as in a plan, an existing role keeps its own; a new role needs some.
     given = [
         one
         for one in wanted

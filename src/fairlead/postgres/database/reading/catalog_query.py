@@ -5,6 +5,8 @@ from __future__ import annotations
 from psycopg import sql
 
 
+# clock_timestamp(), for now() stands still within a transaction, and ends of logins are compared
+# with it.
 SERVER = sql.SQL("""
 SELECT pg_catalog.current_setting('server_version_num')::int,
        pg_catalog.current_setting('server_version'),
@@ -77,6 +79,8 @@ _SETTINGS = """
          JOIN pg_catalog.pg_roles n ON n.oid = a.setrole
         WHERE %(whole)s AND n.rolname = ANY (%(names)s::text[]::pg_catalog.name[])
 """
+# pg_roles has asterisks in place of every verifier, and by default only superusers may read
+# pg_authid.
 _READING = {
     True: (
         """CASE WHEN %(whole)s AND r.rolname = ANY (%(names)s::text[]::pg_catalog.name[])
@@ -141,6 +145,8 @@ SELECT g.rolname::text,
  WHERE g.rolname = ANY (%(names)s::text[]::pg_catalog.name[])
 """).format(POWERFUL)
 
+# A login may set parameters of context user for itself. The right to set any other is checked when
+# ALTER ROLE runs, and so it would be the operator's right.
 RESERVED = sql.SQL("""
 SELECT pg_catalog.lower(s.name)
   FROM pg_catalog.pg_settings s

@@ -137,6 +137,8 @@ class Comparison:
         self._atoms: list[tuple[int, int, str, bool, bool]] = []
         for role in wanted:
             additive = role.policy == "Additive"
+            # An Authoritative role is compared with its grants alone; the ledger would be as many
+            # atoms again.
             known = _parsed(database, role.ledger) if additive else DatabaseGrants()
             self._of_role.append(self._shape(role.grants, known))
 
@@ -147,6 +149,7 @@ class Comparison:
             shape = self._shapes[flat] = len(self._shapes)
             for known, given in ((False, grants), (True, ledger)):
                 for target, name, passed_on in _flat(given):
+                    # From 1, as WITH ORDINALITY counts in the query.
                     number = self._targets.setdefault(target, len(self._targets) + 1)
                     self._atoms.append((shape, number, name, passed_on, known))
         return shape
@@ -291,6 +294,7 @@ def _shared(
         if privilege not in PRIVILEGES:
             yield None
             continue
+        # The plan of the statements merges roles by the identity of a difference (eq=False).
         if value not in made:
             made[value] = Difference(
                 action=action,
@@ -340,6 +344,7 @@ def problems_of(
     open_ = [one for one in left if one.possible]
     if username in reading.cut:
         problems.append(_unfinished(database))
+    # Neither impossible nor failed: PostgreSQL answered OK with a warning at most (01006, 01007).
     elif open_ and not failed:
         problems.append(_silent(open_, database, admin))
     return problems
@@ -443,4 +448,5 @@ def _told(differences: Iterable[Difference]) -> str:
         for (objects, whose), names in privileges.items()
         for item in objects.items
     )
+    # ``listed`` shows ten at most, and there may be a million.
     return listed(list(islice(every, 64)), total)

@@ -13,6 +13,10 @@ from __future__ import annotations
 from psycopg import sql
 
 
+# asked: since PostgreSQL 15 schema public is owned by pg_database_owner, which creates nothing:
+# its member is the database's owner. object: an array type has no privileges of its own, GRANT on
+# it is an error (0LP01); tables of pg_temp are of one session. possible: who has an owner's rights
+# revokes in the owner's name, which leaves the grants of others without an error.
 DIFFERENCES = sql.SQL("""
 WITH member AS MATERIALIZED (
   SELECT m.shape, m.role, m.strict

@@ -71,6 +71,8 @@ SELECT d.datname::text, d.datallowconn, COALESCE(t.owned, 0) + COALESCE(u.owned,
  ORDER BY 1
 """)
 
+# DROP OWNED drops neither databases nor tablespaces, and REASSIGN OWNED would give them to the
+# heir (https://www.postgresql.org/docs/current/role-removal.html).
 _SHARED = sql.SQL("""
 SELECT 'database ' || d.datname::text FROM pg_catalog.pg_database d WHERE d.datdba = %(role)s::oid
 UNION ALL
@@ -186,6 +188,7 @@ async def read_heir(session: Session, name: str, database: str, claim: RoleClaim
         )
     ((heir, unsafe, comment),) = rows
     held = parse_claim(comment)
+    # An heir of the same object is the role itself, which gets the objects of its logins.
     others = held is not None and not (claim is not None and held.same_object(claim))
     taken = others or parse_group(comment) is not None
     if not name:

@@ -65,6 +65,8 @@ class Holdings(msgspec.Struct, frozen=True, kw_only=True):
     cut: bool = False
 
 
+# A routine without an ACL lets PUBLIC execute it. Oids below 16384, and so PUBLIC, are of initdb:
+# its grants on PostgreSQL's own objects are in every database, and no finding.
 _HOLDINGS = sql.SQL("""
 WITH space AS MATERIALIZED (
   SELECT n.oid, n.nspname, n.nspowner, n.nspacl,

@@ -104,6 +104,8 @@ SELECT i.type || ' ' || i.identity
  CROSS JOIN LATERAL pg_catalog.pg_identify_object(f.classid, f.oid, 0) i
  ORDER BY 1
 """)
+# Rows that REASSIGN OWNED has written have the transaction's number in xmin, or a later one of its
+# savepoints; the heir's own objects are older.
 _BEGUN = sql.SQL("SELECT pg_catalog.pg_current_xact_id()::xid::text")
 _ACTS = "SELECT pg_catalog.pg_has_role(%(role)s::oid, r.oid, '{}'), r.oid::int8"
 _ACTS_AS = " FROM pg_catalog.pg_roles r WHERE r.rolname = %(heir)s::text::pg_catalog.name"

@@ -29,6 +29,8 @@ class Left(NamedTuple):
     owner: str
 
 
+# By deptype: an entry in an ACL (a), or in the initial privileges of an extension's object (i,
+# since PostgreSQL 17). Rows of shared objects have dbid 0.
 _GRANTED = """
   SELECT s.dbid, s.classid, s.objid, s.objsubid
     FROM pg_catalog.pg_shdepend s

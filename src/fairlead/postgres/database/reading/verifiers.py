@@ -94,6 +94,8 @@ class Verifiers:
         if reads:
             without += await self._compared(doubtful)
         else:
+            # After VALID UNTIL the server refuses the right password as well, so a login would
+            # tell nothing.
             left = [one for one, role in doubtful if not self._has_ended(one, role)]
             without += await self._tried(sessions, left, failed)
         await self._make(without)
@@ -105,6 +107,8 @@ class Verifiers:
             # Its turn comes again, with another password.
             return False
         known = self._of(one)
+        # Without any memory of the login, as after a start, the password counts as proven. One
+        # that differs from the remembered one is new.
         told = known.proven > _NEVER if known is not None else one.login not in self._known
         if not told or not has_ended(role):
             return False
@@ -231,6 +235,7 @@ async def _in_threads(work: Callable[[T], R], items: Sequence[T]) -> list[R]:
     def of(part: Sequence[T]) -> list[R]:
         return [work(one) for one in part]
 
+    # hashlib releases the GIL for PBKDF2, so that threads compute at the same time.
     size = -(-len(items) // _AT_ONCE)
     parts = [items[first : first + size] for first in range(0, len(items), size or 1)]
     found = await asyncio.gather(*(asyncio.to_thread(of, part) for part in parts))
