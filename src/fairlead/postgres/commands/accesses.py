@@ -56,6 +56,7 @@ def read_manifests(content: bytes, namespace: str) -> Manifests:
     if len(content) > _MAX_BYTES:
         raise ManifestError(f"it has more than {_MAX_BYTES >> 20} MiB")
     try:
+        # A few lines of aliases may expand to gigabytes.
         documents = yamltext.load_all(content, aliases=False, max_depth=_MAX_DEPTH)
     except (yamltext.YAMLError, ValueError) as error:
         raise ManifestError(f"it {yamltext.refusal(error)}") from None
@@ -111,6 +112,7 @@ def _sort(found: Manifests, body: JSON, where: str, namespace: str) -> None:
         )
     if not name or not isinstance(name, str):
         raise ManifestError(f"{where}: metadata.name is missing")
+    # An API server ignores the status in a manifest: it is a subresource.
     body.pop("status", None)
     if why := unknownfields.refusal(body, object_schema(PostgresAccess)):
         raise ManifestError(f"{where}: PostgresAccess {name}: {why}")
@@ -147,6 +149,7 @@ async def _as_applied(around: Surroundings, access: PostgresAccess) -> Given:
     known = given_of(found)
     if known.access is None:
         return given
+    # As kubectl apply does, which leaves the uid, the status and annotations of others.
     merged = msgspec.structs.replace(
         access,
         metadata=msgspec.structs.replace(

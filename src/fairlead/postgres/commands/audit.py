@@ -154,6 +154,7 @@ def _is_at(given: Given, server: PostgresServer) -> bool:
     if reference is not None and reference.name == server.metadata.name:
         return True
     known = access.status.server
+    # An access with a connection of its own may name the server by another host.
     same = known is not None and known.system_identifier == server.status.system_identifier
     return same and bool(server.status.system_identifier)
 
@@ -198,6 +199,8 @@ class _Auditing:
         self._inside(database.name, found.rows)
 
     def _name(self, role: int) -> str:
+        # A role that was created after the names were read, or is beyond their limit, has only an
+        # oid here.
         return EVERYBODY if role == PUBLIC else self._everybody.names.get(role, str(role))
 
     def _shared(self, database: Database) -> None:
@@ -238,6 +241,7 @@ class _Auditing:
                 self._held.setdefault(self._name(grantee.role), []).append(one)
 
     def _own(self, database: str, row: HeldObjects) -> None:
+        # A column has no owner but its table's, which is a row of its own.
         if row.level == "column":
             return
         one = OwnedObjects(
@@ -256,6 +260,7 @@ class _Auditing:
         for one in accesses:
             if one.access is not None:
                 username = one.access.status.username or one.access.spec.username
+                # The oldest access comes first, and its claim wins.
                 self._asked.setdefault(username, one.name)
                 of_access.setdefault(one.name, username)
         for one in accesses:
@@ -296,6 +301,8 @@ class _Auditing:
 
     def _of(self, name: str) -> tuple[Privilege, ...]:
         """Return the privileges of a role or a group, merged over their objects."""
+        # One privilege may be in several ACLs of a schema. Its objects are added up first; then
+        # privileges on the same objects are told together.
         single = (
             msgspec.structs.replace(one, privileges=(privilege,))
             for one in self._held.get(name, ())
@@ -332,6 +339,7 @@ class _Auditing:
     def _members(self, group: str) -> Iterator[str]:
         """Yield the names of a group's direct and indirect members."""
         for name, groups in sorted(self._everybody.groups.items()):
+            # Since PostgreSQL 16 the administrator is a member of each role that it creates.
             if group in groups and name != self._everybody.server.admin:
                 yield name
 
@@ -358,6 +366,7 @@ class _Auditing:
     def _asker(self, role: RoleFacts) -> str:
         """Return the name of the access that asks for the role, or for a login with a claim."""
         asker = self._asked.get(role.name, "")
+        # Without a claim it only has the name of a login.
         return asker or (self._logins.get(role.name, "") if role.claim is not None else "")
 
 

@@ -141,6 +141,7 @@ class _Explaining:
         self._object()
         await self._policy()
         await self._secret()
+        # A refused spec is not planned, so there is nothing to compare the server with.
         if self._endpoint is not None and self._steps["object"].state != "failed":
             sessions = Sessions(self._endpoint)
             try:
@@ -182,6 +183,8 @@ class _Explaining:
         """Check the access against the settings and the profile of its server."""
         access, settings = self._access, self._around.settings
         users, patterns = settings.excluded_users, settings.excluded_user_patterns
+        # Before the Secret and the server, as in a pass: an access to an excluded role gets
+        # neither.
         for username in self._desired.names if self._desired.excluded else ():
             if not excluded(username, users, patterns):
                 continue
@@ -193,6 +196,7 @@ class _Explaining:
             )
             return
         await self._profile()
+        # A profile that has come to forbid the access must not keep it from being removed.
         enforce = not access.metadata.deleting
         try:
             self._endpoint = await self._around.sources.endpoint(access, enforce=enforce)
@@ -281,6 +285,7 @@ class _Explaining:
             lacks = await self._lacks(session, sessions.endpoint.maintenance, snapshot)
         if access.metadata.deleting:
             uid = access.metadata.uid
+            # By the uid alone, because the user may lack the right to read the key of the hashes.
             logins = [
                 one
                 for name, one in snapshot.roles.items()
@@ -318,6 +323,7 @@ class _Explaining:
 
     async def _planned(self, sessions: Sessions) -> Planned:
         desired = self._desired.at(sessions.endpoint)
+        # Errors of the Secret are told by its own step, and the role is compared without it.
         wanted = await self._around.wanted(desired, blind={"*"})
         (wanted,) = await with_claims(self._around, sessions, [wanted])
         return await plan_accesses(sessions, [wanted], Verifiers(), rights=True)
@@ -364,6 +370,7 @@ class _Explaining:
         username = self._access.status.username or self._access.spec.username
         self._say("grants", "ok", "go with the role")
         if role is None:
+            # Those of the status are from before the role was dropped.
             self._blockers = []
             self._say("role", "ok", f"role {username} is gone")
             return
@@ -372,6 +379,7 @@ class _Explaining:
         able = any(one.login for one in (role, *logins))
         fenced = "may still log in" if able else "may not log in any more"
         message = f"role {username} {fenced}"
+        # Cascade drops them, and Retain leaves them with the role.
         if blockers and self._access.spec.cleanup_policy in {"Restrict", "Orphan"}:
             self._say("role", "failed", f"{message}, and owns what is listed below", "OwnsObjects")
         else:
@@ -411,6 +419,7 @@ class _Explaining:
         steps = tuple(self._steps[name] for name in STEPS)
         open_ = [one for one in steps if one.state in {"failed", "waiting"}]
         worst = next((one for one in open_ if one.state == "failed"), None)
+        # The status is as old as the last pass, and the steps were looked at just now.
         if ready and open_:
             first = worst or open_[0]
             ready, reason, message = False, first.reason or "Drifted", first.message
@@ -459,6 +468,7 @@ async def _owned(sessions: Sessions, role: RoleFacts) -> list[Blocking]:
     """Return the objects that a role owns, by database."""
     async with sessions.working("read what the role owns") as session:
         found = await read_dependencies(session, role.oid)
+    # A database or a tablespace is in no database.
     blockers = [Blocking(database="", objects=found.shared)] if found.shared else []
     for one in found.databases:
         if not one.owned:
@@ -475,6 +485,7 @@ async def _owned(sessions: Sessions, role: RoleFacts) -> list[Blocking]:
 def same_server(one: PostgresAccess, other: PostgresAccess) -> bool:
     """Whether both accesses are on one server, by its system identifier or else by its address."""
     first, second = one.status.server, other.status.server
+    # One server may have several host names, but has one system identifier.
     if first is not None and second is not None and first.system_identifier:
         return first.system_identifier == second.system_identifier
     return _way(one) == _way(other)

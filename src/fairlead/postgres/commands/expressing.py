@@ -31,6 +31,7 @@ from fairlead.postgres.database.reading.holdings import HeldObjects
 from fairlead.postgres.errors import AccessError
 
 
+# The limits of the CRD, which would refuse a manifest above them.
 MAX_GRANTS = 64
 """Largest number of items in spec.grants."""
 _MAX_NAMES, _MAX_COLUMNS, _MAX_CREATORS, _MAX_SETTINGS = 128, 64, 16, 32
@@ -72,9 +73,11 @@ def express(
         held: the ACLs in the database, with totals of all objects.
     """
     found = Expressed([], [])
+    # A grant on a database has no schema; public is the default of the field.
     found.grants.extend(_plain(database, "public", "Database", on_database.items()))
     schemas: dict[str, dict[str, list[HeldObjects]]] = {}
     for one in held:
+        # spec.grants refuses these schemas (SchemaReserved).
         if one.system and _atoms(one, role):
             found.left.append(f"{_words(one, role)} in PostgreSQL's own schema {one.schema}")
         elif not one.system:
@@ -134,6 +137,8 @@ class _Objects:
         self, found: Expressed, held: Sequence[HeldObjects], future: Sequence[HeldObjects]
     ) -> None:
         """Append the grants to ``found``, without names where they cover all objects."""
+        # An owner has all privileges anyway, so its own objects neither ask for a grant nor hinder
+        # one on all.
         others = [one for one in held if one.owner != self._role]
         total = sum(one.total for one in others)
         counts: dict[Atom, int] = {}
@@ -263,6 +268,7 @@ def _atoms(one: HeldObjects, role: int) -> list[Atom]:
 
 def _sorted(privileges: Iterable[str]) -> list[Privilege]:
     given = set(privileges)
+    # In the order of the CRD, so that the same privileges give the same manifest.
     return [one for one in get_args(Privilege) if one in given]
 
 
@@ -319,6 +325,7 @@ def members_of(role: RoleFacts) -> list[MemberOf]:
 
 def object_name(role: str, taken: set[str]) -> str:
     """Return a valid and free name for the object of a role, and add it to ``taken``."""
+    # Of the 253 characters of a name some are left for a number, and for the -login of the Secret.
     stem = re.sub(r"[^a-z0-9]+", "-", role.lower()).strip("-")[:200] or "role"
     name, number = stem, 1
     while name in taken or subdomain_errors(name):

@@ -203,11 +203,13 @@ class _Importing:
                 continue
             try:
                 async with self._sessions.use(name) as session:
+                    # More names than this spec.grants does not take.
                     found = await read_holdings(session, roles=oids, names=MAX_OBJECTS)
             except (AccessError, psycopg.Error) as error:
                 raise explain(
                     error, f"read the catalogs of database {name}", snapshot.server.admin
                 ) from None
+            # With a part of the grants in the manifest, the operator would revoke the rest.
             if found.cut:
                 raise AccessError("AnswerTooLarge", f"database {name} has too many ACLs to read")
             self._held[name] = found.rows
@@ -234,6 +236,8 @@ class _Importing:
         if why:
             comments.append(f"Attributes are left as they are: {why}")
         shared = {one.name for one in sources}
+        # Memberships in our own groups come with spec.groups: Shared; memberOf refuses their
+        # names.
         members = [one for one in members_of(role) if one.role not in shared]
         denied = self._denied([one.role for one in members], powerful)
         if denied:
@@ -244,8 +248,10 @@ class _Importing:
             username=role.name,
             generated_secret=f"{name}-login",
             adoption_policy="IfUnclaimed",
+            # The role's clients go on with the password that they have.
             password_policy=LoginPolicy(on_adoption="Keep"),
             grants=grants,
+            # An Authoritative access would revoke what its grants cannot say.
             grants_policy="Additive" if left else "Authoritative",
             attributes=attributes,
             groups=self._groups(sources),
@@ -302,6 +308,7 @@ class _Importing:
         return msgspec.structs.replace(wanted, adopt=True)
 
     def _claim(self, access: PostgresAccess) -> RoleClaim:
+        # The object is yet to be applied, and gets its uid then.
         return msgspec.structs.replace(
             self._around.claim(access.metadata), uid="", namespace="", name=""
         )

@@ -33,6 +33,7 @@ async def role_link(
         note = f"what is told of {found.kind} {found.key} is by its status alone: {error}"
         return role_by_status(found), [note]
     by_status = role_by_status(found)
+    # ``explain`` has read the object anew, and ``found`` may be older.
     if explained.ready:
         link = msgspec.structs.replace(
             by_status, state="ok", about="logs in, with all its grants", reason="", remedy=""

@@ -156,6 +156,7 @@ class _Planning:
         if desired.unsound is not None:
             raise desired.unsound
         desired = desired.at(await self._around.sources.endpoint(access, enforce=True))
+        # A user without the right to read Secrets gets a plan without passwords, in place of none.
         wanted = await self._around.wanted(desired, blind={"SecretForbidden"})
         before = access.status.plan.approved_digest if access.status.plan is not None else ""
         return _Ready(name, desired.reached, wanted, bool(desired.planning), before)
@@ -203,7 +204,9 @@ class _Planning:
                     self._fail(name, error)
             statements += [(one, _names(one, of_role)) for one in planned.statements]
             for one in planned.remedies:
+                # Accesses of several batches may need the same right, which is told once.
                 remedies.setdefault((one.database, one.text), (one, _names(one, of_role)))
+            # An access with approval: Manual is a batch of its own, so the plan is its own.
             if batch[0].manual and planned.statements:
                 plan = msgspec.structs.replace(planned, after=batch[0].approved)
                 digests[batch[0].name] = plan.digest()
@@ -251,6 +254,7 @@ async def with_claims(
     for one in wanted:
         role = found.roles.get(one.username)
         claim = role.claim if role is not None else None
+        # The uid is in the claim in clear, and tells the object without the key.
         is_ours = claim is not None and claim.uid == one.claim.uid
         known.append(msgspec.structs.replace(one, claim=claim) if is_ours else one)
     return known
@@ -293,6 +297,7 @@ def _without_rivals(
         first = batch[0]
         if len(batch) == 1 and first.wanted.username not in planned.refused:
             names = first.wanted.names
+            # The first one wins, as on the server; ``in_cluster`` returns the oldest first.
             taken = [name for name in names if winners.setdefault(name, first.name) != first.name]
             if taken:
                 message = (

@@ -35,6 +35,7 @@ NO_HEIR = (
 )
 """Remedy where cleanupPolicy Orphan may not give the role's objects to their new owner."""
 
+# access-operator's reasons name stages; the finer reason begins the message.
 _INNER = re.compile(r"([A-Z][A-Za-z]+): (.*)", re.DOTALL)
 _STAGES = {"FinalizeFailed", "SecretSyncFailed", "DatabaseSyncFailed"}
 
@@ -53,6 +54,7 @@ def told(access: PostgresAccess) -> tuple[bool, str, str]:
     meta = access.metadata
     if ready is None:
         return False, "Unseen", "the operator has not looked at it yet"
+    # A condition of an earlier generation is about another spec.
     if access.status.observed_generation != meta.generation:
         if access.spec.suspend:
             return False, "Unseen", "spec.suspend is set, and the spec has changed otherwise too"
@@ -72,6 +74,7 @@ def from_status(access: PostgresAccess) -> dict[StepName, ExplainedStep]:
         return {name: ExplainedStep(name=name, state="unknown", message=message) for name in STEPS}
     failing = step_of(reason)
     found: dict[StepName, ExplainedStep] = {}
+    # The operator takes the steps in order, so those before the failing one have worked.
     state: State = "ok"
     for name in STEPS:
         if name == failing:

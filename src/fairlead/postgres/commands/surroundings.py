@@ -73,6 +73,7 @@ class Surroundings:
     ) -> None:
         self.client = client
         self.settings = settings
+        # The refusals of the operator's own code are told of the user, whose rights these are.
         self.sources = EndpointSources(client, Settings(settings), reader="you")
         self.installation = installation
         self._key = key
@@ -95,6 +96,8 @@ class Surroundings:
         settings = PostgresOptions(namespace=namespace)
         try:
             found = await list_installed(client, CONTROLLERS, namespace)
+            # The flags of the operator are unknown here, so those of a Controller overlay the
+            # defaults.
             settings = in_force(settings, in_charge(found))
         except Forbidden:
             notes.append(
@@ -198,7 +201,10 @@ class Surroundings:
             if "*" not in blind:
                 raise
         login = known.login if known is not None else ""
+        # Without the Secret the turn is told by the status alone.
         login = login or next_login(desired.access, "", moment(), rotating=False)
+        # A password that is due is made up, so that the plan has its statement, with *** as in an
+        # approval.
         password = "" if known is None else known.kept or desired.rules.generate()
         keeps = known is not None and known.keeps
         return desired.wanted(
@@ -223,9 +229,11 @@ class Surroundings:
         if template is not None:
             check_template(template)
         found = await self._secret(spec.generated_secret, meta.namespace)
+        # An access that is not applied yet has no uid, and owns nothing.
         published = found is not None and bool(meta.uid) and found.meta.owned_by(meta.uid)
         if keeps_password(access, published=published):
             return KnownLogin(login=spec.username, keeps=True)
+        # The operator makes such a Secret anew, with a new password.
         if found is not None and is_leftover(found, mine):
             found = None
         if found is not None:
@@ -283,6 +291,7 @@ def installed(resource: Resource) -> Iterator[None]:
     try:
         yield
     except NotFound as error:
+        # 404 is of a missing object too, for which the remedy would be wrong.
         if not error.unserved:
             raise
         raise NotInstalledError(
