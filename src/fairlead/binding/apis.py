@@ -34,10 +34,10 @@ class Api(msgspec.Struct, frozen=True):
     secret: Callable[[Object], str]
     former: tuple[str, ...] = ()
 
-    def held(self, binding: Object) -> list[str]:
+    def our_finalizers(self, binding: Object) -> list[str]:
         """Return the binding's finalizers that unbinding removes.
 
-        Those of other controllers are included: they too wait until no workload has a projection.
+        Those of ``former`` are included: they too wait until no workload has a projection.
         """
         ours = {self.finalizer, *self.former}
         return [one for one in binding.meta.finalizers if one in ours]
@@ -47,9 +47,12 @@ class Api(msgspec.Struct, frozen=True):
         known = read_kinds(binding.meta.annotations)
         return kinds_to_note(known, self.kind(binding), projected=bool(self.secret(binding)))
 
-    def unnoted(self, binding: Object) -> Object:
-        """Return the binding without the annotation of kinds if a user added it to a new one."""
-        if KINDS_ANNOTATION not in binding.meta.annotations or self.held(binding):
+    def without_forged_kinds(self, binding: Object) -> Object:
+        """Return the binding without the annotation of kinds, if a user added it to a new one.
+
+        A binding has its own annotation only once it has a finalizer or a Secret.
+        """
+        if KINDS_ANNOTATION not in binding.meta.annotations or self.our_finalizers(binding):
             return binding
         if self.secret(binding):
             return binding

@@ -3,13 +3,16 @@
 The steps of one event, each with the module where to read on:
 
 1. :meth:`BindingController.reconcile` takes the binding from the watch, or from the server while
-   the watch lags behind our own writes.
-2. A pass (``_process``) makes a context, which reads what the binding names in one round trip
-   (``contexts/reader``). The stages run over it in the order of ``builders``: unbind workloads
-   that are not selected any more; gather bindings from a Provisioned Service, from a direct Secret
-   reference and by binding definitions; generate entries by mappings; adjust their names; choose
-   or create the binding Secret; find the workloads; project environment variables and files; and
-   persist, which hands the decisions over.
+   the watch lags behind our own writes (``_seen``, ``_get``).
+2. A pass (``_process``) makes a context, which reads what the binding names in up to three rounds
+   of concurrent requests: kinds, rights, objects (``contexts/reader``). The stages run over it in
+   the order of ``builders``: unbind workloads that are not selected any more; gather bindings from
+   a Provisioned Service, from a direct Secret reference and by binding definitions; choose or
+   create the binding Secret; find the workloads; check for required entries; project environment
+   variables, files and the mark of the content; settle each workload; choose the Secrets of former
+   content to delete; and persist, which hands the decisions over. Bindings of
+   binding.operators.coreos.com alone also gather from owned resources, generate entries by
+   mappings, adjust their names, and write the Secret's name at a ``secretPath``.
 3. A write waits if another writer keeps undoing it, or if it comes too often (``cluster/pacing``).
 4. The finalizer is added and the kind of workloads noted (``_prepare``): from here on unbinding
    finds what is projected.
@@ -17,6 +20,11 @@ The steps of one event, each with the module where to read on:
    (``cluster/committing``).
 6. Secrets of former content are deleted, and the objects that the pass read stay watched until the
    next pass (``cluster/dependencies``).
+
+Beside these steps: passes over one binding are spaced out before step 2 (``pacing.pass_pace``). A
+deleted binding goes to ``_release`` after step 3, an invalid one to ``_unfit``, and one with too
+many reads to ``_endless``. Passes are also requested by changes of CRDs (``_on_crd``), of mappings
+(``_projected_by``) and of read objects (``cluster/dependencies``).
 
 A pass is level-triggered: it computes everything from the present state and writes only
 differences. Nothing is polled; a pass is only repeated after a delay if no watch can show the
@@ -74,15 +82,23 @@ from fairlead.runtime.controller.controller import ControllerStats
 COMPONENT = "fairlead-binding"
 
 _ENDLESS_SECONDS = 300.0
-"""Delay before a binding with too many reads is tried again, in seconds, unless it changes."""
+"""Delay before a binding with too many reads is tried again, in seconds, unless it changes.
+
+Its reads are not watched, so no event tells that they have become fewer. A try costs up to
+``MOST_READS`` requests, hence the delay; a repaired service is noticed that much later.
+"""
 
 _LEFTOVERS = Pipeline([unbind_leftovers, persist])
 """The pipeline of a contradictory binding."""
 
 _CONFLICTS = 4
-"""Largest number of immediate repetitions of a pass after conflicts."""
+"""Largest number of immediate repetitions of a pass after conflicts.
+
+One mends an ordinary conflict, since the binding is read again; a few more are for bindings that
+write to one workload together. A worker is occupied meanwhile, so the rest is left to the queue.
+"""
 _CONFLICT_SECONDS = 0.05
-"""Longest delay before such a repetition, in seconds."""
+"""Longest delay before such a repetition, in seconds; random, so that writers part."""
 _NEVER_SEEN = sys.maxsize
 """A version larger than any that a watch shows, so that the server is asked."""
 
@@ -176,7 +192,7 @@ class BindingController:
             await self._forget(request)
             return None
         # Our finalizer is removed, and others' keep the binding.
-        if binding.meta.deleting and not self._api.held(binding):
+        if binding.meta.deleting and not self._api.our_finalizers(binding):
             await self._forget(request)
             return None
         left = 0.0 if binding.meta.deleting else self._pauses.passes.left(request)
@@ -189,13 +205,36 @@ class BindingController:
         except TooManyReadsError as error:
             return await self._endless(request, binding, error)
 
+    def _seen(self, request: Request) -> Object | None:
+        """Return the cached binding, None if the cache lags behind our own writes."""
+        found = self._bindings.get(request.namespace, request.name)
+        # A broken watch may lack the last change.
+        if found is None or self._bindings.error:
+            return None
+        try:
+            fresh = int(found.meta.resource_version) >= self._versions.get(request, 0)
+        # resourceVersions are numbers on all known servers, but the API only promises a string.
+        except ValueError:
+            return None
+        return found if fresh else None
+
+    async def _get(self, request: Request) -> Object:
+        found = await self._cluster.client.get(self._api.resource, request.name, request.namespace)
+        return self._remember_version(request, found)
+
+    def _remember_version(self, request: Request, binding: Object) -> Object:
+        """Record the version that the cache has to reach before it is used."""
+        with contextlib.suppress(ValueError):
+            self._versions[request] = int(binding.meta.resource_version)
+        return binding
+
     async def _process(self, request: Request, binding: Object) -> Result | None:
         """Make one pass over a binding, and write its result.
 
         These are steps 2 to 6 at the head of this module.
         """
         if not binding.meta.deleting:
-            binding = self._api.unnoted(binding)
+            binding = self._api.without_forged_kinds(binding)
         # Step 2: all reads and decisions.
         try:
             context, blind = await self._run(request, binding)
@@ -211,10 +250,10 @@ class BindingController:
             await self._prepare(request, context)
         written = await self._write(request, context)
         self._metrics.passed(self.name, request, context)
-        self._wrote(request, await self._note_kinds(written, context))
+        self._remember_version(request, await self._note_kinds(written, context))
         # Step 6, when no workload names the Secrets: a Pod that starts earlier would miss its own.
-        await self._committer.drop_superseded(context)
-        await self._dependencies.settle(request, context.reader.snapshot.asked)
+        await self._committer.delete_superseded(context)
+        await self._dependencies.keep_only(request, context.reader.snapshot.asked)
         self._pauses.tell_of_wait(request, binding, context)
         return self._next(request, context, blind=blind, pause=pause)
 
@@ -226,8 +265,7 @@ class BindingController:
         async with AsyncExitStack() as turn:
             answering = BindingPass(self._answers, request, lock, turn)
             snapshot = Snapshot(answering)
-            context = self._api.builder.provider(binding, snapshot)
-            await (pipeline or self._pipeline).process(context)
+            context = await self._api.builder.run(binding, snapshot, pipeline or self._pipeline)
         return context, answering.blind
 
     async def _prepare(self, request: Request, context: BaseContext) -> None:
@@ -246,14 +284,14 @@ class BindingController:
             patched = await patch_metadata(
                 self._cluster.client, self._api.resource, binding, fields
             )
-            context.binding = self._wrote(request, patched)
+            context.binding = self._remember_version(request, patched)
 
     async def _write(self, request: Request, context: BaseContext) -> Object:
         """Write the result, and have its own echoes in the watches start no pass."""
         namespace = context.meta.namespace
         places: list[tuple[Resource, str, str]] = []
         for workload in context.changed_workloads():
-            self._dependencies.wrote(request, workload.resource, workload.original)
+            self._dependencies.expect_newer(request, workload.resource, workload.original)
             places.append((workload.resource, namespace, workload.original.meta.name))
         if context.changes.secret:
             places.append((SECRETS, namespace, context.changes.secret.name))
@@ -261,15 +299,15 @@ class BindingController:
         for place in places:
             self._dependencies.writing(request, *place)
         stored: Stored = {}
-        settled = False
+        succeeded = False
         context.changes.arrived = False
         try:
             written = await self._committer.write(context, stored)
-            settled = not context.flow.error
+            succeeded = not context.flow.error
         finally:
-            self._pauses.written(request, context)
+            self._pauses.count_write(request, context)
             for resource, _, name in places:
-                found = stored.get((resource, name)) if settled else None
+                found = stored.get((resource, name)) if succeeded else None
                 # After an error the next pass has to see the actual state.
                 version = found.meta.resource_version if found else ""
                 self._dependencies.stored(request, (resource, namespace, name), version)
@@ -310,8 +348,10 @@ class BindingController:
             # The finalizer stays as long as some workload may still have the projection.
             await self._committer.status(context.binding, context.status(now()))
             return Result(backoff=delays.NO_WATCH)
-        held = self._api.held(context.binding)
-        await remove_finalizer(self._cluster.client, self._api.resource, context.binding, *held)
+        finalizers = self._api.our_finalizers(context.binding)
+        await remove_finalizer(
+            self._cluster.client, self._api.resource, context.binding, *finalizers
+        )
         await self._forget(request)
         # For a moment the watch still shows the binding with its finalizer.
         self._versions[request] = _NEVER_SEEN
@@ -346,37 +386,14 @@ class BindingController:
         await self._committer.status(binding, invalid_status(binding, text, now()))
         self._metrics.endless(self.name, request)
         self._pauses.waits.over(request)
-        await self._dependencies.settle(request, ())
+        await self._dependencies.keep_only(request, ())
         return Result(requeue_after=_ENDLESS_SECONDS)
 
     async def _forget(self, request: Request) -> None:
         self._metrics.gone(self.name, request)
         self._pauses.forget(request)
         self._versions.pop(request, None)
-        await self._dependencies.settle(request, ())
-
-    def _seen(self, request: Request) -> Object | None:
-        """Return the cached binding, None if the cache lags behind our own writes."""
-        found = self._bindings.get(request.namespace, request.name)
-        # A broken watch may lack the last change.
-        if found is None or self._bindings.error:
-            return None
-        try:
-            fresh = int(found.meta.resource_version) >= self._versions.get(request, 0)
-        # resourceVersions are numbers on all known servers, but the API only promises a string.
-        except ValueError:
-            return None
-        return found if fresh else None
-
-    async def _get(self, request: Request) -> Object:
-        found = await self._cluster.client.get(self._api.resource, request.name, request.namespace)
-        return self._wrote(request, found)
-
-    def _wrote(self, request: Request, binding: Object) -> Object:
-        """Record the version that the cache has to reach before it is used."""
-        with contextlib.suppress(ValueError):
-            self._versions[request] = int(binding.meta.resource_version)
-        return binding
+        await self._dependencies.keep_only(request, ())
 
     def adopt(self, stats: ControllerStats) -> None:
         """Use these statistics from now on."""
@@ -393,14 +410,14 @@ class BindingController:
         def concerned(read: Read) -> bool:
             return isinstance(read, Lookup) and read.group == group
 
-        for request in self._dependencies.noted(concerned):
+        for request in self._dependencies.unwatched_readers(concerned):
             self.controller.enqueue(request)
 
     def _projected_by(self, mapping: str) -> list[Request]:
         def concerned(read: Read) -> bool:
             return isinstance(read, Get) and is_mapping(read) and read.name == mapping
 
-        return self._dependencies.noted(concerned)
+        return self._dependencies.unwatched_readers(concerned)
 
 
 def _unfinished(context: BaseContext) -> bool:

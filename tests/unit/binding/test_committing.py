@@ -360,12 +360,12 @@ async def test_secrets_of_former_content_are_deleted(
     client = FakeClient(body, deployment(), secret("sb-00000000"))
     if error:
         client.fail["delete", "secrets"] = error
-    await committer(client).drop_superseded(context)
+    await committer(client).delete_superseded(context)
     assert ("Secret", "sb-00000000") in client.objects, "in the pass that changes workloads"
     await context.withhold(context.changed_selected())
     assert context.changes.superseded == [], "what no workload reads is found again"
     context.changes.superseded = [("sb-00000000", "uid-sb-00000000")]
-    await committer(client).drop_superseded(context)
+    await committer(client).delete_superseded(context)
     assert (("Secret", "sb-00000000") in client.objects) is left
 
 

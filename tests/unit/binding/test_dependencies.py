@@ -167,7 +167,7 @@ async def test_a_change_is_not_compared_with_selectors_of_labels_that_it_does_no
     assert not compared
     assert bench.tell(SECRETS, modified(body("s"), body("s", labels={"app": "x"}))) == [ONE]
     assert bench.tell(SECRETS, modified(body("s", labels={"app": "x"}), body("s"))) == [ONE]
-    await bench.watches.settle(ONE, ())
+    await bench.watches.keep_only(ONE, ())
     assert bench.cluster.informers[SECRETS, "ns"].closed
 
 
@@ -221,7 +221,7 @@ async def test_what_a_pass_reads_is_watched_together_and_before_the_first_list()
     await asyncio.sleep(0)
     # Both are there before either has its list; mappings and kinds have watches of their own.
     assert set(bench.cluster.informers) == {(SECRETS, "ns"), (DEPLOYMENTS, "ns")}
-    assert bench.watches.noted(lambda read: read in {kind, mapping}) == [ONE]
+    assert bench.watches.unwatched_readers(lambda read: read in {kind, mapping}) == [ONE]
     bench.cluster.informers[SECRETS, "ns"].error = "forbidden"
     bench.cluster.informers[DEPLOYMENTS, "ns"].has_synced = True
     assert await waiting == {SECRET}
@@ -233,10 +233,10 @@ async def test_watches_are_left_when_nobody_needs_them() -> None:
     for request in (ONE, TWO):
         await bench.watches.join(request, SECRET)
     await bench.watches.join(ONE, WEB)
-    await bench.watches.settle(ONE, [WEB])
-    await bench.watches.settle(TWO, [SECRET])
+    await bench.watches.keep_only(ONE, [WEB])
+    await bench.watches.keep_only(TWO, [SECRET])
     assert bench.tell(SECRETS, added("s1")) == [TWO]
-    await bench.watches.settle(TWO, [])
+    await bench.watches.keep_only(TWO, [])
     closed = {place[0]: informer.closed for place, informer in bench.cluster.informers.items()}
     assert closed == {SECRETS: True, DEPLOYMENTS: False}
     await bench.watches.close()
@@ -247,13 +247,13 @@ async def test_reads_that_are_announced_elsewhere_are_remembered() -> None:
     bench = Bench()
     lookup, other = Lookup("x.io", "v1", kind="Database"), Lookup("", "v1", kind="Secret")
     for read in (lookup, other):
-        bench.watches.note(ONE, read)
+        bench.watches.add_unwatched(ONE, read)
     assert not bench.cluster.informers
-    await bench.watches.settle(ONE, [lookup])
-    assert bench.watches.noted(lambda read: read == lookup) == [ONE]
-    assert bench.watches.noted(lambda read: read == other) == []
-    await bench.watches.settle(ONE, [])
-    assert bench.watches.noted(lambda _: True) == []
+    await bench.watches.keep_only(ONE, [lookup])
+    assert bench.watches.unwatched_readers(lambda read: read == lookup) == [ONE]
+    assert bench.watches.unwatched_readers(lambda read: read == other) == []
+    await bench.watches.keep_only(ONE, [])
+    assert bench.watches.unwatched_readers(lambda _: True) == []
 
 
 async def test_cluster_scoped_objects_are_watched_without_a_namespace() -> None:
@@ -367,7 +367,7 @@ async def test_what_was_written_a_moment_ago_is_looked_at_besides(
 ) -> None:
     bench = Bench()
     await bench.watches.join(ONE, MARKED)
-    bench.watches.wrote(
+    bench.watches.expect_newer(
         ONE, DEPLOYMENTS, object_from_dict(body("web", namespace="ns", resourceVersion="7"))
     )
     informer = bench.cluster.informers[DEPLOYMENTS, "ns"]
@@ -375,7 +375,7 @@ async def test_what_was_written_a_moment_ago_is_looked_at_besides(
         informer.objects["web"] = object_from_dict(body("web", resourceVersion=seen))
     assert bench.watches.marked(ONE, MARKED)[1] == (["web"] if behind else [])
     assert bench.watches.marked(TWO, MARKED)[1] == []
-    await bench.watches.settle(ONE, [])
+    await bench.watches.keep_only(ONE, [])
 
 
 def at(version: str) -> Delta:
@@ -452,7 +452,7 @@ async def test_many_namespaces_share_one_watch() -> None:
         changed = modified(body("s1", namespace=namespace), body("s1", namespace=namespace))
         assert bench.tell(SECRETS, changed, of) == [Request("c", namespace, "one")]
     for number, (request, _) in enumerate(places):
-        await bench.watches.settle(request, [])
+        await bench.watches.keep_only(request, [])
         wide = bench.cluster.informers[SECRETS, ""]
         assert wide.closed == (number == len(places) - 1)
     assert all(informer.closed for informer in bench.cluster.informers.values())
@@ -497,7 +497,7 @@ async def test_who_must_not_watch_all_namespaces_watches_each() -> None:
         assert await bench.watches.join(request, read)
     assert len(bench.cluster.informers) == len(places) + 1
     for request, read in places:
-        await bench.watches.settle(request, [read])
+        await bench.watches.keep_only(request, [read])
         now = body("s1", namespace=request.namespace)
         assert bench.tell(SECRETS, modified(now, now), request.namespace) == [request]
     assert bench.cluster.informers[SECRETS, ""].closed

@@ -19,7 +19,7 @@ from fairlead.api.resource import SECRETS, Resource
 from fairlead.api.servicebinding.common import COLLECTION_READY, MAPPING_ANNOTATION, READY
 from fairlead.api.timestamps import now
 from fairlead.binding.cluster.fetching import grant
-from fairlead.binding.cluster.refusals import told
+from fairlead.binding.cluster.refusals import refusal_text
 from fairlead.binding.contexts.base import BaseContext
 from fairlead.binding.contexts.outcome import BindingSecret, secret_body
 from fairlead.binding.expressions.fixedpath import read
@@ -79,7 +79,7 @@ class Committer:
             binding = await self._without_annotation(binding)
         return await self.status(binding, context.status(now()), waiting=context.flow.waiting)
 
-    async def drop_superseded(self, context: BaseContext) -> None:
+    async def delete_superseded(self, context: BaseContext) -> None:
         """Delete the Secrets that nothing reads any more, if that is allowed.
 
         A pass that changed workloads deletes none: a controller may have created objects from the
@@ -144,9 +144,9 @@ class Committer:
         except Conflict:
             raise
         except Forbidden as error:
-            context.secret_failed(f"{told(error)}; {grant(SECRETS, 'create and patch')}")
+            context.secret_failed(f"{refusal_text(error)}; {grant(SECRETS, 'create and patch')}")
         except ApiError as error:
-            context.secret_failed(told(error))
+            context.secret_failed(refusal_text(error))
         except SecretTaken as error:
             context.secret_failed(str(error))
         else:
@@ -203,9 +203,9 @@ class Committer:
             raise Conflict(error.status) from None
         except Forbidden as error:
             remedy = grant(resource, "get, list, watch, update and patch")
-            context.workload_failed(f"{told(error)}; {remedy}")
+            context.workload_failed(f"{refusal_text(error)}; {remedy}")
         except ApiError as error:
-            context.workload_failed(f"{workload} was not updated: {told(error)}")
+            context.workload_failed(f"{workload} was not updated: {refusal_text(error)}")
         # The change cannot be sent, for example another name of the object.
         except ValueError as error:
             context.injection_failed(f"{workload} cannot be updated: {error}")
@@ -262,8 +262,8 @@ def _contains(found: Any, wanted: Any) -> bool:
 def ready_events(old: Object, new: Object) -> list[Event]:
     """Return the Events about a binding's changed status."""
     before, after = (stored_conditions(binding) for binding in (old, new))
-    told = turned(before, after, READY, good="the service is bound to the workload")
-    return [*told, *_hidden_events(before, after)]
+    events = turned(before, after, READY, good="the service is bound to the workload")
+    return [*events, *_hidden_events(before, after)]
 
 
 def _hidden_events(before: list[Condition], after: list[Condition]) -> list[Event]:

@@ -27,7 +27,11 @@ SYNC_SECONDS = 5.0
 """Longest wait of a read for its watch, in seconds; then it is answered and repeated later."""
 
 MOST_NAMESPACES = 16
-"""Largest number of a resource's namespaces with a watch of their own."""
+"""Largest number of a resource's namespaces with a watch of their own.
+
+Each watch of a namespace takes a connection; the one of all namespaces keeps in memory what no
+binding reads, and needs rights in all of them. So few namespaces are watched one by one.
+"""
 
 _LOOK_SECONDS = 0.02
 """Interval between checks whether the watch has its first list, in seconds."""
@@ -120,7 +124,7 @@ class BindingDependencies:
         self._cluster = cluster
         self._enqueue = enqueue
         self._watches: dict[_Place, _Watch] = {}
-        self._noted: dict[Request, set[Read]] = {}
+        self._unwatched: dict[Request, set[Read]] = {}
         self._places: dict[Request, dict[_Place, None]] = {}
         self._namespaces: Counter[Resource] = Counter()
         self._narrow: set[Resource] = set()
@@ -129,14 +133,14 @@ class BindingDependencies:
     async def watch(self, request: Request, reads: Iterable[Read]) -> set[Read]:
         """Watch what reads ask for; return the reads whose changes may be missed for now.
 
-        Changes of mappings, kinds and rights come another way: their reads are only noted.
+        Changes of mappings, kinds and rights come another way: their reads are only recorded.
         """
         watched: list[tuple[_Watched, _Watch]] = []
         for read in reads:
             if isinstance(read, _Watched) and read.resource != CLUSTERWORKLOADRESOURCEMAPPINGS:
                 watched.append((read, self._add(request, read)[1]))
             else:
-                self.note(request, read)
+                self.add_unwatched(request, read)
         late: list[_Watched] = []
         for read, watch in watched:
             if watch.informer.has_synced:
@@ -208,21 +212,24 @@ class BindingDependencies:
             if _within(read, item.meta) and read.matcher.matches(item.meta.labels)
         ]
 
-    def wrote(self, request: Request, resource: Resource, before: Object) -> None:
-        """Record that a binding writes an object, whose state was ``before``."""
+    def expect_newer(self, request: Request, resource: Resource, before: Object) -> None:
+        """Record before a write that the watch lags until it shows a newer state than ``before``.
+
+        Until then :meth:`marked` names the object, so that the server is asked about it.
+        """
         meta = before.meta
         watch = self._watches.get(self._placed(resource, meta.namespace))
         if watch is not None:
             watch.written.setdefault(request, {})[meta.name] = meta.resource_version
 
     def writing(self, request: Request, resource: Resource, namespace: str, name: str) -> None:
-        """Record that an object is being written: its next change may be our own."""
+        """Record before a write that the object's next changes may be our own."""
         watch = self._watches.get(self._placed(resource, namespace))
         if watch is not None:
             watch.echoes.setdefault(request, {})[name] = []
 
     def stored(self, request: Request, place: tuple[Resource, str, str], version: str) -> None:
-        """Record the version of a written object, "" if the binding needs another pass.
+        """Record after a write the object's version, "" if the binding needs another pass.
 
         ``place`` is its resource, namespace and name. Other versions that were seen during the
         write are changes by others.
@@ -237,20 +244,20 @@ class BindingDependencies:
         if version and not seen:
             echoes[place[2]] = version
 
-    def note(self, request: Request, read: Read) -> None:
-        """Record a read whose changes the controller learns by another way."""
-        self._noted.setdefault(request, set()).add(read)
+    def add_unwatched(self, request: Request, read: Read) -> None:
+        """Record a read without a watch here: the controller learns its changes by another way."""
+        self._unwatched.setdefault(request, set()).add(read)
 
-    def noted(self, matches: Callable[[Read], bool]) -> list[Request]:
-        """Return the bindings with a recorded read that ``matches``."""
-        return [request for request, reads in self._noted.items() if any(map(matches, reads))]
+    def unwatched_readers(self, matches: Callable[[Read], bool]) -> list[Request]:
+        """Return the bindings with an unwatched read that ``matches``."""
+        return [request for request, reads in self._unwatched.items() if any(map(matches, reads))]
 
-    async def settle(self, request: Request, reads: Iterable[Read]) -> None:
+    async def keep_only(self, request: Request, reads: Iterable[Read]) -> None:
         """Keep only the watches of these reads; no reads mean that the binding is deleted."""
         wanted = set(reads)
-        noted = self._noted.pop(request, set()) & wanted
-        if noted:
-            self._noted[request] = noted
+        unwatched = self._unwatched.pop(request, set()) & wanted
+        if unwatched:
+            self._unwatched[request] = unwatched
         unused: list[Informer] = []
         kept: dict[_Place, None] = {}
         for place in self._places.pop(request, {}):
@@ -419,12 +426,12 @@ def _status_only(delta: Delta) -> bool:
     return (
         same_generation
         and old.labels == new.labels
-        and _told(old) == _told(new)
+        and _relevant_annotations(old) == _relevant_annotations(new)
         and old.deletion_timestamp == new.deletion_timestamp
     )
 
 
-def _told(meta: ObjectMeta) -> dict[str, str]:
+def _relevant_annotations(meta: ObjectMeta) -> dict[str, str]:
     """Return annotations without those that the Deployment controller updates."""
     return {
         name: text

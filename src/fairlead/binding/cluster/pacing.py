@@ -18,7 +18,7 @@ from fairlead.api.meta import Object
 from fairlead.api.servicebinding.common import ERROR, INJECTION_READY, READY, WRITES_PACED
 from fairlead.api.timestamps import moment, parse_time
 from fairlead.binding.cluster.committing import stored_conditions
-from fairlead.binding.cluster.rivals import told
+from fairlead.binding.cluster.rivals import rivals_text
 from fairlead.binding.contexts.base import BaseContext
 from fairlead.binding.workloads.workload import Workload
 from fairlead.runtime import EventRecorder
@@ -28,7 +28,10 @@ PATIENCE_SECONDS = 60.0
 """Longest wait for a missing object without a Warning, in seconds."""
 
 WRITES = 5
-"""Number of writes of one projection within the window; more count as a fight."""
+"""Number of writes of one projection within the window; more count as a fight.
+
+A few are normal: users undo a projection by applying their manifests again.
+"""
 WINDOW_SECONDS = 60.0
 """Length of the window of counted writes, in seconds."""
 CALM_SECONDS = 2 * WINDOW_SECONDS
@@ -52,18 +55,18 @@ class Waits:
             key: the waiting binding.
             waited: seconds that it had waited before the first call.
         """
-        moment = self._clock()
+        now = self._clock()
         # If it was overdue at the program's start, the previous process has sent the warning.
-        since, told = self._waits.get(key) or (moment - waited, waited >= PATIENCE_SECONDS)
-        late = moment - since >= PATIENCE_SECONDS
+        since, warned = self._waits.get(key) or (now - waited, waited >= PATIENCE_SECONDS)
+        late = now - since >= PATIENCE_SECONDS
         self._waits[key] = since, late
-        return late and not told
+        return late and not warned
 
     def left(self, key: Hashable) -> float:
         """Return the seconds until a warning is due; 0 after it."""
-        since, told = self._waits.get(key, (0.0, True))
+        since, warned = self._waits.get(key, (0.0, True))
         # Not 0, which would mean that no warning is due.
-        return 0.0 if told else max(since + PATIENCE_SECONDS - self._clock(), 0.001)
+        return 0.0 if warned else max(since + PATIENCE_SECONDS - self._clock(), 0.001)
 
     def over(self, key: Hashable) -> bool:
         """End a wait; return whether there was one."""
@@ -92,16 +95,16 @@ class Fights:
 
     def pause(self, key: Hashable, content: Hashable) -> float:
         """Return the seconds to wait before writing this content; 0 for none."""
-        fight, moment = self._fights.get(key), self._clock()
+        fight, now = self._fights.get(key), self._clock()
         # Other content is a change of the binding, and not a writer who undoes it.
         if fight is None or fight.content != content:
             return 0.0
-        if moment - fight.last > CALM_SECONDS:
+        if now - fight.last > CALM_SECONDS:
             fight.on = False
-        while fight.times and moment - fight.times[0] > WINDOW_SECONDS:
+        while fight.times and now - fight.times[0] > WINDOW_SECONDS:
             fight.times.pop(0)
         fight.on = fight.on or len(fight.times) >= WRITES
-        return max(WINDOW_SECONDS - (moment - fight.last), 0.0) if fight.on else 0.0
+        return max(WINDOW_SECONDS - (now - fight.last), 0.0) if fight.on else 0.0
 
     def arrived(self, key: Hashable, content: Hashable) -> None:
         """Count a write of this content that the server accepted."""
@@ -141,24 +144,34 @@ class Pace:
 
     def done(self, key: Hashable) -> None:
         """Count an action."""
-        moment = self._clock()
-        count, last, _ = self._known.pop(key, (0.0, moment, 0.0))
-        count = max(count - (moment - last) / self._rest, 0.0) + 1
+        now = self._clock()
+        count, last, _ = self._known.pop(key, (0.0, now, 0.0))
+        count = max(count - (now - last) / self._rest, 0.0) + 1
         over = min(count - self._burst, 30.0)
         pause = 0.0 if over < 0 else min(self._first * 2.0**over, self._most)
-        self._known[key] = (count, moment, moment + pause)
+        self._known[key] = (count, now, now + pause)
         # A forgotten key starts with a full burst.
         if len(self._known) > _REMEMBERED:
             self._known.popitem(last=False)
 
 
 def workload_pace(clock: Callable[[], float]) -> Pace:
-    """Return the pace of changes to one workload, each of which rolls out its pods."""
+    """Return the pace of changes to one workload, each of which rolls out its pods.
+
+    Ten come at once, so that ordinary edits do not wait. A workload that changes without end comes
+    to one rollout a minute: at shorter delays its pods would hardly start, and longer ones would
+    hold back the change that ends it.
+    """
+    # The condition that `_for_pace` sets says "once a minute", which is ``most``.
     return Pace(clock, burst=10, first=5.0, most=60.0, rest=60.0)
 
 
 def pass_pace(clock: Callable[[], float]) -> Pace:
-    """Return the pace of passes over one binding: at last one per second."""
+    """Return the pace of passes over one binding: at last one per second.
+
+    A service that changes all the time, as by a heartbeat in its status, would otherwise cost a
+    pass for each change. The last change is seen at most a second late.
+    """
     return Pace(clock, burst=20, first=0.5, most=1.0, rest=1.0)
 
 
@@ -206,7 +219,8 @@ class Pauses:
         if pause:
             text = (
                 f"something else keeps changing {_names(changed)} back; "
-                f"{told(changed, context.meta.uid, self._ours)}; the next try is in {pause:.0f} s"
+                f"{rivals_text(changed, context.meta.uid, self._ours)}; "
+                f"the next try is in {pause:.0f} s"
             )
             await _withhold(context, changed, ERROR, text)
         return pause
@@ -239,7 +253,7 @@ class Pauses:
             if context.reader.record_key in workload.original.meta.annotations:
                 self._workloads.done(_place(workload))
 
-    def written(self, key: Hashable, context: BaseContext) -> None:
+    def count_write(self, key: Hashable, context: BaseContext) -> None:
         """Count the write of a projection, if the server accepted any part of it."""
         if context.changes.arrived:
             self._fights.arrived(key, _content(context, context.changed_selected()))

@@ -26,7 +26,7 @@ _QUOTED = re.compile(r"\{|error found in #")
 """Beginnings of a quoted object: JSON, Go's form, and malformed JSON."""
 
 
-def told(error: ApiError) -> str:
+def refusal_text(error: ApiError) -> str:
     """Return why a server refused, in one line of at most ``LONGEST`` characters.
 
     It has each cause's field, type and message, up to a quoted object; values are left out.

@@ -19,7 +19,7 @@ _APPLIES = {"kubectl-client-side-apply"}
 """Field managers that apply by updates."""
 
 
-def told(workloads: Sequence[Workload], uid: str, ours: str) -> str:
+def rivals_text(workloads: Sequence[Workload], uid: str, ours: str) -> str:
     """Return a message on the writers that removed a binding's projection.
 
     Args:

@@ -169,10 +169,10 @@ class BaseContext:
         return self.meta.deleting or MAPPING_ANNOTATION in self.meta.annotations
 
     async def open(self) -> None:
-        """Read the objects that the binding names, all at once."""
+        """Read what the binding names before the first stage, in up to three rounds."""
         # Unbinding goes by records and needs no service, which may be gone.
         if not self.unbind_requested:
-            await self.reader.look_ahead_at(self._references, self.reference)
+            await self.reader.look_ahead(self._references, self.reference)
 
     async def services(self) -> list[Service]:
         """Return the backing services, read once per pass."""
@@ -260,7 +260,7 @@ class BaseContext:
         return list(self._leftovers)
 
     async def drop_superseded(self) -> None:
-        """Mark generated Secrets for deletion that nothing reads any more."""
+        """Choose generated Secrets that nothing reads any more; the caller deletes them."""
         changing = _of_kubernetes(_changed([*(self._leftovers or ()), *(self._projections or ())]))
         self._wanted.superseded, self._wanted.kept = await self._superseded(self.secret, changing)
 
@@ -273,7 +273,8 @@ class BaseContext:
         self._refused[id(projection)] = why
 
     def doubt(self, why: str) -> None:
-        """Report that a projection may be left on former workloads, and request another pass."""
+        """Report that former workloads may have a projection; a pass follows after a delay."""
+        # Other keys are the ids of workloads; 0 is the id of none, and stands for former ones.
         self._refused[0] = why
         self.flow.transient = True
 
@@ -395,7 +396,7 @@ class BaseContext:
             self.set_condition(READY, "True", APPLICATIONS_BOUND, hidden)
 
     def workload_failed(self, message: str) -> None:
-        """Report in Ready that a workload could not be written, and request another pass."""
+        """Report in Ready that a workload could not be written; a pass follows after a delay."""
         text = f"{self.flow.error}; {message}" if self.flow.error else message
         self.set_condition(READY, "False", APPLICATION_UPDATE_ERROR, text)
         self.flow.retry_processing(text, transient=True)

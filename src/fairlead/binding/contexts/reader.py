@@ -118,7 +118,7 @@ class Reader:
         self.kind_is_read = False
         """Whether workloads could be read, so that the binding may be projected onto them."""
 
-    async def look_ahead_at(
+    async def look_ahead(
         self, services: Sequence[ServiceReference], workloads: WorkloadReference
     ) -> None:
         """Read the objects that a binding names at once, as far as its author may read them.
@@ -310,7 +310,7 @@ class Reader:
             )
         return owned
 
-    async def look_ahead(
+    async def read_owned(
         self, resources: Iterable[Resource], namespace: str, uids: list[str]
     ) -> None:
         """Read the objects that several objects own at once, for :meth:`owned_by` of each.

@@ -119,7 +119,7 @@ class SpecContext(BaseContext):
             # Unknown: whether the binding can be completed could not be read (specification 1.1).
             self.set_condition(READY, "Unknown", PROCESSING_ERROR, self.flow.error)
         if not self.unbind_requested:
-            self._settle_service(collected, missing)
+            self._report_service(collected, missing)
 
     def _missing(self, collected: Condition | None) -> str:
         """Return what the service lacks, "" unless it was read without a result."""
@@ -129,7 +129,7 @@ class SpecContext(BaseContext):
         lack = "data" if service.is_secret else "Secret in .status.binding.name"
         return f"{service} has no {lack} yet"
 
-    def _settle_service(self, collected: Condition | None, missing: str) -> None:
+    def _report_service(self, collected: Condition | None, missing: str) -> None:
         if missing:
             self._available("Unknown", SERVICE_MISSING_BINDING, missing)
         elif collected and collected.status == "True":

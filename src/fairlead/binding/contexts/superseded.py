@@ -37,6 +37,11 @@ _BELOW = (DEPLOYMENTS, STATEFULSETS, DAEMONSETS, REPLICASETS, CONTROLLERREVISION
 """Kinds of objects that workloads of other kinds own, directly or through another object."""
 
 _LEVELS = 2
+"""Largest number of levels of owned objects that are checked below a workload.
+
+Two reach the ReplicaSets of a custom kind's Deployment; below these are only Pods. Each level
+costs a read of each kind of ``_BELOW`` for each object above it.
+"""
 
 _BUILT_IN = {"", "apps", "batch"}
 """API groups of kinds whose controllers only create objects of the checked kinds."""
@@ -132,7 +137,7 @@ async def _used(
     if copies is not None or (resource.group, resource.plural) in FIXED:
         return used
     workloads = await _marked(reader, owner, resource)
-    await _look_ahead(reader, owner, [workload.meta.uid for workload in workloads], _LEVELS)
+    await _read_levels(reader, owner, [workload.meta.uid for workload in workloads], _LEVELS)
     for workload in workloads:
         made = await _below(reader, owner, workload.meta.uid, _LEVELS)
         # Its controller may have created objects of an unknown kind.
@@ -143,20 +148,20 @@ async def _used(
     return used
 
 
-async def _look_ahead(
+async def _read_levels(
     reader: Reader, owner: ProjectionOwner, uids: list[str], levels: int
 ) -> None:
     """Read the objects that :func:`_below` needs, level by level, each level at once."""
     if not levels or not uids:
         return
-    await reader.look_ahead(_BELOW, owner.namespace, uids)
+    await reader.read_owned(_BELOW, owner.namespace, uids)
     below = [
         item.meta.uid
         for uid in uids
         for resource in _BELOW
         for item in await reader.owned_by(resource, owner.namespace, uid)
     ]
-    await _look_ahead(reader, owner, below, levels - 1)
+    await _read_levels(reader, owner, below, levels - 1)
 
 
 async def _below(reader: Reader, owner: ProjectionOwner, uid: str, levels: int) -> list[Object]:
