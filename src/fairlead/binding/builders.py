@@ -43,6 +43,7 @@ from fairlead.binding.reads import Answer, Read, Snapshot
 ContextT_co = TypeVar("ContextT_co", bound=Context, covariant=True)
 OtherT = TypeVar("OtherT", bound=Context)
 Provider: TypeAlias = Callable[[Object, Snapshot], OtherT]
+"""Function that makes the context of a binding in a pass; it has no relation to kube-bind's."""
 
 
 class StageError(ValueError):
@@ -153,6 +154,7 @@ class _Answered:
         """Return at once: there are no other passes."""
 
 
+# The stages of both APIs. What binding.operators.coreos.com alone has is in DefaultBuilder.
 _REQUIRED = "required_entries"
 _PERSIST = Stage("persist", persist, always=True)
 _COLLECT = (

@@ -22,8 +22,10 @@ from fairlead.binding.workloads.operations import Operations
 class Flow(msgspec.Struct):
     """The state of a pass; its methods act as the flow control of Service Binding Operator.
 
-    ``transient`` says that no watched object will show the end of the problem, so the pass has to
-    be repeated after a while. ``waiting`` says that an object does not exist yet, which is normal
+    Another pass comes by the watch of an object that this one read. ``transient`` says that no
+    watch will show the end of the problem, so the controller makes one after a delay instead.
+    ``retry`` is a statement for callers of the library, as golden records have it; the controller
+    does not read it. ``waiting`` says that an object does not exist yet, which is normal
     for a binding that is created together with its service. ``stage`` is the first stage that
     had an error or stopped the pass.
     """
@@ -36,7 +38,7 @@ class Flow(msgspec.Struct):
     stage: str = ""
 
     def retry_processing(self, error: str = "", *, transient: bool = False) -> None:
-        """Stop now and request another pass, with or without an error."""
+        """Stop now, with or without an error; if ``transient``, a pass follows after a delay."""
         self.retry = self.stop = True
         self.error = error
         self.transient = self.transient or transient
@@ -160,10 +162,10 @@ class Context(Protocol):
         """Leave a workload unchanged for a reason."""
 
     async def drop_superseded(self) -> None:
-        """Mark generated Secrets for deletion that nothing reads any more."""
+        """Choose generated Secrets that nothing reads any more; the caller deletes them."""
 
     def doubt(self, why: str) -> None:
-        """Report that a projection may be left on former workloads, and request another pass."""
+        """Report that former workloads may have a projection; a pass follows after a delay."""
 
     @property
     def refusals(self) -> list[str]:
@@ -185,9 +187,9 @@ class Context(Protocol):
         """Mark the annotation of the superseded mapping for removal; return whether it exists."""
 
     def persist(self) -> None:
-        """Persist the decisions: Secret, workloads, annotation, Secrets to delete.
+        """Hand over the decisions: Secret, workloads, annotation, Secrets to delete.
 
-        Contexts of a cluster collect them for the pipeline's caller, which can wait for a server.
+        Nothing is written here: the pipeline's caller does that, which can wait for a server.
         """
 
     async def open(self) -> None:

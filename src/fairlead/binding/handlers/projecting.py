@@ -1,8 +1,10 @@
 """Projecting: the binding's Secret onto workloads, in place and without duplicates.
 
 The stages in order: choose the Secret; find the workloads; check for required entries; write the
-Secret's name at the secretPath; environment variables; files; settle each workload; and persist. A
-workload with a conflict is left unchanged, and the others are still projected onto.
+Secret's name at the secretPath (for binding.operators.coreos.com alone); environment variables;
+files; the mark of the content; settle each workload; and persist, after the last stage of
+``unbinding``. A workload with a conflict is left unchanged, and the others are still projected
+onto.
 """
 
 from __future__ import annotations
@@ -223,5 +225,5 @@ async def postflight(context: Context) -> None:
 
 
 def persist(context: Context) -> None:
-    """Persist the decisions, also of a pass that stopped early."""
+    """Hand over the decisions to the pipeline's caller, also of a pass that stopped early."""
     context.persist()

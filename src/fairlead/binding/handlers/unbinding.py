@@ -1,7 +1,8 @@
 """Unbinding: removing projections of earlier passes.
 
 The first stage of a pipeline unbinds all workloads if the binding is deleted or its mapping has
-changed; the second one workloads that are no longer selected, even if the binding has errors.
+changed; the second one workloads that are no longer selected, even if the binding has errors. The
+last stage before the decisions are handed over chooses the Secrets of former content to delete.
 """
 
 from __future__ import annotations
@@ -77,6 +78,6 @@ async def unbind_leftovers(context: Context) -> None:
 
 
 async def drop_superseded(context: Context) -> None:
-    """Mark generated Secrets of former content for deletion, if nothing reads them."""
+    """Choose the generated Secrets of former content to delete, if nothing reads them."""
     if not context.flow.error:
         await context.drop_superseded()
