@@ -140,7 +140,21 @@ class Answers:
                 return self._list(read)
             case RightsReview():
                 return self._verdicts.allowed(read)
+            case Get():
+                return self._get(request, read)
         return fetch(self._client, read)
+
+    async def _get(self, request: Request, read: Get) -> Answer:
+        """Answer by the server, so that the watch's event of this very state is no news."""
+        self._dependencies.asking(request, read)
+        version = ""
+        try:
+            answer = await fetch(self._client, read)
+            if isinstance(answer, Object):
+                version = answer.meta.resource_version
+            return answer
+        finally:
+            self._dependencies.answered(request, read, version)
 
     async def _list(self, read: ListAll) -> Answer:
         """Answer a read of selected objects: a few one by one, many by a list.

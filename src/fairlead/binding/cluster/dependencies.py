@@ -56,7 +56,11 @@ class _Watch:
 
     def __init__(self, informer: Informer) -> None:
         self.informer = informer
-        self.readers: dict[Request, set[Read]] = {}
+        self.readers: dict[Request, dict[Read, str | list[str]]] = {}
+        """Reads by binding; a Get with the resourceVersion of the server's last answer.
+
+        While the server is asked it has a list of the versions that the watch shows meanwhile.
+        """
         self.blind: set[Request] = set()
         """Bindings that were answered before the first list, which is a change for them only."""
         self.written: dict[Request, dict[str, str]] = {}
@@ -67,14 +71,14 @@ class _Watch:
 
     def add(self, request: Request, read: _Watched) -> None:
         """Record that a binding's read relies on this watch."""
-        self.readers.setdefault(request, set()).add(read)
+        self.readers.setdefault(request, {}).setdefault(read, "")
         self._topics.setdefault(_topic(read), {}).setdefault(request, set()).add(read)
 
     def keep(self, request: Request, wanted: set[Read]) -> None:
         """Drop the reads of a binding that are no longer wanted."""
-        known = self.readers.get(request, set())
-        for read in known - wanted:
-            known.discard(read)
+        known = self.readers.get(request, {})
+        for read in known.keys() - wanted:
+            del known[read]
             topic = _topic(read)  # type: ignore[arg-type]
             reads = self._topics[topic][request]
             reads.discard(read)
@@ -98,11 +102,30 @@ class _Watch:
             request
             for topic in _topics(delta)
             for request, reads in self._topics.get(topic, {}).items()
-            if any(_concerns(read, delta, status_only=status_only) for read in reads)
+            if any(
+                _concerns(read, delta, status_only=status_only)
+                and not self._is_answered(request, read, delta)
+                for read in reads
+            )
         )
         if delta.initial:
             return [request for request in concerned if request in self.blind]
         return [request for request in concerned if not self._echo(request, delta)]
+
+    def _is_answered(self, request: Request, read: Read, delta: Delta) -> bool:
+        """Whether the binding has read, or may just be reading, the object as the change shows it.
+
+        The watch may lag behind the server: an object that was created just before its binding is
+        read first, and then shown.
+        """
+        if delta.new is None:
+            return False
+        known, version = self.readers[request][read], delta.new.meta.resource_version
+        # The answer is on its way: `answered` decides then.
+        if isinstance(known, list):
+            known.append(version)
+            return True
+        return known == version != ""
 
     def _echo(self, request: Request, delta: Delta) -> bool:
         """Whether the change is, or may be, the binding's own write."""
@@ -171,6 +194,25 @@ class BindingDependencies:
         watch.add(request, read)
         self._places.setdefault(request, {})[place] = None
         return place, watch
+
+    def asking(self, request: Request, read: Get) -> None:
+        """Record that the server is asked for the object of a watched read."""
+        watch = self._watches.get(self._place(read))
+        if watch is not None and read in watch.readers.get(request, ()):
+            watch.readers[request][read] = []
+
+    def answered(self, request: Request, read: Get, version: str) -> None:
+        """Record the resourceVersion of the server's answer to a read, "" if it has no object.
+
+        Other versions that were seen meanwhile are changes.
+        """
+        watch = self._watches.get(self._place(read))
+        if watch is None or read not in watch.readers.get(request, ()):
+            return
+        seen = watch.readers[request][read]
+        watch.readers[request][read] = version
+        if isinstance(seen, list) and any(one != version for one in seen):
+            self._enqueue(request)
 
     def marked(self, request: Request, read: Marked) -> tuple[list[Object], list[str]]:
         """Return the answer to a joined read, from cached metadata.
