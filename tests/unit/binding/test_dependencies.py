@@ -501,3 +501,44 @@ async def test_who_must_not_watch_all_namespaces_watches_each() -> None:
         now = body("s1", namespace=request.namespace)
         assert bench.tell(SECRETS, modified(now, now), request.namespace) == [request]
     assert bench.cluster.informers[SECRETS, ""].closed
+
+
+async def test_a_watch_of_all_namespaces_that_comes_back_in_between_is_not_relied_on(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """One binding finds it refused, and the next one, a moment later, finds it synced."""
+    bench = Bench()
+    places = _places(MOST_NAMESPACES + 2)
+    for request, read in places[:MOST_NAMESPACES]:
+        await bench.watches.join(request, read)
+    synced = module._synced
+
+    def wide() -> Any:
+        return bench.cluster.informers.get((SECRETS, ""))
+
+    async def flickering(informer: Any) -> bool:
+        if informer is not wide():
+            return await synced(informer)
+        await asyncio.sleep(0)
+        informer.cause = Forbidden(Status("Failure", "no", "Forbidden", 403))
+        first = informer.has_synced is False
+        informer.has_synced = True
+        return not first
+
+    monkeypatch.setattr(module, "_synced", flickering)
+
+    class Late(FakeInformer):
+        def __init__(self) -> None:
+            super().__init__()
+            self.has_synced = False
+            bench.cluster.next = FakeInformer
+
+    bench.cluster.next = Late
+    late = places[MOST_NAMESPACES:]
+    assert all(await asyncio.gather(*(bench.watches.join(*place) for place in late)))
+    for request, read in late:
+        await bench.watches.keep_only(request, [read])
+        now = body("s1", namespace=request.namespace)
+        assert (SECRETS, request.namespace) in bench.cluster.informers
+        assert bench.tell(SECRETS, modified(now, now), request.namespace) == [request]
+    assert bench.cluster.informers[SECRETS, ""].closed

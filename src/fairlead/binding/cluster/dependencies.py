@@ -177,7 +177,11 @@ class BindingDependencies:
     async def join(self, request: Request, read: _Watched) -> bool:
         """Watch the objects of a read; return False if changes may be missed for now."""
         place, watch = self._add(request, read)
-        if await _synced(watch.informer):
+        synced = await _synced(watch.informer)
+        # Another binding was refused this watch meanwhile: `keep_only` will leave it.
+        if self._place(read) != place:
+            return await self.join(request, read)
+        if synced:
             watch.blind.discard(request)
             return True
         watch.blind.add(request)
