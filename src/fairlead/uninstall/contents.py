@@ -12,8 +12,13 @@ from fairlead.uninstall.footprints import Footprint, is_ours
 
 IMMORTAL = frozenset({"default", "kube-system", "kube-public", "kube-node-lease"})
 """Namespaces of the cluster itself."""
+# Annotation of a token Secret. The token controller deletes the Secret with its ServiceAccount, so
+# that one of `default` or of the program is no reason to keep the namespace.
 _ACCOUNT = "kubernetes.io/service-account.name"
+# Events expire, Endpoints and EndpointSlices follow their Service, and PodMetrics are stored
+# nowhere.
 _IGNORED = frozenset({"events", "endpoints", "endpointslices", "podmetrics"})
+# The first two come from kube-controller-manager, the third from OpenShift, in every namespace.
 _OF_EACH = frozenset(
     {
         ("serviceaccounts", "default"),
@@ -74,11 +79,14 @@ async def why_kept(client: Client, footprint: Footprint, namespace: Object | Non
         return ""
     if name in IMMORTAL:
         return "it is the cluster's own"
+    # `fairlead bind` makes the konnector's default namespace without our labels. A namespace of
+    # another name may be the one of an app team.
     if not (is_ours(namespace) or footprint.default):
         return "the manifests have not made it"
     try:
         left = await contents(client, footprint)
     except (Unseen, ApiError) as error:
+        # An object that was not seen would be deleted with the namespace.
         return f"what is in it could not be looked at: {error}"
     if not left:
         return ""

@@ -80,6 +80,7 @@ class Survey(msgspec.Struct, frozen=True, kw_only=True):
         found = [
             str(one) for one in self.installed if not (choices.prepare and left_to_others(one))
         ]
+        # Only after all other deletions can it be seen whether something else is in the namespace.
         namespaces = {f"Namespace {self.namespace}"}
         lines = [f"{one}, if nothing else is in it" if one in namespaces else one for one in found]
         if choices.crds and not choices.prepare:
@@ -90,6 +91,7 @@ class Survey(msgspec.Struct, frozen=True, kw_only=True):
         return lines
 
 
+# Another tool has an order of its own: if it deletes the server first, writes wait for it or fail.
 _ALWAYS_TAKEN = frozenset({"MutatingWebhookConfiguration", "ValidatingWebhookConfiguration"})
 
 

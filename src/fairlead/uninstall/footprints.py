@@ -46,6 +46,8 @@ _IMAGE = "none"
 
 WEBHOOKS = CONFIGURATIONS
 WORKLOADS = (SERVICES, DEPLOYMENTS)
+# The Lease is deleted after the Pods have stopped, since it shows whether a process elsewhere
+# works.
 RIGHTS = (CLUSTERROLEBINDINGS, ROLEBINDINGS, CLUSTERROLES, ROLES, LEASES)
 ACCOUNTS = (SERVICEACCOUNTS,)
 ORDER: Sequence[Sequence[Resource]] = (WEBHOOKS, WORKLOADS, RIGHTS, ACCOUNTS, (NAMESPACES,))
@@ -84,7 +86,9 @@ class Footprint(msgspec.Struct, frozen=True, kw_only=True):
         for body in self.documents:
             meta = body["metadata"]
             key = Key(meta.get("namespace", ""), meta["name"])
+            # ClusterRole kube-binder has no labels; its name is kube-bind's own for this role.
             found.append((KINDS[body["kind"]], key, not meta.get("labels")))
+        # No manifest has the Lease: the program creates it when it first runs, without labels.
         if self.lease:
             found.append((LEASES, Key(self.namespace, self.lease), True))
         return found
@@ -112,6 +116,8 @@ def footprint(program: Program, namespace: str = "") -> Footprint:
     )
 
 
+# Each of these functions asks for all optional parts, so that an installation with any flags is
+# found. No name of an object depends on a value, such as jobs.batch or a URL.
 def _binding(namespace: str) -> tuple[list[JSON], str, str]:
     found = binding.manifests(
         namespace=namespace, image=_IMAGE, webhooks=True, projected=("jobs.batch",)

@@ -62,6 +62,7 @@ def holding(lease: Object | None) -> str:
         spec = lease.decode(_Lease).spec
         if not (spec.holder_identity and spec.renew_time):
             return ""
+        # 15 s is the default of leader election, here as in client-go.
         ends = parse_time(spec.renew_time) + timedelta(seconds=spec.lease_duration_seconds or 15)
     except (msgspec.ValidationError, ValueError):
         return ""

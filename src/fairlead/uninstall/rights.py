@@ -49,6 +49,8 @@ class HookRights(msgspec.Struct, frozen=True):
     namespace: list[JSON]
 
 
+# Without watch: the command lists again at intervals. Without Pods: with --prepare it waits for
+# none.
 _READ = ("get", "list")
 _LOOKED_AT: dict[Program, Sequence[Resource]] = {
     "binding": (SERVICEBINDINGS, COREOS_SERVICEBINDINGS, BINDABLEKINDS),

@@ -143,11 +143,15 @@ class _Uninstallation:
             await self._remove(WORKLOADS)
             await self._stopped()
         others = await self._others()
+        # Not while the program runs, which would add its finalizers again; --prepare leaves it
+        # running.
         if choices.orphan and not self._is_done_elsewhere(others):
             await self._duties.orphan()
         await self._duties.clear()
         if choices.prepare:
             return
+        # Not before the program has stopped: at its end it finishes its writes and releases its
+        # Lease.
         await self._remove(RIGHTS)
         await self._remove(ACCOUNTS)
         await self._remove_namespace()
@@ -160,12 +164,15 @@ class _Uninstallation:
         for resource, key, by_name in self._footprint.places():
             obj = await find(self._client, resource, key.name, key.namespace)
             # Other programs use the same names, as kube-bind does for its konnector.
+            # A namespace counts by its name alone, since why_kept decides about it at the end.
             if obj is not None and (by_name or is_ours(obj) or resource is NAMESPACES):
                 found[obj.meta.uid] = FoundObject(resource, obj)
         for resource in LABELLED:
             labelled = await self._client.list(resource, labels=self._footprint.selector)
             for obj in labelled.items:
                 found.setdefault(obj.meta.uid, FoundObject(resource, obj))
+        # Cluster-scoped objects have the same names in all installations: the other one needs
+        # them.
         if others:
             found = {
                 uid: one
@@ -221,6 +228,7 @@ class _Uninstallation:
 
         async def there() -> list[Object]:
             found = await find(self._client, NAMESPACES, name)
+            # Another namespace of this name may have been created meanwhile.
             return [found] if found and found.meta.uid == namespace.meta.uid else []
 
         await self._desk.gone(there, self._holders)
@@ -231,6 +239,7 @@ class _Uninstallation:
         for kind in await self._client.discovery.resources():
             if not kind.namespaced:
                 continue
+            # A kind that cannot be listed must not hide the finalizers of the others.
             with suppress(Unseen):
                 found = await listed(self._client, kind, self._footprint.namespace)
                 holding += [(kind, one) for one in found if one.meta.finalizers]

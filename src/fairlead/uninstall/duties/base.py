@@ -44,6 +44,8 @@ def without(finalizers: Collection[str]) -> Callable[[Object], JSON | None]:
         kept = [one for one in obj.meta.finalizers if one not in finalizers]
         if kept == obj.meta.finalizers:
             return None
+        # Desk.change sends the difference with the resourceVersion: a finalizer that another
+        # controller adds at the same moment is a conflict, and is not lost.
         found = obj.to_dict()
         found["metadata"]["finalizers"] = kept
         return found

@@ -58,6 +58,7 @@ class BindingDuties:
 
     async def clear(self) -> None:
         """Delete the webhook's certificate, and the list that the controllers write."""
+        # The controllers make these at run time, so that no manifest and no Helm release has them.
         for name in (SECRET, KEY_SECRET):
             if found := await find(self._client, SECRETS, name, self._footprint.namespace):
                 await self._desk.delete(SECRETS, [found])
@@ -66,6 +67,8 @@ class BindingDuties:
 
     async def _held(self) -> dict[Resource, list[Object]]:
         return {
+            # A binding gets its finalizer before its first write to a workload: one without it has
+            # left nothing there.
             resource: having(await list_all(self._client, resource), *_FINALIZERS)
             for resource in (SERVICEBINDINGS, COREOS_SERVICEBINDINGS)
         }

@@ -70,6 +70,8 @@ class KonnectorDuties:
         going = {one.meta.name for one in await self._desk.list(NAMESPACES) if one.meta.deleting}
         found = [self._bundle_use(one, absent) for one in bundles]
         owners = {one.meta.uid for one in bundles}
+        # Kinds that no binding takes out of ``held`` have lost theirs, and are reported as
+        # stranded.
         for binding in bindings:
             mine = await self._of(binding, held)
             controller = binding.meta.controller()
@@ -90,6 +92,7 @@ class KonnectorDuties:
 
     async def orphan(self) -> None:
         """Release bound objects and bindings without a konnector; copies stay on the providers."""
+        # Bundles first: a konnector that still runs elsewhere would make their bindings again.
         await self._desk.delete(
             APISERVICEBINDINGBUNDLES, await list_all(self._client, APISERVICEBINDINGBUNDLES)
         )
@@ -101,6 +104,8 @@ class KonnectorDuties:
         crds = await self._crds()
         if await self._desk.delete(CUSTOMRESOURCEDEFINITIONS, crds):
             self._desk.progress(f"deleting {named(crds)}, with the objects here")
+        # A CRD stays until its last object is gone, and an object until it has no finalizer. A
+        # konnector that still runs elsewhere may give one to further objects meanwhile.
         while True:
             for kind, objects in (await self._held()).items():
                 number = await let_go(self._desk, kind, objects, FINALIZER_SYNCER)
@@ -111,6 +116,7 @@ class KonnectorDuties:
             self._desk.waiting = named(left)
             await pause()
         self._desk.waiting = ""
+        # The bindings go last: a second run finds by them what an interrupted one has left.
         await let_go(self._desk, APISERVICEBINDINGS, bindings, FINALIZER_UNBIND)
         await self._desk.gone(lambda: list_all(self._client, APISERVICEBINDINGS), _themselves)
 
@@ -200,6 +206,7 @@ class KonnectorDuties:
         except ConfigError as error:
             return f"; {error}: ask the provider for another invitation, and `fairlead bind` it"
         except ClientError:
+            # A server that does not answer says nothing about the credentials.
             return ""
         self._where = f"{config.server}, below cluster namespace {config.namespace}"
         return ""

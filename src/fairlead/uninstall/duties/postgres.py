@@ -83,6 +83,8 @@ def _role(found: Object) -> tuple[str, str, str]:
         return "a role", "", ""
     connection = access.spec.connection
     server = connection.server_ref.name if connection.server_ref else ""
+    # The status comes first: it names the server that answered, and the spec may have changed
+    # since.
     host = (access.status.server.host if access.status.server else "") or connection.host or ""
     where = f" on PostgresServer {server}" if server else f" at {host}" if host else ""
     policy = f", and its role as cleanupPolicy {access.spec.cleanup_policy} says"

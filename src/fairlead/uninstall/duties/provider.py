@@ -37,6 +37,7 @@ class ProviderDuties:
         held = await self._held()
         absent = bool(held) and not await runs(self._client, self._footprint)
         going = {one.meta.name for one in await self._desk.list(NAMESPACES) if one.meta.deleting}
+        # A consumer whose namespace is going is being revoked already.
         found = [
             _consumer(row) for row in await consumers(self._client) if row.namespace not in going
         ]
@@ -57,6 +58,7 @@ class ProviderDuties:
 
     async def _held(self) -> list[Object]:
         listed = await list_all(self._client, APISERVICENAMESPACES)
+        # One that is not being deleted belongs to a consumer, which is a use of its own.
         return having([one for one in listed if one.meta.deleting], FINALIZER_NAMESPACE)
 
 

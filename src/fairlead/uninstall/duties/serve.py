@@ -30,6 +30,8 @@ class ServeDuties:
                 option="force",
                 breaks=f"who has asked for BindableResourcesRequest {one.key} gets no answer",
             )
+            # The server deletes a request as soon as it has read the answer: those that exist have
+            # none.
             for one in await self._requests()
         ]
 
@@ -53,6 +55,7 @@ class ServeDuties:
         try:
             found = await self._client.list(BINDABLERESOURCESREQUESTS, self._footprint.namespace)
         except NotFound:
+            # The CRD comes with the provider's controllers, which may have been uninstalled first.
             return []
         return found.items
 
