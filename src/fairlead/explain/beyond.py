@@ -28,6 +28,8 @@ class Beyond:
         """Return the known links behind a service, the nearest first."""
         origin = await self._origin(resource, service)
         links = [origin] if origin is not None else []
+        # Only a PostgresAccess has a role behind it: any other service ends at the provider's
+        # object.
         if resource.group_resource != POSTGRESACCESSES.group_resource:
             return links
         if origin is not None:
@@ -41,6 +43,7 @@ class Beyond:
         try:
             return await origin_of(self._client, resource, service)
         except ClientError as error:
+            # A caller who may not list the bindings still gets the rest of the chain.
             text = f"{service.kind} {service.key}"
             self.notes.append(f"whether a provider brings {text} is not known: {error}")
             return None

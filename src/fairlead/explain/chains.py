@@ -52,10 +52,13 @@ def join(subject: str, links: Iterable[Link]) -> Chain:
     """Return the chain of sorted links; a link that fails because of a later one is waiting."""
     ordered = sorted(links, key=lambda one: ORDER.index(one.name))
     judged: list[Link] = []
+    # From the origin on: a link may fail for want of the one behind it, so that only the first
+    # failure from there is a cause.
     for link in reversed(ordered):
         behind = any(one.state in {"failed", "waiting"} for one in judged)
         follows = link.state == "failed" and behind
         judged.append(msgspec.structs.replace(link, state="waiting") if follows else link)
+    # ``judged`` begins at the origin, and ``worst`` takes the first.
     first = worst(judged)
     return Chain(
         subject=subject,

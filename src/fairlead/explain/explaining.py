@@ -64,6 +64,7 @@ class _Explaining:
             target=text,
             ready=all(one.ready for one in chains),
             chains=tuple(chains),
+            # Several chains may meet the same object that cannot be read: each note is told once.
             notes=tuple(dict.fromkeys([*self._notes, *self._beyond.notes])),
         )
 
@@ -80,6 +81,8 @@ class _Explaining:
                 (bound,) = await overview.look(target.name)
             link = binding_link(bound)
             return [join(link.object, [link])]
+        # Last, since it costs requests: the kind is one that a provider brings, or else a
+        # workload's.
         resource = await self._bound_kind()
         return [await self._object(resource)] if resource else await self._bindings()
 
@@ -93,6 +96,7 @@ class _Explaining:
         try:
             bindings = await list_all(self._client, APISERVICEBINDINGS)
         except Forbidden:
+            # A tenant without this right may still have workloads to explain.
             self._notes.append(
                 "you may not list APIServiceBindings: what providers bring is not seen"
             )
@@ -101,6 +105,7 @@ class _Explaining:
             try:
                 schemas = binding.decode(APIServiceBinding).status.bound_schemas
             except msgspec.ValidationError:
+                # One binding that cannot be decoded must not hide the kinds of the others.
                 continue
             for item in schemas:
                 try:
@@ -108,6 +113,7 @@ class _Explaining:
                         item.group, item.resource
                     )
                 except NotServed:
+                    # The CRD of this binding may be gone, or not established yet.
                     continue
                 if self._target.is_kind(resource):
                     return resource
@@ -162,6 +168,7 @@ class _Explaining:
                     self._client, POSTGRESACCESSES, owner.name, found.meta.namespace
                 )
             except ClientError as error:
+                # The Secret itself was read: its own link is shown without the access.
                 self._notes.append(f"{owner.kind} {owner.name}, which generates it: {error}")
                 access = None
             if access is not None:
@@ -176,6 +183,7 @@ class _Explaining:
 def _object_link(found: Object) -> Link:
     """Return the link of an object by its own status."""
     text, body = f"{found.kind} {found.key}", found.to_dict()
+    # Before the conditions: Ready may still be True from before the deletion.
     if found.meta.deleting:
         return Link(
             name="service",
@@ -204,6 +212,8 @@ def _object_link(found: Object) -> Link:
 
 def _secret_named(found: Object) -> str:
     """Return the Secret that an object generates, or names in ``.status.binding.name``."""
+    # By the spec, so that a Secret that is still missing is named too; the status names it when it
+    # is written.
     if found.kind == POSTGRESACCESSES.kind:
         try:
             return found.decode(PostgresAccess).spec.generated_secret
