@@ -18,7 +18,9 @@ from psycopg import sql
 TRIALS: Sequence[tuple[str, sql.SQL]] = (
     ("read orders", sql.SQL("SELECT count(*) FROM orders")),
     ("add an order", sql.SQL("INSERT INTO orders (item) VALUES ('rope')")),
+    # WHERE reads the column, for which PostgreSQL wants SELECT beside UPDATE.
     ("change an order", sql.SQL("UPDATE orders SET item = 'chain' WHERE item = 'rope'")),
+    # PostgreSQL checks the privilege before it looks for rows.
     ("delete orders", sql.SQL("DELETE FROM orders WHERE false")),
     ("create tables", sql.SQL("CREATE TABLE loot (id int)")),
     ("create roles", sql.SQL("CREATE ROLE pirate")),
@@ -71,6 +73,8 @@ def refused(binding: dict[str, str]) -> bool:
     try:
         connect(binding, binding["password"] + "-wrong").close()
     except psycopg.OperationalError:
+        # The right password has just worked at the same address, so that the reason is the
+        # password.
         return True
     return False
 

@@ -68,6 +68,7 @@ def breakages(port: int) -> tuple[Breakage, ...]:
             resource=SERVERS,
             namespace="",
             name=objects.SERVER,
+            # A port of loopback where nothing listens: the connection is refused at once.
             change={"spec": {"port": 1}},
             mend={"spec": {"port": port}},
             page=access,

@@ -48,6 +48,8 @@ async def sign_in(url: str, name: str, password: str) -> None:
             status, origin = page.status, str(page.url.origin())
         expect(status == 200 and form.action, f"{where} answers {status} and shows no form")
         fields = form.fields | {"name": name, "password": password}
+        # Browsers send an Origin with a form, and aiohttp does not: the issuer checks one that is
+        # there.
         async with session.post(
             urljoin(where, form.action), data=fields, headers={"Origin": origin}
         ) as page:

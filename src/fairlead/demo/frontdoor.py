@@ -89,6 +89,7 @@ class FrontDoor:
         Raises:
             ExceptionGroup: the server or the issuer refused.
         """
+        # One group, so that a browser that fails ends the wait for its answer.
         async with asyncio.TaskGroup() as group, BackendClient(Address(self.url)) as backend:
 
             def show(url: str) -> None:
@@ -102,6 +103,7 @@ class FrontDoor:
         return BackendClient(Address(self.url), token=self._tokens[someone.name])
 
     async def _build(self, manager: Manager, cluster: Cluster) -> None:
+        # In threads: scrypt takes its time by design, and all programs share this event loop.
         lines = await asyncio.gather(*(asyncio.to_thread(_hashed, one) for one in self.people))
         with tempfile.NamedTemporaryFile(prefix="fairlead-demo-") as file:
             file.write(msgspec.json.encode({"people": lines}))

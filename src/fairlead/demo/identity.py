@@ -27,6 +27,7 @@ class _TokenRequest(msgspec.Struct):
 async def create_all(client: Client, manifests: Sequence[JSON]) -> None:
     """Create the missing objects; Deployments are left out, since nothing would run them."""
     for body in manifests:
+        # A sandbox has no controller of Deployments: one would stay without Pods.
         if body["kind"] == "Deployment":
             continue
         resource = await client.discovery.resource_for(body["apiVersion"], body["kind"])

@@ -40,6 +40,8 @@ def server(
             # The embedded server has no certificate, and listens on loopback alone.
             "sslMode": "disable",
             "credentialsSecretRef": {"name": secret or f"{name}-admin"},
+            # The empty selector takes every namespace: the provider chooses the names of those for
+            # copies.
             "allowedNamespaces": {},
             "allowedDatabases": list(databases),
         },
@@ -120,6 +122,7 @@ def may_bind() -> tuple[JSON, JSON]:
                 {
                     "apiGroup": "rbac.authorization.k8s.io",
                     "kind": "Group",
+                    # The front door prefixes the issuer's groups with "oidc:".
                     "name": f"oidc:{TEAM}",
                 }
             ],
@@ -182,6 +185,8 @@ def deployment(*, name: str = APP, in_namespace: str = NAMESPACE) -> JSON:
                     "containers": [
                         {
                             "name": "app",
+                            # API servers want an image; the command runs on this machine, in this
+                            # Python.
                             "image": "shop:1",
                             "command": [sys.executable, "-m", "fairlead.demo.app"],
                         }

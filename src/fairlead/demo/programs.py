@@ -91,7 +91,10 @@ async def run(program: StoryProgram, admin: Client, *, cluster_name: str) -> Non
     await create_all(admin, program.manifests)
     config = await as_service_account(admin, program.namespace, program.name)
     async with Client(config, user_agent=program.name, field_manager=program.name) as client:
+        # With the rights of its ServiceAccount, so that a missing rule in the manifests shows
+        # here.
         await program.install_crds(client)
+        # All programs share this process, and nothing probes them.
         manager = Manager(health_address="")
         await program.build(manager, Cluster(cluster_name, client))
         await manager.run()

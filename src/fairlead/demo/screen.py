@@ -46,6 +46,7 @@ class PlainScreen:
             self._print(f"  FAILED after {step.seconds:.2f} s: {step.detail}")
 
     def _print(self, line: str) -> None:
+        # As Text, for rich would take brackets in a plain string as markup.
         self._console.print(Text(line), soft_wrap=True)
 
 

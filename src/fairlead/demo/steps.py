@@ -90,6 +90,7 @@ class Narrator:
             yield saw
             step.ok = True
         except BaseException as error:
+            # Cancellation too: the step that Ctrl-C ends is in the report.
             lines.append(_reason(error))
             raise
         finally:

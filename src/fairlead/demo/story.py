@@ -206,6 +206,7 @@ async def _expect_forbidden(request: object, otherwise: str) -> None:
         await request  # type: ignore[misc]
     except Forbidden:
         return
+    # Only an answered request comes here, and an empty list fails.
     expect([], otherwise)
 
 
@@ -336,6 +337,8 @@ async def clean_up(world: World, saw: Saw) -> None:
     copies = [item.key for item in (await provider.list(ACCESSES)).items]
     expect(len(copies) == 1, f"{len(copies)} copies in the provider cluster instead of 1")
     copy_namespace, copy_name = copies[0]
+    # From the app to the API's binding, each awaited, so that a leftover shows which deletion left
+    # it.
     await _delete(consumer, SERVICE_BINDINGS, objects.APP, objects.NAMESPACE)
     app = await consumer.get(resource.DEPLOYMENTS, objects.APP, objects.NAMESPACE)
     expect(not projected(app), "the projection is still in the Deployment")

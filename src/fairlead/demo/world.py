@@ -82,6 +82,7 @@ async def open_world(
             try:
                 yield World(provider_client, consumer_client, database, door)
             finally:
+                # Programs run until they are cancelled, and the group waits for their end.
                 for task in tasks:
                     task.cancel()
 

@@ -9,6 +9,7 @@ from fairlead.api.meta import JSON
 from fairlead.demo.pods.source import PodRunError, PodSource
 
 
+# Names as a kubelet takes them without KEP-4369, which allows nearly every printable character.
 _NAME = re.compile(r"[-._a-zA-Z][-._a-zA-Z0-9]*")
 _REFERENCE = re.compile(r"\$\$|\$\(([^)]*)\)")
 
@@ -29,6 +30,7 @@ async def environment(container: JSON, source: PodSource) -> dict[str, str]:
             if _NAME.fullmatch(prefix + key):
                 result[prefix + key] = _text(prefix + key, content)
     for item in container.get("env") or []:
+        # As with a kubelet, $(NAME) means a variable that was defined before this one.
         value = await _variable(item, source, result)
         if value is not None:
             result[item["name"]] = value
@@ -81,6 +83,7 @@ def _text(name: str, value: bytes) -> str:
         text = value.decode()
     except UnicodeDecodeError:
         raise PodRunError(f"variable {name} would not be text: mount it as a file") from None
+    # A process gets its environment as C strings, which end at a null.
     if "\0" in text:
         raise PodRunError(f"variable {name} would contain a null: mount it as a file")
     return text

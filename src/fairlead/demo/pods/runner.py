@@ -32,6 +32,7 @@ __all__ = ["PodRunError", "RunResult", "run_workload"]
 GRACE_SECONDS = 5.0
 """Seconds that a process may take to end after SIGTERM before it is killed."""
 
+# All that a process gets of the caller's environment: it may hold credentials.
 _INHERITED = ("PATH", "HOME", "LANG", "LC_ALL", "TZ", "TERM", "TMPDIR")
 _DEFAULT_CONTAINER = "kubectl.kubernetes.io/default-container"
 _FORWARDED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
@@ -86,6 +87,7 @@ async def run_workload(
             mounts = await mount(template["spec"], chosen, source, folder)
             variables = await environment(chosen, source)
             process = _prepare(chosen, mounts, variables, command)
+            # The folder outlives the process, which may still read its files while it ends.
             return await _run(process, signals, capture=capture)
         except NotFound:
             raise PodRunError(f"{place} does not exist") from None
@@ -105,6 +107,7 @@ def pod_template(body: JSON) -> JSON:
         PodRunError: the object has no pod template.
     """
     spec: JSON = body.get("spec") or {}
+    # Only a CronJob has its pod template one level deeper.
     if "jobTemplate" in spec:
         spec = (spec["jobTemplate"] or {}).get("spec") or {}
     template: JSON = body if "containers" in spec else spec.get("template") or {}
@@ -144,6 +147,7 @@ def _prepare(
     container: JSON, mounts: Mounts, variables: Mapping[str, str], command: Sequence[str] | None
 ) -> _Process:
     if command:
+        # The caller's words are for this machine: they are neither expanded nor translated.
         arguments = list(command)
     else:
         own = [*(container.get("command") or []), *(container.get("args") or [])]
@@ -154,6 +158,7 @@ def _prepare(
             )
         arguments = [mounts.local(expand(argument, variables)) for argument in own]
     local = {
+        # SERVICE_BINDING_ROOT is the parent of the mount paths, and mostly none itself.
         name: mounts.local(value, ancestors=name == ROOT_VARIABLE)
         for name, value in variables.items()
     }
@@ -190,6 +195,7 @@ async def _run(process: _Process, signals: _Signals, *, capture: bool) -> RunRes
             await child.wait()
             output = b""
     code = child.returncode or 0
+    # asyncio says -N of a process that signal N ended, and shells say 128 + N.
     return RunResult(code if code >= 0 else 128 - code, output.decode(errors="replace"))
 
 
@@ -211,6 +217,7 @@ async def _ending(child: asyncio.subprocess.Process, *, group: bool) -> AsyncIte
 def _send(child: asyncio.subprocess.Process, number: signal.Signals, *, group: bool) -> None:
     try:
         if group:
+            # The process leads its own session, so that its pid is the id of its group.
             os.killpg(child.pid, number)
         else:
             child.send_signal(number)

@@ -68,6 +68,7 @@ class PodSource:
         meta: JSON = self._template.get("metadata") or {}
         spec: JSON = self._template.get("spec") or {}
         plain = {
+            # No Pod object exists: the suffix keeps the name apart from those of real Pods.
             "metadata.name": f"{self._workload.meta.name}-local",
             "metadata.namespace": self.namespace,
             "metadata.uid": self._workload.meta.uid,

@@ -53,6 +53,7 @@ async def mount(spec: JSON, container: JSON, source: PodSource, folder: Path) ->
         name = item["name"]
         if name not in volumes:
             raise PodRunError(f"container {container['name']} mounts volume {name}: there is none")
+        # A kubelet takes a relative mountPath as one below /.
         path = PurePosixPath("/", item["mountPath"])
         if ".." in path.parts or path == PurePosixPath("/"):
             raise PodRunError(f"volume {name} cannot be mounted at {item['mountPath']}")
@@ -75,6 +76,7 @@ async def _files(volume: JSON, source: PodSource) -> Files:
         for part in projected.get("sources") or []:
             files |= await _source(part, source, volume["name"], mode)
         return files
+    # A volume says secretName where a source of a projected volume says name.
     renamed: JSON = {**volume}
     if "secret" in volume:
         renamed["secret"] = {**volume["secret"], "name": volume["secret"].get("secretName")}
@@ -127,6 +129,7 @@ def _mode(item: JSON, definition: JSON, inherited: int | None) -> int:
     """Return the file mode, with bits for the owner alone: no other user may enter the folder."""
     for asked in (item.get("mode"), definition.get("defaultMode"), inherited):
         if asked is not None:
+            # The process is the owner here, and a mode such as 0040 would keep it from reading.
             return (int(asked) & 0o700) | 0o400
     return _FILE_MODE
 
@@ -146,6 +149,7 @@ def _write(place: Path, files: Files, sub_path: str) -> Path:
     place.mkdir(parents=True, exist_ok=True)
     for path, (content, mode) in files.items():
         relative = PurePosixPath(path)
+        # The path comes from the cluster, and must not lead out of the private folder.
         if relative.is_absolute() or ".." in relative.parts:
             raise PodRunError(f"a volume's file cannot be at {path}")
         _file(place.joinpath(*relative.parts), content, mode)

@@ -28,10 +28,13 @@ class DatabaseServer(Protocol):
 
 
 _TABLES = sql.SQL(
+    # An identity column needs no grant on its sequence, as serial would.
     "CREATE TABLE orders (id int GENERATED ALWAYS AS IDENTITY PRIMARY KEY, item text NOT NULL);"
     "INSERT INTO orders (item) VALUES ('anchor'), ('lantern')"
 )
 
+# An ACL that is NULL stands for the default privileges of the owner and of PUBLIC: it has nothing
+# of another role.
 _GRANTS = sql.SQL("""
 SELECT 'database', d.datname::text, a.privilege_type
   FROM pg_catalog.pg_database d, pg_catalog.aclexplode(d.datacl) a

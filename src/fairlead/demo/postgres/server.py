@@ -56,6 +56,7 @@ fi
 rm -rf "$1" || { sleep 1; rm -rf "$1"; }
 """
 
+# The only line: initdb's own file also has lines for sockets, IPv6 and replication.
 _HBA = "host all all 127.0.0.1/32 scram-sha-256\n"
 
 _SETTINGS = {
@@ -258,6 +259,7 @@ class EmbeddedPostgres:
             if process.poll() is not None:
                 raise EmbeddedPostgresError(_last_line(self.folder / "log"))
             lines = status.read_text().splitlines() if status.exists() else []
+            # The pid tells this server's file from one that a killed server has left.
             if len(lines) > 7 and lines[0] == str(process.pid) and lines[7].strip() == "ready":
                 return
             await asyncio.sleep(_POLL_SECONDS)
@@ -274,10 +276,15 @@ class EmbeddedPostgres:
                     stdout=output,
                     stderr=subprocess.STDOUT,
                     cwd=self.folder,
+                    # Nothing of this process's environment: PGDATA and other variables change what
+                    # the programs do.
                     env={"PATH": os.defpath, "LC_ALL": "C", "HOME": str(self.folder)},
                     user=account.pw_uid if account else None,
                     group=account.pw_gid if account else None,
+                    # A change of the user leaves root's supplementary groups to the process.
                     extra_groups=[] if account else None,
+                    # Ctrl-C at a terminal goes to our whole group, and the server ends when we
+                    # tell it to.
                     start_new_session=True,
                 )
             except OSError as error:
