@@ -65,6 +65,8 @@ def load_key(pem: bytes) -> ec.EllipticCurvePrivateKey:
 def general_name(host: str) -> x509.GeneralName:
     """Return the subject alternative name of a host: an IP address or a DNS name."""
     try:
+        # Clients compare an address with entries for addresses alone, never with DNS names (RFC
+        # 9525).
         return x509.IPAddress(ipaddress.ip_address(host))
     except ValueError:
         return x509.DNSName(host)
@@ -159,6 +161,7 @@ def _builder(
         .serial_number(x509.random_serial_number())
         .not_valid_before(now - _SKEW)
         .not_valid_after(now + life)
+        # Critical, as RFC 5280 has these two: a verifier that does not know them refuses.
         .add_extension(x509.BasicConstraints(ca=signs, path_length=path_length), critical=True)
         .add_extension(_usage(signs_certificates=signs), critical=True)
         .add_extension(x509.SubjectKeyIdentifier.from_public_key(public), critical=False)
@@ -171,6 +174,7 @@ def _builder(
 
 def _usage(*, signs_certificates: bool) -> x509.KeyUsage:
     return x509.KeyUsage(
+        # All that TLS needs of an EC key: keyEncipherment is for RSA.
         digital_signature=True,
         content_commitment=False,
         key_encipherment=False,

@@ -98,6 +98,7 @@ def turned(
     before, after = get_condition(old, type_), get_condition(new, type_)
     if after is None:
         return []
+    # Not the message: it may change at every pass.
     if before is not None and (before.status, before.reason) == (after.status, after.reason):
         return []
     if after.status == "True":

@@ -119,6 +119,7 @@ def object_schema(type_: type) -> JSON:
     described = {
         "apiVersion": {"type": "string"},
         "kind": {"type": "string"},
+        # Nothing more: servers fill the schema of metadata in themselves, and refuse most of it.
         "metadata": {"type": "object"},
     }
     properties = described | {
@@ -142,6 +143,7 @@ def structural_schema(type_: Any) -> JSON:
     Raises:
         TypeError: the type refers to itself, or is one that no structural schema can describe.
     """
+    # Decoded anew at each call, since callers change the schema that they get.
     made: JSON = msgspec.json.decode(_encoded_schema(type_))
     return made
 
@@ -159,6 +161,7 @@ def _transform(schema: Mapping[str, Any], defs: Mapping[str, Any], seen: tuple[s
         if name in seen:
             raise TypeError(f"{name} contains itself: structural schemas cannot")
         target = _transform(defs[name], defs, (*seen, name))
+        # The field's own description and keys win over those of its type.
         return target | _annotations(schema)
     if "anyOf" in schema:
         return _any_of(schema, defs, seen)
@@ -170,7 +173,9 @@ def _transform(schema: Mapping[str, Any], defs: Mapping[str, Any], seen: tuple[s
             if value:
                 result[key] = _transform(value, defs, seen)
             else:
+                # {} is any value, and a structural schema would prune all fields of one.
                 result[key] = {"x-kubernetes-preserve-unknown-fields": True}
+        # Servers drop an empty list, so that the CRD would differ from its stored self.
         elif key == "required" and not value:
             continue
         elif key not in _DROPPED and key not in {"x-default", "description"}:
@@ -197,6 +202,7 @@ def _open_objects(schema: JSON) -> None:
         if "type" not in schema and "enum" in schema:
             return
         schema["x-kubernetes-preserve-unknown-fields"] = True
+    # A structural schema cannot forbid other fields: servers prune them instead.
     schema.pop("additionalProperties", None) if schema.get(
         "additionalProperties"
     ) is False else None
@@ -217,9 +223,11 @@ def _any_of(schema: Mapping[str, Any], defs: Mapping[str, Any], seen: tuple[str,
 def _annotations(schema: Mapping[str, Any]) -> JSON:
     result: JSON = {}
     if "description" in schema:
+        # Docstrings are wrapped for Python, and kubectl explain wraps by itself.
         result["description"] = " ".join(schema["description"].split())
     if "x-default" in schema:
         result["default"] = schema["x-default"]
+    # In all other nodes _transform copies these keys itself.
     if "anyOf" in schema or "$ref" in schema:
         result |= {key: value for key, value in schema.items() if key.startswith("x-kubernetes-")}
     return result

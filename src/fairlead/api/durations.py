@@ -8,6 +8,7 @@ from datetime import timedelta
 
 _UNITS = {"ns": 1e-9, "us": 1e-6, "µs": 1e-6, "ms": 1e-3, "s": 1.0, "m": 60.0, "h": 3600.0}
 # As time.ParseDuration of Go (https://pkg.go.dev/time#ParseDuration): 1.5h, .5s and 1.s are valid.
+# The order counts: m before ms would take its first letter.
 _TERM = re.compile(r"(\d+(?:\.\d*)?|\.\d+)(ns|us|µs|ms|s|m|h)")
 _LONGEST = 128
 """Maximum length of a duration, in characters: digits without a unit take quadratic time."""
@@ -26,6 +27,7 @@ def parse_duration(text: str) -> timedelta | None:
         return None
     seconds = sum(float(number) * _UNITS[unit] for number, unit in terms)
     try:
+        # Enough digits are infinity as a float, which a timedelta refuses.
         return sign * timedelta(seconds=seconds)
     except OverflowError:
         return None

@@ -32,6 +32,7 @@ def qualified_name_errors(value: str) -> list[str]:
     prefix, slash, name = value.rpartition("/")
     errors: list[str] = []
     if slash:
+        # Kubernetes tells of several slashes with a text of its own, and of nothing else then.
         if "/" in prefix:
             return [
                 "a qualified name "
@@ -48,6 +49,7 @@ def qualified_name_errors(value: str) -> list[str]:
         errors.append("name part must be non-empty")
     elif len(name) > 63:
         errors.append("name part must be no more than 63 characters")
+    # Also for an empty name, which has both errors in Kubernetes.
     if not _NAME.fullmatch(name):
         errors.append(_NAME_TEXT)
     return errors

@@ -103,6 +103,7 @@ def _spread(key: str, selector: Mapping[str, str]) -> JSON:
     return {
         "maxSkew": 1,
         "topologyKey": key,
+        # A cluster with a single node runs all replicas too.
         "whenUnsatisfiable": "ScheduleAnyway",
         "labelSelector": {"matchLabels": dict(selector)},
     }
@@ -219,6 +220,7 @@ class PodProgram(msgspec.Struct, frozen=True, kw_only=True):
             "serviceAccountName": self.name,
             "securityContext": {
                 "runAsNonRoot": True,
+                # As a number: a kubelet cannot check runAsNonRoot against the name in an image.
                 "runAsUser": _USER,
                 "runAsGroup": _USER,
                 "seccompProfile": {"type": "RuntimeDefault"},

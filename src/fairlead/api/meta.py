@@ -129,6 +129,7 @@ class Object(msgspec.Struct, frozen=True, gc=False):
             kind=self.kind,
             name=self.meta.name,
             uid=self.meta.uid,
+            # Both as controller-runtime sets them; a plain owner has neither.
             controller=controller or None,
             block_owner_deletion=controller or None,
         )

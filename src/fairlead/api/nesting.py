@@ -15,6 +15,7 @@ from typing import NamedTuple
 import msgspec
 
 
+# A string is one token, so that brackets and commas in it do not count.
 _TOKEN = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"|[\[\]{}:,]')
 
 
@@ -49,6 +50,7 @@ def members(text: bytes) -> Iterator[Member]:
             case b"}" | b"]":
                 level -= 1
                 if level == 0:
+                    # An empty list or object has no value at its end.
                     if text[begin : token.start()].strip():
                         yield Member(name, begin, token.start())
                     return

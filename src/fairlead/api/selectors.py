@@ -80,6 +80,7 @@ class Requirement(NamedTuple):
             case "!":
                 return value is None
         try:
+            # An absent label fails as a text does that is no number.
             number, bound = int(value or "x"), int(self.values[0])
         except ValueError:
             return False
@@ -114,6 +115,7 @@ class LabelSelector(NamedTuple):
         Raises:
             SelectorError: the text is no selector, or a key or value in it is not valid.
         """
+        # Kubernetes sorts the terms by key, which shows where it prints a selector.
         return cls(tuple(sorted(_Parser(text).requirements(), key=lambda term: term.key)))
 
     @classmethod
@@ -190,11 +192,13 @@ class LabelMatcher:
 
     def matches(self, labels: Mapping[str, str]) -> bool:
         """Whether an object with these labels is selected."""
+        # Fewer labels than wanted ones cannot have them all.
         if self._nothing or len(self._wanted) > len(labels):
             return False
         for key, values in self._wanted.items():
             if key not in labels or (values is not None and labels[key] not in values):
                 return False
+        # Through the shorter of both: a cache asks this for each of its objects.
         fewer = labels if len(labels) < len(self._refused) else self._refused
         for key in fewer:
             if key in labels and key in self._refused:
@@ -380,6 +384,7 @@ class FieldSelector(NamedTuple):
 
     def matches(self, lookup: Callable[[str], str | None]) -> bool:
         """Whether an object is selected; ``lookup`` gives a field's text, None when absent."""
+        # As in Kubernetes, an absent field is the empty text.
         return all(((lookup(term.field) or "") == term.value) == term.equal for term in self.terms)
 
     def __str__(self) -> str:

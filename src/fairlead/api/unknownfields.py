@@ -16,6 +16,7 @@ _SHOWN = 3
 """Largest number of unknown fields that a message names."""
 _CHOICES = 12
 """Largest number of known fields that a message lists if none is similar."""
+# ObjectMeta leaves these out, and an object that a server has returned may have them.
 _OF_SERVERS = ("managedFields", "selfLink")
 _OPEN = "x-kubernetes-preserve-unknown-fields"
 
@@ -46,6 +47,7 @@ def _of_object(body: Mapping[Any, Any], schema: JSON, path: str) -> Iterator[str
     others = schema.get("additionalProperties")
     is_root = not path and "metadata" in known
     for key, value in body.items():
+        # YAML 1.1 makes booleans and numbers of some keys, such as of on.
         name = str(key)
         where = f"{path}.{name}" if path else name
         if is_root and name == "status":
@@ -57,6 +59,7 @@ def _of_object(body: Mapping[Any, Any], schema: JSON, path: str) -> Iterator[str
             yield from _of_value(value, known[name], where)
         elif isinstance(others, dict):
             yield from _of_value(value, others, f"{path}[{name!r}]")
+        # A schema that names no fields describes none, and refuses none.
         elif known and not (others or schema.get(_OPEN)):
             yield _told(where, name, known)
 
@@ -71,6 +74,7 @@ def _of_value(value: Any, schema: JSON, path: str) -> Iterator[str]:
 
 
 def _told(where: str, name: str, known: Collection[str]) -> str:
+    # A wrong case is no distance: it is the most likely mistake.
     folded = {one.lower(): one for one in known}
     close = get_close_matches(name.lower(), folded, n=1)
     if close:

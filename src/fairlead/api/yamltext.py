@@ -9,6 +9,7 @@ from typing import Any
 import yaml
 
 
+# libyaml's loader is much faster, and PyYAML may have been built without it.
 class _Loader(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # type: ignore[misc]
     """Loader of JSON's types alone: dates stay texts."""
 
@@ -122,6 +123,7 @@ def _check_size(text: str | bytes, most: int) -> None:
             names.append(event.anchor)
         elif isinstance(event, yaml.CollectionEndEvent):
             size = open_.pop()
+            # A collection without an anchor is kept under None, which no alias names.
             anchors[names.pop()] = size
         elif isinstance(event, yaml.ScalarEvent):
             size = 1

@@ -36,6 +36,7 @@ def unquote(text: str) -> str:
         return body
     foreign = "'" if text[0] == '"' else '"'
     plain = _ESCAPE.sub(lambda found: _escaped(found, foreign)[0], body)
+    # Bytes that were written as one escape each become their character.
     return from_bytes(to_bytes(plain))
 
 
@@ -66,9 +67,11 @@ def _escaped(found: re.Match[str], foreign: str) -> tuple[str, int]:
         code = int(octal, 8) if octal else int(byte, 16)
         if code > 255:
             raise LiteralError("invalid syntax")
+        # A byte beyond ASCII is a surrogate here, as fairlead.api.golang.values says.
         return (chr(code) if code < 128 else chr(0xDC00 + code)), code
     if found["short"] or found["long"]:
         code = int(found["short"] or found["long"], 16)
+        # Go allows no halves of surrogate pairs in an escape.
         if code > 0x10FFFF or 0xD800 <= code < 0xE000:
             raise LiteralError("invalid syntax")
         return chr(code), code
@@ -126,6 +129,8 @@ def number(text: str) -> Int | float | complex | None:
     """
     if text.endswith("i"):
         return _imaginary(text)
+    # The order of newNumber in Go's text/template/parse: integers, then floats, then the error of
+    # an integer that is too large.
     whole, real = _whole(text), None
     if whole is None or _is_float(text):
         real = _float(text)
@@ -139,6 +144,7 @@ def number(text: str) -> Int | float | complex | None:
 
 
 def _is_float(text: str) -> bool:
+    # In a hexadecimal number e is a digit, and p begins the exponent.
     hexadecimal = text[:2] in {"0x", "0X"} and "p" not in text and "P" not in text
     return not hexadecimal and any(mark in text for mark in ".eEpP")
 

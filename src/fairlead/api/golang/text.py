@@ -25,6 +25,7 @@ def go_text(value: Any) -> str:
     match value:
         case None:
             return "<nil>"
+        # bool comes before int, of which it is a subclass.
         case bool():
             return "true" if value else "false"
         case str():
@@ -80,6 +81,7 @@ def go_json(value: Any) -> str:
         try:
             text = msgspec.json.encode(value, order="sorted").decode()
         except (UnicodeEncodeError, TypeError):
+            # A surrogate is a byte that is not UTF-8, which msgspec refuses and Go replaces.
             return json_by_member(value)
         # These characters only occur inside strings.
         return text.translate(_ESCAPED)
@@ -112,6 +114,7 @@ def json_by_member(value: Any) -> str:
             text = json.dumps(value, ensure_ascii=False)
             for character in "<>&\u2028\u2029":
                 text = text.replace(character, f"\\u{ord(character):04x}")
+            # encoding/json writes this escape for a byte that is not UTF-8.
             return _NO_CHARACTER.sub(r"\\ufffd", text)
         case int() if -_INT64 <= value < _INT64:
             return str(value)
@@ -137,6 +140,7 @@ def go_float(value: float) -> str:
 
 def _float(value: float, highest: int, *, lowest: int = -4) -> str:
     """Print the shortest digits, with an exponent below ``lowest`` and from ``highest`` on."""
+    # repr has the fewest digits that give the float back, as strconv with precision -1.
     sign, digits, exponent = Decimal(repr(value)).normalize().as_tuple()
     if not isinstance(exponent, int):
         return "NaN" if exponent in {"n", "N"} else ("-Inf" if sign else "+Inf")

@@ -45,6 +45,7 @@ NO_ARGUMENT = Absent.NO_ARGUMENT
 
 def box(value: Any) -> Boxed:
     """Box a member of a list or object; an integer beyond ``int64`` becomes a ``float64``."""
+    # By its exact type: Int and bool are ints of Python too, and stay as they are.
     if type(value) is int and not -_INT64 <= value < _INT64:
         return Boxed(float(value))
     return Boxed(value)
@@ -110,6 +111,8 @@ def to_bytes(text: str) -> bytes:
     try:
         return text.encode("utf-8", "surrogateescape")
     except UnicodeEncodeError:
+        # UTF-16 joins two halves to their character, and its decoder replaces a half that stands
+        # alone.
         return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace").encode()
 
 

@@ -32,6 +32,7 @@ _QUOTED = {
 }
 _KEY = re.compile(r"^'([^']*)'$")
 _SLICE = re.compile(r"^(-?\d*)(?::(-?\d*))?(?::(-?\d*))?$")
+# client-go reads an index with strconv.Atoi, which takes 64 bits.
 _MOST = 2**63
 _LENGTH = 64 * 1024
 """Longest template, in characters."""
@@ -83,6 +84,7 @@ class _Action:
             self.read_step(character)
 
     def read_step(self, character: str) -> None:
+        # Both signs mean the value that the path begins with anyway.
         if character in {" ", "\t", "@", "$"}:
             self.position += 1
         elif character == ".":
@@ -199,12 +201,14 @@ def _brackets(text: str) -> Node:
     if text == "*":
         return Slice(None, None, None)
     if key := _KEY.match(text):
+        # As in client-go ['a.b'] is the path .a.b: a dot in a name needs a backslash here too.
         return _Action(f".{key[1]}}}", 0).read()
     found = _SLICE.match(text)
     if not found:
         raise JSONPathError(f"invalid array index {text}")
     parts = [_number(part) for part in found.groups()]
     if ":" not in text:
+        # [] is [0] in client-go.
         return Slice(parts[0] or 0, None, None, index=True)
     return Slice(parts[0], parts[1], parts[2])
 

@@ -122,6 +122,7 @@ def _along(steps: tuple[str | _Equals, ...], value: Any) -> tuple[Any, int] | No
     Return None for a missing value, several values, or a long list: the caller evaluates the
     template with :class:`_Search` then.
     """
+    # The same numbers as _Search spends, so that a shared budget ends at the same template.
     looked = _OF_A_STEP
     for step in steps:
         looked += _OF_A_STEP
@@ -164,6 +165,8 @@ class _Search:
         self.ended = 0
         self.last_end = -1
 
+    # A port of FindResults in client-go's jsonpath.go: its counters of ranges carry over between
+    # calls, which makes the quirks above.
     def run(self, position: int, value: Any) -> list[list[Any]]:
         results: list[list[Any]] = []
         while position < len(self.nodes):
@@ -186,6 +189,7 @@ class _Search:
             raise Exhausted(f"ranges nest deeper than {_NESTING}")
         self.inside += 1
         results = [row for item in items for row in self.run(position, item)]
+        # To find the ``end`` of the range, as client-go does.
         if not items:
             self.run(position, None)
         self.inside -= 1
@@ -272,6 +276,8 @@ class _Search:
                     raise
                 return False
             except JSONPathError:
+                # client-go looks at the values alone here, and a failed step other than a field
+                # returns its input.
                 return True
         left = self.step(node.left, [item])
         right = self.step(node.right, [item])
@@ -348,6 +354,7 @@ def _compare(name: str, left: Any, right: Any) -> bool:
     scalars = (bool, int, float, str)
     if not isinstance(left, scalars) or not isinstance(right, scalars):
         raise JSONPathError("invalid type for comparison")
+    # client-go compares with the functions of text/template, which refuse different kinds.
     if type(left) is not type(right):
         raise JSONPathError("incompatible types for comparison")
     if isinstance(left, bool) and name not in {"==", "!="}:

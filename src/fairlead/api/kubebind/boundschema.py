@@ -139,6 +139,7 @@ class SchemaConversion(
     webhook: SchemaWebhook | None = None
 
 
+# Rule and message are kube-bind's.
 _WEBHOOK_RULE: JSON = {
     "x-kubernetes-validations": [
         {
@@ -181,6 +182,8 @@ class BoundSchemaSpec(
         """The name of the BoundSchema itself."""
         return resource_name(self.names.plural, self.group)
 
+    # The rule of kube-bind's konnector, which may be on the other side: the stored version may be
+    # another one.
     def sync_version(self) -> SchemaVersion | None:
         """Return the version in which objects are synchronised: the first served one."""
         return next((version for version in self.versions if version.served), None)

@@ -26,6 +26,7 @@ class TemplateSpec(msgspec.Struct, rename="camel", omit_defaults=True, kw_only=T
     """Resources, claims and namespaces that a request made from the template asks for."""
 
     description: Annotated[str, Meta(description="What is offered, for people.")] = ""
+    # kube-bind has no enum here, and its backend does not read the value.
     scope: Annotated[str, Meta(description="Namespaced or Cluster; for information.")]
     resources: Annotated[
         list[ExportResource], Meta(min_length=1, description="Resources that are offered.")
@@ -36,6 +37,7 @@ class TemplateSpec(msgspec.Struct, rename="camel", omit_defaults=True, kw_only=T
     namespaces: Annotated[
         list[NamespaceName], Meta(description="Namespaces to prepare beforehand.")
     ] = []
+    # Not immutable, as it is in a request: a template is changed for the requests to come.
     schema_update_policy: Annotated[
         SchemaUpdatePolicy,
         Meta(
@@ -137,5 +139,6 @@ class BindableResourcesRequest(Kind, kw_only=True):
 
     spec: BindableResourcesRequestSpec
     status: Annotated[
+        # Servers fill in the default of phase only where there is a status.
         BindableResourcesRequestStatus, Meta(extra_json_schema={"x-default": {}})
     ] = BindableResourcesRequestStatus()

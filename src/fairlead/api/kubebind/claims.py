@@ -112,6 +112,7 @@ def label_matches(selector: Selector, labels: dict[str, str]) -> bool:
     try:
         terms = LabelSelector.from_dict(msgspec.to_builtins(selector.label_selector))
     except SelectorError:
+        # check_claims tells of it: until it is corrected, it selects nothing.
         return False
     return terms.matches(labels)
 
@@ -134,6 +135,8 @@ def reference_targets(reference: SelectorReference, referrer: JSON) -> Targets:
     elif (items := gjson.paired(referrer, path.name, path.namespace)) is not None:
         found = [(names, namespaces or [own]) for names, namespaces in items]
     else:
+        # A namespace path that leads nowhere gives no target: the referrer's namespace would be a
+        # guess.
         found = [(gjson.values(referrer, path.name), gjson.values(referrer, path.namespace))]
     return Targets(
         frozenset(

@@ -158,6 +158,7 @@ def set_conditions(
     for condition in new:
         result[condition.type] = _timed(condition, stored.get(condition.type), now)
     if summary:
+        # Of all stored conditions, also of those that this pass did not set.
         ready = summarize(result.values())
         result.pop(READY, None)
         if ready is not None:

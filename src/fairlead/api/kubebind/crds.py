@@ -78,6 +78,7 @@ def provider_crds() -> list[JSON]:
         _crd(
             names.APISERVICEEXPORTS,
             APIServiceExport,
+            # kube-bind's column, whose condition it never sets in v1alpha2.
             (PrinterColumn("Established", _condition("Established", "status"), priority=5), AGE),
         ),
         _crd(names.APISERVICEEXPORTREQUESTS, APIServiceExportRequest, (_READY, AGE)),

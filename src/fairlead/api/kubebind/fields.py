@@ -18,12 +18,14 @@ Isolation = Literal["Prefixed", "Namespaced", "None"]
 SchemaUpdatePolicy = Literal["Never", "Always"]
 Phase = Literal["Pending", "Failed", "Succeeded"]
 
+# Both patterns are kube-bind's: a plural name has two characters at least.
 GROUP_PATTERN = r"^(|[a-z0-9]([-a-z0-9]*[a-z0-9](\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*)?)$"
 RESOURCE_PATTERN = r"^[a-z][-a-z0-9]*[a-z0-9]$"
 
 
 def immutable(field: str) -> JSON:
     """Return the schema keys of the CEL rule that a field does not change once it is set."""
+    # Such a rule does not run when an optional field is added or removed (KEP-2876).
     rule = {"rule": "self == oldSelf", "message": f"{field} is immutable"}
     return {"x-kubernetes-validations": [rule]}
 

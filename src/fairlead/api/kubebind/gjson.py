@@ -52,6 +52,7 @@ def paired(data: Any, first: str, second: str) -> list[tuple[list[str], list[str
 def _common_array(left: list[str], right: list[str]) -> int:
     """Return the number of path parts up to the last shared array; 0 if there is none."""
     shared = 0
+    # Without the last parts: a # at the end counts an array, and goes through none.
     for index, (one, other) in enumerate(zip(left[:-1], right[:-1], strict=False)):
         if one != other:
             break
@@ -86,6 +87,7 @@ def _key(data: dict[str, Any], part: str) -> str | None:
         return plain
     if not re.search(r"(?<!\\)[*?]", part):
         return None
+    # fnmatch would take a bracket as a set of characters, which gjson does not have.
     pattern = re.sub(r"\\(.)", r"[\1]", part.replace("[", "[[]"))
     return next((key for key in data if fnmatchcase(key, pattern)), None)
 

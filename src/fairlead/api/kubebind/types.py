@@ -85,6 +85,7 @@ class BindingStatus(msgspec.Struct, rename="camel", omit_defaults=True, kw_only=
     provider_pretty_name: Annotated[str, Meta(description="The provider's name, for people.")] = ""
     bound_schemas: Annotated[
         list[GroupResource],
+        # Only in the schema: a new binding has no list, and is decoded with an empty one.
         Meta(description="Resources that were bound.", extra_json_schema={"minItems": 1}),
     ] = []
     permission_claims: Annotated[
@@ -182,6 +183,7 @@ class APIServiceExportRequest(Kind, kw_only=True):
     """On the provider: the request of a consumer for an APIServiceExport of the same name."""
 
     spec: ExportRequestSpec
+    # Servers fill in the default of phase only where there is a status.
     status: Annotated[ExportRequestStatus, Meta(extra_json_schema={"x-default": {}})] = (
         ExportRequestStatus()
     )

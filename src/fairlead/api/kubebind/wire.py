@@ -91,6 +91,7 @@ class _Document(
 ):
     """Base of documents that carry apiVersion, and as kind the name of the class."""
 
+    # Made by a factory, or omit_defaults would leave it out.
     api_version: str = msgspec.field(default_factory=lambda: API_VERSION)
 
 
@@ -240,6 +241,7 @@ def _documents(data: bytes) -> list[Any]:
 def _parse(text: str) -> list[Any]:
     # JSON may be indented by tabs, which libyaml refuses.
     if text.lstrip().startswith("{"):
+        # YAML in flow style begins with a brace too: it is tried next.
         with suppress(msgspec.DecodeError, RecursionError):
             return [msgspec.json.decode(text)]
     return yamltext.load_all(text, aliases=False, max_depth=_MAX_DEPTH)

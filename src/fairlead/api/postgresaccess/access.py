@@ -145,6 +145,7 @@ class Attributes(msgspec.Struct, rename="camel", omit_defaults=True, kw_only=Tru
     """Attributes of the role, without those that would give it power over other roles."""
 
     connection_limit: Annotated[
+        # The largest max_connections that PostgreSQL takes.
         Annotated[int, Meta(ge=-1, le=262143)] | None,
         Meta(description="Connections at once; -1 is no limit."),
     ] = None

@@ -21,6 +21,7 @@ SSLMode = Literal["disable", "allow", "prefer", "require", "verify-ca", "verify-
 
 Name = Annotated[str, Meta(min_length=1, max_length=253)]
 Port = Annotated[int, Meta(ge=1, le=65535)]
+# PostgreSQL cuts a name to 63 bytes; the operator checks the bytes, which a schema cannot count.
 Identifier = Annotated[str, Meta(min_length=1, max_length=63)]
 Pattern = Annotated[str, Meta(min_length=1, max_length=253)]
 
@@ -106,6 +107,8 @@ _WHOLE = (
 _SERVERS_CERTIFICATES = (
     "!has(self.serverRef) || !(has(self.caSecretRef) || has(self.clientCertificateSecretRef))"
 )
+# With a root certificate libpq's require verifies as verify-ca does. allow and prefer go on
+# without TLS, so that a root certificate protects nothing there.
 _CA_OF_USE = (
     "!has(self.caSecretRef) || !has(self.sslMode)"
     " || self.sslMode in ['require', 'verify-ca', 'verify-full']"
@@ -182,6 +185,8 @@ class Connection(msgspec.Struct, rename="camel", omit_defaults=True, kw_only=Tru
 
 
 GO_DURATION = r"^([0-9]+(\.[0-9]+)?(ns|us|ms|s|m|h))+$"
+# Bounded, as other texts and lists are here: without a bound servers estimate a CEL rule as too
+# costly.
 Duration = Annotated[str, Meta(pattern=GO_DURATION, max_length=32)]
 
 
@@ -218,6 +223,7 @@ class PasswordPolicy(msgspec.Struct, rename="camel", omit_defaults=True, kw_only
         ),
     ] = None
     iterations: Annotated[
+        # RFC 7677 wants 4096 at least, which is PostgreSQL's default too.
         Annotated[int, Meta(ge=4096, le=100_000)] | None,
         Meta(
             description=(

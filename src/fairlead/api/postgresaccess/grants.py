@@ -48,6 +48,7 @@ _ON_LEVELS: dict[GrantLevel, tuple[Privilege, ...]] = {
         "TRUNCATE",
         "REFERENCES",
         "TRIGGER",
+        # Since PostgreSQL 17; with an older server the reason is UnsupportedPrivilege.
         "MAINTAIN",
     ),
     "Sequences": ("SELECT", "UPDATE", "USAGE"),
@@ -58,6 +59,7 @@ LEVEL_PRIVILEGES: Mapping[GrantLevel, frozenset[Privilege]] = MappingProxyType(
     {level: frozenset(privileges) for level, privileges in _ON_LEVELS.items()}
 )
 """Privileges that exist on each level in the newest PostgreSQL; ``ALL`` means all of them."""
+# The only ones that PostgreSQL has on columns.
 COLUMN_PRIVILEGES: frozenset[Privilege] = frozenset({"SELECT", "INSERT", "UPDATE", "REFERENCES"})
 
 

@@ -110,6 +110,7 @@ def state_of(condition: AnyCondition) -> State:
         return "ok"
     state = next((one.state(condition.reason) for one in TABLES if condition.reason in one), None)
     if known is None:
+        # Nothing tells which status of an unknown type is the bad one.
         return state if state not in {None, "ok"} else "unknown"
     if state == "ok":
         # The condition was True before, and another part keeps it from being so now.

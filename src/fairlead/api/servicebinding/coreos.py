@@ -170,6 +170,8 @@ READY_COLUMN = PrinterColumn("Ready", '.status.conditions[?(@.type=="Ready")].st
 REASON_COLUMN = PrinterColumn("Reason", '.status.conditions[?(@.type=="Ready")].reason')
 
 
+# A rule of the root, since one of the spec cannot see the status. The old status is the stored
+# one, which no writer of the spec can choose.
 _UNCHANGED_WHILE_READY = (
     "self.spec == oldSelf.spec || !has(oldSelf.status) || !has(oldSelf.status.conditions) || "
     "!oldSelf.status.conditions.exists(c, c.type == 'Ready' && c.status == 'True')"

@@ -16,6 +16,7 @@ from fairlead.api.servicebinding.coreos import COREOS_SERVICEBINDINGS, CoreosSpe
 PROOF_ANNOTATION = "servicebinding.io/requester-proof"
 """Hex HMAC-SHA256 over names, requester and spec of a binding with foreign services."""
 
+# Part of the signed text, so that a proof of another format is never taken for one of this.
 _FORMAT = "fairlead requester 1"
 
 

@@ -17,6 +17,7 @@ ROLL_ANNOTATION = "servicebinding.io/roll-on-change"
 ENVIRONMENT_ANNOTATION = "servicebinding.io/bind-as-env"
 """Annotation: with "true" all entries are environment variables as well as files."""
 
+# Without a fourth digit, which would be setuid, setgid or sticky.
 _MODE = re.compile("0?[0-7]{3}")
 _BOOLEANS = {"": False, "false": False, "true": True}
 
