@@ -42,6 +42,7 @@ def names(list_names: Names) -> Completer:
             kubeconfig = context.params.get("kubeconfig")
             found = _ask_cluster(list_names, kubeconfig, context.params.get("context"))
             return beginning_with(incomplete, found)
+        # Only after an error, which silence() swallows.
         return []
 
     return complete
@@ -138,6 +139,7 @@ def _ask_cluster(list_names: Names, kubeconfig: str | None, context: str | None)
             config,
             user_agent="fairlead-completion",
             timeouts=limits,
+            # A person waits: a second attempt would end after the patience.
             retries=RetryPolicy(attempts=1),
         ) as client:
             return await list_names(client)
@@ -172,6 +174,7 @@ def _patience() -> float:
 
 def _limit(seconds: float) -> None:
     if hasattr(signal, "setitimer"):
+        # Not sys.exit, which waits for the thread too; code 0, for the shell is to show no error.
         signal.signal(signal.SIGALRM, lambda *_: os._exit(0))
         signal.setitimer(signal.ITIMER_REAL, seconds)
 

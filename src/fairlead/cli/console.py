@@ -83,6 +83,7 @@ def command(
     from fairlead.konnector.commands.overview.fetch import TIMEOUTS
     from fairlead.portal.own import OwnConsole, listen
 
+    # Before the cluster is asked: a port that is in use is reported at once.
     listening = listen(port)
 
     async def main(stop: asyncio.Event) -> None:

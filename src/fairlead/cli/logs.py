@@ -53,6 +53,7 @@ def configure_logs(
         processors=processors,
         wrapper_class=structlog.make_filtering_bound_logger(number),
         logger_factory=structlog.PrintLoggerFactory(file=out),
+        # The configuration may come again, such as for the error that a command ends with.
         cache_logger_on_first_use=False,
     )
     _take_over_libraries()

@@ -240,6 +240,7 @@ def _serving(given: Mapping[str, Any]) -> dict[str, object]:
             raise click.UsageError(f"serve needs {_flag(name)}")
     found = dict(given)
     for name in _SEVERAL:
+        # Such a flag may be repeated, or have several values with commas, as Go's string slices.
         words = ",".join(given[name]).split(",")
         found[name] = tuple(filter(None, map(str.strip, words)))
     return {_RENAMED.get(name, name): value for name, value in found.items() if value is not None}

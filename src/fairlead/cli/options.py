@@ -220,6 +220,7 @@ def _seconds(text: str) -> float | None:
         result = float(text)
     else:
         return None
+    # More digits than a float holds are infinity.
     return result if 0 < result < float("inf") else None
 
 

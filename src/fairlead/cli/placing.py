@@ -178,6 +178,7 @@ def _limit(text: str) -> str:
 def _check_amounts(what: str, request: str, limit: str) -> None:
     amounts = {}
     for kind, text in (("request", request), ("limit", limit)):
+        # Without a limit the request has nothing to stay below.
         if not text and kind == "limit":
             return
         flag = f"--{what}-{kind}"
@@ -206,6 +207,7 @@ def _toleration(text: str) -> JSON:
         )
     if errors := _label_errors(key, value):
         raise click.UsageError(f"--toleration {text!r} is not KEY[=VALUE][:EFFECT]: {errors[0]}")
+    # Without "=" a taint of any value is tolerated.
     found: JSON = {"key": key, "operator": "Equal" if equals else "Exists"}
     if equals:
         found["value"] = value

@@ -89,6 +89,7 @@ def run_program(
             )
             # Before any write: a program that cannot run leaves no trace.
             async with manager.listening():
+                # A signal cancels the start; from then on the manager ends its parts in order.
                 await process.cancel_on(stop, start(client, manager))
                 await manager.run(stop)
 

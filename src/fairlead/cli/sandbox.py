@@ -112,6 +112,7 @@ def up(folder: Path, clusters: tuple[str, ...], data: bool, postgres: bool) -> N
             if introduce is not None:
                 click.echo(await introduce(names[0], folder / f"{names[0]}.kubeconfig"), err=True)
             click.echo("ready")
+            # Scripts wait for this word at a pipe, which Python buffers.
             sys.stdout.flush()
             await stop.wait()
 

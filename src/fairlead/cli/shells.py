@@ -43,6 +43,7 @@ def command(shell: str) -> None:
     complete = get_completion_class(shell)
     assert complete is not None  # noqa: S101
     for program in (*PROGRAMS, BIND):
+        # The name that click gives the variable, by which the program notices a completion.
         variable = f"_{program}_COMPLETE".replace("-", "_").upper()
         click.echo(
             complete(main, {}, program, variable).source().replace(_BASH_ADDS, _BASH_ADDS_QUOTED)

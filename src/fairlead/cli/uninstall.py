@@ -115,6 +115,8 @@ def command(
                 ),
             )
 
+    # The question comes between two runs of the event loop, which it would block. The work looks
+    # again, since time has passed.
     found = process.run(look)
     _tell_uses(found, choices)
     if blocking := found.blocking(choices):

@@ -32,6 +32,7 @@ def show(url: str, *, skip: bool, by: str = "") -> None:
 
 def opener(environ: Mapping[str, str], platform: str) -> list[str]:
     """Return the command that opens an address, [] where no browser is expected."""
+    # BROWSER may list several commands, as Python's webbrowser reads it.
     if named := environ.get("BROWSER", "").split(os.pathsep)[0]:
         try:
             return shlex.split(named)
@@ -39,6 +40,7 @@ def opener(environ: Mapping[str, str], platform: str) -> list[str]:
             return []
     if platform == "darwin":
         return ["open"]
+    # Without a display xdg-open would start a text browser in this terminal.
     if not (environ.get("DISPLAY") or environ.get("WAYLAND_DISPLAY")):
         return []
     return ["xdg-open"]
@@ -47,6 +49,7 @@ def opener(environ: Mapping[str, str], platform: str) -> list[str]:
 def _start(command: list[str], url: str) -> bool:
     if not command or shutil.which(command[0]) is None:
         return False
+    # A command of BROWSER without %s takes the address as its last word.
     if url not in " ".join(command):
         command.append(url)
     try:
@@ -55,6 +58,7 @@ def _start(command: list[str], url: str) -> bool:
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
+            # Ctrl-C at the terminal is for this command, and not for the browser.
             start_new_session=True,
         )
     except OSError:

@@ -49,6 +49,7 @@ _WORTHLESS = {
 """Flags of the original that are accepted without effect, and the notes; "" needs none."""
 _KLOG = ("--v", "--vmodule", "--stderrthreshold", "--log-file", "--log-dir", "--log-file-max-size")
 _KLOG_SWITCHES = ("--logtostderr", "--alsologtostderr", "--one-output", "--skip-headers")
+# The original's flag takes no value; kubectl's words are taken too.
 _DRY = {
     "-d": "client",
     "--dry-run": "client",
@@ -61,6 +62,7 @@ class _Plugin(click.Group):
     """Group that accepts flags before the command, as cobra does; reports errors in one line."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        # These are about the group itself, and not about its hidden command.
         if args in (["-h"], ["--help"], ["--version"]):
             return super().parse_args(ctx, args)
         arranged = self.arranged(args)
@@ -78,6 +80,7 @@ class _Plugin(click.Group):
         word = words[place]
         if word in self.commands:
             return [word, *words[:place], *words[place + 1 :]]
+        # Any other word is a mistyped command, which click reports.
         if "://" in word:
             return [_DEFAULT, *words]
         return words
@@ -227,6 +230,7 @@ def _bind_options(function: F) -> F:
     return function
 
 
+# A flag of kubectl, which the original takes everywhere and none of these commands needs.
 def _namespace_option(function: F) -> F:
     return click.option("-n", "--namespace", default="", hidden=True)(function)
 
@@ -269,6 +273,7 @@ def _how(given: dict[str, Any], name: str = "") -> How:
         timeout=given["timeout"],
         namespace="kube-bind",
         dry_run=given["dry_run"],
+        # The original's dry run prints YAML.
         output=given["output"] or ("yaml" if given["dry_run"] != "none" else None),
         name=name,
     )
@@ -402,6 +407,7 @@ def apiservice(
         kubectl bind apiservice --template-name postgres --name shop-database
         kubectl bind apiservice -f request.yaml --remote-kubeconfig provider.kubeconfig
     """  # noqa: D301
+    # The argument names the template where no other flag does, and else the binding.
     if file is None and not template_name:
         template_name, named = named, ""
     if not template_name and file is None:

@@ -72,6 +72,7 @@ def log_in(url: str, timeout: str, where: Where, *, skip_browser: bool, show_tok
     got = process.run(main)
     authority = found.certificate_authority
     if where.server_ca_file:
+        # The config file is used from other folders too.
         authority = str(Path(where.server_ca_file).absolute())
     entry = ConfiguredServer(address, got.token, got.username, authority)
     config_file(where).change(lambda servers: servers.sign_in(entry))

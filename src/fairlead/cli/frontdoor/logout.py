@@ -47,6 +47,7 @@ def command(url: str, **where: Any) -> None:
             await process.cancel_on(stop, server.logout())
 
     problem: FrontDoorError | None = None
+    # A server forgets an expired sign-in by itself.
     if not found.token.expired(moment()):
         try:
             process.run(main)

@@ -107,6 +107,7 @@ def find_server(where: Where, url: str = "") -> ConfiguredServer:
             )
         if where.cluster in {"", current.address.cluster}:
             return current
+        # Each cluster of a server has an entry, and so a token, of its own.
         named = Address(current.address.url, where.cluster)
     return known.find(named) or ConfiguredServer(named)
 

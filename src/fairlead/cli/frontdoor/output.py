@@ -88,6 +88,7 @@ def age(body: JSON) -> str:
     try:
         created = parse_time(str((body.get("metadata") or {}).get("creationTimestamp") or ""))
     except (ValueError, OverflowError):
+        # OverflowError is of a time at the edge of Python's years, which a server may send.
         return ""
     return rough_duration(max(moment() - created, timedelta()))
 

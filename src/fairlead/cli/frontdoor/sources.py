@@ -66,6 +66,7 @@ def template_source(
         identity: the cluster's identity.
         dry: whether the template is only read from the server, without a request to bind.
     """
+    # Here and not in fetch: a wrong flag is reported before any request.
     entry = find_server(where)
 
     async def fetch(client: Client) -> BindingResponse:
@@ -189,6 +190,7 @@ def in_namespace(kubeconfig: bytes, namespace: str) -> bytes:
             if context["name"] == document["current-context"]:
                 context["context"]["namespace"] = namespace
     except (yamltext.YAMLError, ValueError, KeyError, TypeError):
+        # What is wrong with it is told where the bind reads it.
         return kubeconfig
     return yaml.safe_dump(document, sort_keys=False).encode()
 

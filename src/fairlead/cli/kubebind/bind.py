@@ -193,6 +193,7 @@ def choose(source: From, where: Where, how: How, identity: Identity | None = Non
         click.ClickException: a file has other content than expected.
     """
     mine = identity or Identity()
+    # Beside -f the file only replaces the invitation's requests, and is no source.
     own = source.request_file is not None and source.file is None
     named = [bool(source.url), source.file is not None, bool(source.template), own]
     if sum(named) != 1:
@@ -203,6 +204,8 @@ def choose(source: From, where: Where, how: How, identity: Identity | None = Non
         return _replaced(source.file, source.request_file)
     if source.file is not None:
         response = read(source.file, decode_binding_response)
+        # A wrong --name is reported before any request; answers of other sources are checked when
+        # they come.
         if not how.bundle:
             try:
                 with_name(response, how.name)
@@ -233,6 +236,7 @@ def _replaced(file: BinaryIO, request_file: BinaryIO) -> Fetch:
         raise click.UsageError("-f and --request cannot both be read from standard input")
     response = read(file, decode_binding_response)
     requests = read(request_file, decode_export_requests)
+    # The binding's name was the one for the invitation's own request.
     return given(msgspec.structs.replace(response, requests=requests, binding_name=""))
 
 

@@ -124,6 +124,7 @@ def carry_out(config: ClusterConfig, fetch: Fetch, how: How) -> None:
 
 async def _work(client: Client, fetch: Fetch, how: How) -> tuple[list[str], list[JSON]]:
     response = await fetch(client)
+    # With --bundle the name is the bundle's, and the requests keep theirs.
     name = "" if how.bundle else how.name
     try:
         response = with_name(response, name)
@@ -152,6 +153,7 @@ async def _made(client: Client, resource: Resource, names: list[str], how: How) 
         return []
     found = [(await client.get(resource, name)).to_dict() for name in names]
     for body in found:
+        # As kubectl prints objects.
         body.get("metadata", {}).pop("managedFields", None)
     return found
 

@@ -106,6 +106,7 @@ def command(
             if found:
                 note([_EVENTS])
         return
+    # A dumb terminal cannot move its cursor up, which a live table needs.
     if as_json or once or not console.is_terminal or console.is_dumb_terminal:
         rows, now = process.run(lambda stop: process.cancel_on(stop, _once(config, binding)))
         if as_json:

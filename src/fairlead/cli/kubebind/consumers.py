@@ -142,6 +142,7 @@ def _widths(columns: Mapping[str, Sequence[Text]], width: int) -> dict[str, int]
     """Return the width of each column: its longest word, and more while there is room."""
     found = {name: _least(column) for name, column in columns.items()}
     room = width - sum(found.values()) - _GAP * (len(columns) - 1)
+    # The narrowest first: each takes what it needs, and the rest is for the wide ones.
     for name, column in sorted(columns.items(), key=lambda one: found[one[0]]):
         more = max(0, min(room, max(text.cell_len for text in column) - found[name]))
         found[name] += more

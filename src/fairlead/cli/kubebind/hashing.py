@@ -20,6 +20,7 @@ def hash_password() -> None:
     """  # noqa: D301
     from fairlead.portal.identity.embedded.passwords import PasswordError, hash_line
 
+    # Never an argument: all users of a machine see those of its processes.
     if sys.stdin.isatty():
         password = click.prompt("Password", hide_input=True, confirmation_prompt=True, err=True)
     else:

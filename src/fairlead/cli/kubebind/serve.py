@@ -49,6 +49,8 @@ F = TypeVar("F", bound=Callable[..., Any])
 _EMBEDDED_CLIENT = "fairlead"
 _BURST = 4
 """Seconds of a rate whose requests may come in one burst."""
+# How often --embedded-issuer-beyond-loopback has to be given: the issuer is for one machine, and a
+# single flag may be a slip.
 _TWICE = 2
 _FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 _LIMITS = Limits()
@@ -354,6 +356,7 @@ def serve(
         install_crds=False,
         health_address=health_address,
         metrics_address=metrics_address,
+        # All replicas serve at once: they share their sessions in Secrets or in Redis.
         leader_elect=False,
         lease_name="",
         log_format=log_format,
@@ -484,6 +487,7 @@ def _options(
 
 
 def _rate(per_second: float) -> Rate:
+    # One at least: a burst of none would refuse every request of a small rate.
     return Rate(per_second, max(1, round(per_second * _BURST)))
 
 

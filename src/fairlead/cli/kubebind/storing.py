@@ -39,6 +39,8 @@ def redis_options(function: F) -> F:
                 type=click.Path(exists=True, dir_okay=False, path_type=Path),
                 help="File of the CA for Redis' certificate.",
             ),
+            # Hidden in favor of the variable: all users of a machine see the arguments of its
+            # processes.
             click.option("--redis-password", default="", envvar="REDIS_PASSWORD", hidden=True),
         ]
     ):

@@ -104,6 +104,8 @@ def run(
 def _options(
     cross_namespace: bool | None, workers: int, webhooks: AdmissionOptions | None
 ) -> BindingOptions:
+    # A value of --cross-namespace decides for all; without one, a webhook's proof decides for each
+    # binding.
     by_proof = webhooks is not None and cross_namespace is None
     return BindingOptions(
         cross_namespace=bool(cross_namespace),
@@ -124,6 +126,7 @@ def _webhooks(
         split_address(address)
     except AddressError as error:
         raise click.UsageError(f"--webhooks-bind-address: {error}") from None
+    # Wrong usage, before anything is written: the program would miss the module after the CRDs.
     if find_spec("cryptography") is None:
         raise click.UsageError(
             "--webhooks-bind-address needs certificates: pip install 'fairlead[webhooks]'"

@@ -130,6 +130,7 @@ def compose(
     if not files:
         raise click.UsageError("none of the files is a Compose file, which has services")
     found = [one for path in paths for one in origins[path]]
+    # docker compose takes paths from the folder of its first file.
     base = Path.cwd() if files[0] == "-" else Path(files[0]).absolute().parent
     folder = (output_dir or base / ".service-bindings").absolute()
     shown = f"./{folder.relative_to(base)}" if folder.is_relative_to(base) else str(folder)
