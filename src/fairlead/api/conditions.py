@@ -57,6 +57,8 @@ def set_condition(conditions: Iterable[Condition], new: Condition, *, now: str) 
         found = True
         # A new reason or message alone is no transition.
         kept = old.last_transition_time if old.status == new.status else now
+        # One that was stored without a time gets one, which the schema of metav1.Condition
+        # requires.
         result.append(msgspec.structs.replace(new, last_transition_time=kept or now))
     if not found:
         result.append(msgspec.structs.replace(new, last_transition_time=now))

@@ -205,6 +205,7 @@ class PodProgram(msgspec.Struct, frozen=True, kw_only=True):
             "apiVersion": _RBAC_VERSION,
             "kind": f"{kind}Binding",
             "metadata": self.meta(name, namespaced=kind == "Role"),
+            # Immutable: another role needs a binding of another name.
             "roleRef": {"apiGroup": RBAC_GROUP, "kind": kind, "name": name},
             "subjects": [subject],
         }
@@ -241,6 +242,8 @@ class PodProgram(msgspec.Struct, frozen=True, kw_only=True):
         }
 
     def _labels(self) -> dict[str, str]:
+        # Also the Deployment's selector, which is immutable: another label here would make every
+        # update of an installed Deployment fail.
         return {"app.kubernetes.io/name": self.name, "app.kubernetes.io/part-of": "fairlead"}
 
     def _container(self) -> JSON:

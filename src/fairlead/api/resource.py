@@ -31,6 +31,7 @@ class Resource(msgspec.Struct, frozen=True, order=True):
 
         An empty namespace of a namespaced resource means all namespaces.
         """
+        # The core group is older than groups, and has a path of its own.
         parts = ["/apis", self.group, self.version] if self.group else ["/api", self.version]
         if self.namespaced and namespace:
             parts += ["namespaces", namespace]

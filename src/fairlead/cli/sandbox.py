@@ -126,6 +126,7 @@ async def _postgres(stack: AsyncExitStack) -> Callable[[str, Path], Awaitable[st
     from fairlead.demo.postgres import database
     from fairlead.demo.postgres.server import EmbeddedPostgres
 
+    # By default structlog writes to standard output, where scripts wait for "ready".
     log_to_stderr()
     server = await stack.enter_async_context(EmbeddedPostgres())
     await database.prepare(server, objects.DATABASE)

@@ -36,6 +36,7 @@ def breakages(port: int) -> tuple[Breakage, ...]:
     access = f"/objects/{ACCESSES.group_resource}/{objects.NAMESPACE}/{objects.ACCESS}"
     binding = f"/objects/{SERVICE_BINDINGS.group_resource}/{objects.NAMESPACE}/{objects.APP}"
     granted = objects.access(FIRST_PRIVILEGES)["spec"]["grants"]
+    # Not among the allowedDatabases of the story's PostgresServer.
     refused = [{"database": "payroll", "privileges": ["CONNECT"]}]
     return (
         Breakage(

@@ -80,6 +80,8 @@ def template() -> JSON:
                                 "group": ACCESS_GROUP,
                                 "resource": "postgresaccesses",
                                 "versions": ["v1"],
+                                # gjson paths, by which the claim follows each PostgresAccess to
+                                # its Secret.
                                 "jsonPath": {
                                     "name": "spec.generatedSecret",
                                     "namespace": "metadata.namespace",

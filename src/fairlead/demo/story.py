@@ -43,6 +43,7 @@ API_BINDINGS = Resource(
 )
 SERVICE_BINDINGS = Resource("servicebinding.io", "v1", "servicebindings", "ServiceBinding")
 
+# One privilege goes and another one comes, so that a REVOKE and a GRANT are seen.
 FIRST_PRIVILEGES = ("CONNECT", "SELECT", "INSERT")
 LATER_PRIVILEGES = ("CONNECT", "SELECT", "UPDATE")
 

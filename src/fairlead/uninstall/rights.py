@@ -78,6 +78,8 @@ def hook_rights(program: Program) -> HookRights:
     Kinds that only a running cluster knows, such as the kinds that a konnector has bound, are not
     among them: the hook counts their objects if it has the right by other roles.
     """
+    # CRDs tell which kinds there are, Namespaces which are being deleted, and Deployments of other
+    # namespaces whether another installation does the work. Roles and webhooks are found by label.
     everywhere = (
         *(CUSTOMRESOURCEDEFINITIONS, NAMESPACES, DEPLOYMENTS),
         *(CLUSTERROLES, CLUSTERROLEBINDINGS, *WEBHOOKS, *_LOOKED_AT[program]),

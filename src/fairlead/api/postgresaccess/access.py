@@ -327,6 +327,7 @@ _NOTHING_TO_ROTATE = (
     " || self.passwordPolicy.onAdoption != 'Keep' || (!has(self.passwordPolicy.rotateEvery)"
     " && (!has(self.passwordPolicy.rotation) || self.passwordPolicy.rotation == 'InPlace'))"
 )
+# Two logins take turns: the former one has to have ended before its next turn.
 _GRACE_OF_USE = (
     "!has(self.passwordPolicy) || !has(self.passwordPolicy.gracePeriod)"
     " || !has(self.passwordPolicy.rotateEvery)"
@@ -350,6 +351,7 @@ _SPEC_RULES = Meta(
         ),
         (_GRACE_OF_USE, "passwordPolicy.gracePeriod must not be longer than rotateEvery"),
         (
+            # Kubernetes lets no Secret change its type.
             f"{_secret_type('self')} == {_secret_type('oldSelf')}",
             "secretTemplate.type cannot be changed",
         ),

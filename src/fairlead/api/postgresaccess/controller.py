@@ -87,6 +87,7 @@ class PostgresSettings(msgspec.Struct, rename="camel", omit_defaults=True, kw_on
             )
         ),
     ] = None
+    # A setting of access-operator, taken so that its manifests can be applied.
     stale_user_deletion_policy: Annotated[
         str, Meta(max_length=64, description="Accepted and left alone; see unmanagedUsers.")
     ] = ""

@@ -35,6 +35,8 @@ def crds(*, exported: bool = False) -> list[JSON]:
     Args:
         exported: label PostgresAccess for export by kube-bind.
     """
+    # The Service Binding specification has this label on CRDs whose objects name a Secret in
+    # status.binding.
     labels = {PROVISIONED_SERVICE_LABEL: "true"}
     if exported:
         labels[EXPORTED_LABEL] = "true"

@@ -32,6 +32,8 @@ ObjectPrivilege = Literal[
     "MAINTAIN",
 ]
 """https://www.postgresql.org/docs/current/ddl-priv.html, without those on server parameters."""
+# SET and ALTER SYSTEM are in access-operator's enum: they can be written here, so that a rule
+# refuses them and says why.
 Privilege = Literal[ObjectPrivilege, "SET", "ALTER SYSTEM", "ALL"]
 GrantLevel = Literal["Database", "Schema", "Tables", "Sequences", "Routines", "Types"]
 Bundle = Literal["ReadOnly", "ReadWrite", "Owner"]

@@ -107,6 +107,7 @@ class PostgresServerSpec(msgspec.Struct, rename="camel", omit_defaults=True, kw_
         ),
     ]
     allowed_privileges: Annotated[
+        # One for each ObjectPrivilege: the bound grows with them.
         Annotated[list[ObjectPrivilege], Meta(max_length=13)] | None,
         Meta(
             description=(

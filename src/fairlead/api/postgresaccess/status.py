@@ -105,6 +105,7 @@ class PostgresAccessStatus(msgspec.Struct, rename="camel", omit_defaults=True, k
     last_log: Annotated[str, Meta(description="What the last pass says, in words.")] = ""
     observed_generation: Annotated[
         int, Meta(description="The generation of the spec that this status is about.")
+        # As UNSEEN has it: no generation is -1, so that such a status is of no spec.
     ] = -1
     binding: Binding | None = None
     username: Annotated[str, Meta(description="The role that the access has made.")] = ""

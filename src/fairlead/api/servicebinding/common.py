@@ -88,6 +88,8 @@ def exclusive(selector: str) -> tuple[str, str]:
     )
 
 
+# The name becomes a folder below SERVICE_BINDING_ROOT, so that it has no slash. "." and ".." fit
+# the pattern, and fairlead.binding.contexts refuses them.
 BindingName = Annotated[
     str,
     msgspec.Meta(

@@ -124,6 +124,7 @@ class CoreosSpec(msgspec.Struct, rename="camel", omit_defaults=True, kw_only=Tru
 class CoreosStatus(msgspec.Struct, rename="camel", omit_defaults=True):
     """Conditions and the projected Secret; ``secret`` is in every status, if only as ""."""
 
+    # Without a default, for Service Binding Operator's CRD requires the field in every status.
     secret: Annotated[str, msgspec.Meta(description="Name of the Secret that is projected.")]
     conditions: Annotated[
         list[Condition],

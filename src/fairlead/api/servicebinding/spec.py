@@ -36,6 +36,7 @@ SPEC_FINALIZER = "servicebinding.io/finalizer"
 
 _WORKLOAD_RULES = validations(
     (
+        # As in the specification's reference runtime; name and selector may change.
         "self.apiVersion == oldSelf.apiVersion && self.kind == oldSelf.kind",
         "apiVersion and kind of the workload are immutable",
     ),

@@ -61,6 +61,7 @@ def _yaml(documents: list[JSON]) -> None:
 
 
 def _name(body: JSON) -> str:
+    # The form of kubectl's -o name: kind.group/name.
     group = str(body.get("apiVersion") or "").rpartition("/")[0]
     kind = str(body.get("kind") or "").lower()
     return f"{kind}.{group}/{name_of(body)}" if group else f"{kind}/{name_of(body)}"

@@ -109,6 +109,7 @@ def run(
         ),
         unbind_timeout=parse_duration(unbind_timeout, option="--unbind-timeout"),
         workers=workers,
+        # Each watch has a connection, and the limit bounds how many a konnector opens.
         files=raise_file_limit(),
     )
 

@@ -97,7 +97,9 @@ def command(
 def text_of(one: Imported, server: str) -> str:
     """Return one document of YAML, with its comments before it."""
     claim = _CLAIMED if one.claimed else _UNCLAIMED
+    # plain() also keeps a line break in the name of a role from ending the comment of YAML.
     comments = _COMMENT.format(role=plain(one.role), server=server, claim=claim).splitlines()
+    # An indented comment stays indented: plain() takes its blanks away.
     comments += [
         plain(line) if line.strip() == line else f"  {plain(line)}" for line in one.comments
     ]

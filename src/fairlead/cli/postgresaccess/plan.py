@@ -71,6 +71,7 @@ def command(
         kustomize build . | fairlead postgres plan -f -
         fairlead postgres plan --all -n shop --json
     """  # noqa: D301
+    # Neither of them, or both.
     if (file is None) != all_:
         raise click.UsageError("give -f FILE, or --all")
     check_name("--namespace", namespace)
