@@ -159,6 +159,7 @@ _oidc = _all(
         help=f"Redirect URL at the issuer, ending with {CALLBACK_PATH}; default: made of "
         "--external-url.",
     ),
+    # kube-bind's flag: the address in it is taken where --external-url is missing.
     click.option("--oidc-authorize-url", default="", hidden=True),
     click.option(
         "--oidc-ca-file", type=_FILE, help="File of the CA for the issuer's certificate."
@@ -188,6 +189,7 @@ _oidc = _all(
         help="File of the people who may sign in with --oidc-type embedded.",
     ),
     click.option("--embedded-issuer-beyond-loopback", count=True, hidden=True),
+    # kube-bind's flags, accepted with a warning: here RBAC says who may bind.
     click.option("--oidc-allowed-groups", multiple=True, hidden=True),
     click.option("--oidc-allowed-users", multiple=True, hidden=True),
 )
