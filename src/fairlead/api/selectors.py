@@ -50,6 +50,7 @@ class LabelSelectorTerms(
     ] = []
 
 
+# As Kubernetes marks its own selectors: server-side apply replaces one as a whole.
 AtomicLabelSelector = Annotated[
     LabelSelectorTerms | None, Meta(extra_json_schema={"x-kubernetes-map-type": "atomic"})
 ]

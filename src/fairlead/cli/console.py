@@ -98,6 +98,7 @@ def command(
                     consumers=await _administers(client),
                 )
                 click.echo(f"serving {printable(config.server)} at {console.external.origin}")
+                # Ctrl-C is how the command ends, and no error.
                 with contextlib.suppress(asyncio.CancelledError):
                     await process.cancel_on(stop, _serve(console, skip_browser=skip_browser))
 

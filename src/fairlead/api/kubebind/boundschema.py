@@ -268,6 +268,7 @@ def crd_from_bound_schema(spec: BoundSchemaSpec, *, owner: OwnerReference | None
     metadata: JSON = {"name": crd_name(spec.names.plural, spec.group)}
     if owner is not None:
         metadata["annotations"] = {ANNOTATION_BOUND_BY: owner.name}
+        # By it Kubernetes deletes the CRD, and with it all objects, once the binding is gone.
         metadata["ownerReferences"] = [msgspec.to_builtins(owner)]
     body: JSON = {
         "group": spec.group,

@@ -111,6 +111,7 @@ class BindableResourcesRequestSpec(
     ] = ""
 
 
+# Other kinds of kube-bind have conditions of its own form, with a severity.
 PlainCondition = Annotated[dict[str, Any], Meta(extra_json_schema=structural_schema(Condition))]
 """JSON object of a ``metav1.Condition``, with the schema of the type."""
 

@@ -153,6 +153,7 @@ async def _watch(
 ) -> None:
     """Refresh the table until ``stop``; the first look has to succeed, later ones are retried."""
     async with _client(config) as client, Overview(client) as overview:
+        # Ctrl-C is how the table ends, and no error.
         with contextlib.suppress(asyncio.CancelledError):
             seen = await process.cancel_on(stop, _look(overview, binding))
             last: RenderableType = BindingsTable(*seen)
