@@ -446,7 +446,7 @@ async def test_servers_that_hang_delay_nobody_else(
 ) -> None:
     """They hang for ever here: whoever waited for one of them would never be ready."""
     for module, name in (
-        (work, "PASS_SECONDS"),
+        (work, "BATCH_SECONDS"),
         (session, "ANSWER_SECONDS"),
         (login, "_LOGIN_SECONDS"),
         (login, "_CONNECT_TIMEOUT_SECONDS"),

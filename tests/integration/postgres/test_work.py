@@ -233,7 +233,7 @@ async def test_a_role_that_is_freed_while_nothing_else_is_to_do_is_not_missed(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     gate = world.gates["same"] = asyncio.Event()
-    batch, freed = module._Server._batch, Roles.freed
+    batch, freed = module._Server._do_batch, Roles.freed
 
     async def late(server: module._Server, jobs: Mapping[Request, Job]) -> None:
         if not jobs:
@@ -245,7 +245,7 @@ async def test_a_role_that_is_freed_while_nothing_else_is_to_do_is_not_missed(
         gate.set()
         await freed(roles)
 
-    monkeypatch.setattr(module._Server, "_batch", late)
+    monkeypatch.setattr(module._Server, "_do_batch", late)
     monkeypatch.setattr(Roles, "freed", noted)
     world.work.submit(place(), request("drop"), Drop("same", claim(), "Restrict"))
     await world.until(lambda: world.of("drop"))
@@ -348,7 +348,7 @@ async def test_one_plan_or_removal_that_fails_is_its_own(world: World) -> None:
 async def test_a_batch_that_takes_too_long_is_ended(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(module, "PASS_SECONDS", 0.05)
+    monkeypatch.setattr(module, "BATCH_SECONDS", 0.05)
     world.gates["slow"] = asyncio.Event()
     world.work.submit(place("slow"), request("a"), sync_job("a"))
     answer = (await world.answered(1))["a"]
@@ -437,7 +437,7 @@ async def test_a_look_comes_although_somebody_always_tries_again(world: World) -
         if not ending:
             world.work.submit(place(), request, sync_job(request.name))
 
-    world.work._surroundings = world.work._surroundings._replace(answered=answered)
+    world.work._callbacks = world.work._callbacks._replace(answered=answered)
     world.work.keep(place(), request("k"), kept("k"))
     for name in ("a", "b"):
         # While one is worked on, the other waits already.

@@ -27,6 +27,7 @@ Removal = CleanupPolicy | Literal["Fence"]
 """Ways to remove a role; Fence takes only its LOGIN, and keeps role and claim."""
 
 Answer = Synced | Planned | AccessError | Exception | None
+"""Answer to a job; each job tells its own. None is a job that is done and has nothing to tell."""
 
 
 class Check(NamedTuple):

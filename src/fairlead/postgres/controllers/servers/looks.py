@@ -1,4 +1,8 @@
-"""Looks at one server, which compare it with the accesses that were synchronized before."""
+"""Looks at one server, at an interval: each compares it with all accesses that were synchronized.
+
+An access that differs gets a pass, which syncs it. The look itself changes nothing but roles
+without an object, by the sweep of :class:`LeftoverRoles`, and groups without members.
+"""
 
 from __future__ import annotations
 
@@ -20,8 +24,8 @@ from fairlead.runtime import Request
 
 _log = structlog.get_logger(logger_name="fairlead.postgres")
 
-PASS_SECONDS = 100.0
-"""Timeout of all statements of one batch together, in seconds."""
+BATCH_SECONDS = 100.0
+"""Timeout of one batch of jobs, of one look, or of one sweep, in seconds."""
 JITTER = 0.1
 """Fraction of an interval by which looks are early or late, so that they spread."""
 QUICK_SECONDS = 15.0
@@ -44,15 +48,15 @@ class ServerLooks:
         place: ServerPlace,
         sessions: Sessions,
         roles: Roles,
-        surroundings: WorkCallbacks,
-        reached: Callable[[Exception | None], None],
+        callbacks: WorkCallbacks,
+        count_failure: Callable[[Exception | None], None],
     ) -> None:
         self._place = place
         self._sessions = sessions
         self._roles = roles
-        self._surroundings = surroundings
-        self._reached = reached
-        self._metrics = surroundings.metrics.of(place.owner)
+        self._callbacks = callbacks
+        self._count_failure = count_failure
+        self._metrics = callbacks.metrics.of(place.owner)
         self._timer: asyncio.TimerHandle | None = None
         self.verifiers = Verifiers()
         self.kept: dict[Request, Kept] = {}
@@ -65,12 +69,16 @@ class ServerLooks:
             self._timer.cancel()
 
     async def look(self, again: Callable[[], None]) -> None:
-        """Compare the kept accesses, and sweep the server; call ``again`` after the interval."""
+        """Compare the kept accesses with the server, then sweep it for roles without an object.
+
+        Args:
+            again: called after the interval, for the next look.
+        """
         loop = asyncio.get_running_loop()
         spread = random.uniform(1 - JITTER, 1 + JITTER)  # noqa: S311
         self.close()
         # The timer is set before the look, so that the next one follows even after a failure.
-        self._timer = loop.call_later(self._surroundings.interval() * spread, again)
+        self._timer = loop.call_later(self._callbacks.interval() * spread, again)
         # An access at work gets its own answer.
         busy = self._roles.names
         kept = {
@@ -79,10 +87,8 @@ class ServerLooks:
         usernames = {one.wanted.username for one in kept.values()}
         begun, failure = loop.time(), None
         try:
-            async with asyncio.timeout(PASS_SECONDS):
-                found = await self._found(
-                    [*kept.values()], await self._surroundings.installation()
-                )
+            async with asyncio.timeout(BATCH_SECONDS):
+                found = await self._found([*kept.values()], await self._callbacks.installation())
         except Exception as error:  # noqa: BLE001 - each access tells what it means for itself
             _log.warning("no look at a server", server=str(self._place.endpoint), error=str(error))
             found, failure = DriftResult(differing=frozenset(usernames), claimed={}), error
@@ -90,20 +96,20 @@ class ServerLooks:
             # The drift of accesses at work is from an earlier look, and has yet to be healed.
             self.drifted = (self.drifted & busy) | (usernames & found.differing)
             self._metrics.seconds.observe(loop.time() - begun)
-        self._reached(failure)
+        self._count_failure(failure)
         self.verifiers.keep({one.wanted.login for one in kept.values()})
         for request, one in kept.items():
             at_work = not self._roles.names.isdisjoint(one.wanted.names)
             if one.wanted.username in found.differing and not at_work:
-                self._surroundings.differs(request)
+                self._callbacks.differs(request)
         try:
-            async with asyncio.timeout(PASS_SECONDS):
-                await self._surroundings.sweep(self._place, self._sessions, found.claimed)
+            async with asyncio.timeout(BATCH_SECONDS):
+                await self._callbacks.sweep(self._place, self._sessions, found.claimed)
                 if found.deserted:
                     await drop_groups(
                         self._sessions,
                         sorted(found.deserted),
-                        await self._surroundings.installation(),
+                        await self._callbacks.installation(),
                     )
         except Exception as error:  # noqa: BLE001 - no object caused it, and the work goes on
             _log.warning(

@@ -32,7 +32,7 @@ from fairlead.postgres.controllers.servers.jobs import (
     UnpublishedError,
     WorkCallbacks,
 )
-from fairlead.postgres.controllers.servers.looks import PASS_SECONDS, ServerLooks, is_divisible
+from fairlead.postgres.controllers.servers.looks import BATCH_SECONDS, ServerLooks, is_divisible
 from fairlead.postgres.database.connections.sessions import Sessions
 from fairlead.postgres.database.plans.plan import Planned, Synced, WantedState
 from fairlead.postgres.database.work.cleanup import cleanup
@@ -56,10 +56,10 @@ _ROTATIONS = 2
 """Number of changes of passwords in their place at once; each one waits for its Secret."""
 _BATCH = 250
 """Largest number of jobs in one batch; jobs that come meanwhile wait for its end."""
-_PATIENCE = 10
+_BATCHES_BEFORE_LOOK = 10
 """Largest number of batches before a due look; busy servers must not postpone it for ever."""
-_HELD_UP = frozenset({"Locked", "TimedOut", "OutOfMemory"})
-"""Reasons after which a job is done alone, so that it does not delay the others."""
+_WORTH_ANOTHER_TRY = frozenset({"Locked", "TimedOut", "OutOfMemory"})
+"""Reasons of grants that failed in a brief try and may succeed in a patient one."""
 _REST_SECONDS = 30.0
 """Seconds without work after which the sessions of a server are closed."""
 _OF_ONE_NAMESPACE = 32
@@ -71,8 +71,8 @@ J = TypeVar("J", bound=Job)
 class Work:
     """The work at all servers."""
 
-    def __init__(self, surroundings: WorkCallbacks) -> None:
-        self._surroundings = surroundings
+    def __init__(self, callbacks: WorkCallbacks) -> None:
+        self._callbacks = callbacks
         self._servers: dict[ServerPlace, _Server] = {}
         self._kept_at: dict[Request, _Server] = {}
         self._slots: dict[str, asyncio.Semaphore] = {}
@@ -120,8 +120,8 @@ class Work:
             # A tenant may name any number of servers, and each of them may hang.
             if not place.is_trusted:
                 slot = self._slots.setdefault(place.owner, asyncio.Semaphore(_OF_ONE_NAMESPACE))
-            server = self._servers[place] = _Server(place, self._surroundings, slot, self._ended)
-            self._surroundings.metrics.of(place.owner).servers.append(server)
+            server = self._servers[place] = _Server(place, self._callbacks, slot, self._ended)
+            self._callbacks.metrics.of(place.owner).servers.append(server)
         return server
 
     def _ended(self, server: _Server) -> None:
@@ -133,7 +133,7 @@ class Work:
     def _dismiss(self, server: _Server) -> None:
         if server.is_wanted or self._servers.get(server.place) is not server:
             return
-        owner, metrics = server.place.owner, self._surroundings.metrics
+        owner, metrics = server.place.owner, self._callbacks.metrics
         del self._servers[server.place]
         metrics.of(owner).ended(server)
         metrics.tidy(owner)
@@ -161,21 +161,23 @@ class _Server:
     def __init__(
         self,
         place: ServerPlace,
-        surroundings: WorkCallbacks,
+        callbacks: WorkCallbacks,
         slot: asyncio.Semaphore | None,
         ended: Callable[[_Server], None],
     ) -> None:
         self.place = place
-        self._surroundings = surroundings
+        self._callbacks = callbacks
         self._slot = slot
         self._ended = ended
-        self._metrics = surroundings.metrics.of(place.owner)
-        tally, check = self._metrics.tally, surroundings.check
+        self._metrics = callbacks.metrics.of(place.owner)
+        tally, check = self._metrics.tally, callbacks.check
         self._sessions = Sessions(place.endpoint, tally, hasty=True, check=check)
         self._alone_sessions = Sessions(place.endpoint, tally, check=check)
         """Sessions for jobs that are done alone, which may wait long for a login."""
         self._roles = Roles()
-        self._looks = ServerLooks(place, self._sessions, self._roles, surroundings, self._reached)
+        self._looks = ServerLooks(
+            place, self._sessions, self._roles, callbacks, self._count_failure
+        )
         self.kept = self._looks.kept
         self._together = Line(self._roles)
         self._removals = Line(self._roles)
@@ -223,16 +225,16 @@ class _Server:
         # A removal has two sessions: in the maintenance database and in the one that it clears.
         if self._removals.waiting:
             remove = partial(self._one_by_one, self._removals, partial(self._remove, brief=True))
-            for number in range(max(1, (self._surroundings.connections() - 2) // 2)):
+            for number in range(max(1, (self._callbacks.connections() - 2) // 2)):
                 self._start(f"removals {number}", remove)
         if self._rotations.waiting:
             change = partial(self._one_by_one, self._rotations, partial(self._rotate, brief=True))
             for number in range(_ROTATIONS):
                 self._start(f"rotations {number}", change)
         if self._together.waiting:
-            self._start("together", self._run)
+            self._start("together", self._run_batches)
         if self._alone.waiting:
-            self._start("alone", partial(self._one_by_one, self._alone, self._at_leisure))
+            self._start("alone", partial(self._one_by_one, self._alone, self._do_alone))
 
     def _start(self, name: str, work: Callable[[], Awaitable[None]]) -> None:
         if name in self._tasks or self._closed:
@@ -266,7 +268,7 @@ class _Server:
         await self._sessions.close()
         await self._alone_sessions.close()
 
-    async def _run(self) -> None:
+    async def _run_batches(self) -> None:
         while self._together.waiting:
             await self._collect()
             async with self._slot or nullcontext():
@@ -274,13 +276,13 @@ class _Server:
                 try:
                     # An empty batch must not await: it would miss a role that is freed meanwhile.
                     if batch:
-                        await self._batch(batch)
+                        await self._do_batch(batch)
                 finally:
                     self._together.done(batch)
             if self._together.waiting and not batch:
                 await self._roles.freed()
             self._batches += 1
-            if not self._together.waiting or self._batches >= _PATIENCE:
+            if not self._together.waiting or self._batches >= _BATCHES_BEFORE_LOOK:
                 self._follow_up()
 
     def _follow_up(self) -> None:
@@ -313,7 +315,7 @@ class _Server:
                 await self._roles.freed()
         self._follow_up()
 
-    async def _batch(self, batch: Mapping[Request, Job]) -> None:
+    async def _do_batch(self, batch: Mapping[Request, Job]) -> None:
         checks: dict[Request, Check] = {}
         syncs: dict[Request, Sync] = {}
         plans: dict[Request, PlanOnly] = {}
@@ -331,7 +333,7 @@ class _Server:
             self._answer(plans, self._plan),
         )
 
-    async def _at_leisure(self, one: Mapping[Request, Job]) -> None:
+    async def _do_alone(self, one: Mapping[Request, Job]) -> None:
         """Do the job of one access, with patient lock timeouts."""
         for request, job in one.items():
             if isinstance(job, Drop):
@@ -347,18 +349,18 @@ class _Server:
         )
 
     async def _sync(self, jobs: Iterable[Sync]) -> Mapping[str, Answer]:
-        return await self._bring(self._sessions, jobs, brief=True)
+        return await self._sync_with(self._sessions, jobs, brief=True)
 
     async def _sync_alone(self, jobs: Iterable[Sync]) -> Mapping[str, Answer]:
-        return await self._bring(self._alone_sessions, jobs, brief=False)
+        return await self._sync_with(self._alone_sessions, jobs, brief=False)
 
-    async def _bring(
+    async def _sync_with(
         self, sessions: Sessions, jobs: Iterable[Sync], *, brief: bool
     ) -> Mapping[str, Answer]:
         syncs = [*jobs]
         held_back = await self._held_back(sessions, syncs)
         wanted = [job.wanted for job in syncs if job.username not in held_back]
-        at_once = max(1, self._surroundings.connections() - 1)
+        at_once = max(1, self._callbacks.connections() - 1)
         verifiers = self._looks.verifiers
         found = await sync(sessions, wanted, verifiers, at_once=at_once, brief=brief)
         for one in wanted:
@@ -434,11 +436,11 @@ class _Server:
         answers: Mapping[str, Answer] = {}
         failure: Exception | None = None
         try:
-            async with asyncio.timeout(PASS_SECONDS):
+            async with asyncio.timeout(BATCH_SECONDS):
                 answers = await _divided(tuple(jobs.values()), work)
         except TimeoutError:
             failure = AccessError(
-                "TimedOut", f"the server has not done it all in {PASS_SECONDS:g} s; trying again"
+                "TimedOut", f"the server has not done it all in {BATCH_SECONDS:g} s; trying again"
             )
         except Exception as error:  # noqa: BLE001 - the pass that gets it tells of it
             failure = error
@@ -446,12 +448,11 @@ class _Server:
             # The error of a session that is lost during the cancellation hides the cancellation.
             # No pass waits for an answer any more.
             raise asyncio.CancelledError
-        self._reached(failure)
+        self._count_failure(failure)
         for request, job in jobs.items():
             username = job.username
             answer = answers.get(username, failure)
-            slow = username in answers and _is_slow(job, answer)
-            if brief and (slow or _is_held_up(job, answer)):
+            if brief and _may_succeed_alone(job, answer, own=username in answers):
                 self._alone.put(request, job)
                 continue
             if isinstance(answer, Synced) and username in self._looks.drifted:
@@ -464,10 +465,11 @@ class _Server:
                         role=username,
                         server=str(self.place.endpoint),
                     )
-            self._surroundings.answered(request, answer)
+            self._callbacks.answered(request, answer)
         self.begin()
 
-    def _reached(self, failure: Exception | None) -> None:
+    def _count_failure(self, failure: Exception | None) -> None:
+        """Count whether the server was reached, with None for no failure."""
         # All endpoints of a PostgresServer count as one server.
         self._metrics.reached(failure, "" if self.place.is_trusted else self)
 
@@ -478,13 +480,24 @@ class _Server:
                 await self._looks.look(self.look_soon)
 
 
-def _is_held_up(job: Job, answer: Answer) -> bool:
-    """Whether a patient try may succeed where a brief one failed by other sessions."""
-    if isinstance(answer, Synced):
-        return any(problem.reason in _HELD_UP for problem in answer.problems)
-    if not isinstance(answer, AccessError):
-        return False
-    return answer.reason == "Locked" or (isinstance(job, Drop) and answer.reason == "TimedOut")
+def _may_succeed_alone(job: Job, answer: Answer, *, own: bool) -> bool:
+    """Whether a patient try of a job alone may succeed where the brief one failed.
+
+    Args:
+        job: the job of the brief try.
+        answer: its answer.
+        own: whether the answer is about this job, and not the failure of its whole batch.
+    """
+    match answer:
+        case Synced():
+            return any(problem.reason in _WORTH_ANOTHER_TRY for problem in answer.problems)
+        case AccessError(reason="Locked"):
+            return True
+        case AccessError(reason="TimedOut"):
+            # A removal never shares a batch, so that even a failure of its batch is its own. A
+            # whole batch of syncs that timed out tells of a server that hangs.
+            return isinstance(job, Drop) or (own and isinstance(job, Sync))
+    return False
 
 
 async def _divided(
@@ -503,10 +516,3 @@ async def _divided(
     middle = len(jobs) // 2
     first = await _divided(jobs[:middle], work)
     return {**first, **await _divided(jobs[middle:], work)}
-
-
-def _is_slow(job: Job, answer: Answer) -> bool:
-    """Whether the sync of an access takes too long for a common batch."""
-    if not isinstance(job, Sync) or not isinstance(answer, AccessError):
-        return False
-    return answer.reason == "TimedOut"

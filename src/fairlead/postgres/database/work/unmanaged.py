@@ -1,7 +1,7 @@
 """Logins without a PostgresAccess: those that ``unmanagedUsers: Drop`` drops, and exceptions.
 
-This is step 33 of access-operator's diagram. It is opt-in, because on a shared server it removes
-the logins of others.
+access-operator drops them in each reconcile (R18 of its flowchart). Here it is opt-in, because on
+a shared server it removes the logins of others.
 """
 
 from __future__ import annotations
