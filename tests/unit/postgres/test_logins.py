@@ -7,14 +7,12 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from fairlead.api.postgresaccess.connection import Rotation
-from fairlead.postgres.database.plans.logins import (
-    current_login,
-    family,
-    login_names,
+from fairlead.postgres.controllers.rules.rotation import (
+    is_of_other_rotation,
+    login_in_turn,
     may_rotate,
-    must_rotate,
-    turn,
 )
+from fairlead.postgres.database.plans.logins import family, login_names, turn
 
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
@@ -63,7 +61,7 @@ def test_long_names_fit_and_differ(username: str) -> None:
 def test_whose_turn_it_is(
     rotation: Rotation, found: str, known: str, rotating: bool, expected: str
 ) -> None:
-    got = current_login(rotation, "app", found=found, known=known, rotating=rotating)
+    got = login_in_turn(rotation, "app", found=found, known=known, rotating=rotating)
     assert got == expected
 
 
@@ -80,7 +78,7 @@ def test_whose_turn_it_is(
     ],
 )
 def test_when_the_login_becomes_another(rotation: Rotation, found: str, expected: bool) -> None:
-    assert must_rotate(rotation, "app", found=found) is expected
+    assert is_of_other_rotation(rotation, "app", found=found) is expected
 
 
 LATER = NOW + timedelta(minutes=10)

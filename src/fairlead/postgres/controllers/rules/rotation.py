@@ -8,7 +8,7 @@ together with its password, so that each value counts once, even after a crash.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime, timedelta
 from hashlib import sha256
 from typing import NamedTuple
@@ -27,8 +27,8 @@ from fairlead.api.postgresaccess import (
 )
 from fairlead.api.postgresaccess.connection import LoginPolicy, PasswordPolicy, Rotation
 from fairlead.api.timestamps import format_time, parse_time
-from fairlead.postgres.database.plans import logins, password
-from fairlead.postgres.database.plans.logins import LoginTurns, family
+from fairlead.postgres.database.plans import password
+from fairlead.postgres.database.plans.logins import LoginTurns, family, login_names
 from fairlead.postgres.errors import AccessError, invalid
 
 
@@ -265,7 +265,7 @@ def choose(
     # The mark goes into the Secret together with its password: a crash between two writes would
     # lose the request, or serve it twice.
     kept, mark, postponed = given or there, mark_of(meta), False
-    changes = logins.must_rotate(rules.rotation, access.spec.username, found=login)
+    changes = is_of_other_rotation(rules.rotation, access.spec.username, found=login)
     if kept and source is not None and not given:
         due = not changes and (
             asked_for(meta, source)
@@ -292,7 +292,7 @@ def choose(
 def next_login(access: PostgresAccess, found: str, now: datetime, *, rotating: bool) -> str:
     """Return the next login of the Secret; ``found`` is the present one, "" for an unknown one."""
     told = access.status.logins
-    return logins.current_login(
+    return login_in_turn(
         rotation_of(access.spec),
         access.spec.username,
         found=found,
@@ -302,11 +302,59 @@ def next_login(access: PostgresAccess, found: str, now: datetime, *, rotating: b
     )
 
 
+def login_in_turn(
+    rotation: Rotation,
+    username: str,
+    *,
+    found: str,
+    known: str = "",
+    rotating: bool = False,
+    ending: Iterable[str] = (),
+) -> str:
+    """Return the login whose name and password belong in the Secret, of one or of two in turn.
+
+    Args:
+        rotation: the rotation of the access.
+        username: the owner's name.
+        found: the username in the Secret, "" for none; a user may have edited it.
+        known: the current login by the status, "" for none.
+        rotating: whether a new password is made.
+        ending: logins in their grace, which should not become current before its end.
+    """
+    if rotation == "InPlace":
+        return username
+    first, second = login_names(username)
+    before = next((name for name in (found, known) if name in {first, second}), "")
+    if not before:
+        return second if first in ending and second not in ending else first
+    if not rotating:
+        return before
+    return second if before == first else first
+
+
+def is_of_other_rotation(rotation: Rotation, username: str, *, found: str) -> bool:
+    """Whether the login ``found`` in the Secret belongs to the other kind of rotation.
+
+    Each login has a password of its own, so a change of the login needs a new password.
+    """
+    logins = login_names(username)
+    return found in (logins if rotation == "InPlace" else (username,))
+
+
 def is_late(rules: PasswordRules, status: PostgresAccessStatus, now: datetime) -> bool:
     """Whether the password is too old, and no login would lose its grace period by a new one."""
     if not is_old(rules, status.password, now):
         return False
-    return logins.may_rotate(rules.rotation, ends_of(status.logins), now)
+    return may_rotate(rules.rotation, ends_of(status.logins), now)
+
+
+def may_rotate(rotation: Rotation, ending: Mapping[str, datetime], now: datetime) -> bool:
+    """Whether a scheduled rotation may make a new password now.
+
+    It waits while the login whose turn is next is in its grace. A rotation that a user requests,
+    or causes by deleting the password, does not wait and ends that grace.
+    """
+    return rotation == "InPlace" or all(end <= now for end in ending.values())
 
 
 def password_info(

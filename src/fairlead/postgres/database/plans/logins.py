@@ -79,54 +79,6 @@ def family(username: str) -> tuple[str, str, str]:
     return username, *login_names(username)
 
 
-def current_login(
-    rotation: Rotation,
-    username: str,
-    *,
-    found: str,
-    known: str = "",
-    rotating: bool = False,
-    ending: Iterable[str] = (),
-) -> str:
-    """Return the login whose name and password belong in the Secret.
-
-    Args:
-        rotation: the rotation of the access.
-        username: the owner's name.
-        found: the username in the Secret, "" for none; a user may have edited it.
-        known: the current login by the status, "" for none.
-        rotating: whether a new password is made.
-        ending: logins in their grace, which should not become current before its end.
-    """
-    if rotation == "InPlace":
-        return username
-    first, second = login_names(username)
-    before = next((name for name in (found, known) if name in {first, second}), "")
-    if not before:
-        return second if first in ending and second not in ending else first
-    if not rotating:
-        return before
-    return second if before == first else first
-
-
-def must_rotate(rotation: Rotation, username: str, *, found: str) -> bool:
-    """Whether the login in the Secret belongs to the other kind of rotation.
-
-    Each login has a password of its own, so a change of the login needs a new password.
-    """
-    logins = login_names(username)
-    return found in (logins if rotation == "InPlace" else (username,))
-
-
-def may_rotate(rotation: Rotation, ending: Mapping[str, datetime], now: datetime) -> bool:
-    """Whether a scheduled rotation may make a new password now.
-
-    It waits while the login whose turn is next is in its grace. A rotation that a user requests,
-    or causes by deleting the password, does not wait and ends that grace.
-    """
-    return rotation == "InPlace" or all(end <= now for end in ending.values())
-
-
 def turn(
     username: str,
     current: str,
