@@ -36,7 +36,7 @@ from fairlead.postgres.commands.surroundings import Surroundings
 from fairlead.postgres.controllers.rules.login_secret import MANAGED_BY, MANAGED_BY_LABEL
 from fairlead.postgres.controllers.servers import work
 from fairlead.postgres.database.connections import login
-from fairlead.postgres.database.plans.plan import Planned
+from fairlead.postgres.database.plans.plan import ShownPlan
 from fairlead.postgres.database.work import planning
 from fairlead.postgres.manifests import NAME
 from fairlead.postgres.options import DEFAULT_NAMESPACE, PostgresOptions
@@ -345,7 +345,7 @@ async def test_drift_right_after_the_plan_needs_an_approval_too(
 ) -> None:
     original, drifts = planning.plan_accesses, [False]
 
-    async def plan_accesses(*args: Any) -> Planned:
+    async def plan_accesses(*args: Any) -> ShownPlan:
         planned = await original(*args)
         if drifts.pop():
             await team.sql("REVOKE CONNECT ON DATABASE {d} FROM {r}", d=team.database, r=name)

@@ -28,7 +28,7 @@ from fairlead.demo.postgres.server import EmbeddedPostgres
 from fairlead.postgres.database.connections.session import Session
 from fairlead.postgres.database.plans.groups import share
 from fairlead.postgres.database.plans.names import check_username, is_group
-from fairlead.postgres.database.plans.plan import Planned, Synced, WantedState
+from fairlead.postgres.database.plans.plan import ShownPlan, Synced, WantedState
 from fairlead.postgres.database.work import removal
 from fairlead.postgres.database.work.cleanup import cleanup, give_up
 from fairlead.postgres.database.work.drift import DriftResult, Kept, look
@@ -70,7 +70,7 @@ class Place(Admin):
         kept = [Kept.of(one, self.warnings.get(one.username, ())) for one in accesses]
         return await look(self.sessions, kept, self.verifiers, "here")
 
-    async def plan(self, *accesses: WantedState) -> Planned:
+    async def plan(self, *accesses: WantedState) -> ShownPlan:
         return await plan_accesses(self.sessions, accesses, self.verifiers, rights=True)
 
     async def settled(self, *accesses: WantedState) -> None:

@@ -29,7 +29,7 @@ from tests.support.tiers import ADMINISTRATORS, VERSIONS
 from fairlead.api.postgresaccess import Attributes, MemberOf
 from fairlead.demo.postgres.server import EmbeddedPostgres
 from fairlead.postgres.database.connections.sessions import Sessions
-from fairlead.postgres.database.plans.plan import Planned, Synced, WantedState
+from fairlead.postgres.database.plans.plan import ShownPlan, Synced, WantedState
 from fairlead.postgres.database.plans.snapshot import RoleClaim
 from fairlead.postgres.database.reading import verifiers as verifiers_module
 from fairlead.postgres.database.reading.verifiers import Verifiers
@@ -66,7 +66,7 @@ class Admin(pgserver.Admin):
         plan = await self.plan(access)
         assert (plan.statements, plan.refused) == ((), {})
 
-    async def plan(self, *accesses: WantedState) -> Planned:
+    async def plan(self, *accesses: WantedState) -> ShownPlan:
         return await plan_accesses(self.sessions, accesses, self.verifiers)
 
     async def look(self, *accesses: WantedState) -> DriftResult:

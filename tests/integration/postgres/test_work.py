@@ -32,7 +32,7 @@ from fairlead.postgres.controllers.servers.work import Work
 from fairlead.postgres.database.connections.endpoint import Endpoint
 from fairlead.postgres.database.connections.sessions import Sessions
 from fairlead.postgres.database.plans.logins import LoginTurns
-from fairlead.postgres.database.plans.plan import Planned, Synced, WantedState
+from fairlead.postgres.database.plans.plan import ShownPlan, Synced, WantedState
 from fairlead.postgres.database.plans.snapshot import ServerFacts
 from fairlead.postgres.database.work.drift import DriftResult, Kept
 from fairlead.postgres.database.work.sync import Claimed
@@ -175,9 +175,9 @@ async def world(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[World]:
         done = Synced(server=FACTS, applied=[], warnings=[])
         return {name: held.get(name, done) for name in found}
 
-    async def plan(sessions: Any, accesses: Sequence[WantedState], _: object) -> Planned:
+    async def plan(sessions: Any, accesses: Sequence[WantedState], _: object) -> ShownPlan:
         await made.serve(sessions.endpoint.host, "plan", [one.username for one in accesses])
-        return Planned(statements=())
+        return ShownPlan(statements=())
 
     async def cleanup(sessions: Any, username: str, *_: object, brief: bool, **__: object) -> None:
         held = await made.try_out([username], brief=brief)
@@ -213,7 +213,7 @@ async def test_what_comes_together_is_one_batch_and_each_gets_its_answer(world: 
     assert world.of("sync") == [["a", "b", "c"]]
     assert all(isinstance(found[name], Synced) for name in "abc")
     assert (found["d"], found["e"]) == (None, None)
-    assert isinstance(found["f"], Planned)
+    assert isinstance(found["f"], ShownPlan)
 
 
 async def test_one_username_is_worked_on_by_one_job_at_a_time(world: World) -> None:
@@ -339,7 +339,7 @@ async def test_one_plan_or_removal_that_fails_is_its_own(world: World) -> None:
             world.fails[f"{kind}-bad"] = AccessError("OwnsObjects", str(number))
             world.work.submit(place(), request(username), job)
     found = await world.answered(4)
-    assert isinstance(found["plan-good"], Planned)
+    assert isinstance(found["plan-good"], ShownPlan)
     assert found["drop-good"] is None
     assert found["plan-bad"] is world.fails["plan-bad"]
     assert found["drop-bad"] is world.fails["drop-bad"]

@@ -21,14 +21,14 @@ from fairlead.postgres.controllers.access.status import (
     previewed,
     success,
 )
-from fairlead.postgres.database.plans.plan import Planned, Statement
+from fairlead.postgres.database.plans.plan import ShownPlan, ShownStatement
 from fairlead.postgres.errors import AccessError, refusal
 
 
 SCRIPT = Path(__file__).parents[3] / "examples" / "07-argo-cd" / "health.lua"
 DOWN = AccessError("ConnectionFailed", "nothing listens at db:5432; check host and port")
-PENDING = Planned(
-    statements=(Statement(database="d", text="GRANT", reason="r", usernames=("app",)),)
+PENDING = ShownPlan(
+    statements=(ShownStatement(database="d", text="GRANT", reason="r", usernames=("app",)),)
 )
 
 

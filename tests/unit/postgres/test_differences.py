@@ -13,7 +13,7 @@ from fairlead.postgres.database.plans.differences import (
     Difference,
     PrivilegeChange,
     listed,
-    plan,
+    plan_privileges,
 )
 
 
@@ -28,7 +28,7 @@ def missing(of: ComparedObjects, privilege: str = "SELECT", **more: Any) -> Diff
 
 
 def statements(**differences: list[Difference]) -> list[str]:
-    return [change.statement.as_string() for change in plan(differences)]
+    return [change.statement.as_string() for change in plan_privileges(differences)]
 
 
 TABLES = objects("table", "a", "b")
@@ -145,7 +145,7 @@ def test_a_statement_has_an_end() -> None:
     many = objects("table", *(f"t{number:03}" for number in range(450)))
     shared = [missing(many)]
     roles = {f"r{number:04}": shared for number in range(1001)}
-    sizes = [(len(one.items), len(one.usernames)) for one in plan(roles)]
+    sizes = [(len(one.items), len(one.usernames)) for one in plan_privileges(roles)]
     assert sizes == [(items, users) for items in (200, 200, 50) for users in (500, 500, 1)]
 
 
@@ -199,7 +199,7 @@ def test_a_change_is_taken_apart(
     ],
 )
 def test_a_change_in_words(difference: Difference, what: str, reason: str) -> None:
-    (change,) = plan({"app": [difference]})
+    (change,) = plan_privileges({"app": [difference]})
     assert change.what == what
     assert change.reason.endswith(reason)
 

@@ -25,7 +25,7 @@ from fairlead.postgres.controllers.access.passes import (
     PassFailure,
     Reason,
     observed_of,
-    plan,
+    plan_pass,
 )
 from fairlead.postgres.controllers.access.status import (
     Outcome,
@@ -38,7 +38,7 @@ from fairlead.postgres.controllers.access.status import (
 )
 from fairlead.postgres.controllers.rules.desired import Desired, desired_of
 from fairlead.postgres.database.connections.endpoint import Endpoint
-from fairlead.postgres.database.plans.plan import Planned, Synced
+from fairlead.postgres.database.plans.plan import ShownPlan, Synced
 from fairlead.postgres.database.plans.snapshot import ServerFacts
 from fairlead.postgres.errors import AccessError, invalid, refusal
 from fairlead.postgres.options import PostgresOptions
@@ -137,7 +137,7 @@ def case(
     observed = observed_of(desired, published=published, keeping=keeping, rotating=rotating)
     if planned:
         refused = {} if approved else {"app": (DOWN,)}
-        observed = observed.previewed(desired, Planned(statements=(), refused=refused))
+        observed = observed.previewed(desired, ShownPlan(statements=(), refused=refused))
     if checked:
         observed = observed.checked(answered=True)
     observed = observed.with_login(SECRETS[secret])
@@ -291,11 +291,11 @@ def over(**facts: Any) -> Case:
     ],
 )
 def test_the_first_action_of_a_plan(found: Case, action: Action) -> None:
-    assert plan(*found)[0] is action
+    assert plan_pass(*found)[0] is action
 
 
 def test_a_plan_has_all_that_is_left_in_its_order() -> None:
-    assert plan(*case()) == (
+    assert plan_pass(*case()) == (
         Action.ADD_FINALIZER,
         Action.RESOLVE,
         Action.CHECK_ROLE,
@@ -303,15 +303,15 @@ def test_a_plan_has_all_that_is_left_in_its_order() -> None:
         Action.SYNC_DATABASE,
         Action.REPORT,
     )
-    assert plan(*manual()) == (Action.PREVIEW, Action.REPORT)
-    assert plan(*over()) == (Action.DROP_ROLE, Action.REPORT)
-    assert plan(*dying()) == (Action.DROP_ROLE, Action.REMOVE_FINALIZER)
+    assert plan_pass(*manual()) == (Action.PREVIEW, Action.REPORT)
+    assert plan_pass(*over()) == (Action.DROP_ROLE, Action.REPORT)
+    assert plan_pass(*dying()) == (Action.DROP_ROLE, Action.REMOVE_FINALIZER)
 
 
 def test_the_secret_is_never_touched_while_deleting() -> None:
     for found in (dying(), dying(resolved=True), dying(excluded=True), dying(released=True)):
         kept = {Action.WRITE_SECRET, Action.RESOLVE, Action.SYNC_DATABASE}
-        assert kept.isdisjoint(plan(*found))
+        assert kept.isdisjoint(plan_pass(*found))
 
 
 def test_what_nobody_can_decode_is_told_of_and_can_be_let_go_of() -> None:
@@ -319,7 +319,7 @@ def test_what_nobody_can_decode_is_told_of_and_can_be_let_go_of() -> None:
         metadata = {"name": "app", "finalizers": [FINALIZER], **more}
         found = object_from_dict({"spec": {"username": 7}, "metadata": metadata})
         desired = desired_of(found, PostgresOptions(), moment())
-        return plan(desired, observed_of(desired))[0]
+        return plan_pass(desired, observed_of(desired))[0]
 
     given_up = {ABANDON_ANNOTATION: "true"}
     assert first() is Action.REPORT

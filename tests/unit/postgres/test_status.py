@@ -27,7 +27,7 @@ from fairlead.postgres.controllers.access.status import (
     turns,
 )
 from fairlead.postgres.controllers.rules.desired import end_of
-from fairlead.postgres.database.plans.plan import Planned, Statement
+from fairlead.postgres.database.plans.plan import ShownPlan, ShownStatement
 from fairlead.postgres.errors import AccessError, invalid, refusal
 
 
@@ -45,12 +45,12 @@ def report(outcome: Outcome, old: PostgresAccessStatus | None = None) -> Postgre
     )
 
 
-def statement(text: str) -> Statement:
-    return Statement(database="d", text=text, reason="because", usernames=("app",))
+def statement(text: str) -> ShownStatement:
+    return ShownStatement(database="d", text=text, reason="because", usernames=("app",))
 
 
-def plan(*texts: str, after: str = "", **refused: tuple[AccessError, ...]) -> Planned:
-    return Planned(statements=tuple(map(statement, texts)), refused=refused, after=after)
+def plan(*texts: str, after: str = "", **refused: tuple[AccessError, ...]) -> ShownPlan:
+    return ShownPlan(statements=tuple(map(statement, texts)), refused=refused, after=after)
 
 
 @pytest.mark.parametrize(
@@ -211,7 +211,7 @@ APPROVED = Plan(approved_digest="d1", approved_by="kubectl at noon")
     ],
 )
 def test_what_the_status_says_of_plans(
-    found: Planned | None, old: Plan | None, by: str, told: Plan | None
+    found: ShownPlan | None, old: Plan | None, by: str, told: Plan | None
 ) -> None:
     assert plan_of(found, old, by) == told
 

@@ -47,7 +47,7 @@ from fairlead.postgres.database.connections.session import Session
 from fairlead.postgres.database.connections.sessions import Sessions
 from fairlead.postgres.database.plans.logins import family
 from fairlead.postgres.database.plans.names import excluded
-from fairlead.postgres.database.plans.plan import Planned, Statement
+from fairlead.postgres.database.plans.plan import ShownPlan, ShownStatement
 from fairlead.postgres.database.plans.snapshot import RoleFacts, ServerSnapshot
 from fairlead.postgres.database.reading.catalog import read_server, read_snapshot
 from fairlead.postgres.database.reading.dependencies import read_dependencies, read_owned
@@ -273,7 +273,7 @@ class _Explaining:
     async def _server(self, sessions: Sessions) -> None:
         """Check the role and its grants on the server itself."""
         access = self._access
-        remedies: list[Statement] = []
+        remedies: list[ShownStatement] = []
         async with sessions.working("read the catalogs") as session:
             server = await read_server(session)
             self._say(
@@ -321,14 +321,14 @@ class _Explaining:
         }
         return await read_lacks(session, maintenance, snapshot.server, ours, {}, ())
 
-    async def _planned(self, sessions: Sessions) -> Planned:
+    async def _planned(self, sessions: Sessions) -> ShownPlan:
         desired = self._desired.at(sessions.endpoint)
         # Errors of the Secret are told by its own step, and the role is compared without it.
         wanted = await self._around.wanted(desired, blind={"*"})
         (wanted,) = await with_claims(self._around, sessions, [wanted])
         return await plan_accesses(sessions, [wanted], Verifiers(), rights=True)
 
-    def _role(self, planned: Planned, role: RoleFacts | None) -> None:
+    def _role(self, planned: ShownPlan, role: RoleFacts | None) -> None:
         username = self._access.spec.username
         refused = [one for one in _errors(planned.refused) if step_of(one.reason) == "role"]
         if refused:
@@ -344,7 +344,7 @@ class _Explaining:
         differs = role is None or bool(open_)
         self._say("role", "waiting" if differs else "ok", message)
 
-    def _grants(self, planned: Planned) -> None:
+    def _grants(self, planned: ShownPlan) -> None:
         problems = [one for one in _errors(planned.refused) if step_of(one.reason) == "grants"]
         if problems:
             message = "; ".join(dict.fromkeys(one.message for one in problems))

@@ -17,7 +17,7 @@ from fairlead.postgres.controllers.rules.desired import (
     ServerPlace,
 )
 from fairlead.postgres.database.connections.sessions import Sessions
-from fairlead.postgres.database.plans.plan import Planned, Statement, WantedState
+from fairlead.postgres.database.plans.plan import ShownPlan, ShownStatement, WantedState
 from fairlead.postgres.database.reading.catalog import read_snapshot
 from fairlead.postgres.database.reading.verifiers import Verifiers
 from fairlead.postgres.database.work.planning import plan_accesses
@@ -159,7 +159,7 @@ class _Planning:
         # A user without the right to read Secrets gets a plan without passwords, in place of none.
         wanted = await self._around.wanted(desired, blind={"SecretForbidden"})
         before = access.status.plan.approved_digest if access.status.plan is not None else ""
-        return _Ready(name, desired.reached, wanted, bool(desired.planning), before)
+        return _Ready(name, desired.reached, wanted, bool(desired.held_back_by), before)
 
     async def run(self) -> None:
         """Plan the accesses of all servers."""
@@ -173,7 +173,7 @@ class _Planning:
 
     async def _server(self, place: ServerPlace, ready: Sequence[_Ready]) -> None:
         sessions, verifiers = Sessions(place.endpoint), Verifiers()
-        found: list[tuple[Sequence[_Ready], Planned]] = []
+        found: list[tuple[Sequence[_Ready], ShownPlan]] = []
         try:
             known = await with_claims(self._around, sessions, [one.wanted for one in ready])
             pairs = zip(ready, known, strict=True)
@@ -190,10 +190,10 @@ class _Planning:
         self._servers.append(self._planned(place, _without_rivals(found, self._fail)))
 
     def _planned(
-        self, place: ServerPlace, found: Iterable[tuple[Sequence[_Ready], Planned]]
+        self, place: ServerPlace, found: Iterable[tuple[Sequence[_Ready], ShownPlan]]
     ) -> ServerPlan:
-        statements: list[tuple[Statement, tuple[str, ...]]] = []
-        remedies: dict[tuple[str, str], tuple[Statement, tuple[str, ...]]] = {}
+        statements: list[tuple[ShownStatement, tuple[str, ...]]] = []
+        remedies: dict[tuple[str, str], tuple[ShownStatement, tuple[str, ...]]] = {}
         digests: dict[str, str] = {}
         names: list[str] = []
         for batch, planned in found:
@@ -288,10 +288,10 @@ def _batches(ready: Sequence[_Ready]) -> list[list[_Ready]]:
 
 
 def _without_rivals(
-    found: Iterable[tuple[Sequence[_Ready], Planned]], fail: Callable[[str, AccessError], None]
-) -> list[tuple[Sequence[_Ready], Planned]]:
+    found: Iterable[tuple[Sequence[_Ready], ShownPlan]], fail: Callable[[str, AccessError], None]
+) -> list[tuple[Sequence[_Ready], ShownPlan]]:
     """Return the plans without later accesses that ask for the same unclaimed username."""
-    left: list[tuple[Sequence[_Ready], Planned]] = []
+    left: list[tuple[Sequence[_Ready], ShownPlan]] = []
     winners: dict[str, str] = {}
     for batch, planned in found:
         first = batch[0]
@@ -310,12 +310,12 @@ def _without_rivals(
     return left
 
 
-def _names(statement: Statement, of_role: Mapping[str, str]) -> tuple[str, ...]:
+def _names(statement: ShownStatement, of_role: Mapping[str, str]) -> tuple[str, ...]:
     return tuple(sorted(of_role.get(one, one) for one in statement.usernames))
 
 
 def by_database(
-    statements: Iterable[tuple[Statement, tuple[str, ...]]],
+    statements: Iterable[tuple[ShownStatement, tuple[str, ...]]],
 ) -> tuple[DatabasePlan, ...]:
     """Return the statements, with the names of their accesses, grouped by database."""
     found: dict[str, list[PlannedStatement]] = {}

@@ -21,7 +21,7 @@ from fairlead.postgres.controllers.access.passes import (
     Observed,
     ServerOutcome,
     observed_of,
-    plan,
+    plan_pass,
 )
 from fairlead.postgres.controllers.access.publication import Publication
 from fairlead.postgres.controllers.access.status import (
@@ -269,7 +269,7 @@ class AccessController:
             if going is None:
                 return None
             desired, observed = going.desired, going.observed
-            action = plan(desired, observed)[0]
+            action = plan_pass(desired, observed)[0]
             if action is Action.REPORT:
                 return await self._report(request, desired, observed)
             going = None if action is Action.IGNORE else await self._steps.take(action, going)

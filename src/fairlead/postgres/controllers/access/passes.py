@@ -1,10 +1,12 @@
-"""A pass over one PostgresAccess: its observed state, and the plan of the actions that are left.
+"""A pass over one PostgresAccess: its observed state, and the actions that are left.
 
-The plan is a function of two values, :class:`Desired` and :class:`Observed`. The controller takes
-its first action, observes the result, and plans again. Each box of access-operator's flowchart is
-an action or a stage here, and so is each optional feature; without the stages that a comment marks
-by a field, the rest is that flowchart: finalizer, Secret, database, status. Every edge is a row of
-a table test. Pure.
+:func:`plan_pass` plans them from two values alone, :class:`Desired` and :class:`Observed`. The
+controller takes the first action, observes the result, and plans again. (The statements for a
+server are another plan, by ``plan_server`` of ``database/plans``.)
+
+Each box of access-operator's flowchart is an action or a stage here, and so is each optional
+feature; without the stages that a comment marks by a field, the rest is that flowchart: finalizer,
+Secret, database, status. Every edge is a row of a table test. Pure.
 """
 
 from __future__ import annotations
@@ -19,7 +21,7 @@ import msgspec
 from fairlead.api.postgresaccess import APPROVE_ANNOTATION, PasswordInfo
 from fairlead.postgres.controllers.rules.desired import Desired, ServerPlace
 from fairlead.postgres.database.plans.password import ITERATIONS
-from fairlead.postgres.database.plans.plan import Planned, Synced, WantedState
+from fairlead.postgres.database.plans.plan import ShownPlan, Synced, WantedState
 from fairlead.postgres.errors import AccessError
 
 
@@ -41,8 +43,8 @@ class Action(Enum):
     REPORT = "write the status"
 
 
-Plan = tuple[Action, ...]
-"""The actions that are left, in their order, as far as they are known."""
+ActionsLeft = tuple[Action, ...]
+"""Actions of a pass that are left, in their order, as far as they are known."""
 
 Reason = Literal["FinalizeFailed", "SecretSyncFailed", "DatabaseSyncFailed"]
 
@@ -128,7 +130,7 @@ class Observed:
     unchanged: bool = False
     """Whether a suspended spec is known to be the one that its status is about."""
     verified: ServerOutcome | None = None
-    preview: Planned | None = None
+    preview: ShownPlan | None = None
     """Statements that would run, where spec.mode or spec.approval holds them back."""
     role: Literal["unknown", "silent", "free"] = "unknown"
     """The server's answer: the role is ``free`` for the access; ``silent`` is no answer."""
@@ -145,7 +147,7 @@ class Observed:
         """Whether the server has the wanted state, with the password of the Secret."""
         return self.synced is not None and not self.credentials.elsewhere
 
-    def previewed(self, desired: Desired, plan: Planned) -> Observed:
+    def previewed(self, desired: Desired, plan: ShownPlan) -> Observed:
         """Return the observed state with the statements that would run."""
         before = desired.access.status.plan
         after = before.approved_digest if before is not None else ""
@@ -214,53 +216,53 @@ def observed_of(
     return found.failed(action, desired.refused)
 
 
-def is_approved(desired: Desired, plan: Planned | None) -> bool:
+def is_approved(desired: Desired, plan: ShownPlan | None) -> bool:
     """Whether the access needs an approval of its plan and has it."""
-    if plan is None or desired.planning != "Manual":
+    if plan is None or desired.held_back_by != "Manual":
         return False
     asked = desired.found.meta.annotations.get(APPROVE_ANNOTATION, "")
     # Refused statements do not block approval of the others.
     return asked == plan.digest() if plan.statements else not plan.refused
 
 
-Stage = Callable[[Desired, Observed], Plan]
+Stage = Callable[[Desired, Observed], ActionsLeft]
 """A function from desired and observed state to actions; REPORT ends a plan."""
 
 
-def _finalizer(desired: Desired, _: Observed) -> Plan:
+def _finalizer(desired: Desired, _: Observed) -> ActionsLeft:
     # Without the finalizer the object could go before its role and Secret are removed.
     return () if desired.finalized else (Action.ADD_FINALIZER,)
 
 
-def _exclusion(desired: Desired, _: Observed) -> Plan:
+def _exclusion(desired: Desired, _: Observed) -> ActionsLeft:
     return (Action.REPORT,) if desired.excluded else ()
 
 
-def _suspension(desired: Desired, _: Observed) -> Plan:
+def _suspension(desired: Desired, _: Observed) -> ActionsLeft:
     return (Action.REPORT,) if desired.access.spec.suspend else ()
 
 
-def _expiry(desired: Desired, observed: Observed) -> Plan:
+def _expiry(desired: Desired, observed: Observed) -> ActionsLeft:
     if not desired.expired:
         return ()
     # In mode Observe nothing is removed; the server itself ends the login (VALID UNTIL).
-    over = observed.released or desired.ended or desired.planning == "Observe"
+    over = observed.released or desired.ended or desired.held_back_by == "Observe"
     return (Action.REPORT,) if over else (Action.DROP_ROLE, Action.REPORT)
 
 
-def _server(desired: Desired, _: Observed) -> Plan:
+def _server(desired: Desired, _: Observed) -> ActionsLeft:
     return () if desired.place is not None else (Action.RESOLVE,)
 
 
-def _approval(desired: Desired, observed: Observed) -> Plan:
-    if not desired.planning:
+def _approval(desired: Desired, observed: Observed) -> ActionsLeft:
+    if not desired.held_back_by:
         return ()
     if observed.preview is None:
         return (Action.PREVIEW, Action.REPORT)
     return () if is_approved(desired, observed.preview) else (Action.REPORT,)
 
 
-def _ownership(_: Desired, observed: Observed) -> Plan:
+def _ownership(_: Desired, observed: Observed) -> ActionsLeft:
     # A refused access gets no Secret, for its login would not work. An unreachable server gets no
     # new password, for the old one still works there.
     asked = observed.role != "unknown" or observed.keeping
@@ -268,27 +270,27 @@ def _ownership(_: Desired, observed: Observed) -> Plan:
     return (Action.CHECK_ROLE,) if needed and not asked else ()
 
 
-def _two_logins(_: Desired, observed: Observed) -> Plan:
+def _two_logins(_: Desired, observed: Observed) -> ActionsLeft:
     left = observed.credentials.left
     return (Action.STAGE_LOGIN,) if left is Action.STAGE_LOGIN else ()
 
 
-def _change_in_place(_: Desired, observed: Observed) -> Plan:
+def _change_in_place(_: Desired, observed: Observed) -> ActionsLeft:
     left = observed.credentials.left
     return (Action.CHANGE_PASSWORD,) if left is Action.CHANGE_PASSWORD else ()
 
 
-def _secret(_: Desired, observed: Observed) -> Plan:
+def _secret(_: Desired, observed: Observed) -> ActionsLeft:
     # A change in place writes the Secret itself.
     done = observed.credentials.left in {None, Action.CHANGE_PASSWORD}
     return () if done else (Action.WRITE_SECRET,)
 
 
-def _statements(_: Desired, observed: Observed) -> Plan:
+def _statements(_: Desired, observed: Observed) -> ActionsLeft:
     return () if observed.in_sync else (Action.SYNC_DATABASE,)
 
 
-def _report(_: Desired, __: Observed) -> Plan:
+def _report(_: Desired, __: Observed) -> ActionsLeft:
     return (Action.REPORT,)
 
 
@@ -309,14 +311,14 @@ STAGES: tuple[Stage, ...] = (
 """Stages of an object that is not being deleted, in their order; a comment names the field."""
 
 
-def _role(desired: Desired, observed: Observed) -> Plan:
+def _role(desired: Desired, observed: Observed) -> ActionsLeft:
     # An excluded role stays, and so does one that its user abandons.
     if desired.excluded or observed.released:
         return ()
     return (Action.GIVE_UP,) if desired.abandoned else (Action.DROP_ROLE,)
 
 
-def _end(_: Desired, __: Observed) -> Plan:
+def _end(_: Desired, __: Observed) -> ActionsLeft:
     return (Action.REMOVE_FINALIZER,)
 
 
@@ -324,7 +326,7 @@ FINALIZING: tuple[Stage, ...] = (_role, _end)
 """Stages of an object that is being deleted, in their order."""
 
 
-def plan(desired: Desired, observed: Observed) -> Plan:
+def plan_pass(desired: Desired, observed: Observed) -> ActionsLeft:
     """Return the actions that are left; the controller takes the first one and plans again."""
     if desired.deleting and not desired.finalized:
         return (Action.IGNORE,)

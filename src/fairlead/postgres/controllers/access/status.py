@@ -34,7 +34,7 @@ from fairlead.api.postgresaccess import (
 )
 from fairlead.postgres.controllers.access.passes import Observed, PassFailure, is_approved
 from fairlead.postgres.controllers.rules.desired import Desired
-from fairlead.postgres.database.plans.plan import Planned, Synced
+from fairlead.postgres.database.plans.plan import ShownPlan, Synced
 from fairlead.postgres.errors import AccessError, Retry, refusal
 
 
@@ -138,7 +138,7 @@ def outcome_of(desired: Desired, observed: Observed) -> Outcome:
     if desired.expired:
         return expired(desired.ends)
     if observed.preview is not None and not is_approved(desired, observed.preview):
-        return previewed(observed.preview, desired.planning)
+        return previewed(observed.preview, desired.held_back_by)
     is_new = observed.credentials.is_new
     return generated() if is_new and not _is_read_again(desired, observed) else success()
 
@@ -261,7 +261,7 @@ def expired(expires_at: str) -> Outcome:
     )
 
 
-def previewed(plan: Planned, why: Literal["", "Observe", "Manual"]) -> Outcome:
+def previewed(plan: ShownPlan, why: Literal["", "Observe", "Manual"]) -> Outcome:
     """Return the outcome of a pass that only plans its statements."""
     refused = [error for errors in plan.refused.values() for error in errors]
     if refused:
@@ -288,7 +288,7 @@ def previewed(plan: Planned, why: Literal["", "Observe", "Manual"]) -> Outcome:
     return Outcome(state="InProgress", reason="ApprovalPending", message=message, again="synced")
 
 
-def plan_of(plan: Planned | None, old: Plan | None, approved_by: str = "") -> Plan | None:
+def plan_of(plan: ShownPlan | None, old: Plan | None, approved_by: str = "") -> Plan | None:
     """Return the status.plan of a plan: its first statements, and the last approval.
 
     Args:

@@ -28,7 +28,7 @@ from fairlead.postgres.controllers.servers.jobs import (
     UnpublishedError,
 )
 from fairlead.postgres.controllers.servers.sources import EndpointSources
-from fairlead.postgres.database.plans.plan import Planned, Synced, WantedState
+from fairlead.postgres.database.plans.plan import ShownPlan, Synced, WantedState
 from fairlead.postgres.database.plans.snapshot import NOT_OURS
 from fairlead.postgres.errors import AccessError
 from fairlead.runtime import add_finalizer, remove_finalizer
@@ -167,10 +167,10 @@ class Steps:
         desired, observed, job = going.desired, going.observed, going.job
         match job:
             case PlanOnly():
-                if not isinstance(answer, Planned):
+                if not isinstance(answer, ShownPlan):
                     raise answered_otherwise(answer)
                 observed = observed.previewed(desired, answer)
-            case Sync() if isinstance(answer, Planned):
+            case Sync() if isinstance(answer, ShownPlan):
                 # The server has changed since the approval: its new plan needs another one.
                 observed = observed.previewed(desired, answer)
             case Check():

@@ -48,8 +48,8 @@ from fairlead.postgres.errors import AccessError, invalid, refusal
 from fairlead.postgres.options import PostgresOptions
 
 
-Planning = Literal["", "Observe", "Manual"]
-"""The field that holds statements back: spec.mode or spec.approval, "" for neither."""
+HeldBackBy = Literal["", "Observe", "Manual"]
+"""Value of the field that holds statements back: of spec.mode or spec.approval, "" for neither."""
 _NAMESPACE = "namespace "
 _NO_RULES = PasswordRules()
 """Rules of the password without any policy."""
@@ -110,7 +110,7 @@ class Desired:
     excluded: bool = False
     adopts: bool = False
     """Whether the access may take over a role without a claim."""
-    planning: Planning = ""
+    held_back_by: HeldBackBy = ""
     place: ServerPlace | None = None
     """Server of the access, None before it was found."""
     refused: AccessError | None = None
@@ -260,7 +260,7 @@ def desired_of_access(
     ready = get_condition(status.conditions, READY)
     told = ready is not None and ready.reason == "Expired"
     users, patterns = settings.excluded_users, settings.excluded_user_patterns
-    waits: Planning = "Manual" if spec.approval == "Manual" else ""
+    waits: HeldBackBy = "Manual" if spec.approval == "Manual" else ""
     return replace(
         _marked(found, access, refused=refused, owner=owner_of(access)),
         password=wrong or rules,
@@ -273,7 +273,7 @@ def desired_of_access(
         ended=expired and told and status.secret is None,
         excluded=any(excluded(name, users, patterns) for name in names),
         adopts=may_adopt(access, settings),
-        planning="Observe" if spec.mode == "Observe" else waits,
+        held_back_by="Observe" if spec.mode == "Observe" else waits,
     )
 
 

@@ -16,7 +16,7 @@ from fairlead.api.postgresaccess import CleanupPolicy
 from fairlead.postgres.controllers.rules.desired import ServerPlace
 from fairlead.postgres.database.connections.sessions import Sessions
 from fairlead.postgres.database.plans.logins import family
-from fairlead.postgres.database.plans.plan import Planned, Synced, WantedState
+from fairlead.postgres.database.plans.plan import ShownPlan, Synced, WantedState
 from fairlead.postgres.database.plans.snapshot import RoleClaim
 from fairlead.postgres.errors import AccessError
 from fairlead.postgres.metrics import PostgresMetrics
@@ -26,7 +26,7 @@ from fairlead.runtime import Request
 Removal = CleanupPolicy | Literal["Fence"]
 """Ways to remove a role; Fence takes only its LOGIN, and keeps role and claim."""
 
-Answer = Synced | Planned | AccessError | Exception | None
+Answer = Synced | ShownPlan | AccessError | Exception | None
 """Answer to a job; each job tells its own. None is a job that is done and has nothing to tell."""
 
 
@@ -61,10 +61,10 @@ class Sync(_OfWanted, frozen=True):
     """Bring an access into the server; the answer is a Synced with refused grants, or an error.
 
     With ``approved`` no statement is run if one is missing in that plan: then the answer is the
-    Planned with it.
+    ShownPlan with it.
     """
 
-    approved: Planned | None = None
+    approved: ShownPlan | None = None
 
 
 class Rotate(_OfWanted, frozen=True):
@@ -103,7 +103,7 @@ class Drop(NamedTuple):
 
 
 class PlanOnly(_OfWanted, frozen=True):
-    """Plan the statements for an access; the answer is a Planned or an error."""
+    """Plan the statements for an access; the answer is a ShownPlan or an error."""
 
 
 Job = Check | Sync | Rotate | Drop | PlanOnly

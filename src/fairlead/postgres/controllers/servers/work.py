@@ -34,7 +34,7 @@ from fairlead.postgres.controllers.servers.jobs import (
 )
 from fairlead.postgres.controllers.servers.looks import BATCH_SECONDS, ServerLooks, is_divisible
 from fairlead.postgres.database.connections.sessions import Sessions
-from fairlead.postgres.database.plans.plan import Planned, Synced, WantedState
+from fairlead.postgres.database.plans.plan import ShownPlan, Synced, WantedState
 from fairlead.postgres.database.work.cleanup import cleanup
 from fairlead.postgres.database.work.drift import Kept
 from fairlead.postgres.database.work.planning import plan_accesses
@@ -378,11 +378,11 @@ class _Server:
             if job.approved is None:
                 continue
             seen = await self._planned(sessions, job.wanted)
-            if not isinstance(seen, Planned) or not job.approved.covers(seen):
+            if not isinstance(seen, ShownPlan) or not job.approved.covers(seen):
                 found[job.username] = seen
         return found
 
-    async def _planned(self, sessions: Sessions, wanted: WantedState) -> Planned | AccessError:
+    async def _planned(self, sessions: Sessions, wanted: WantedState) -> ShownPlan | AccessError:
         try:
             return await plan_accesses(sessions, [wanted], self._looks.verifiers)
         except AccessError as error:

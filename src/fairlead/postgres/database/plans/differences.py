@@ -227,7 +227,7 @@ def listed(things: Sequence[str], total: int = 0) -> str:
     return ", ".join(shown) + (f" and {more} more" if more else "")
 
 
-def plan(differences: Mapping[str, Iterable[Difference]]) -> list[PrivilegeChange]:
+def plan_privileges(differences: Mapping[str, Iterable[Difference]]) -> list[PrivilegeChange]:
     """Return the fewest statements that settle the possible differences, revocations first.
 
     Args:

@@ -204,8 +204,8 @@ class Synced(msgspec.Struct, frozen=True, kw_only=True):
         return all(one.current for one in self.logins)
 
 
-class Statement(msgspec.Struct, frozen=True, kw_only=True):
-    """A statement that would run in a database for the accesses of ``usernames``, with its reason.
+class ShownStatement(msgspec.Struct, frozen=True, kw_only=True):
+    """A statement as texts, which would run in ``database`` for the accesses of ``usernames``.
 
     ``of_role`` is true for statements on roles themselves, false for those on privileges.
     """
@@ -217,19 +217,20 @@ class Statement(msgspec.Struct, frozen=True, kw_only=True):
     of_role: bool = False
 
 
-class Planned(msgspec.Struct, frozen=True, kw_only=True):
-    """A plan to show; ``refused`` has the errors of accesses that it would settle in part at most.
+class ShownPlan(msgspec.Struct, frozen=True, kw_only=True):
+    """A plan as texts, for status.plan and the commands; its digest is what an approval names.
 
+    ``refused`` has by username the errors of accesses that would get a part of it, or nothing.
     ``remedies`` grant rights that the administrator lacks; another administrator has to run them.
     """
 
-    statements: tuple[Statement, ...]
+    statements: tuple[ShownStatement, ...]
     refused: Mapping[str, tuple[AccessError, ...]] = {}
-    remedies: tuple[Statement, ...] = ()
+    remedies: tuple[ShownStatement, ...] = ()
     after: str = ""
     """Digest of the plan that was approved before, so that an approval counts once."""
 
-    def covers(self, other: Planned) -> bool:
+    def covers(self, other: ShownPlan) -> bool:
         """Whether the plan has all statements of the other plan."""
         own = {(one.database, one.text) for one in self.statements}
         return all((one.database, one.text) in own for one in other.statements)

@@ -14,14 +14,14 @@ from psycopg import sql
 from fairlead.postgres.database.connections.failures import explain
 from fairlead.postgres.database.connections.session import Session
 from fairlead.postgres.database.connections.sessions import Sessions
-from fairlead.postgres.database.plans import differences
+from fairlead.postgres.database.plans.differences import plan_privileges
 from fairlead.postgres.database.plans.family import retired
 from fairlead.postgres.database.plans.groups import Membering, plan_leaving
 from fairlead.postgres.database.plans.plan import (
     REVOKE_PUBLIC,
     AccessStatement,
-    Planned,
-    Statement,
+    ShownPlan,
+    ShownStatement,
     WantedState,
 )
 from fairlead.postgres.database.plans.snapshot import ServerSnapshot
@@ -44,7 +44,7 @@ async def plan_accesses(
     verifiers: Verifiers,
     *,
     rights: bool = False,
-) -> Planned:
+) -> ShownPlan:
     """Plan accesses with different usernames together.
 
     An access without a password leaves the password of an existing role alone.
@@ -72,7 +72,7 @@ async def plan_accesses(
     telling.statements += [
         telling.shared(change, of_role=isinstance(change, Membering)) for change in leaving
     ]
-    return Planned(
+    return ShownPlan(
         statements=tuple(telling.statements),
         refused={name: tuple(found) for name, found in telling.refused.items()},
         remedies=tuple(telling.remedies),
@@ -80,7 +80,7 @@ async def plan_accesses(
 
 
 class _Telling:
-    """The statements of a plan, the errors of accesses, and the remedies."""
+    """Collects a plan to show: its statements, the errors of accesses, and the remedies."""
 
     def __init__(
         self, sessions: Sessions, snapshot: ServerSnapshot, plan: BatchPlan, *, rights: bool
@@ -89,9 +89,9 @@ class _Telling:
         self._rights = rights
         self._snapshot = snapshot
         self._plan = plan
-        self.statements: list[Statement] = []
+        self.statements: list[ShownStatement] = []
         self.refused: dict[str, list[AccessError]] = {}
-        self.remedies: list[Statement] = []
+        self.remedies: list[ShownStatement] = []
 
     async def roles(self, wanted: Sequence[WantedState]) -> None:
         """Add the missing statements in the shared catalogs."""
@@ -113,14 +113,14 @@ class _Telling:
         for one in wanted:
             self.statements += self._retire(one)
 
-    def _retire(self, one: WantedState) -> Iterator[Statement]:
+    def _retire(self, one: WantedState) -> Iterator[ShownStatement]:
         """Yield the statements that drop the logins of a former TwoLogins."""
         asked = one.asked
         if asked is None:
             return
         moment = self._snapshot.server.moment
         for name in retired(asked, one.own(self._snapshot), moment):
-            yield Statement(
+            yield ShownStatement(
                 database=self._sessions.endpoint.maintenance,
                 text=sql.SQL("DROP ROLE {}").format(sql.Identifier(name)).as_string(),
                 reason="its grace is over, and the rotation is in place",
@@ -128,9 +128,9 @@ class _Telling:
                 of_role=True,
             )
 
-    def shared(self, change: AccessStatement, *, of_role: bool = False) -> Statement:
+    def shared(self, change: AccessStatement, *, of_role: bool = False) -> ShownStatement:
         """Return a statement in the shared catalogs."""
-        return Statement(
+        return ShownStatement(
             database=self._sessions.endpoint.maintenance,
             text=change.shown(),
             reason=change.why,
@@ -166,7 +166,7 @@ class _Telling:
             for name in remedy.usernames:
                 self.refuse(name, [lack.problem])
 
-    def _whose(self, remedy: Statement) -> Statement:
+    def _whose(self, remedy: ShownStatement) -> ShownStatement:
         return msgspec.structs.replace(remedy, usernames=self._plan.who(remedy.usernames))
 
     async def objects(self) -> None:
@@ -197,13 +197,13 @@ class _Telling:
             for name in usernames:
                 self.refuse(name, hindrances(reading, name, database, admin))
             self.statements += [
-                Statement(
+                ShownStatement(
                     database=database,
                     text=change.statement.as_string(),
                     reason=change.reason,
                     usernames=plan.who(change.usernames),
                 )
-                for change in differences.plan(reading.differences)
+                for change in plan_privileges(reading.differences)
             ]
 
     def _not_let_in(
@@ -222,7 +222,7 @@ class _Telling:
         """Add the revocation of CREATE on schema public from PUBLIC."""
         revoked = "CREATE" in self._sessions.endpoint.revoke_public
         if revoked and await session.rows(PUBLIC_CREATES):
-            closing = Statement(
+            closing = ShownStatement(
                 database=database,
                 text=CLOSE_SCHEMA.as_string(),
                 reason=REVOKE_PUBLIC,

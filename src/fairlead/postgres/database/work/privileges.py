@@ -30,8 +30,7 @@ from fairlead.postgres.database.connections.session import (
     StatementFailedError,
 )
 from fairlead.postgres.database.connections.sessions import Sessions
-from fairlead.postgres.database.plans.differences import PrivilegeChange
-from fairlead.postgres.database.plans.differences import plan as plan_privileges
+from fairlead.postgres.database.plans.differences import PrivilegeChange, plan_privileges
 from fairlead.postgres.database.plans.groups import careful, joined
 from fairlead.postgres.database.plans.snapshot import ServerSnapshot
 from fairlead.postgres.database.plans.together import BatchPlan, visits_of

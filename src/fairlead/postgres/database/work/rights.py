@@ -12,10 +12,9 @@ import msgspec
 from psycopg import sql
 
 from fairlead.postgres.database.connections.session import Row, Session
-from fairlead.postgres.database.plans import differences
 from fairlead.postgres.database.plans.attributes import GRANT_OPTIONS_VERSION
-from fairlead.postgres.database.plans.differences import Difference
-from fairlead.postgres.database.plans.plan import DatabaseChange, Statement
+from fairlead.postgres.database.plans.differences import Difference, plan_privileges
+from fairlead.postgres.database.plans.plan import DatabaseChange, ShownStatement
 from fairlead.postgres.database.plans.snapshot import RoleFacts, ServerFacts
 from fairlead.postgres.database.plans.statements import DatabaseAction, database_grant
 from fairlead.postgres.errors import AccessError
@@ -49,7 +48,7 @@ class Lack(msgspec.Struct, frozen=True, kw_only=True):
     """The error of a missing right, and the statement by which another role grants it."""
 
     problem: AccessError
-    remedy: Statement
+    remedy: ShownStatement
 
 
 async def read_lacks(
@@ -150,7 +149,7 @@ class _Lacking:
         message = f"{self._server.admin} {message}"
         return Lack(
             problem=AccessError("InsufficientPrivilege", message),
-            remedy=Statement(
+            remedy=ShownStatement(
                 database=self._maintenance,
                 text=statement.as_string(),
                 reason=message,
@@ -167,10 +166,12 @@ def join(owner: str, server: ServerFacts) -> sql.Composed:
     )
 
 
-def let_in(database: str, maintenance: str, admin: str, usernames: Iterable[str]) -> Statement:
+def let_in(
+    database: str, maintenance: str, admin: str, usernames: Iterable[str]
+) -> ShownStatement:
     """Return the statement that grants the administrator CONNECT on a database."""
     action = DatabaseAction("grant", ("CONNECT",), database)
-    return Statement(
+    return ShownStatement(
         database=maintenance,
         text=database_grant(action, [admin]).as_string(),
         reason=f"{admin} may not connect to database {database}",
@@ -183,7 +184,7 @@ async def read_remedies(
     server: ServerFacts,
     database: str,
     found: Mapping[str, Sequence[Difference]],
-) -> list[Statement]:
+) -> list[ShownStatement]:
     """Return the statements that grant the rights that the administrator lacks in one database.
 
     A membership in an owner covers all of its objects. For objects of superusers the privileges
@@ -213,7 +214,7 @@ async def read_remedies(
             elif name not in usernames.setdefault(holder, []):
                 usernames[holder].append(name)
     statements = [
-        Statement(
+        ShownStatement(
             database=database,
             text=join(holder, server).as_string(),
             reason=f"what is to be changed is {holder}'s",
@@ -231,7 +232,7 @@ def _holder(one: Difference) -> str:
 
 def _own(
     found: Mapping[str, Sequence[Difference]], admin: str, database: str
-) -> Iterator[Statement]:
+) -> Iterator[ShownStatement]:
     """Yield the statements of superusers: grants to the administrator, or changes in its place."""
     for_admin: list[Difference] = []
     instead: dict[str, list[Difference]] = {}
@@ -243,9 +244,9 @@ def _own(
                 for_admin.append(msgspec.structs.replace(one, option=True, possible=True))
             else:
                 instead.setdefault(name, []).append(msgspec.structs.replace(one, possible=True))
-    changes = [*differences.plan({admin: for_admin}), *differences.plan(instead)]
+    changes = [*plan_privileges({admin: for_admin}), *plan_privileges(instead)]
     for change in changes:
-        yield Statement(
+        yield ShownStatement(
             database=database,
             text=change.statement.as_string(),
             reason="what is to be changed is a superuser's, who has to run this",
