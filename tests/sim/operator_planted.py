@@ -8,7 +8,7 @@ from typing import Any
 
 from fairlead.postgres.controllers.access import publication
 from fairlead.postgres.controllers.access.passes import Action
-from fairlead.postgres.controllers.access.steps import Going, Steps
+from fairlead.postgres.controllers.access.steps import PassUnderWay, Steps
 from fairlead.postgres.controllers.rules import desired
 from fairlead.postgres.controllers.servers import work
 from fairlead.postgres.database.plans.snapshot import RoleClaim
@@ -16,13 +16,13 @@ from fairlead.postgres.database.plans.snapshot import RoleClaim
 
 def secret_before_login() -> None:
     """Write the Secret of the next of two logins before the server lets that in."""
-    original: Callable[[Steps, Action, Going], Awaitable[Going | None]] = Steps.take
+    original: Callable[[Steps, Action, PassUnderWay], Awaitable[PassUnderWay | None]] = Steps.take
 
-    async def take(self: Steps, action: Action, going: Going) -> Going | None:
+    async def take(self: Steps, action: Action, under_way: PassUnderWay) -> PassUnderWay | None:
         if action is not Action.STAGE_LOGIN:
-            return await original(self, action, going)
-        staged = replace(going.observed.credentials, left=Action.WRITE_SECRET, is_staged=True)
-        return going._replace(observed=going.observed.with_login(staged))
+            return await original(self, action, under_way)
+        staged = replace(under_way.observed.credentials, left=Action.WRITE_SECRET, is_staged=True)
+        return under_way._replace(observed=under_way.observed.with_login(staged))
 
     _replace(Steps, "take", take)
 

@@ -12,7 +12,7 @@ from fairlead.postgres.database.connections.endpoint import Endpoint
 from fairlead.postgres.database.connections.sessions import Sessions
 from fairlead.postgres.database.plans.logins import LoginTurns
 from fairlead.postgres.database.reading.verifiers import Verifiers
-from fairlead.postgres.database.work.drift import Kept, look
+from fairlead.postgres.database.work.drift import Kept, find_drift
 from fairlead.postgres.database.work.sync import sync
 
 
@@ -31,9 +31,9 @@ async def test_a_look_takes_as_many_statements_for_any_number_of_logins(
     costs = []
     for some in (accesses[:1], accesses):
         kept = [Kept.of(one, found[one.username].warnings) for one in some]  # type: ignore[union-attr]
-        await look(sessions, kept, verifiers, "here")
+        await find_drift(sessions, kept, verifiers, "here")
         before = sessions.tally.statements
-        seen = await look(sessions, kept, verifiers, "here")
+        seen = await find_drift(sessions, kept, verifiers, "here")
         costs.append(sessions.tally.statements - before)
         assert seen.differing == frozenset()
     await sessions.close()

@@ -31,7 +31,7 @@ from fairlead.postgres.database.plans.names import check_username, is_group
 from fairlead.postgres.database.plans.plan import ShownPlan, Synced, WantedState
 from fairlead.postgres.database.work import removal
 from fairlead.postgres.database.work.cleanup import cleanup, give_up
-from fairlead.postgres.database.work.drift import DriftResult, Kept, look
+from fairlead.postgres.database.work.drift import DriftResult, Kept, find_drift
 from fairlead.postgres.database.work.groups import drop_groups
 from fairlead.postgres.database.work.planning import plan_accesses
 from fairlead.postgres.database.work.sync import sync
@@ -68,7 +68,7 @@ class Place(Admin):
 
     async def look(self, *accesses: WantedState) -> DriftResult:
         kept = [Kept.of(one, self.warnings.get(one.username, ())) for one in accesses]
-        return await look(self.sessions, kept, self.verifiers, "here")
+        return await find_drift(self.sessions, kept, self.verifiers, "here")
 
     async def plan(self, *accesses: WantedState) -> ShownPlan:
         return await plan_accesses(self.sessions, accesses, self.verifiers, rights=True)

@@ -34,7 +34,7 @@ from fairlead.postgres.database.plans.snapshot import RoleClaim
 from fairlead.postgres.database.reading import verifiers as verifiers_module
 from fairlead.postgres.database.reading.verifiers import Verifiers
 from fairlead.postgres.database.work.cleanup import cleanup
-from fairlead.postgres.database.work.drift import DriftResult, Kept, look
+from fairlead.postgres.database.work.drift import DriftResult, Kept, find_drift
 from fairlead.postgres.database.work.planning import plan_accesses
 from fairlead.postgres.database.work.sync import Claimed, check_claims, sync
 from fairlead.postgres.errors import AccessError
@@ -71,7 +71,7 @@ class Admin(pgserver.Admin):
 
     async def look(self, *accesses: WantedState) -> DriftResult:
         kept = [Kept(wanted=replace_(one, password="")) for one in accesses]
-        return await look(self.sessions, kept, self.verifiers, "here")
+        return await find_drift(self.sessions, kept, self.verifiers, "here")
 
     async def execute(self, *statements: str, **names: str) -> None:
         await run(self.server, "postgres", *statements, **names)

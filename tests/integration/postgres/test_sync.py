@@ -31,7 +31,7 @@ from fairlead.postgres.database.plans.snapshot import RoleClaim
 from fairlead.postgres.database.reading.verifiers import Verifiers
 from fairlead.postgres.database.work import privileges as privileges_module
 from fairlead.postgres.database.work import sync as sync_module
-from fairlead.postgres.database.work.drift import look
+from fairlead.postgres.database.work.drift import find_drift
 from fairlead.postgres.errors import AccessError
 
 
@@ -609,7 +609,7 @@ async def test_the_claims_of_this_installation_are_listed(
     await sync(endpoint, wanted("first", claimed=claim("first")))
     await sync(endpoint, wanted("second", claimed=claim("second")))
     sessions = Sessions(endpoint)
-    found = await look(sessions, [], Verifiers(), "here")
+    found = await find_drift(sessions, [], Verifiers(), "here")
     await sessions.close()
     assert found.claimed == {"first": claim("first"), "second": claim("second")}
 

@@ -198,7 +198,7 @@ async def world(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[World]:
         ("cleanup", cleanup),
     ):
         monkeypatch.setattr(module, name, fake)
-    monkeypatch.setattr(looks, "look", look)
+    monkeypatch.setattr(looks, "find_drift", look)
     yield made
     await made.work.close()
 

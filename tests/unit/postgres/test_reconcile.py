@@ -29,11 +29,11 @@ from fairlead.postgres.controllers.access.passes import (
 )
 from fairlead.postgres.controllers.access.status import (
     Outcome,
-    event,
     failed,
     generated,
     new_status,
     problems,
+    ready_event,
     success,
 )
 from fairlead.postgres.controllers.rules.desired import Desired, desired_of
@@ -444,7 +444,7 @@ def test_events_are_told_on_transitions_only() -> None:
     states = [PostgresAccessStatus()]
     for outcome in outcomes:
         states.append(report(states[-1], outcome))
-    told = [event(old, new) for old, new in pairwise(states)]
+    told = [ready_event(old, new) for old, new in pairwise(states)]
     done = Event("Normal", "ReconcileSuccess", "PostgresAccess is in sync and ready")
     assert told == [
         None,

@@ -338,15 +338,15 @@ def test_whose_turn_it_is_by_the_status(
     assert (found.known if found is not None else None) == expected
 
 
-def test_a_manual_access_is_patient() -> None:
-    for fields, patient in (
+def test_a_manual_access_leaves_ended_logins() -> None:
+    for fields, leaves in (
         ({}, False),
         ({"approval": "Manual"}, True),
         ({"mode": "Observe"}, True),
     ):
         found = turns_of(access(TWO, **fields), "app_a")
         assert found is not None
-        assert found.patient is patient
+        assert found.leaves_ended is leaves
 
 
 @pytest.mark.parametrize(

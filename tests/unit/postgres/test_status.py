@@ -14,6 +14,7 @@ from fairlead.postgres.controllers.access.passes import PassFailure
 from fairlead.postgres.controllers.access.status import (
     Outcome,
     approver_of,
+    change_events,
     expired,
     failed,
     generated,
@@ -24,7 +25,6 @@ from fairlead.postgres.controllers.access.status import (
     renamed,
     success,
     suspended,
-    turns,
 )
 from fairlead.postgres.controllers.rules.desired import end_of
 from fairlead.postgres.database.plans.plan import ShownPlan, ShownStatement
@@ -254,9 +254,11 @@ SERVER = ServerInfo(host="old", version="18", system_identifier="1")
 
 def test_another_server_is_an_event_and_the_same_by_another_name_is_none() -> None:
     old = PostgresAccessStatus(server=SERVER, username="app")
-    assert turns(old, replace(old, server=replace(SERVER, host="new"))) == []
-    assert turns(PostgresAccessStatus(), old) == []
-    (told,) = turns(old, replace(old, server=replace(SERVER, host="new", system_identifier="2")))
+    assert change_events(old, replace(old, server=replace(SERVER, host="new"))) == []
+    assert change_events(PostgresAccessStatus(), old) == []
+    (told,) = change_events(
+        old, replace(old, server=replace(SERVER, host="new", system_identifier="2"))
+    )
     assert (told.type, told.reason) == ("Warning", "ServerChanged")
     assert "role app stays on the old one" in told.message
 
@@ -265,8 +267,8 @@ def test_a_renamed_role_is_an_event_once() -> None:
     warning = renamed("x")
     old = PostgresAccessStatus(warnings=["PUBLIC has CONNECT"])
     new = replace(old, warnings=["PUBLIC has TEMPORARY", warning])
-    assert turns(old, new) == [Event("Warning", "RoleRenamed", warning)]
-    assert turns(new, new) == []
+    assert change_events(old, new) == [Event("Warning", "RoleRenamed", warning)]
+    assert change_events(new, new) == []
 
 
 NOON = "2026-01-01T12:00:00Z"

@@ -159,7 +159,7 @@ class _Planning:
         # A user without the right to read Secrets gets a plan without passwords, in place of none.
         wanted = await self._around.wanted(desired, blind={"SecretForbidden"})
         before = access.status.plan.approved_digest if access.status.plan is not None else ""
-        return _Ready(name, desired.reached, wanted, bool(desired.held_back_by), before)
+        return _Ready(name, desired.known_place, wanted, bool(desired.held_back_by), before)
 
     async def run(self) -> None:
         """Plan the accesses of all servers."""

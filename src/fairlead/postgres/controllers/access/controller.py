@@ -31,7 +31,7 @@ from fairlead.postgres.controllers.access.status import (
     report_of,
     uses_approval,
 )
-from fairlead.postgres.controllers.access.steps import Going, Steps
+from fairlead.postgres.controllers.access.steps import PassUnderWay, Steps
 from fairlead.postgres.controllers.access.turns import PassTurns
 from fairlead.postgres.controllers.rules.desired import Desired, desired_of, owner_named
 from fairlead.postgres.controllers.rules.rotation import seconds_left
@@ -220,11 +220,11 @@ class AccessController:
             return _WAITS
         try:
             if at_server is None:
-                going = await self._begin(request)
+                under_way = await self._begin(request)
             else:
                 del self._at_server[request]
-                going = await self._steps.answered(at_server.going, at_server.answers[0])
-            return await self._go_on(request, going)
+                under_way = await self._steps.answered(at_server.under_way, at_server.answers[0])
+            return await self._go_on(request, under_way)
         finally:
             # A pass whose server is at work keeps its turn until its status is written.
             if request not in self._at_server:
@@ -234,7 +234,7 @@ class AccessController:
         found = self._newest(Key(request.namespace, request.name))
         return owner_named(server_of(found), request.namespace) if found is not None else ""
 
-    async def _begin(self, request: Request) -> Going | None:
+    async def _begin(self, request: Request) -> PassUnderWay | None:
         """Return Desired and Observed before the first action, None where the object is gone."""
         # A change from here on comes too late for this pass: the report finds it here.
         self._outdated.discard(request)
@@ -249,7 +249,7 @@ class AccessController:
             settings = error
         desired = desired_of(found, settings, moment())
         if desired.refused is not None:
-            return Going(desired, observed_of(desired))
+            return PassUnderWay(desired, observed_of(desired))
         unchanged = False
         ready = get_condition(desired.access.status.conditions, READY)
         if desired.access.spec.suspend and ready is not None:
@@ -261,24 +261,26 @@ class AccessController:
             unchanged=unchanged,
             verified=verified,
         )
-        return Going(desired, observed)
+        return PassUnderWay(desired, observed)
 
-    async def _go_on(self, request: Request, going: Going | None) -> Result | None:
+    async def _go_on(self, request: Request, under_way: PassUnderWay | None) -> Result | None:
         """Take the actions that are left, up to the status or to a job for the server."""
         for _ in range(_MOST_ACTIONS):
-            if going is None:
+            if under_way is None:
                 return None
-            desired, observed = going.desired, going.observed
+            desired, observed = under_way.desired, under_way.observed
             action = plan_pass(desired, observed)[0]
             if action is Action.REPORT:
                 return await self._report(request, desired, observed)
-            going = None if action is Action.IGNORE else await self._steps.take(action, going)
-            if going is None:
+            under_way = (
+                None if action is Action.IGNORE else await self._steps.take(action, under_way)
+            )
+            if under_way is None:
                 self._forget(request)
-            elif going.job is not None:
+            elif under_way.job is not None:
                 # The entry comes before the job, whose answer looks for it.
-                self._at_server[request] = _AtServer(going, [])
-                self._work.submit(going.desired.reached, request, going.job)
+                self._at_server[request] = _AtServer(under_way, [])
+                self._work.submit(under_way.desired.known_place, request, under_way.job)
                 return _WAITS
         raise RuntimeError(
             f"not settled after {_MOST_ACTIONS} actions: {action.name} was the last"
@@ -309,14 +311,14 @@ class AccessController:
             wanted = observed.wanted or await self._steps.wanted(desired, observed, login)
         if synced is not None and wanted is not None and outcome.again == "synced":
             # No pass looks for drift: the server is compared with all that is kept, at once.
-            self._work.keep(desired.reached, request, Kept.of(wanted, synced.warnings))
+            self._work.keep(desired.known_place, request, Kept.of(wanted, synced.warnings))
             self._publication.used(desired)
             result = None
         else:
             self._work.forget(request)
             result = self._again(outcome)
             if synced is not None and wanted is not None:
-                self._verified[request] = ServerOutcome(desired.reached, wanted, synced)
+                self._verified[request] = ServerOutcome(desired.known_place, wanted, synced)
         known = self._newest(Key(request.namespace, request.name))
         lost = synced is not None and synced.created and desired.access.status.username
         if desired.place is not None and (known is None or lost):
@@ -369,7 +371,7 @@ class AccessController:
 class _AtServer(NamedTuple):
     """A pass with a job at its server; ``answers`` holds the answer once it has come."""
 
-    going: Going
+    under_way: PassUnderWay
     answers: list[Answer]
 
 

@@ -170,7 +170,7 @@ class Observed:
         staged = replace(self.credentials, left=Action.WRITE_SECRET, is_staged=True)
         found = replace(self, credentials=staged)
         # Without a former login that has yet to end, this was all that a sync would do.
-        settled = done.is_settled and not done.problems
+        settled = done.has_one_login and not done.problems
         return replace(found, synced=done) if settled else found
 
     def brought(self, done: Synced, wanted: WantedState | None) -> Observed:

@@ -277,7 +277,9 @@ class Publication:
             answers=observed.role == "free",
         )
         made = _chosen(rules, observed.credentials, choice, has[1])
-        values = secret_values(access.spec, desired.reached.endpoint, made.password, made.login)
+        values = secret_values(
+            access.spec, desired.known_place.endpoint, made.password, made.login
+        )
         wanted = content(access.spec.secret_template, values, choice.mark)
         body = secret_body(found, access.spec.generated_secret, wanted, existing)
         if made.left is not None:
@@ -334,8 +336,8 @@ class Publication:
             names.add(access.status.secret.name)
         return sorted(names - {access.spec.generated_secret, ""})
 
-    async def remove_renamed(self, desired: Desired) -> None:
-        """Delete the Secrets of former names of spec.generatedSecret, once the new one works."""
+    async def remove_former(self, desired: Desired) -> None:
+        """Delete the Secrets that spec.generatedSecret named before, once the new one works."""
         for name in self._former_names(desired):
             found = await find(self._client, SECRETS, name, desired.found.meta.namespace)
             if found is not None and _controls(desired.found, found):

@@ -422,8 +422,8 @@ def new_status(
 def access_events(old: Object, new: Object) -> list[Event]:
     """Return the events for a change of a PostgresAccess's status."""
     before, after = _status(old), _status(new)
-    told = event(before, after)
-    return [*([] if told is None else [told]), *turns(before, after)]
+    told = ready_event(before, after)
+    return [*([] if told is None else [told]), *change_events(before, after)]
 
 
 def _status(access: Object) -> PostgresAccessStatus:
@@ -438,8 +438,8 @@ class _WithStatus(msgspec.Struct):
     status: PostgresAccessStatus = msgspec.field(default_factory=PostgresAccessStatus)
 
 
-def turns(old: PostgresAccessStatus, new: PostgresAccessStatus) -> list[Event]:
-    """Return the events that no verdict includes: renamed roles, and a change of the server."""
+def change_events(old: PostgresAccessStatus, new: PostgresAccessStatus) -> list[Event]:
+    """Return the events beside that of the verdict: renamed roles, and a change of the server."""
     found = [
         Event("Warning", "RoleRenamed", one)
         for one in new.warnings
@@ -465,7 +465,7 @@ def renamed(role: str) -> str:
     )
 
 
-def event(old: PostgresAccessStatus, new: PostgresAccessStatus) -> Event | None:
+def ready_event(old: PostgresAccessStatus, new: PostgresAccessStatus) -> Event | None:
     """Return the event for a change of the Ready condition, None without one."""
     before, after = get_condition(old.conditions, READY), get_condition(new.conditions, READY)
     if after is None or new.last_reconcile_state == "InProgress":

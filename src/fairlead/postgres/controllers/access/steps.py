@@ -37,8 +37,8 @@ from fairlead.runtime import add_finalizer, remove_finalizer
 _log = structlog.get_logger(logger_name="fairlead.postgres")
 
 
-class Going(NamedTuple):
-    """A pass under way: its two values, and the ``job`` that its server has yet to answer.
+class PassUnderWay(NamedTuple):
+    """A pass between two actions: its values, and the ``job`` that its server has yet to answer.
 
     ``action`` is the action of the job; ``written`` has the credentials of the Secret that the job
     has written.
@@ -77,33 +77,37 @@ class Steps:
         self._wrote = wrote
         self._look_at = look_at
 
-    async def take(self, action: Action, going: Going) -> Going | None:
+    async def take(self, action: Action, under_way: PassUnderWay) -> PassUnderWay | None:
         """Take an action, or return its job for the server; None once the object needs no more.
 
         Raises:
             ApiError: a conflict or a server error, after which the whole pass is retried.
         """
-        desired, observed = going.desired, going.observed
+        desired, observed = under_way.desired, under_way.observed
         try:
             return await self._take(action, desired, observed)
         except (AccessError, ApiError) as error:
             # The object is gone, and the cache is late.
             if action is Action.ADD_FINALIZER and isinstance(error, NotFound):
                 return None
-            return Going(desired, _failed(observed, action, error))
+            return PassUnderWay(desired, _failed(observed, action, error))
 
-    async def answered(self, going: Going, answer: Answer) -> Going:
+    async def answered(self, under_way: PassUnderWay, answer: Answer) -> PassUnderWay:
         """Return the pass after the server's answer to its job.
 
         Raises:
             ApiError: a conflict or a server error, after which the whole pass is retried.
         """
         try:
-            return await self._answered(going, answer)
+            return await self._answered(under_way, answer)
         except (AccessError, ApiError) as error:
-            return Going(going.desired, _failed(going.observed, going.action, error))
+            return PassUnderWay(
+                under_way.desired, _failed(under_way.observed, under_way.action, error)
+            )
 
-    async def _take(self, action: Action, desired: Desired, observed: Observed) -> Going | None:
+    async def _take(
+        self, action: Action, desired: Desired, observed: Observed
+    ) -> PassUnderWay | None:
         job: Job | None = None
         written: list[Credentials] = []
         match action:
@@ -132,7 +136,7 @@ class Steps:
                 observed = observed.with_login(found)
                 # Staging has synchronized the database, so that no sync follows to do this.
                 if observed.in_sync:
-                    await self._publication.remove_renamed(desired)
+                    await self._publication.remove_former(desired)
             case Action.STAGE_LOGIN:
                 login = observed.credentials
                 wanted = await self.wanted(desired, observed, login, staged=True)
@@ -144,7 +148,7 @@ class Steps:
                 wanted = await self.wanted(desired, observed, observed.credentials)
                 # The pass before has made a password, and read the server again a moment ago.
                 known = observed.verified
-                if known is not None and known.holds(desired.reached, wanted):
+                if known is not None and known.holds(desired.known_place, wanted):
                     return await self._synced(desired, observed, wanted, known.synced)
                 job = Sync(wanted, observed.preview)
             case Action.GIVE_UP:
@@ -161,14 +165,14 @@ class Steps:
                 return None
             case Action.IGNORE | Action.REPORT:
                 raise ValueError(f"the controller itself carries out: {action.value}")
-        return Going(desired, observed, action, job, written)
+        return PassUnderWay(desired, observed, action, job, written)
 
-    async def _answered(self, going: Going, answer: Answer) -> Going:
-        desired, observed, job = going.desired, going.observed, going.job
+    async def _answered(self, under_way: PassUnderWay, answer: Answer) -> PassUnderWay:
+        desired, observed, job = under_way.desired, under_way.observed, under_way.job
         match job:
             case PlanOnly():
                 if not isinstance(answer, ShownPlan):
-                    raise answered_otherwise(answer)
+                    raise error_in(answer)
                 observed = observed.previewed(desired, answer)
             case Sync() if isinstance(answer, ShownPlan):
                 # The server has changed since the approval: its new plan needs another one.
@@ -179,12 +183,13 @@ class Steps:
                 # actions report why the server cannot be reached.
                 if isinstance(answer, AccessError) and (answer.verdict or not observed.published):
                     raise answer
+                # Only None says that the role is free: the error of a silent server is no answer.
                 observed = observed.checked(answered=answer is None)
             case Rotate():
-                observed = _changed(going, answer)
-            case Sync() if going.action is Action.STAGE_LOGIN:
+                observed = _changed(under_way, answer)
+            case Sync() if under_way.action is Action.STAGE_LOGIN:
                 if not isinstance(answer, Synced):
-                    raise answered_otherwise(answer)
+                    raise error_in(answer)
                 # The next login works on the server, so that the Secret may have it.
                 observed = observed.staged(answer)
             case Sync():
@@ -192,8 +197,8 @@ class Steps:
             case Drop():
                 return await self._dropped(desired, observed, answer, job.denied)
             case _:
-                raise answered_otherwise(answer)
-        return Going(desired, observed)
+                raise error_in(answer)
+        return PassUnderWay(desired, observed)
 
     async def wanted(
         self, desired: Desired, observed: Observed, login: Credentials, *, staged: bool = False
@@ -224,25 +229,25 @@ class Steps:
 
     async def _synced(
         self, desired: Desired, observed: Observed, wanted: WantedState, answer: Answer
-    ) -> Going:
+    ) -> PassUnderWay:
         if not isinstance(answer, Synced):
             lost = isinstance(answer, AccessError) and answer.reason in NOT_OURS
             if lost and not desired.access.status.username:
                 # Another owner has created the role since the check: this login does not work.
                 await self._publication.remove(desired)
-            raise answered_otherwise(answer)
+            raise error_in(answer)
         observed = observed.brought(answer, wanted)
         if answer.problems:
             error = problems(answer.problems).error
             observed = observed.failed(Action.SYNC_DATABASE, error)
         try:
             # After the database: until now only the old Secret worked.
-            await self._publication.remove_renamed(desired)
+            await self._publication.remove_former(desired)
         except (AccessError, ApiError) as error:
             observed = _failed(observed, Action.SYNC_DATABASE, error)
-        return Going(desired, observed)
+        return PassUnderWay(desired, observed)
 
-    async def _drop(self, desired: Desired, observed: Observed) -> Going:
+    async def _drop(self, desired: Desired, observed: Observed) -> PassUnderWay:
         access = desired.access
         # The spec may have been edited since the role was made.
         username = access.status.username or access.spec.username
@@ -259,12 +264,12 @@ class Steps:
         except AccessError as error:
             # A role is created after its Secret: without a Secret no server was ever found.
             if not (access.status.username or observed.published):
-                return Going(desired, observed.without_role())
+                return PassUnderWay(desired, observed.without_role())
             return await self._dropped(desired, observed, error, "")
         # With a refused heir the login still goes, and the role keeps its objects.
         policy = "Restrict" if denied else policy
         job = Drop(username, claim, policy, access.spec.orphan_to or "", denied)
-        return Going(desired, observed, Action.DROP_ROLE, job)
+        return PassUnderWay(desired, observed, Action.DROP_ROLE, job)
 
     async def _denied(self, desired: Desired) -> str:
         """Return why spec.orphanTo may not receive the role's objects, "" where it may."""
@@ -278,7 +283,7 @@ class Steps:
 
     async def _dropped(
         self, desired: Desired, observed: Observed, answer: Answer, denied: str
-    ) -> Going:
+    ) -> PassUnderWay:
         if isinstance(answer, AccessError) and answer.reason == "OwnsObjects" and denied:
             answer = AccessError(
                 answer.reason, f"{denied}; {answer.message}", blockers=answer.blockers
@@ -286,7 +291,7 @@ class Steps:
         if isinstance(answer, Exception):
             if isinstance(answer, AccessError) and _made_nothing(desired, observed, answer):
                 self._look_at(desired.owner)
-                return Going(desired, observed.without_role())
+                return PassUnderWay(desired, observed.without_role())
             # A retained role stays anyway: a missing server must not block the deletion.
             retained = desired.deleting and desired.access.spec.cleanup_policy == "Retain"
             if not retained or not isinstance(answer, AccessError):
@@ -295,7 +300,7 @@ class Steps:
             await self._leftovers.record(desired.found, desired.owner, "Retain")
             self._look_at(desired.owner)
         await self._publication.remove(desired)
-        return Going(desired, observed.without_role())
+        return PassUnderWay(desired, observed.without_role())
 
 
 def _failed(observed: Observed, action: Action, error: AccessError | ApiError) -> Observed:
@@ -309,16 +314,16 @@ def _failed(observed: Observed, action: Action, error: AccessError | ApiError) -
     return observed.failed(action, error if isinstance(error, AccessError) else _api_error(error))
 
 
-def _changed(going: Going, answer: Answer) -> Observed:
+def _changed(under_way: PassUnderWay, answer: Answer) -> Observed:
     """Return the observed state after a change of the password in server and Secret."""
     if isinstance(answer, UnpublishedError):
         cause = answer.cause
         if not isinstance(cause, (AccessError, ApiError)):
             raise cause
-        return _failed(going.observed, Action.WRITE_SECRET, cause)
-    if answer is not None or not going.written:
-        raise answered_otherwise(answer)
-    return going.observed.with_login(going.written[-1])
+        return _failed(under_way.observed, Action.WRITE_SECRET, cause)
+    if answer is not None or not under_way.written:
+        raise error_in(answer)
+    return under_way.observed.with_login(under_way.written[-1])
 
 
 def _made_nothing(desired: Desired, observed: Observed, why: AccessError) -> bool:
@@ -338,8 +343,8 @@ _SILENT = {"ConnectionFailed", "AuthenticationFailed", "TLSFailed", "RoleIsFull"
 """Reasons of errors by servers that give no answer about their roles."""
 
 
-def answered_otherwise(answer: Answer) -> Exception:
-    """Return the error in an answer, or a Conflict for an answer of a wrong type."""
+def error_in(answer: Answer) -> Exception:
+    """Return the error that an answer is, or a Conflict for an answer to another job."""
     if isinstance(answer, Exception):
         return answer
     return AccessError("Conflict", "the server has not been asked")

@@ -121,8 +121,8 @@ class Desired:
     """Whether the deletion gives the role up, whatever the cleanup policy is."""
 
     @property
-    def reached(self) -> ServerPlace:
-        """Return the server; actions that need it come only after it was found."""
+    def known_place(self) -> ServerPlace:
+        """Return the server, which is known: actions that need it come only after it was found."""
         if self.place is None:
             raise AccessError("ConnectionFailed", "the server has not been found yet")
         return self.place
@@ -142,10 +142,10 @@ class Desired:
     def shares_groups(self) -> bool:
         """Whether a group holds the grants of the access, by its spec or else its server."""
         groups = self.access.spec.groups
-        return self.reached.endpoint.shares_groups if groups is None else groups == "Shared"
+        return self.known_place.endpoint.shares_groups if groups is None else groups == "Shared"
 
     def at(self, endpoint: Endpoint) -> Desired:
-        """Return the desired state with its server."""
+        """Return the desired state of an access whose server was found at ``endpoint``."""
         return replace(self, place=ServerPlace(self.owner, endpoint))
 
     def stored(self, found: Object) -> Desired:

@@ -419,7 +419,7 @@ def turns_of(access: PostgresAccess, login: str, *, staged: bool = False) -> Log
         grace=grace,
         known=known,
         staged=staged,
-        patient=spec.approval == "Manual" or spec.mode == "Observe",
+        leaves_ended=spec.approval == "Manual" or spec.mode == "Observe",
     )
 
 

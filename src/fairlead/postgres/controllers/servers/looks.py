@@ -16,7 +16,7 @@ from fairlead.postgres.controllers.rules.desired import ServerPlace
 from fairlead.postgres.controllers.servers.jobs import Roles, WorkCallbacks
 from fairlead.postgres.database.connections.sessions import Sessions
 from fairlead.postgres.database.reading.verifiers import Verifiers
-from fairlead.postgres.database.work.drift import DriftResult, Kept, look
+from fairlead.postgres.database.work.drift import DriftResult, Kept, find_drift
 from fairlead.postgres.database.work.groups import drop_groups
 from fairlead.postgres.errors import AccessError
 from fairlead.runtime import Request
@@ -120,7 +120,7 @@ class ServerLooks:
         """Return the differences of the kept accesses; halve a batch that is too large."""
         begun = asyncio.get_running_loop().time()
         try:
-            return await look(self._sessions, kept, self.verifiers, installation)
+            return await find_drift(self._sessions, kept, self.verifiers, installation)
         except AccessError as error:
             if not is_divisible(error, begun) or not kept:
                 raise

@@ -29,7 +29,7 @@ from fairlead.postgres.database.connections.failures import (
 )
 from fairlead.postgres.database.connections.keys import ScramKeys
 from fairlead.postgres.database.connections.rounds import Challenge, HostAddress, ask
-from fairlead.postgres.database.connections.session import Check, LimitedConnection, Session
+from fairlead.postgres.database.connections.session import LimitedConnection, Session, WriteCheck
 from fairlead.postgres.database.connections.startup import (
     APPLICATION,
     NEWEST,
@@ -58,7 +58,9 @@ Only a failed login tells that. Without this value each new connection would beg
 """
 
 
-async def open_session(endpoint: Endpoint, database: str, check: Check = lambda: None) -> Session:
+async def open_session(
+    endpoint: Endpoint, database: str, check: WriteCheck = lambda: None
+) -> Session:
     """Open a session in one database.
 
     Raises:
@@ -69,7 +71,7 @@ async def open_session(endpoint: Endpoint, database: str, check: Check = lambda:
 
 @asynccontextmanager
 async def connect(
-    endpoint: Endpoint, database: str, check: Check = lambda: None
+    endpoint: Endpoint, database: str, check: WriteCheck = lambda: None
 ) -> AsyncIterator[Session]:
     """Open a session in one database for the block.
 

@@ -89,7 +89,8 @@ T = TypeVar("T")
 Statement = sql.SQL | sql.Composed
 Query = tuple[Statement, Mapping[str, object] | None]
 """A statement with its parameters."""
-Check = Callable[[], None]
+WriteCheck = Callable[[], None]
+"""A function that raises if this process may not write any more, for its Lease has run out."""
 
 
 class LimitedConnection(psycopg.AsyncConnection[Row]):
@@ -239,7 +240,7 @@ class Session:
     """
 
     def __init__(
-        self, connection: psycopg.AsyncConnection[Row], check: Check = lambda: None
+        self, connection: psycopg.AsyncConnection[Row], check: WriteCheck = lambda: None
     ) -> None:
         self._connection = connection
         self._check = check

@@ -22,7 +22,7 @@ from fairlead.postgres.database.connections.failures import (
     shut,
 )
 from fairlead.postgres.database.connections.login import connect, open_session
-from fairlead.postgres.database.connections.session import Check, Patience, Session
+from fairlead.postgres.database.connections.session import Patience, Session, WriteCheck
 from fairlead.postgres.database.connections.shutting import MAY, Shutter, open_up, told
 from fairlead.postgres.errors import AccessError
 
@@ -97,7 +97,7 @@ class Sessions:
         tally: SessionCosts | None = None,
         *,
         hasty: bool = False,
-        check: Check = lambda: None,
+        check: WriteCheck = lambda: None,
     ) -> None:
         self.endpoint = endpoint
         self.tally = tally or SessionCosts()

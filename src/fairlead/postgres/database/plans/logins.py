@@ -34,8 +34,8 @@ class LoginTurns(msgspec.Struct, frozen=True, kw_only=True):
 
     ``current`` is the login of the Secret, which is the owner if the rotation is InPlace.
     ``known`` are ends from the status. While ``staged``, the other logins are left as they are,
-    because the Secret still has one of them. A ``patient`` access leaves logins that the server
-    has ended (VALID UNTIL) as they are until their next turn.
+    because the Secret still has one of them. With ``leaves_ended``, logins that the server has
+    ended (VALID UNTIL) stay as they are until their next turn, which asks for an approval anyway.
     """
 
     rotation: Rotation
@@ -43,7 +43,7 @@ class LoginTurns(msgspec.Struct, frozen=True, kw_only=True):
     grace: timedelta
     known: Mapping[str, datetime] = {}
     staged: bool = False
-    patient: bool = False
+    leaves_ended: bool = False
 
 
 class Turn(msgspec.Struct, frozen=True, kw_only=True):

@@ -25,12 +25,12 @@ from fairlead.postgres.database.plans.attributes import (
     refused_settings,
     setting_statements,
 )
-from fairlead.postgres.database.plans.family import (
-    Asked,
-    acting_steps,
-    ending_steps,
-)
 from fairlead.postgres.database.plans.grants import DesiredGrants
+from fairlead.postgres.database.plans.login_statements import (
+    AskedLogins,
+    acting_statements,
+    ending_statements,
+)
 from fairlead.postgres.database.plans.logins import LoginTurns, create_owner, family, login_names
 from fairlead.postgres.database.plans.password import ITERATIONS
 from fairlead.postgres.database.plans.snapshot import (
@@ -49,7 +49,11 @@ _VERIFIER = re.compile(r"'SCRAM-SHA-256\$[^']*'")
 
 # With an instance dictionary (dict=True), which cached_property needs.
 class WantedState(msgspec.Struct, frozen=True, kw_only=True, dict=True):
-    """Desired state of an access at its server."""
+    """An access as its server shall have it, with the password of its Secret.
+
+    ``Desired`` of the controllers is the access as its object asks for it; :meth:`Desired.wanted`
+    makes this value of it, once claim, login and password are known.
+    """
 
     username: str
     password: str
@@ -102,11 +106,11 @@ class WantedState(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         }
 
     @property
-    def asked(self) -> Asked | None:
+    def asked_logins(self) -> AskedLogins | None:
         """The part of the spec about logins; None without logins beside the role."""
         if self.turns is None:
             return None
-        return Asked(
+        return AskedLogins(
             username=self.username,
             turns=self.turns,
             attributes=self.attributes,
@@ -199,7 +203,7 @@ class Synced(msgspec.Struct, frozen=True, kw_only=True):
     """Names of former logins that are to be dropped."""
 
     @property
-    def is_settled(self) -> bool:
+    def has_one_login(self) -> bool:
         """Whether no other login of the access than the current one can log in."""
         return all(one.current for one in self.logins)
 
@@ -260,15 +264,15 @@ def plan_role(
         around: facts about groups and parameters.
         now: this moment, which decides the ends of logins; by default the server's time.
     """
-    name, asked = wanted.username, wanted.asked
+    name, asked = wanted.username, wanted.asked_logins
     role = snapshot.roles.get(name)
     # Memberships in shared groups are planned by ``plan_groups``. spec.memberOf does not name
     # them, and would revoke them.
     bare = snapshot.without_shared(role, wanted.claim.installation)
     if wanted.login == name:
-        changes = list(_role_steps(wanted, role, verifier))
+        changes = list(_role_statements(wanted, role, verifier))
     else:
-        changes = list(_owner_steps(wanted, role))
+        changes = list(_owner_statements(wanted, role))
     memberships, problems = membership_statements(
         name,
         wanted.member_of,
@@ -284,11 +288,11 @@ def plan_role(
     ]
     if asked is not None:
         moment = snapshot.server.moment if now is None else now
-        changes += _login_steps(wanted, asked, snapshot, verifier, around, moment)
+        changes += _login_statements(wanted, asked, snapshot, verifier, around, moment)
     return changes, [*refused, *problems]
 
 
-def _owner_steps(wanted: WantedState, role: RoleFacts | None) -> Iterator[AccessStatement]:
+def _owner_statements(wanted: WantedState, role: RoleFacts | None) -> Iterator[AccessStatement]:
     """Yield the missing changes of an owner whose logins are other roles."""
     name = wanted.username
     parts = attribute_parts(wanted.attributes, None, role)
@@ -301,12 +305,12 @@ def _owner_steps(wanted: WantedState, role: RoleFacts | None) -> Iterator[Access
             why="there is no role of this name" if role is None else _OTHER_ATTRIBUTES,
             usernames=(name,),
         )
-    yield from _claim_steps(wanted, name, role)
+    yield from _claim_statements(wanted, name, role)
 
 
-def _login_steps(
+def _login_statements(
     wanted: WantedState,
-    asked: Asked,
+    asked: AskedLogins,
     snapshot: ServerSnapshot,
     verifier: str | None,
     around: Around,
@@ -317,20 +321,20 @@ def _login_steps(
     login, owner = wanted.login, (wanted.username,)
     steps: list[RoleStatement] = []
     if login != wanted.username:
-        yield from _role_steps(wanted, known.get(login), verifier)
-        steps += acting_steps(asked, login, known.get(login), version, around)
-    steps += ending_steps(asked, known, version, now)
+        yield from _role_statements(wanted, known.get(login), verifier)
+        steps += acting_statements(asked, login, known.get(login), version, around)
+    steps += ending_statements(asked, known, version, now)
     for step in steps:
         yield AccessStatement(usernames=owner, **step._asdict())
     for name in login_names(wanted.username):
         if name != login and name in known:
-            yield from _claim_steps(wanted, name, known[name])
+            yield from _claim_statements(wanted, name, known[name])
 
 
 _OTHER_ATTRIBUTES = "spec asks for other attributes than the role has"
 
 
-def _role_steps(
+def _role_statements(
     wanted: WantedState, role: RoleFacts | None, verifier: str | None
 ) -> Iterator[AccessStatement]:
     """Yield the missing changes of the role with the password."""
@@ -362,10 +366,10 @@ def _role_steps(
     elif parts:
         statement = statements.alter_role(name, login=False, verifier=None, parts=parts)
         yield change(statement, f"change the attributes of role {name}", *attributes)
-    yield from _claim_steps(wanted, name, role, changed=changed)
+    yield from _claim_statements(wanted, name, role, changed=changed)
 
 
-def _claim_steps(
+def _claim_statements(
     wanted: WantedState, name: str, role: RoleFacts | None, *, changed: bool = True
 ) -> Iterator[AccessStatement]:
     """Yield the missing claim; a claim by an import suffices until the role itself changes."""

@@ -1,4 +1,4 @@
-"""Looks at a server: reads the catalogs in a fixed number of round trips.
+"""Reads what a batch needs of a server: the catalogs, in a fixed number of round trips.
 
 https://www.postgresql.org/docs/current/catalogs.html
 """
@@ -19,6 +19,7 @@ from fairlead.postgres.database.plans.attributes import (
 )
 from fairlead.postgres.database.plans.groups import share
 from fairlead.postgres.database.plans.plan import WantedState
+from fairlead.postgres.database.plans.server_plan import ObservedServer, observed_server, refusals
 from fairlead.postgres.database.plans.snapshot import (
     CLAIM_PATTERN,
     GROUP_PATTERN,
@@ -32,7 +33,6 @@ from fairlead.postgres.database.plans.snapshot import (
     parse_comment,
     takes_over,
 )
-from fairlead.postgres.database.plans.together import ObservedServer, observed, refusals
 from fairlead.postgres.database.reading.catalog_query import (
     DATABASES,
     DEPENDENTS,
@@ -325,7 +325,7 @@ async def observe(
     *,
     most: int | None = None,
 ) -> ObservedServer:
-    """Look at a server.
+    """Read a server for a batch, and decide which accesses it admits.
 
     Args:
         sessions: the sessions of the server.
@@ -357,11 +357,11 @@ async def observe(
     missing, unknown = await verifiers.missing(sessions, given, snapshot)
     refused |= unknown
     left = [one for one in wanted if one.username not in refused]
-    around = await look_around(session, left, snapshot)
-    return observed(left, sharing, snapshot, missing, refused, around)
+    around = await read_around_accesses(session, left, snapshot)
+    return observed_server(left, sharing, snapshot, missing, refused, around)
 
 
-async def look_around(
+async def read_around_accesses(
     session: Session, wanted: Iterable[WantedState], snapshot: ServerSnapshot
 ) -> Around:
     """Read the facts about groups and parameters that the plans of accesses need."""

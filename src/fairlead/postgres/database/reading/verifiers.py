@@ -250,6 +250,6 @@ def has_ended(role: RoleFacts) -> bool:
 
 
 def _digest(text: str) -> bytes:
-    # Half of the time of an HMAC; a look at a server computes one digest for each role.
+    # Half of the time of an HMAC; a reading of a server computes one digest for each role.
     whole = text.encode("utf-8", "surrogatepass")
     return hashlib.blake2b(whole, key=_KEY, digest_size=_DIGEST_BYTES).digest()

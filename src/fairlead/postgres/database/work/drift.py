@@ -16,18 +16,18 @@ from fairlead.api.postgresaccess import Grant
 from fairlead.postgres.database.connections.session import PATIENT, Patience
 from fairlead.postgres.database.connections.sessions import Sessions
 from fairlead.postgres.database.plans.attributes import Around
-from fairlead.postgres.database.plans.family import retired
 from fairlead.postgres.database.plans.grants import DesiredGrants
 from fairlead.postgres.database.plans.groups import Sharing, differs, plan_groups, share
+from fairlead.postgres.database.plans.login_statements import retired
 from fairlead.postgres.database.plans.plan import (
     WantedState,
     database_differences,
     plan_public,
     plan_role,
 )
+from fairlead.postgres.database.plans.server_plan import crowds, visits_of, warnings_of
 from fairlead.postgres.database.plans.snapshot import RoleClaim, ServerSnapshot, check_roles
-from fairlead.postgres.database.plans.together import crowds, visits_of, warnings_of
-from fairlead.postgres.database.reading.catalog import CROWD, look_around, read_snapshot
+from fairlead.postgres.database.reading.catalog import CROWD, read_around_accesses, read_snapshot
 from fairlead.postgres.database.reading.comparison import read_differences, role_grants
 from fairlead.postgres.database.reading.verifiers import Verifiers
 from fairlead.postgres.database.work.privileges import PUBLIC_CREATES
@@ -71,10 +71,10 @@ class DriftResult(msgspec.Struct, frozen=True, kw_only=True):
     deserted: frozenset[str] = frozenset()
 
 
-async def look(
+async def find_drift(
     sessions: Sessions, kept: Sequence[Kept], verifiers: Verifiers, installation: str
 ) -> DriftResult:
-    """Compare accesses with the catalogs; all accesses of an unreadable database differ.
+    """Compare kept accesses with the catalogs; all accesses of an unreadable database differ.
 
     Raises:
         AccessError: the server could not be read.
@@ -91,7 +91,7 @@ async def look(
             claims=True,
             most=CROWD,
         )
-        around = await look_around(session, wanted, snapshot)
+        around = await read_around_accesses(session, wanted, snapshot)
     sharing = share(wanted, snapshot.server.version, snapshot.roles)
     by_name, desired = sharing.roles(wanted), sharing.desired
     differing = {
@@ -151,7 +151,9 @@ def _differs(
         changed = not verifiers.holds(wanted.login, role.verifier)
     else:
         changed = verifiers.is_due(wanted.login)
-    if changed or (wanted.asked is not None and retired(wanted.asked, wanted.own(snapshot))):
+    if changed or (
+        wanted.asked_logins is not None and retired(wanted.asked_logins, wanted.own(snapshot))
+    ):
         return True
     try:
         check_roles(wanted.needed, snapshot, wanted.claim, adopt=wanted.adopt)

@@ -15,8 +15,8 @@ from fairlead.postgres.database.connections.failures import explain
 from fairlead.postgres.database.connections.session import Session
 from fairlead.postgres.database.connections.sessions import Sessions
 from fairlead.postgres.database.plans.differences import plan_privileges
-from fairlead.postgres.database.plans.family import retired
 from fairlead.postgres.database.plans.groups import Membering, plan_leaving
+from fairlead.postgres.database.plans.login_statements import retired
 from fairlead.postgres.database.plans.plan import (
     REVOKE_PUBLIC,
     AccessStatement,
@@ -24,8 +24,8 @@ from fairlead.postgres.database.plans.plan import (
     ShownStatement,
     WantedState,
 )
+from fairlead.postgres.database.plans.server_plan import BatchPlan, plan_server, visits_of
 from fairlead.postgres.database.plans.snapshot import ServerSnapshot
-from fairlead.postgres.database.plans.together import BatchPlan, plan_server, visits_of
 from fairlead.postgres.database.reading.catalog import observe
 from fairlead.postgres.database.reading.comparison import (
     hindrances,
@@ -115,7 +115,7 @@ class _Telling:
 
     def _retire(self, one: WantedState) -> Iterator[ShownStatement]:
         """Yield the statements that drop the logins of a former TwoLogins."""
-        asked = one.asked
+        asked = one.asked_logins
         if asked is None:
             return
         moment = self._snapshot.server.moment

@@ -32,8 +32,8 @@ from fairlead.postgres.database.connections.session import (
 from fairlead.postgres.database.connections.sessions import Sessions
 from fairlead.postgres.database.plans.differences import PrivilegeChange, plan_privileges
 from fairlead.postgres.database.plans.groups import careful, joined
+from fairlead.postgres.database.plans.server_plan import BatchPlan, visits_of
 from fairlead.postgres.database.plans.snapshot import ServerSnapshot
-from fairlead.postgres.database.plans.together import BatchPlan, visits_of
 from fairlead.postgres.database.reading.comparison import (
     Comparison,
     Reading,

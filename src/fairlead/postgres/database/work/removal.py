@@ -72,7 +72,7 @@ async def remove(removals: Sequence[RoleRemoval], policy: CleanupPolicy) -> None
         AccessError: OwnsObjects, with the objects of all roles.
     """
     blockers: dict[str, list[str]] = {}
-    found = [await one.look(policy) for one in removals]
+    found = [await one.dependents(policy) for one in removals]
     for one in found:
         for database, owned in one.blockers:
             blockers.setdefault(database, []).extend(owned)
@@ -82,7 +82,7 @@ async def remove(removals: Sequence[RoleRemoval], policy: CleanupPolicy) -> None
         await removal.run(policy, one.databases)
 
 
-class _Look(NamedTuple):
+class _Dependents(NamedTuple):
     """Databases with a role's objects or privileges, and the objects that block its removal."""
 
     databases: tuple[Dependent, ...]
@@ -131,7 +131,7 @@ class RoleRemoval:
 
         await retried(release, f"take the claim off role {self.role.name}")
 
-    async def look(self, policy: CleanupPolicy) -> _Look:
+    async def dependents(self, policy: CleanupPolicy) -> _Dependents:
         """Read the databases to clear, and the objects that block Restrict."""
         async with self._session.transaction(self._patience):
             restricted = policy == "Restrict"
@@ -143,7 +143,7 @@ class RoleRemoval:
                 found = await read_dependencies(self._session, self.role.oid)
                 blockers = await self._owned(found.databases)
             check_shared(self.role.name, found, policy)
-        return _Look(found.databases, blockers)
+        return _Dependents(found.databases, blockers)
 
     async def run(self, policy: CleanupPolicy, databases: Sequence[Dependent]) -> None:
         """Clear the databases with the role's objects or privileges, and drop the role."""

@@ -1,7 +1,7 @@
 """Syncs the accesses of one server together: a few statements read for all of them.
 
-It looks at the server, plans, runs the plan and looks again, because PostgreSQL answers OK to
-grants that it did not make. Shared catalogs are written in the maintenance database, in one
+It reads the server, plans, runs the plan and reads again, because PostgreSQL answers OK to grants
+that it did not make. Shared catalogs are written in the maintenance database, in one
 transaction for all accesses, which holds the roles that it changes; privileges on objects are
 written in each database. A failed change is tried alone, so that no access waits because of an
 error of another one. In work on a batch a locked access is given up at once.
@@ -19,21 +19,21 @@ import psycopg
 from fairlead.postgres.database.connections.failures import not_applied
 from fairlead.postgres.database.connections.session import BRIEF, BRIEF_READING, PATIENT, Session
 from fairlead.postgres.database.connections.sessions import Sessions
-from fairlead.postgres.database.plans.family import login_infos, retired
 from fairlead.postgres.database.plans.groups import joined, plan_leaving
+from fairlead.postgres.database.plans.login_statements import login_infos, retired
 from fairlead.postgres.database.plans.plan import Synced, WantedState
+from fairlead.postgres.database.plans.server_plan import (
+    BatchPlan,
+    ObservedServer,
+    plan_server,
+    warnings_of,
+)
 from fairlead.postgres.database.plans.snapshot import (
     RoleClaim,
     ServerSnapshot,
     check_adoption,
     check_roles,
     takes_over,
-)
-from fairlead.postgres.database.plans.together import (
-    BatchPlan,
-    ObservedServer,
-    plan_server,
-    warnings_of,
 )
 from fairlead.postgres.database.reading.catalog import CROWD, observe, read_around, read_snapshot
 from fairlead.postgres.database.reading.verifiers import Verifiers
@@ -48,9 +48,10 @@ from fairlead.postgres.errors import AccessError
 
 
 _WRITES = 2
-"""Writes before a missing change counts as refused: another writer may have been in between.
+"""Number of writes before a missing change counts as refused.
 
-A group that no access shares any more loses its privileges in each database under that one's lock.
+Another writer may have been in between, such as the removal of a group without members: it takes
+the group's privileges in one database after the other while a role may join the group.
 """
 
 
@@ -166,17 +167,20 @@ class _Batch:
     verifiers: Verifiers
     brief: bool
 
-    async def look(self, session: Session, failed: Mapping[str, AccessError]) -> _Look:
-        """Look at the server and plan, without the accesses that have failed."""
+    async def plan(self, session: Session, failed: Mapping[str, AccessError]) -> _PlannedBatch:
+        """Read the server and plan, without the accesses that have failed."""
         left = [one for name, one in self.wanted.items() if name not in failed]
         most = CROWD if self.brief else None
         seen = await observe(self.sessions, session, left, self.verifiers, most=most)
         plan = plan_server(left, seen, self.sessions.endpoint.revoke_public)
-        return _Look(seen, plan, {**failed, **seen.refused})
+        return _PlannedBatch(seen, plan, {**failed, **seen.refused})
 
 
-class _Look(NamedTuple):
-    """A look and its plan, and by username the error of each failed access."""
+class _PlannedBatch(NamedTuple):
+    """The server as it was read, the plan for it, and by username the errors of failed accesses.
+
+    ``failed`` has those that were refused, too: the plan has nothing for either.
+    """
 
     seen: ObservedServer
     plan: BatchPlan
@@ -206,10 +210,10 @@ async def _sync(
         verifiers=verifiers,
         brief=brief,
     )
-    look, written = await _bring_roles(batch)
-    snapshot, plan = look.seen.snapshot, look.plan
-    failed = {**look.failed, **_dropped(plan, snapshot)}
-    problems = _unmade(look, written)
+    last, written = await _bring_roles(batch)
+    snapshot, plan = last.seen.snapshot, last.plan
+    failed = {**last.failed, **_dropped(plan, snapshot)}
+    problems = _unmade(last, written)
     visits = await visit_databases(sessions, snapshot, plan, at_once=at_once, brief=brief)
     # A login keeps its old group until the new one has all privileges.
     left = [one for name, one in batch.wanted.items() if name in plan.sharing.asked]
@@ -221,29 +225,29 @@ async def _sync(
     return {**failed, **done}
 
 
-async def _bring_roles(batch: _Batch) -> tuple[_Look, _Written]:
-    """Bring roles and claims into their desired state; return the last look, and what was done."""
+async def _bring_roles(batch: _Batch) -> tuple[_PlannedBatch, _Written]:
+    """Bring roles and claims into their desired state; return the last plan, and what was done."""
     written = _Written()
     patience = BRIEF_READING if batch.brief else None
     async with batch.sessions.working("read the catalogs", patience) as session:
-        look = await batch.look(session, {})
+        planned = await batch.plan(session, {})
         for _ in range(_WRITES):
             # Changes that the server refused are not tried again at once.
-            names = {name for change in look.plan.changes for name in change.usernames}
+            names = {name for change in planned.plan.changes for name in change.usernames}
             if names <= written.problems.keys():
                 break
-            written = await _write(batch, session, look.failed, written)
-            look = await batch.look(session, {**look.failed, **written.failed})
-    return look, written
+            written = await _write(batch, session, planned.failed, written)
+            planned = await batch.plan(session, {**planned.failed, **written.failed})
+    return planned, written
 
 
-def _unmade(look: _Look, written: _Written) -> dict[str, list[AccessError]]:
+def _unmade(last: _PlannedBatch, written: _Written) -> dict[str, list[AccessError]]:
     """Return the errors of changes that were refused, or not made in spite of an OK, by name."""
     problems = {name: list(found) for name, found in written.problems.items()}
-    for change in look.plan.changes:
+    for change in last.plan.changes:
         for name in change.usernames:
             # An error from the server tells more than this one.
-            problem = not_applied(change.what, look.seen.snapshot.server.admin)
+            problem = not_applied(change.what, last.seen.snapshot.server.admin)
             problems.setdefault(name, [problem])
     return problems
 
@@ -269,7 +273,7 @@ class _Brought(NamedTuple):
         """Return the outcome of one access."""
         plan, snapshot, username = self.plan, self.snapshot, one.username
         both, warnings = plan.names_of(username), warnings_of(one, plan.sharing, snapshot)
-        asked, own, grants = one.asked, one.own(snapshot), plan.sharing.asked[username]
+        asked, own, grants = one.asked_logins, one.own(snapshot), plan.sharing.asked[username]
         return Synced(
             server=snapshot.server,
             applied=grants.describe(),
@@ -332,8 +336,8 @@ async def _run(
     batch: _Batch, session: Session, failed: Mapping[str, AccessError], before: _Written
 ) -> _Written:
     async with session.transaction(BRIEF_READING if batch.brief else PATIENT):
-        # The last look may be outdated: another writer may have taken a name or changed a role.
-        seen, plan, failed = await batch.look(session, failed)
+        # The last reading may be outdated: another writer may have taken a name or changed a role.
+        seen, plan, failed = await batch.plan(session, failed)
         if batch.brief:
             # The 500 ms of BRIEF_READING are for the look alone. One statement of the changes may
             # be about all accesses of the batch.

@@ -15,8 +15,8 @@ from fairlead.api.postgresaccess.connection import Rotation
 from fairlead.postgres.database.plans.groups import Sharing
 from fairlead.postgres.database.plans.logins import LoginTurns
 from fairlead.postgres.database.plans.plan import WantedState, plan_role
+from fairlead.postgres.database.plans.server_plan import observed_server, refusals
 from fairlead.postgres.database.plans.snapshot import Membership, RoleFacts, ServerSnapshot
-from fairlead.postgres.database.plans.together import observed, refusals
 from fairlead.postgres.errors import AccessError
 
 
@@ -31,12 +31,17 @@ def asks(
     *,
     known: Mapping[str, str] | None = None,
     staged: bool = False,
-    patient: bool = False,
+    leaves_ended: bool = False,
     **fields: object,
 ) -> WantedState:
     ends = {name: datetime.fromisoformat(end) for name, end in (known or {}).items()}
     turns = LoginTurns(
-        rotation=rotation, current=current, grace=HOUR, known=ends, staged=staged, patient=patient
+        rotation=rotation,
+        current=current,
+        grace=HOUR,
+        known=ends,
+        staged=staged,
+        leaves_ended=leaves_ended,
     )
     return msgspec.structs.replace(wanted("app"), turns=turns, **fields)
 
@@ -57,7 +62,9 @@ def _role(name: str, **facts: object) -> RoleFacts:
 
 def planned(asked: WantedState, *roles: RoleFacts, verifier: str | None = None) -> list[str]:
     snapshot = ServerSnapshot(server=SERVER, roles={one.name: one for one in roles}, databases={})
-    seen = observed([asked], Sharing(), snapshot, {}, refusals([asked], Sharing(), snapshot))
+    seen = observed_server(
+        [asked], Sharing(), snapshot, {}, refusals([asked], Sharing(), snapshot)
+    )
     if seen.refused:
         raise seen.refused[asked.username]
     changes, problems = plan_role(asked, snapshot, verifier, now=NOW)
@@ -118,8 +125,10 @@ def test_every_role_is_claimed() -> None:
             id="its-grace-is-over",
         ),
         pytest.param(
-            asks(patient=True), (owner(), login("app_a"), login("app_b", valid_until=PAST)), [],
-            id="over-and-patient",
+            asks(leaves_ended=True),
+            (owner(), login("app_a"), login("app_b", valid_until=PAST)),
+            [],
+            id="over-and-left",
         ),
         pytest.param(
             asks(), (owner(), login("app_a"), login("app_b", login=False, valid_until=PAST)), [],
@@ -215,7 +224,7 @@ def test_every_role_is_claimed() -> None:
             [], id="a-former-login-is-somebody-elses",
         ),
         pytest.param(
-            asks("app", "InPlace", patient=True),
+            asks("app", "InPlace", leaves_ended=True),
             (_role("app"), login("app_a", valid_until=PAST)),
             ['ALTER ROLE "app_a" NOLOGIN'], id="who-turns-no-more-has-no-patience",
         ),

@@ -1,7 +1,8 @@
 """The plan for the accesses of one server: the missing statements with their reasons.
 
-Its input are the desired accesses and one look at the server. The operator runs it and reads the
-server again; ``plan``, ``explain``, Observe and the digests of approvals show it. Pure.
+Its input are the wanted states of accesses, and the server as it was read. The operator runs it
+and reads the server again; ``plan``, ``explain``, Observe and the digests of approvals show it.
+Pure.
 """
 
 from __future__ import annotations
@@ -43,7 +44,7 @@ from fairlead.postgres.errors import AccessError
 
 
 class ObservedServer(msgspec.Struct, frozen=True, kw_only=True):
-    """One look at a server, with the decisions about accesses so far.
+    """A server as it was read for a batch, with the decisions about accesses so far.
 
     ``verifiers`` are the verifiers to store, by the name of the login. ``refused`` has by username
     the error of each access for which no statement may run.
@@ -78,7 +79,7 @@ def refusals(
     return refused
 
 
-def observed(
+def observed_server(
     wanted: Iterable[WantedState],
     sharing: Sharing,
     snapshot: ServerSnapshot,
@@ -86,7 +87,16 @@ def observed(
     refused: Mapping[str, AccessError],
     around: Around = NOTHING_AROUND,
 ) -> ObservedServer:
-    """Return a look at a server; adoptions may be refused by the facts about groups."""
+    """Return a server as it was read, and refuse adoptions that facts about groups forbid.
+
+    Args:
+        wanted: the accesses that are not refused yet.
+        sharing: the owners of grants.
+        snapshot: the snapshot of the catalogs.
+        verifiers: the verifiers to store, by the name of the login.
+        refused: by username the error of each refused access so far.
+        around: facts about groups and parameters.
+    """
     found = dict(refused)
     for one in wanted:
         try:
@@ -161,7 +171,7 @@ def plan_server(
 
     Args:
         wanted: the accesses; the plan leaves out refused ones.
-        seen: the look at their server.
+        seen: their server as it was read.
         revoked_public: the privileges that PUBLIC must not have.
     """
     snapshot = seen.snapshot

@@ -1,4 +1,4 @@
-"""Missing statements for the logins of an owner, see ``logins``: their ends, and acting as it.
+"""Missing statements for two logins in turn (``logins``): their ends, and acting as the owner.
 
 Pure. The login of the Secret is planned like any role; these statements come in addition.
 """
@@ -37,7 +37,7 @@ _OWNERS = "what a login makes is the owner's"
 _MEMBER = "a login has all that the owner has, as its member, and no power over it"
 
 
-class Asked(msgspec.Struct, frozen=True, kw_only=True):
+class AskedLogins(msgspec.Struct, frozen=True, kw_only=True):
     """The part of a spec about logins; ``until`` is the end of the access, "" for none.
 
     ``groups`` says whether the access has a memberOf, so that other memberships are revoked.
@@ -50,8 +50,12 @@ class Asked(msgspec.Struct, frozen=True, kw_only=True):
     groups: bool = False
 
 
-def acting_steps(
-    asked: Asked, login: str, role: RoleFacts | None, version: int, around: Around = NOTHING_AROUND
+def acting_statements(
+    asked: AskedLogins,
+    login: str,
+    role: RoleFacts | None,
+    version: int,
+    around: Around = NOTHING_AROUND,
 ) -> Iterator[RoleStatement]:
     """Yield the missing statements by which the sessions of a login act as its owner.
 
@@ -93,8 +97,8 @@ def acting_steps(
         yield step._replace(alone=True)
 
 
-def ending_steps(
-    asked: Asked, roles: Mapping[str, RoleFacts], version: int, now: datetime
+def ending_statements(
+    asked: AskedLogins, roles: Mapping[str, RoleFacts], version: int, now: datetime
 ) -> Iterator[RoleStatement]:
     """Yield the missing statements by which the logins that are not current end in time."""
     turns = asked.turns
@@ -112,12 +116,12 @@ def ending_steps(
                 text=_told(name, f"VALID UNTIL '{turns.grace.total_seconds():g} s from then'"),
             )
         if name != asked.username:
-            yield from acting_steps(asked, name, role, version)
+            yield from acting_statements(asked, name, role, version)
     for name in sorted(whose.ended):
-        yield from _ended_steps(asked, roles[name], now)
+        yield from _ended_statements(asked, roles[name], now)
 
 
-def _turn(asked: Asked, roles: Mapping[str, RoleFacts], now: datetime) -> Turn:
+def _turn(asked: AskedLogins, roles: Mapping[str, RoleFacts], now: datetime) -> Turn:
     return turn(
         asked.username,
         asked.turns.current,
@@ -128,12 +132,14 @@ def _turn(asked: Asked, roles: Mapping[str, RoleFacts], now: datetime) -> Turn:
     )
 
 
-def _ended_steps(asked: Asked, role: RoleFacts, now: datetime) -> Iterator[RoleStatement]:
+def _ended_statements(
+    asked: AskedLogins, role: RoleFacts, now: datetime
+) -> Iterator[RoleStatement]:
     end = _end(role)
     over = end is not None and end <= now
     is_owner = role.name == asked.username
     will_turn = asked.turns.rotation == "TwoLogins" and not is_owner
-    if asked.turns.patient and over and will_turn:
+    if asked.turns.leaves_ended and over and will_turn:
         return
     why = "it owns what the logins make, and logs in no more" if is_owner else "its grace is over"
     until = None if is_owner else end if over else now.replace(microsecond=0)
@@ -146,7 +152,7 @@ def _ended_steps(asked: Asked, role: RoleFacts, now: datetime) -> Iterator[RoleS
 
 
 def retired(
-    asked: Asked, roles: Mapping[str, RoleFacts], now: datetime | None = None
+    asked: AskedLogins, roles: Mapping[str, RoleFacts], now: datetime | None = None
 ) -> tuple[str, ...]:
     """Return the logins that have ended for good, because the rotation is InPlace again.
 
@@ -164,7 +170,7 @@ def retired(
     )
 
 
-def login_infos(asked: Asked, roles: Mapping[str, RoleFacts]) -> tuple[LoginInfo, ...]:
+def login_infos(asked: AskedLogins, roles: Mapping[str, RoleFacts]) -> tuple[LoginInfo, ...]:
     """Return the status of the current login and of the former ones.
 
     It is empty if the rotation is InPlace and no other login is left.

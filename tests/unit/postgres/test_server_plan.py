@@ -12,17 +12,17 @@ from tests.support.pgserver import claim, grant, wanted
 import fairlead.postgres
 from fairlead.postgres.database.plans.groups import share
 from fairlead.postgres.database.plans.plan import WantedState
+from fairlead.postgres.database.plans.server_plan import (
+    ObservedServer,
+    observed_server,
+    plan_server,
+    refusals,
+)
 from fairlead.postgres.database.plans.snapshot import (
     DatabaseFacts,
     RoleFacts,
     ServerFacts,
     ServerSnapshot,
-)
-from fairlead.postgres.database.plans.together import (
-    ObservedServer,
-    observed,
-    plan_server,
-    refusals,
 )
 
 
@@ -47,7 +47,7 @@ def seen(*asked: WantedState, **roles: RoleFacts) -> ObservedServer:
     )
     sharing = share(asked, SERVER.version)
     verifiers = dict.fromkeys((one.login for one in asked), VERIFIER)
-    return observed(asked, sharing, snapshot, verifiers, refusals(asked, sharing, snapshot))
+    return observed_server(asked, sharing, snapshot, verifiers, refusals(asked, sharing, snapshot))
 
 
 def test_a_plan_prints_its_statements_in_their_order_and_no_verifier() -> None:
@@ -74,7 +74,7 @@ def test_nothing_is_planned_for_who_is_refused() -> None:
     [
         pytest.param("controllers/rules/desired.py", "Desired", id="Desired"),
         pytest.param("controllers/access/passes.py", "Observed", id="Observed-of-an-access"),
-        pytest.param("database/plans/together.py", "ObservedServer", id="Observed-of-a-server"),
+        pytest.param("database/plans/server_plan.py", "ObservedServer", id="Observed-of-a-server"),
     ],
 )
 def test_only_its_own_module_makes_a_value_of_what_is_desired_or_observed(
