@@ -11,7 +11,7 @@ from enum import Enum
 
 
 class Retry(Enum):
-    """Delay before a failed access is tried again."""
+    """Kind of delay before a failed access is tried again."""
 
     BACKOFF = "backoff"
     """Soon, then ever later: the cause may pass by itself."""

@@ -290,7 +290,10 @@ def _batches(ready: Sequence[_Ready]) -> list[list[_Ready]]:
 def _without_rivals(
     found: Iterable[tuple[Sequence[_Ready], ShownPlan]], fail: Callable[[str, AccessError], None]
 ) -> list[tuple[Sequence[_Ready], ShownPlan]]:
-    """Return the plans without later accesses that ask for the same unclaimed username."""
+    """Return the plans without those of accesses whose role an earlier one asks for.
+
+    ``fail`` is called with each access that is left out.
+    """
     left: list[tuple[Sequence[_Ready], ShownPlan]] = []
     winners: dict[str, str] = {}
     for batch, planned in found:

@@ -92,7 +92,7 @@ class SyncTally:
         accesses.subscribe(self._heard)
 
     def counts(self) -> Counts:
-        """Return the present numbers of accesses by server."""
+        """Return by server how many accesses are ready, and how many are failing."""
         servers = sorted({name for (name, _), count in self._counts.items() if count})
         return {
             name: Accesses(ready=self._counts[name, True], failing=self._counts[name, False])

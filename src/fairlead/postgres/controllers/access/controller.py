@@ -1,4 +1,21 @@
-"""The PostgresAccess controller: runs the passes over the flowchart and writes the statuses."""
+"""The PostgresAccess controller: the way of an access from a watch event to SQL and a status.
+
+The steps of one event, each with the module where to read on:
+
+1. :meth:`AccessController.watch` and ``_is_news`` turn an event into a request, unless it is the
+   echo of our own write.
+2. :meth:`AccessController.reconcile` begins a pass at its turn (``turns``).
+3. ``_begin`` makes its two values: ``Desired`` of the object and the settings (``rules/desired``),
+   ``Observed`` of the caches (``passes``).
+4. ``_go_on`` plans the actions that are left (``plan_pass`` in ``passes``), takes the first one
+   (``steps``), observes its result, and plans again. An action at the API server, such as the
+   Secret's (``publication``), is done at once.
+5. An action at the access's own server is a job (``servers/jobs``). The pass leaves its worker;
+   ``servers/work`` does the jobs that wait for one server as a batch (``database/work/sync``), and
+   ``_answered`` enqueues the pass with its answer, which goes on at 4.
+6. ``_report`` writes the status (``status``). An access that is in sync is kept: looks
+   (``servers/looks``) compare it with its server, and one that differs begins at 2.
+"""
 
 from __future__ import annotations
 
@@ -175,24 +192,6 @@ class AccessController:
         self._newest(delta.object.key)
         return not echo and wanted_otherwise(delta)
 
-    def _newest(self, key: Key) -> Object | None:
-        """Return the object of the cache, or our own later write of it."""
-        return self._written.newest(key, self._known(*key))
-
-    def _wrote(self, stored: Object) -> Object:
-        self._written.wrote(stored)
-        # The cache may have this version already.
-        self._newest(stored.key)
-        return stored
-
-    async def _stop(self) -> None:
-        """End the work at servers, and enqueue its requests for the controller's next start."""
-        kept = await self._work.close()
-        waiting = [*self._at_server, *self._turns.clear()]
-        self._at_server.clear()
-        for request in dict.fromkeys([*kept, *waiting]):
-            self.controller.enqueue(request)
-
     def _has_changed(self, access: Object) -> None:
         self._pass_again(self._request_of(access))
 
@@ -202,12 +201,8 @@ class AccessController:
         self._outdated.add(request)
         self.controller.enqueue(request)
 
-    def _answered(self, request: Request, answer: Answer) -> None:
-        self._at_server[request].answers.append(answer)
-        self.controller.enqueue(request)
-
     async def reconcile(self, request: Request) -> Result | None:
-        """Run a pass: Desired and Observed, then the actions of the plan, and the status.
+        """Begin a pass, or go on with one whose server has answered.
 
         A pass waits without a worker, first for its turn and then for each answer of its server,
         which enqueue it. A change begins no second pass meanwhile: the report of the first one
@@ -286,11 +281,9 @@ class AccessController:
             f"not settled after {_MOST_ACTIONS} actions: {action.name} was the last"
         )
 
-    def _forget(self, request: Request, *, torn_out: bool = False) -> None:
-        """Forget an access that needs no more; one ``torn_out`` was removed unfinalized."""
-        self._metrics.accepted(request)
-        self._work.forget(request, torn_out=torn_out)
-        self._told.pop(request, None)
+    def _answered(self, request: Request, answer: Answer) -> None:
+        self._at_server[request].answers.append(answer)
+        self.controller.enqueue(request)
 
     async def _report(
         self, request: Request, desired: Desired, observed: Observed
@@ -366,6 +359,35 @@ class AccessController:
         pending = outcome.again == "pending"
         delay = settings.pending_interval if pending else settings.synced_interval
         return Result(delay * random.uniform(1 - JITTER, 1 + JITTER))  # noqa: S311
+
+    def _forget(self, request: Request, *, torn_out: bool = False) -> None:
+        """Forget an access that needs no more.
+
+        Args:
+            request: the access.
+            torn_out: whether the object was removed without its finalizer, and may leave a role.
+        """
+        self._metrics.accepted(request)
+        self._work.forget(request, torn_out=torn_out)
+        self._told.pop(request, None)
+
+    def _newest(self, key: Key) -> Object | None:
+        """Return the object of the cache, or our own later write of it."""
+        return self._written.newest(key, self._known(*key))
+
+    def _wrote(self, stored: Object) -> Object:
+        self._written.wrote(stored)
+        # The cache may have this version already.
+        self._newest(stored.key)
+        return stored
+
+    async def _stop(self) -> None:
+        """End the work at servers, and enqueue its requests for the controller's next start."""
+        kept = await self._work.close()
+        waiting = [*self._at_server, *self._turns.clear()]
+        self._at_server.clear()
+        for request in dict.fromkeys([*kept, *waiting]):
+            self.controller.enqueue(request)
 
 
 class _AtServer(NamedTuple):

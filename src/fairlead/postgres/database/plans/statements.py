@@ -67,7 +67,10 @@ def comment_role(username: str, comment: RoleClaim | str, note: str) -> sql.Comp
 
 
 class DatabaseAction(NamedTuple):
-    """Privileges to grant or revoke on a database; ``option`` is their grant option."""
+    """Privileges to grant or revoke on a database.
+
+    With ``option`` they are granted with their grant option, or lose that alone.
+    """
 
     verb: Literal["grant", "revoke"]
     privileges: tuple[str, ...]

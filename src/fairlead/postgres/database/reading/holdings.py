@@ -170,7 +170,7 @@ async def read_holdings(
     Args:
         session: a session in that database.
         roles: oids of the roles, None for all roles and PUBLIC.
-        names: number of objects of one row that are named.
+        names: largest number of objects that a row names; its ``total`` counts all.
 
     Raises:
         psycopg.Error: the query failed.

@@ -147,7 +147,7 @@ class _Settling:
         self._until: float | None = None
 
     async def run(self, reading: Reading) -> Reading:
-        """Settle the possible differences; return the rest, read before the commit."""
+        """Run the missing grants and revocations; return what still differs before the commit."""
         # To read again inside the transaction would be no safer: READ COMMITTED locks nothing that
         # is only read.
         async with self._session.transaction(_FOR_MANY if self._brief else PATIENT):
