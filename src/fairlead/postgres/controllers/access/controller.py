@@ -115,8 +115,8 @@ class AccessController:
         """Passes whose job their server has yet to answer, or has answered."""
         self._verified: dict[Request, ServerOutcome] = {}
         """States that a pass has read back from its server, for the pass that follows at once."""
-        self._told: dict[Request, _Told] = {}
-        """Subjects of the last statuses, which tell whether a suspended spec is one of them."""
+        self._subjects: dict[Request, _StatusSubject] = {}
+        """Specs that the last statuses are about, to tell whether a suspended one has changed."""
         self.controller = Controller(
             "postgresaccess", self.reconcile, workers=settings.latest.workers, stopped=self._stop
         )
@@ -248,7 +248,9 @@ class AccessController:
         unchanged = False
         ready = get_condition(desired.access.status.conditions, READY)
         if desired.access.spec.suspend and ready is not None:
-            unchanged = self._told.get(request) == _Told.of(found, ready.observed_generation)
+            unchanged = self._subjects.get(request) == _StatusSubject.of(
+                found, ready.observed_generation
+            )
         observed = observed_of(
             desired,
             **self._publication.observe(desired)._asdict(),
@@ -297,7 +299,7 @@ class AccessController:
         body["status"] = msgspec.to_builtins(status)
         self._wrote(await self._statuses.write(found, body))
         if status.observed_generation == found.meta.generation:
-            self._told[request] = _Told.of(found, status.observed_generation)
+            self._subjects[request] = _StatusSubject.of(found, status.observed_generation)
         wanted = None
         if synced is not None and failure is None and outcome.again in {"synced", "at-once"}:
             login = observed.credentials
@@ -369,7 +371,7 @@ class AccessController:
         """
         self._metrics.accepted(request)
         self._work.forget(request, torn_out=torn_out)
-        self._told.pop(request, None)
+        self._subjects.pop(request, None)
 
     def _newest(self, key: Key) -> Object | None:
         """Return the object of the cache, or our own later write of it."""
@@ -397,8 +399,8 @@ class _AtServer(NamedTuple):
     answers: list[Answer]
 
 
-class _Told(NamedTuple):
-    """The subject of a status: uid, generation, and a hash of the spec without ``suspend``.
+class _StatusSubject(NamedTuple):
+    """The spec that a status is about: uid, generation, and a hash without ``suspend``.
 
     A generation alone does not tell whether only ``suspend`` has changed since. After a restart
     the hash of an earlier generation is unknown, and the spec counts as changed.
@@ -409,8 +411,8 @@ class _Told(NamedTuple):
     spec: bytes
 
     @classmethod
-    def of(cls, access: Object, generation: int) -> _Told:
-        """Return the subject of a status about an object's spec, in the given generation."""
+    def of(cls, access: Object, generation: int) -> _StatusSubject:
+        """Return the spec of an object, as of the generation that its status is about."""
         spec = {**access.to_dict().get("spec", {}), "suspend": None}
         encoded = msgspec.json.encode(spec, order="deterministic")
         return cls(access.meta.uid, generation, hashlib.sha256(encoded).digest())

@@ -113,7 +113,10 @@ def report_of(
 
 
 def uses_approval(desired: Desired, observed: Observed) -> bool:
-    """Whether a pass has run approved statements; until a whole success another try may."""
+    """Whether a pass has run all statements of an approved plan.
+
+    After a failure the next pass runs the rest by the same approval.
+    """
     found = observed.preview
     if found is None or not found.statements or observed.failure is not None:
         return False

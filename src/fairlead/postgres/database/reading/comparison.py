@@ -182,7 +182,7 @@ class Comparison:
         return DIFFERENCES, parameters
 
     def reading(self, rows: Iterable[Sequence[Any]]) -> Reading:
-        """Return the reading of the rows of the query."""
+        """Return what differs and what is missing, by the rows of :attr:`query`."""
         return _reading(rows, self)
 
     def absences(self, schemas: Mapping[int, bool]) -> dict[str, list[Absence]]:

@@ -291,7 +291,11 @@ def unsafe_owner(database: str, owner: str, why: str) -> AccessError:
 
 
 def runs_as_owner(username: str, database: str, owner: str, objects: Sequence[str]) -> AccessError:
-    """Return the error of Orphan without orphanTo for objects that run with the heir's rights."""
+    """Return the error of an Orphan that would give code of a role to the database's owner.
+
+    Without orphanTo that owner inherits, and ``objects`` such as functions would run with its
+    rights.
+    """
     return AccessError(
         "OwnsObjects",
         f"role {username} owns {_some(objects)} in database {database}, which would run with the"

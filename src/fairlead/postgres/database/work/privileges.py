@@ -125,7 +125,7 @@ async def settle(
 
 
 class _Settling:
-    """One transaction, and the errors in it."""
+    """The changes of privileges in one database, in one transaction, and their errors."""
 
     def __init__(
         self,
@@ -169,7 +169,7 @@ class _Settling:
             return reading
 
     async def _apply(self, changes: Sequence[PrivilegeChange]) -> list[Row]:
-        """Make the changes that do not fail; return the rows of the comparison after them."""
+        """Make changes without those that fail; return the rows of a comparison after them."""
         left = list(changes)
         while left:
             found = await self._try(left, self._asked.query)
