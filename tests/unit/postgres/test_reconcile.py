@@ -101,7 +101,7 @@ def case(
     planned: bool = False,
     approved: bool = False,
     published: bool = False,
-    keeping: bool = False,
+    keeps_password: bool = False,
     rotating: bool = False,
     checked: bool = False,
     secret: str = "unknown",
@@ -134,7 +134,9 @@ def case(
     desired = desired_of(found, options, moment())
     if resolved:
         desired = desired.at(ENDPOINT)
-    observed = observed_of(desired, published=published, keeping=keeping, rotating=rotating)
+    observed = observed_of(
+        desired, published=published, keeps_password=keeps_password, rotating=rotating
+    )
     if planned:
         refused = {} if approved else {"app": (DOWN,)}
         observed = observed.previewed(desired, ShownPlan(statements=(), refused=refused))
@@ -198,12 +200,18 @@ def over(**facts: Any) -> Case:
         pytest.param(resolved(), Action.CHECK_ROLE, id="E-yes->S-decide-first"),
         pytest.param(resolved(checked=True), Action.WRITE_SECRET, id="E-yes->S,T"),
         pytest.param(published(), Action.WRITE_SECRET, id="S->T-yes"),
-        pytest.param(resolved(keeping=True), Action.WRITE_SECRET, id="adopted->S-no-password"),
         pytest.param(
-            resolved(keeping=True, secret="none"), Action.SYNC_DATABASE, id="adopted->R1-no-Secret"
+            resolved(keeps_password=True), Action.WRITE_SECRET, id="adopted->S-no-password"
         ),
         pytest.param(
-            resolved(keeping=True, secret="none", synced=True), Action.REPORT, id="adopted->X"
+            resolved(keeps_password=True, secret="none"),
+            Action.SYNC_DATABASE,
+            id="adopted->R1-no-Secret",
+        ),
+        pytest.param(
+            resolved(keeps_password=True, secret="none", synced=True),
+            Action.REPORT,
+            id="adopted->X",
         ),
         pytest.param(resolved(failure=Action.CHECK_ROLE), Action.REPORT, id="refused->ERRD"),
         pytest.param(resolved(failure=Action.WRITE_SECRET), Action.REPORT, id="W->ERRS"),

@@ -246,7 +246,7 @@ class _Explaining:
             self._around.notes.append(error.message)
             return
         name = access.spec.generated_secret
-        if login.keeps:
+        if login.keeps_password:
             self._say(
                 "Secret", "ok", "there is none, for the role keeps a password that cannot be read"
             )

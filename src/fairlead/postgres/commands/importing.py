@@ -303,7 +303,11 @@ class _Importing:
         # A role with the claim of an earlier import is planned with that claim.
         claim = self._carried.get(access.spec.username) or self._claim(access)
         wanted = desired.wanted(
-            claim, self._around.scope(desired), login=access.spec.username, password="", keeps=True
+            claim,
+            self._around.scope(desired),
+            login=access.spec.username,
+            password="",
+            keeps_password=True,
         )
         return msgspec.structs.replace(wanted, adopt=True)
 

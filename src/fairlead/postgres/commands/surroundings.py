@@ -58,7 +58,7 @@ class KnownLogin(NamedTuple):
     login: str
     kept: str = ""
     there: bool = False
-    keeps: bool = False
+    keeps_password: bool = False
 
 
 class NotInstalledError(ClientError):
@@ -206,13 +206,13 @@ class Surroundings:
         # A password that is due is made up, so that the plan has its statement, with *** as in an
         # approval.
         password = "" if known is None else known.kept or desired.rules.generate()
-        keeps = known is not None and known.keeps
+        keeps_password = known is not None and known.keeps_password
         return desired.wanted(
             self.claim(desired.access.metadata),
             self.scope(desired),
             login=login,
-            password="" if keeps else password,
-            keeps=keeps,
+            password="" if keeps_password else password,
+            keeps_password=keeps_password,
         )
 
     async def login(self, desired: Desired) -> KnownLogin:
@@ -232,7 +232,7 @@ class Surroundings:
         # An access that is not applied yet has no uid, and owns nothing.
         published = found is not None and bool(meta.uid) and found.meta.owned_by(meta.uid)
         if keeps_password(access, published=published):
-            return KnownLogin(login=spec.username, keeps=True)
+            return KnownLogin(login=spec.username, keeps_password=True)
         # The operator makes such a Secret anew, with a new password.
         if found is not None and is_leftover(found, mine):
             found = None

@@ -166,7 +166,7 @@ async def test_a_database_that_is_being_renamed_holds_nobody_elses(admin: Admin)
     await brief(admin, role("owner"), role("neighbour", uid="u2"))
     await admin.execute("ALTER ROLE owner CREATEDB", "CREATE DATABASE theirs OWNER owner")
     await admin.sessions.close()
-    admin.sessions = Sessions(admin.sessions.endpoint, hasty=True)
+    admin.sessions = Sessions(admin.sessions.endpoint, brief=True)
     reader = role("reader", uid="u3", grants=(grant("theirs", "USAGE"),))
     neighbour = role("neighbour", uid="u2", grants=(grant("d", "CONNECT", "USAGE"),))
     async with holding(admin, "owner", "ALTER DATABASE theirs RENAME TO other"):

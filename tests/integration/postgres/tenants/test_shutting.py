@@ -74,7 +74,7 @@ async def test_a_login_shuts_no_database_that_is_not_its_own(
     for hasty in (True, False):
         await admin.sessions.close()
         # As of an operator that has just begun: there is no session to look by.
-        admin.sessions = Sessions(endpoint, hasty=hasty)
+        admin.sessions = Sessions(endpoint, brief=hasty)
         async with shutting(admin, name):
             grants = (grant("d", "USAGE"),)
             found = await brief(admin, role("neighbour", uid="u2", grants=grants))
@@ -115,7 +115,7 @@ async def test_who_keeps_everybody_out_is_named(admin: Admin) -> None:
     await admin.execute(f"CREATE ROLE hostile LOGIN PASSWORD '{PASSWORD}'")
     async with admin.sessions.maintenance():
         pass
-    admin.sessions._hasty = True
+    admin.sessions._brief = True
     async with shutting(admin, "d"):
         with pytest.raises(AccessError, match=r"database d; pid \d+ of role hostile") as found:
             async with admin.sessions.use("d"):

@@ -118,12 +118,12 @@ class Credentials:
 class Observed:
     """The Secret and the server as they were read, and the results of the last actions.
 
-    ``published`` tells that the generated Secret exists, ``keeping`` that it does not because the
-    role keeps its unknown password, ``rotating`` that a new password may be due.
+    ``published`` tells that the generated Secret exists, ``keeps_password`` that it does not
+    because the role keeps its unknown password, ``rotating`` that a new password may be due.
     """
 
     published: bool = False
-    keeping: bool = False
+    keeps_password: bool = False
     rotating: bool = False
     renamed: frozenset[str] = frozenset()
     """Names of renamed roles that carry the claim of this access."""
@@ -159,7 +159,7 @@ class Observed:
 
     def with_secret(self) -> Observed:
         """Return the observed state of an access whose role keeps the password of its Secret."""
-        return replace(self, keeping=False)
+        return replace(self, keeps_password=False)
 
     def with_login(self, credentials: Credentials) -> Observed:
         """Return the observed state with login and password of the present or the next Secret."""
@@ -194,7 +194,7 @@ def observed_of(
     desired: Desired,
     *,
     published: bool = False,
-    keeping: bool = False,
+    keeps_password: bool = False,
     rotating: bool = False,
     renamed: frozenset[str] = frozenset(),
     unchanged: bool = False,
@@ -203,7 +203,7 @@ def observed_of(
     """Return the observed state of a PostgresAccess before the first action."""
     found = Observed(
         published=published,
-        keeping=keeping,
+        keeps_password=keeps_password,
         rotating=rotating,
         renamed=renamed,
         unchanged=unchanged,
@@ -265,7 +265,7 @@ def _approval(desired: Desired, observed: Observed) -> ActionsLeft:
 def _ownership(_: Desired, observed: Observed) -> ActionsLeft:
     # A refused access gets no Secret, for its login would not work. An unreachable server gets no
     # new password, for the old one still works there.
-    asked = observed.role != "unknown" or observed.keeping
+    asked = observed.role != "unknown" or observed.keeps_password
     needed = observed.rotating or not observed.published
     return (Action.CHECK_ROLE,) if needed and not asked else ()
 

@@ -62,7 +62,7 @@ class Published(NamedTuple):
     """Whether the Secret exists, the role keeps its own password, or a new password is due."""
 
     published: bool
-    keeping: bool
+    keeps_password: bool
     rotating: bool
 
 
@@ -144,7 +144,7 @@ class Publication:
         The password is a random one without a Secret, and "" where the role keeps its own.
         """
         spec = desired.access.spec
-        if observed.keeping:
+        if observed.keeps_password:
             return Credentials(login=spec.username)
         existing = await self._own(desired)
         # A due password is generated when the plan is carried out, and no plan shows it.
@@ -201,7 +201,7 @@ class Publication:
         await self._watches.follow_passwords(
             meta.namespace, meta.name, wanted=given, opened=self._opened
         )
-        if observed.keeping:
+        if observed.keeps_password:
             return replace(observed.credentials, left=None, login=spec.username)
         password = await self._given(desired) if given else ""
         # A Secret that the cache lacks most likely does not exist: then one create is enough. Two

@@ -179,8 +179,8 @@ def with_login(
     if synced is None or desired.place is None:
         return status
     endpoint = desired.place.endpoint
-    name = "" if observed.keeping else desired.access.spec.generated_secret
-    kept = [WITHOUT_SECRET] if observed.keeping else []
+    name = "" if observed.keeps_password else desired.access.spec.generated_secret
+    kept = [WITHOUT_SECRET] if observed.keeps_password else []
     warnings = [*kept, *synced.warnings, *map(renamed, sorted(observed.renamed))]
     return msgspec.structs.replace(
         status,

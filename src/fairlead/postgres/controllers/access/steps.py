@@ -121,7 +121,7 @@ class Steps:
                     raise desired.unsound
                 desired = desired.at(await self._sources.endpoint(desired.access, enforce=True))
                 # Its Secret stays unpublished for now: the role may be another access's.
-                if observed.keeping and await self._publication.has_own(desired):
+                if observed.keeps_password and await self._publication.has_own(desired):
                     observed = observed.with_secret()
             case Action.PREVIEW:
                 login = await self._publication.peek(desired, observed)
@@ -210,7 +210,7 @@ class Steps:
             await self._claims.scope(desired.owner) if desired.shares_groups else "",
             login=login.login,
             password=login.password,
-            keeps=observed.keeping,
+            keeps_password=observed.keeps_password,
             iterations=login.iterations,
             staged=staged,
         )
@@ -335,7 +335,7 @@ def _made_nothing(desired: Desired, observed: Observed, why: AccessError) -> boo
     """
     if desired.access.status.username:
         return False
-    silent = why.reason in _SILENT and not (observed.published or observed.keeping)
+    silent = why.reason in _SILENT and not (observed.published or observed.keeps_password)
     return why.verdict or silent
 
 

@@ -159,7 +159,7 @@ class Desired:
         *,
         login: str,
         password: str,
-        keeps: bool = False,
+        keeps_password: bool = False,
         iterations: int = ITERATIONS,
         staged: bool = False,
     ) -> WantedState:
@@ -170,7 +170,7 @@ class Desired:
             scope: the scope of the access's shared groups, see :class:`WantedState`.
             login: the login of the Secret.
             password: its password; "" leaves the password of an existing role alone.
-            keeps: whether the role must exist and keeps its password.
+            keeps_password: whether the role must exist and keeps its password.
             iterations: the SCRAM iterations of a new password's verifier.
             staged: whether the login is the next one, whose Secret has yet to be written.
 
@@ -181,7 +181,7 @@ class Desired:
         return WantedState(
             username=spec.username,
             password=password,
-            keeps=keeps,
+            keeps_password=keeps_password,
             iterations=iterations,
             claim=claim,
             grants=tuple(spec.grants),

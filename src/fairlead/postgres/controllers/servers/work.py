@@ -171,7 +171,7 @@ class _Server:
         self._ended = ended
         self._metrics = callbacks.metrics.of(place.owner)
         tally, check = self._metrics.tally, callbacks.check
-        self._sessions = Sessions(place.endpoint, tally, hasty=True, check=check)
+        self._sessions = Sessions(place.endpoint, tally, brief=True, check=check)
         self._alone_sessions = Sessions(place.endpoint, tally, check=check)
         """Sessions for jobs that are done alone, which may wait long for a login."""
         self._roles = Roles()

@@ -55,9 +55,9 @@ _ELSEWHERE_SECONDS = 1.0
 _ALWAYS = "template1"
 """A database that every server has and every role may connect to by default."""
 _HASTE_SECONDS = 0.5
-"""Timeout of a hasty login in seconds, beside ``_LOGINS`` times the usual duration."""
+"""Timeout of a brief login in seconds, beside ``_LOGINS`` times the usual duration."""
 _LOGINS = 5
-"""Durations of the last login in the maintenance database that a hasty login may take."""
+"""Durations of the last login in the maintenance database that a brief login may take."""
 _HOLDERS = sql.SQL("""
 SELECT a.usename::text, count(*)::int, pg_catalog.current_setting('max_connections')::int
   FROM pg_catalog.pg_stat_activity a
@@ -86,7 +86,7 @@ class Sessions:
     Args:
         endpoint: the server and its administrator.
         tally: counts logins and statements.
-        hasty: whether other accesses wait for the users of the sessions; a database that accepts
+        brief: whether other accesses wait for the users of the sessions; a database that accepts
             no login for now, for example because it is being renamed, is ``Locked`` then.
         check: raises if this process may not write any more.
     """
@@ -96,12 +96,12 @@ class Sessions:
         endpoint: Endpoint,
         tally: SessionCosts | None = None,
         *,
-        hasty: bool = False,
+        brief: bool = False,
         check: WriteCheck = lambda: None,
     ) -> None:
         self.endpoint = endpoint
         self.tally = tally or SessionCosts()
-        self._hasty = hasty
+        self._brief = brief
         self._check = check
         self._login_seconds: float | None = None
         """Duration in seconds of the last login in the maintenance database."""
@@ -192,7 +192,7 @@ class Sessions:
     @property
     def haste(self) -> float | None:
         """Timeout of a login in seconds; None if only the usual limits hold."""
-        if not self._hasty or self._login_seconds is None:
+        if not self._brief or self._login_seconds is None:
             return None
         return _HASTE_SECONDS + _LOGINS * self._login_seconds
 

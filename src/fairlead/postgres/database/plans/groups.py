@@ -75,24 +75,32 @@ class Sharing(msgspec.Struct, frozen=True, kw_only=True):
         """The desired grants of each login and each group itself, by name."""
         return {**self.own, **{name: group.grants for name, group in self.groups.items()}}
 
-    def keeps(self, username: str) -> bool:
+    def keeps_own_privileges(self, username: str) -> bool:
         """Whether a login keeps its own privileges because no group grants them instead."""
         group = self.group_of.get(username)
         return username in self.unknown or (group is not None and group not in self.groups)
-
-    def roles_now(self, wanted: Iterable[WantedState]) -> dict[str, WantedState]:
-        """Return the same while groups may lack privileges, so that their members keep theirs."""
-        careful_ = self.group_of.keys() | self.unknown
-        return self.roles([careful(one) if one.username in careful_ else one for one in wanted])
 
     def roles(self, wanted: Iterable[WantedState]) -> dict[str, WantedState]:
         """Return the logins and the groups as roles, by name."""
         groups = {name: group.wanted for name, group in self.groups.items()}
         return {**{one.username: one for one in wanted}, **groups}
 
+    def roles_now(self, wanted: Iterable[WantedState]) -> dict[str, WantedState]:
+        """Return the logins and the groups as roles, while the groups may lack privileges.
+
+        Every member of a group is Additive, and keeps its own privileges for as long.
+        """
+        careful_ = self.group_of.keys() | self.unknown
+        return self.roles([careful(one) if one.username in careful_ else one for one in wanted])
+
     def roles_after(self, wanted: Iterable[WantedState]) -> dict[str, WantedState]:
-        """Return the logins and the groups as roles; a login that ``keeps`` is Additive."""
-        return self.roles([careful(one) if self.keeps(one.username) else one for one in wanted])
+        """Return the logins and the groups as roles, once the groups have their privileges.
+
+        A login that keeps its own privileges is Additive.
+        """
+        return self.roles(
+            [careful(one) if self.keeps_own_privileges(one.username) else one for one in wanted]
+        )
 
     def without(self, names: Collection[str]) -> Sharing:
         """Return the same without some groups; their members' shared grants are then left out."""
@@ -425,7 +433,7 @@ def plan_leaving(
         role = snapshot.roles.get(name)
         settled = foreseen or group is None
         settled = settled or (group not in lacking and joined(role, group or "", version))
-        if role is None or name in held_up or sharing.keeps(name) or not settled:
+        if role is None or name in held_up or sharing.keeps_own_privileges(name) or not settled:
             continue
         for other in snapshot.shared(role, one.claim.installation):
             if other != group and _may_revoke(role.groups[other], snapshot):

@@ -58,7 +58,7 @@ class WantedState(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     username: str
     password: str
     claim: RoleClaim
-    keeps: bool = False
+    keeps_password: bool = False
     """Whether the role must exist already, made by hand, and keeps its password."""
     grants: tuple[Grant, ...] = ()
     policy: GrantsPolicy = "Authoritative"

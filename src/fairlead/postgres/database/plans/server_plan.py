@@ -73,7 +73,7 @@ def refusals(
                 raise _too_many(one.username)
             check_roles(one.needed, snapshot, one.claim, adopt=one.adopt)
             role = snapshot.roles.get(one.username)
-            check_password(role, one.username, keeps=one.keeps)
+            check_password(role, one.username, keeps_password=one.keeps_password)
         except AccessError as error:
             refused[one.username] = error
     return refused

@@ -310,13 +310,13 @@ def takes_over(role: RoleFacts | None, *, adopt: bool) -> bool:
     return adopt if role.claim is None else role.claim.is_imported
 
 
-def check_password(role: RoleFacts | None, username: str, *, keeps: bool) -> None:
+def check_password(role: RoleFacts | None, username: str, *, keeps_password: bool) -> None:
     """Refuse to create a role whose access keeps the password of an existing one.
 
     Raises:
         AccessError: RoleNotFound.
     """
-    if role is None and keeps:
+    if role is None and keeps_password:
         raise AccessError(
             "RoleNotFound",
             f"role {username} does not exist, and spec.passwordPolicy.onAdoption Keep makes none;"

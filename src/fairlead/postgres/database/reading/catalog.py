@@ -351,7 +351,7 @@ async def observe(
         one
         for one in wanted
         if one.username not in refused
-        and not one.keeps
+        and not one.keeps_password
         and (one.password or one.login not in snapshot.roles)
     ]
     missing, unknown = await verifiers.missing(sessions, given, snapshot)

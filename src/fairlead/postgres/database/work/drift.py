@@ -145,7 +145,7 @@ def _differs(
     if role is None:
         return True
     # The password of a role that was adopted with onAdoption: Keep is in no Secret of ours.
-    if wanted.keeps:
+    if wanted.keeps_password:
         changed = False
     elif snapshot.server.reads_verifiers:
         changed = not verifiers.holds(wanted.login, role.verifier)
