@@ -6,11 +6,12 @@ import json
 from pathlib import Path
 from typing import Any
 
+import pytest
 from tests.contract.support import GROUP, crd, eventually
 from tests.support.planes import ControlPlane
 
-from fairlead.api.resource import CUSTOMRESOURCEDEFINITIONS, Resource
-from fairlead.client import ApiError, Client, ConnectionFailed, NotFound
+from fairlead.api.resource import CUSTOMRESOURCEDEFINITIONS, SERVICEACCOUNTS, Resource
+from fairlead.client import ApiError, Client, ConnectionFailed, Invalid, NotFound
 
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "jsonpatches.jsonl"
@@ -92,3 +93,15 @@ async def test_patches_do_what_they_were_recorded_to_do(
             others[case["id"]] = found
     assert sorted(others) == ([] if control_plane.is_real else sorted(OTHERWISE)), others
     await client.delete(CUSTOMRESOURCEDEFINITIONS, f"notes.{GROUP}")
+
+
+@pytest.mark.parametrize("index", ["9" * 4301, "-" + "9" * 4301], ids=["long", "long negative"])
+async def test_an_index_of_thousands_of_digits_is_refused(
+    client: Client, namespace: str, index: str
+) -> None:
+    body: dict[str, Any] = {"metadata": {"name": "a"}, "secrets": [{"name": "b"}]}
+    await client.create(SERVICEACCOUNTS, body, namespace)
+    with pytest.raises(Invalid, match="rejected our request due to an error in our request"):
+        await client.json_patch(
+            SERVICEACCOUNTS, "a", namespace, [{"op": "remove", "path": f"/secrets/{index}"}]
+        )

@@ -19,6 +19,11 @@ MAX_OPERATIONS = 10_000
 """Maximum number of operations in one patch; the limit of kube-apiserver."""
 MAX_COPIED = 3 * 1024 * 1024
 """Maximum size of all values that one patch copies, in bytes of JSON, as in kube-apiserver."""
+_MAX_DIGITS = 19
+"""Maximum number of digits of an index, as kube-apiserver reads it into 64 bits.
+
+Python's ``int`` refuses texts of more than 4,300 digits by a ValueError.
+"""
 
 _MISSING = object()
 
@@ -102,6 +107,9 @@ def _index(container: list[Any], part: str, *, end: int) -> int:
     # RFC 6901 allows no leading zero; kube-apiserver 1.20 takes it (patch-013).
     if not (digits.isascii() and digits.isdigit()) or (len(digits) > 1 and digits[0] == "0"):
         raise _PathError(f"{part!r} is no index of a list")
+    if len(digits) > _MAX_DIGITS:
+        shown = f"{part[:_MAX_DIGITS]}..."
+        raise _PathError(f"index {shown} is out of bounds for a list of {len(container)}")
     index = int(part)
     if index < 0:
         index += end

@@ -9,6 +9,8 @@ from fairlead_sandbox.patches import PatchError, json_patch
 
 
 DOC: dict[str, Any] = {"data": {"x": "1", "y/z": "2", "n": 1}, "list": ["a", "b"]}
+LONG = "9" * 4301
+"""An index with more digits than Python's int() reads."""
 
 
 @pytest.mark.parametrize(
@@ -55,6 +57,8 @@ def test_lists(op: dict[str, Any], expected: list[str]) -> None:
         ),
         pytest.param({"op": "add", "path": "/q/r", "value": 1}, "missing path: /q", id="parent"),
         pytest.param({"op": "add", "path": "/list/3", "value": 1}, "out of bounds", id="beyond"),
+        pytest.param({"op": "remove", "path": f"/list/{LONG}"}, "out of bounds", id="long"),
+        pytest.param({"op": "add", "path": f"/list/-{LONG}"}, "out of bounds", id="long negative"),
         pytest.param({"op": "add", "path": "/list/x", "value": 1}, "no index", id="index"),
         pytest.param({"op": "add", "path": "/list/01", "value": 1}, "no index", id="zero"),
         pytest.param({"op": "copy", "from": "/q", "path": "/r"}, "missing path", id="copy"),
