@@ -5,7 +5,7 @@ import pytest
 from tests.contract.support import GROUP, WIDGETS
 
 from fairlead.api.resource import CONFIGMAPS, DEPLOYMENTS
-from fairlead.client import Client, NotServed
+from fairlead.client import Client, NotFound, NotServed
 
 
 @pytest.mark.parametrize(
@@ -40,6 +40,16 @@ async def test_subresources_stand_beside_their_resource(client: Client, widgets:
     assert by_name["widgets"]["singularName"] == "widget"
     assert set(by_name["widgets"]["verbs"]) >= {"get", "list", "watch", "create", "patch"}
     assert sorted(by_name["widgets/status"]["verbs"]) == ["get", "patch", "update"]
+
+
+@pytest.mark.parametrize("path", ["/api", "/apis", "/apis/apps", "/apis/apps/v1", "/api/v1"])
+async def test_a_slash_at_the_end_changes_nothing(client: Client, path: str) -> None:
+    assert await client.request("GET", f"{path}/") == await client.request("GET", path)
+
+
+async def test_a_version_without_a_group_is_not_found(client: Client) -> None:
+    with pytest.raises(NotFound):
+        await client.request("GET", "/apis//v1")
 
 
 @pytest.mark.parametrize("path", ["/healthz", "/livez", "/readyz"])

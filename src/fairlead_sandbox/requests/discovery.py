@@ -36,17 +36,20 @@ class DiscoveryDocuments:
     def __init__(self, registry: ResourceRegistry) -> None:
         self._registry = registry
         self._generation = -1
-        self._cache: dict[tuple[str, str], bytes] = {}
+        self._cache: dict[tuple[tuple[str, ...], str], bytes] = {}
 
     def answer(self, path: str, accept: str) -> Answer | None:
         """Return the answer for a discovery path, None for any other path."""
         if self._generation != self._registry.generation:
             self._cache.clear()
             self._generation = self._registry.generation
-        aggregated = _aggregated(accept) if path in {"/api", "/apis"} else ""
-        key = (path, aggregated)
+        # kube-apiserver serves one document with and without slashes at the end. The path itself
+        # is no key: any user could fill the memory with slashes.
+        parts = tuple(path.rstrip("/").split("/")[1:])
+        aggregated = _aggregated(accept) if parts in {("api",), ("apis",)} else ""
+        key = (parts, aggregated)
         if key not in self._cache:
-            document = self._document(path, aggregated)
+            document = self._document(parts, aggregated)
             if document is None:
                 return None
             # Only after the check that the document exists: paths without one must not fill the
@@ -59,10 +62,9 @@ class DiscoveryDocuments:
             return Answer(self._cache[key], content_type=content_type)
         return Answer(self._cache[key])
 
-    def _document(self, path: str, aggregated: str) -> JSON | None:
-        parts = path.strip("/").split("/")
+    def _document(self, parts: tuple[str, ...], aggregated: str) -> JSON | None:
         if aggregated:
-            return self._aggregated_document(core=path == "/api", version=aggregated)
+            return self._aggregated_document(core=parts == ("api",), version=aggregated)
         match parts:
             case ["api"]:
                 return {
@@ -77,7 +79,7 @@ class DiscoveryDocuments:
                 return {"kind": "APIGroup", "apiVersion": "v1", **self._group(group)}
             case ["api", version]:
                 return self._resources("", version)
-            case ["apis", group, version]:
+            case ["apis", group, version] if group:
                 return self._resources(group, version)
         return None
 

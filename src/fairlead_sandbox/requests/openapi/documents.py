@@ -58,7 +58,9 @@ class OpenApiDocuments:
         kubectl reads OpenAPI v2 as protobuf to validate lists. It gets a document without kinds,
         and leaves validation to the server.
         """
-        if path.rstrip("/") == _OLD and _PROTOBUF in accept:
+        # Without slashes at the end: each number of them would be a document of its own in memory.
+        path = path.rstrip("/")
+        if path == _OLD and _PROTOBUF in accept:
             return Answer(_EMPTY_PROTOBUF, content_type=_PROTOBUF_TYPE)
         if not path.startswith((_ROOT, _OLD)):
             return None
@@ -74,12 +76,11 @@ class OpenApiDocuments:
 
     def _document(self, path: str) -> JSON | None:
         types = self._registry.all()
-        if path.rstrip("/") == _OLD:
+        if path == _OLD:
             return swagger(types)
-        name = path.removeprefix(_ROOT).strip("/")
-        if not name:
+        if path == _ROOT:
             return index(types)
-        wanted = [type_ for type_ in types if _name(type_) == name]
+        wanted = [type_ for type_ in types if f"{_ROOT}/{_name(type_)}" == path]
         return document(wanted) if wanted else None
 
 

@@ -84,12 +84,22 @@ def test_every_reference_leads_somewhere() -> None:
         ("/openapi/v3/api/v1", True),
         ("/openapi/v3/apis/apps/v1", True),
         ("/openapi/v3/apis/nope/v1", False),
+        ("/openapi/v3api/v1", False),
+        ("/openapi/v3//api/v1", False),
         ("/openapi/v1", False),
         ("/apis", False),
     ],
 )
 def test_paths(path: str, there: bool) -> None:
     assert (OpenApiDocuments(ResourceRegistry(builtin_types())).answer(path) is not None) is there
+
+
+@pytest.mark.parametrize("path", ["/openapi/v2", "/openapi/v3", "/openapi/v3/api/v1"])
+def test_slashes_at_the_end_lead_to_one_document_in_memory(path: str) -> None:
+    documents = OpenApiDocuments(ResourceRegistry(builtin_types()))
+    first = documents.answer(path)
+    assert first is not None
+    assert documents.answer(f"{path}//") is first
 
 
 def test_what_comes_later_is_described_too() -> None:
