@@ -144,6 +144,20 @@ async def test_instances_go_before_their_crd(client: Client, namespace: str) -> 
     await eventually(unserved)
 
 
+async def test_instances_go_before_their_crd_when_no_version_is_served(
+    client: Client, namespace: str
+) -> None:
+    resource = _fresh()
+    name = f"{resource.plural}.{GROUP}"
+    await _define(client, resource)
+    await client.create(resource, _object(resource, "a"), namespace)
+    change: JSON = {"op": "replace", "path": "/spec/versions/0/served", "value": False}
+    await client.json_patch(CUSTOMRESOURCEDEFINITIONS, name, "", [change])
+    await gone(client, "a", namespace, resource)
+    await client.delete(CUSTOMRESOURCEDEFINITIONS, name)
+    await gone(client, name, "", CUSTOMRESOURCEDEFINITIONS)
+
+
 async def test_a_new_default_shows_on_stored_objects(client: Client, namespace: str) -> None:
     resource = _fresh()
     name = f"{resource.plural}.{GROUP}"

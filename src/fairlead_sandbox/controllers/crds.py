@@ -13,7 +13,7 @@ from fairlead_sandbox.controllers.reactor import MANY, Reactor
 from fairlead_sandbox.errors import StatusError
 from fairlead_sandbox.objects import deletes, writes
 from fairlead_sandbox.objects.core import Core
-from fairlead_sandbox.resources.custom import custom_types
+from fairlead_sandbox.resources.custom import custom_types, storage_type
 from fairlead_sandbox.resources.types import ResourceType, Strategy
 from fairlead_sandbox.schema.crds import validate_crd
 from fairlead_sandbox.schema.errors import FieldError
@@ -259,12 +259,12 @@ class CrdController:
         body = record.to_dict()
         if FINALIZER not in (body["metadata"].get("finalizers") or []):
             return
-        type_ = self._core.registry.by_collection(record.key.name)
         collection = self._core.store.collection(record.key.name)
         waiting = [one for one in collection.list() if not one.meta.deletion_timestamp]
-        # Without a served version there is no type to delete by; the objects, and so the CRD,
-        # stay.
-        if type_ is not None:
+        if waiting:
+            # Not the served types: a CRD may serve no version any more, and kube-apiserver deletes
+            # its objects all the same.
+            type_ = storage_type(body)
             for instance in waiting[:MANY]:
                 with contextlib.suppress(StatusError):
                     deletes.delete(self._core, type_, instance)

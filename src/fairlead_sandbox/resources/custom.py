@@ -56,16 +56,19 @@ class CustomStrategy(Strategy):
 
 def custom_types(crd: JSON) -> list[ResourceType]:
     """Return the types of an established CRD's served versions, in its order."""
-    spec = crd["spec"]
-    stored = next(version["name"] for version in spec["versions"] if version["storage"])
-    return [
-        _type(crd, version, f"{spec['group']}/{stored}")
-        for version in spec["versions"]
-        if version["served"]
-    ]
+    return [_type(crd, version) for version in crd["spec"]["versions"] if version["served"]]
 
 
-def _type(crd: JSON, version: JSON, stored_as: str) -> ResourceType:
+def storage_type(crd: JSON) -> ResourceType:
+    """Return the type of an established CRD's storage version, which need not be served."""
+    return _type(crd, _storage_version(crd))
+
+
+def _storage_version(crd: JSON) -> JSON:
+    return next(version for version in crd["spec"]["versions"] if version["storage"])
+
+
+def _type(crd: JSON, version: JSON) -> ResourceType:
     spec = crd["spec"]
     names = crd["status"]["acceptedNames"]
     resource = Resource(
@@ -99,7 +102,7 @@ def _type(crd: JSON, version: JSON, stored_as: str) -> ResourceType:
         custom=True,
         accepts_create="deletionTimestamp" not in crd["metadata"],
         warning=_warning(resource, version),
-        stored_as=stored_as,
+        stored_as=f"{spec['group']}/{_storage_version(crd)['name']}",
     )
 
 

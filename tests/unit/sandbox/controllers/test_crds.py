@@ -54,6 +54,17 @@ async def test_a_version_that_is_not_served_is_not_found(api: Api) -> None:
     assert (await api.get("/apis/example.org/v1/widgets")).code == 200
 
 
+async def test_a_crd_without_a_served_version_goes_with_its_objects(api: Api) -> None:
+    body = crd()
+    await api.post(CRDS, body)
+    await api.post(WIDGETS, widget("a"))
+    path = f"{CRDS}/widgets.example.org"
+    unserved = [body["spec"]["versions"][0] | {"served": False}]
+    await api.patch(path, {"spec": {"versions": unserved}})
+    await api.delete(path)
+    assert (await api.get(path)).code == 404
+
+
 async def test_columns_show_what_their_type_can(api: Api) -> None:
     columns = [
         {"name": "Size", "type": "integer", "jsonPath": ".spec.size"},
