@@ -29,10 +29,13 @@ CREATE TABLE IF NOT EXISTS log (
     body BLOB NOT NULL
 );
 CREATE INDEX IF NOT EXISTS log_object ON log (collection, namespace, name, rv);
+CREATE INDEX IF NOT EXISTS log_change ON log (collection, rv);
 CREATE TABLE IF NOT EXISTS mark (name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
 """
 # The index log_object serves before, state and compaction, which look for the versions of one
-# object.
+# object. log_change serves changes: without it each batch of a watch reads all that is kept of its
+# collection (20 to 50 ms instead of 0.8 ms at 50,000 rows). It costs a write 2.5 µs, and 34 bytes
+# a row.
 _INSERT = "INSERT INTO log VALUES (?, ?, ?, ?, ?, ?)"
 _MARK = "INSERT OR REPLACE INTO mark VALUES (?, ?)"
 # A row that is replaced only after :rv stays, because lists at versions from :rv on need it.
@@ -190,9 +193,11 @@ class Log:
         parameters = (rv, collection) if collection else (rv,)
         # SQLite takes the other columns from the row that has the maximum
         # (https://www.sqlite.org/lang_select.html#bareagg).
+        # The unary plus keeps SQLite from log_change, whose rows it would have to sort by object
+        # (https://www.sqlite.org/optoverview.html).
         cursor = self._reader.execute(
             "SELECT max(rv), collection, namespace, name, type, body FROM log "  # noqa: S608
-            f"WHERE rv <= ? {condition}GROUP BY collection, namespace, name",
+            f"WHERE +rv <= ? {condition}GROUP BY collection, namespace, name",
             parameters,
         )
         return (row for row in map(LogRow._make, cursor) if row.type != "DELETED")

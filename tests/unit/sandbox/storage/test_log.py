@@ -3,6 +3,7 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -28,6 +29,34 @@ def log(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Log]:
 def test_changes_come_in_order_and_of_one_collection(log: Log) -> None:
     assert list(log.changes("things", 0, 9)) == [A1, B2, A3, B5]
     assert list(log.changes("things", 1, 3)) == [B2, A3]
+
+
+def test_late_changes_are_found_without_reading_earlier_ones(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    connections: list[sqlite3.Connection] = []
+    connect = sqlite3.connect
+
+    def connected(*args: Any, **options: Any) -> sqlite3.Connection:
+        connections.append(connect(*args, **options))
+        return connections[-1]
+
+    monkeypatch.setattr(sqlite3, "connect", connected)
+    log = Log()
+    log.append(A1._replace(rv=rv, name=f"a{rv % 100}") for rv in range(1, 2_001))
+    steps = 0
+
+    def step() -> int:
+        nonlocal steps
+        steps += 1
+        return 0
+
+    for connection in connections:
+        connection.set_progress_handler(step, 1)
+    assert [row.rv for row in log.changes("things", 1_998, 2_000)] == [1_999, 2_000]
+    log.close()
+    # Of SQLite's virtual machine; a row that is read takes several.
+    assert 0 < steps < 200
 
 
 def test_the_change_before_is_found(log: Log) -> None:
