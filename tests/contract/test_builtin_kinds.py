@@ -4,16 +4,18 @@ from __future__ import annotations
 
 from typing import Any
 
+import msgspec
 import pytest
 
 from fairlead.api.meta import JSON
-from fairlead.api.resource import Resource
+from fairlead.api.resource import CONFIGMAPS, DEPLOYMENTS, JOBS, Resource
 from fairlead.client import Client, Invalid
 
 
 GROUP = "networking.k8s.io"
 INGRESSES = Resource(GROUP, "v1", "ingresses", "Ingress")
 INGRESSCLASSES = Resource(GROUP, "v1", "ingressclasses", "IngressClass", namespaced=False)
+POD: JSON = {"containers": [{"name": "c", "image": "i"}]}
 SERVICE: JSON = {"service": {"name": "web", "port": {"number": 80}}}
 
 
@@ -206,3 +208,74 @@ async def test_a_network_policy_that_makes_no_sense_is_refused(
 ) -> None:
     with pytest.raises(Invalid, match=text):
         await client.create(NETWORKPOLICIES, policy(**spec), namespace)
+
+
+@pytest.mark.parametrize("member", ["data", "binaryData"])
+@pytest.mark.parametrize(
+    ("key", "text"),
+    [
+        pytest.param("..a", "must not start with '..'", id="dots first"),
+        pytest.param("...", "must not start with '..'", id="dots alone"),
+        pytest.param("..", "must not be '..'", id="parent"),
+        pytest.param(".", "must not be '.'", id="self"),
+        pytest.param("a" * 254, "must be no more than 253 ", id="long"),
+        pytest.param("a b", "a valid config key must consist of alphanumeric", id="blank"),
+    ],
+)
+async def test_a_key_that_is_no_file_name_is_refused(
+    client: Client, namespace: str, member: str, key: str, text: str
+) -> None:
+    body: JSON = {"metadata": {"name": "a"}, member: {key: "eA=="}}
+    with pytest.raises(Invalid) as found:
+        await client.create(CONFIGMAPS, body, namespace)
+    assert f'{member}[{key}]: Invalid value: "{key}": {text}' in found.value.message
+
+
+async def test_keys_may_begin_with_one_dot(client: Client, namespace: str) -> None:
+    data = {".a": "1", "a..": "2"}
+    made = await client.create(CONFIGMAPS, {"metadata": {"name": "a"}, "data": data}, namespace)
+    assert made.to_dict()["data"] == data
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [
+        pytest.param({}, {"parallelism": 1, "completions": 1}, id="neither"),
+        pytest.param({"completions": 3}, {"parallelism": 1, "completions": 3}, id="completions"),
+        pytest.param({"parallelism": 3}, {"parallelism": 3}, id="work queue"),
+        pytest.param({"parallelism": 1}, {"parallelism": 1}, id="one worker"),
+        pytest.param(
+            {"parallelism": None, "completions": None},
+            {"parallelism": 1, "completions": 1},
+            id="null",
+        ),
+    ],
+)
+async def test_a_job_has_completions_unless_it_is_a_work_queue(
+    client: Client, namespace: str, given: JSON, expected: JSON
+) -> None:
+    template = {"spec": {**POD, "restartPolicy": "Never"}}
+    body: JSON = {"metadata": {"name": "a"}, "spec": {**given, "template": template}}
+    spec = (await client.create(JOBS, body, namespace)).to_dict()["spec"]
+    assert {
+        name: spec[name] for name in ("parallelism", "completions") if name in spec
+    } == expected
+
+
+async def test_a_scale_has_the_whole_selector(client: Client, namespace: str) -> None:
+    labels = {"c": "1", "e": "x", "in": "a", "one": "v"}
+    expressions = [
+        {"key": "not", "operator": "NotIn", "values": ["z", "y"]},
+        {"key": "in", "operator": "In", "values": ["b", "a"]},
+        {"key": "one", "operator": "In", "values": ["v"]},
+        {"key": "e", "operator": "Exists"},
+        {"key": "d", "operator": "DoesNotExist"},
+    ]
+    spec = {
+        "selector": {"matchLabels": {"c": "1"}, "matchExpressions": expressions},
+        "template": {"metadata": {"labels": labels}, "spec": POD},
+    }
+    await client.create(DEPLOYMENTS, {"metadata": {"name": "a"}, "spec": spec}, namespace)
+    path = f"{DEPLOYMENTS.path(namespace)}/a/scale"
+    scale = msgspec.json.decode(await client.request("GET", path))
+    assert scale["status"]["selector"] == "c=1,!d,e,in in (a,b),not notin (y,z),one in (v)"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import binascii
 import re
+from collections.abc import Iterator
 from typing import Any
 
 from fairlead.api.meta import JSON
@@ -233,26 +234,30 @@ def _decoded(body: JSON, kind: str, member: str) -> dict[str, str]:
 
 
 _CONFIG_KEY = re.compile(r"[-._a-zA-Z0-9]+")
+# With the two spaces of Kubernetes' message.
+_NO_CONFIG_KEY = (
+    "a valid config key must consist of alphanumeric characters, '-', '_' or '.' (e.g. "
+    "'key.name',  or 'KEY_NAME',  or 'key-name', regex used for validation is "
+    "'[-._a-zA-Z0-9]+')"
+)
+_MAX_KEY = 253
+"""Maximum length of a key in a ConfigMap or Secret, in characters."""
 
 
 def _check_keys(member: str, data: JSON) -> list[FieldError]:
-    # With the two spaces of Kubernetes' message.
-    text = (
-        "a valid config key must consist of alphanumeric characters, '-', '_' or '.' (e.g. "
-        "'key.name',  or 'KEY_NAME',  or 'key-name', regex used for validation is "
-        "'[-._a-zA-Z0-9]+')"
-    )
-    found = []
-    for key in data:
-        valid = key.isascii() and key.replace("-", "").replace("_", "").replace(".", "a").isalnum()
-        if (
-            (not valid and set(key) - set("-_."))
-            or not key
-            or key in {".", ".."}
-            or len(key) > 253
-        ):
-            found.append(invalid(f"{member}[{key}]", key, text))
-    return found
+    return [invalid(f"{member}[{key}]", key, text) for key in data for text in _key_errors(key)]
+
+
+def _key_errors(key: str) -> Iterator[str]:
+    if len(key) > _MAX_KEY:
+        yield f"must be no more than {_MAX_KEY} characters"
+    if not _CONFIG_KEY.fullmatch(key):
+        yield _NO_CONFIG_KEY
+    # A key is the name of a file in a volume, and the kubelet's own files there begin with "..".
+    if key in {".", ".."}:
+        yield f"must not be '{key}'"
+    elif key.startswith(".."):
+        yield "must not start with '..'"
 
 
 def _check_immutable(body: JSON, old: JSON | None, members: tuple[str, ...]) -> list[FieldError]:

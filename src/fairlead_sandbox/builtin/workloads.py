@@ -172,10 +172,13 @@ class JobStrategy(WithSpec):
     selectable_fields = ("status.successful",)
 
     def complete(self, body: JSON) -> None:
-        """Default one Pod at a time, one completion and six retries."""
+        """Default one Pod at a time, six retries, and one completion unless Pods share work."""
         spec = body.setdefault("spec", {})
+        # With parallelism alone the Job is a work queue: its Pods tell when the work is done
+        # (SetDefaults_Job).
+        if "parallelism" not in spec:
+            spec.setdefault("completions", 1)
         spec.setdefault("parallelism", 1)
-        spec.setdefault("completions", 1)
         spec.setdefault("backoffLimit", 6)
         spec.setdefault("completionMode", "NonIndexed")
         spec.setdefault("suspend", False)

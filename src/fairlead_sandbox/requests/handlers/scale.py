@@ -7,6 +7,7 @@ from typing import Any
 import msgspec
 
 from fairlead.api.meta import JSON
+from fairlead.api.selectors import LabelSelector, SelectorError
 from fairlead_sandbox import errors
 from fairlead_sandbox.objects import writes
 from fairlead_sandbox.requests.bodies import decode_body
@@ -57,8 +58,10 @@ def to_scale(call: Call, record: Record) -> JSON:
     }
     selector = _find(body, scale.selector) if scale.selector else None
     if isinstance(selector, dict):
-        labels = selector.get("matchLabels") or {}
-        selector = ",".join(f"{key}={value}" for key, value in sorted(labels.items()))
+        try:
+            selector = str(LabelSelector.from_dict(selector))
+        except SelectorError as error:
+            raise errors.bad_request(str(error)) from None
     if selector:
         result["status"]["selector"] = selector
     return result
