@@ -110,6 +110,20 @@ async def test_taking_what_others_own_is_a_conflict_unless_forced(apply: Applier
     }
 
 
+@pytest.mark.parametrize("force", ["", "1", "true", "T", "f", "no"])
+async def test_any_value_but_0_and_false_forces(apply: Applier, force: str) -> None:
+    await apply(CONFIGMAPS, data(x="1"))
+    taken = await apply(CONFIGMAPS, data(x="2"), "m2", force=force)
+    assert taken["data"] == {"x": "2"}
+
+
+@pytest.mark.parametrize("force", ["0", "false", "False"])
+async def test_0_and_false_do_not_force(apply: Applier, force: str) -> None:
+    await apply(CONFIGMAPS, data(x="1"))
+    with pytest.raises(Conflict):
+        await apply(CONFIGMAPS, data(x="2"), "m2", force=force)
+
+
 async def test_ordinary_writes_take_what_they_change(apply: Applier) -> None:
     await apply(CONFIGMAPS, data(x="1", y="1"))
     changed = await apply.patch(CONFIGMAPS, "a", {"data": {"x": "2", "w": "1"}}, "editor")

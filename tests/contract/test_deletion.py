@@ -97,6 +97,16 @@ async def test_orphans_stay(client: Client, namespace: str) -> None:
     assert not (await client.get(CONFIGMAPS, "child", namespace)).meta.owner_references
 
 
+@pytest.mark.parametrize("orphans", ["", "true", "no"])
+async def test_the_query_can_ask_for_orphans(client: Client, namespace: str, orphans: str) -> None:
+    owner = await client.create(CONFIGMAPS, configmap("owner"), namespace)
+    await client.create(CONFIGMAPS, configmap("child", ownerReferences=owned_by(owner)), namespace)
+    path = CONFIGMAPS.path(namespace, "owner")
+    await client.request("DELETE", path, params={"orphanDependents": orphans})
+    await gone(client, "owner", namespace)
+    assert not (await client.get(CONFIGMAPS, "child", namespace)).meta.owner_references
+
+
 async def test_a_foreground_deletion_waits_for_what_blocks_it(
     client: Client, namespace: str
 ) -> None:

@@ -75,7 +75,7 @@ def _resource(
     verb = _VERBS.get(method, "")
     if not name:
         verb = _COLLECTION_VERBS.get(verb, verb)
-    if verb == "list" and _truthy(query.get("watch")):
+    if verb == "list" and query_flag(query, "watch"):
         verb = "watch"
     return RequestInfo(
         path=path,
@@ -105,6 +105,7 @@ def mended(text: str) -> str:
     return text.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
 
 
-def _truthy(value: str | None) -> bool:
-    """Whether a query value is true: any value, also "", except "0" and "false"."""
+def query_flag(query: Mapping[str, str], name: str) -> bool:
+    """Whether a boolean of the query is true: with any value, also "", but "0" and "false"."""
+    value = query.get(name)
     return value is not None and value.lower() not in {"0", "false"}

@@ -15,6 +15,7 @@ from fairlead_sandbox.patches.apply.walk import ShapeError
 from fairlead_sandbox.requests.bodies import decode_yaml, go_kind
 from fairlead_sandbox.requests.calls import Answer, Call
 from fairlead_sandbox.requests.handlers.write import answer, check_request, with_warnings
+from fairlead_sandbox.requests.info import query_flag
 from fairlead_sandbox.resources.metadata import take_metadata
 from fairlead_sandbox.resources.types import ResourceType
 from fairlead_sandbox.schema.errors import FieldError, invalid, required
@@ -55,7 +56,7 @@ def _options(call: Call) -> bool:
         found.append(invalid("fieldManager", manager, "should only contain printable characters"))
     if found:
         raise errors.invalid("meta.k8s.io", "PatchOptions", "", found)
-    return call.query.get("force", "").lower() in {"true", "1", "t"}
+    return query_flag(call.query, "force")
 
 
 def _configuration(call: Call) -> JSON:

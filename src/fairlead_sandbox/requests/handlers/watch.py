@@ -21,6 +21,7 @@ from fairlead_sandbox import errors
 from fairlead_sandbox.requests import answers
 from fairlead_sandbox.requests.calls import Call
 from fairlead_sandbox.requests.handlers.read import parse_integer, parse_version
+from fairlead_sandbox.requests.info import query_flag
 from fairlead_sandbox.requests.selection import parse_selection
 from fairlead_sandbox.storage.log import ChangeType
 from fairlead_sandbox.storage.records import Change, Record
@@ -300,8 +301,8 @@ def _error_event(error: errors.StatusError) -> bytes:
 def _parse_options(call: Call) -> _Options:
     query = call.query
     version = parse_version(query.get("resourceVersion", ""))
-    initial = query.get("sendInitialEvents", "") in {"true", "1"}
-    bookmarks = query.get("allowWatchBookmarks", "") in {"true", "1"}
+    initial = query_flag(query, "sendInitialEvents")
+    bookmarks = query_flag(query, "allowWatchBookmarks")
     try:
         seconds = parse_integer(query.get("timeoutSeconds", ""))
     except ValueError as error:

@@ -15,6 +15,7 @@ from fairlead_sandbox.requests.attempts import answered
 from fairlead_sandbox.requests.bodies import decode_body
 from fairlead_sandbox.requests.calls import Answer, Call
 from fairlead_sandbox.requests.handlers.read import existing
+from fairlead_sandbox.requests.info import query_flag
 from fairlead_sandbox.requests.selection import parse_selection
 from fairlead_sandbox.storage.records import Record
 
@@ -198,4 +199,6 @@ def _delete_options(call: Call) -> deletes.DeleteOptions:
     wrong = misfit(load().messages["DeleteOptions"], body)
     if wrong:
         raise errors.bad_request(f"DeleteOptions cannot be read: {wrong}")
+    if not call.body and "orphanDependents" in call.query:
+        body = {"orphanDependents": query_flag(call.query, "orphanDependents")}
     return deletes.parse_options(body, dict(call.query))

@@ -19,9 +19,10 @@ async def _version(api: Api, path: str = CONFIGMAPS) -> str:
     return str((await api.get(path)).body["metadata"]["resourceVersion"])
 
 
-async def test_bookmarks_tell_how_far_the_watch_is(api: Api) -> None:
+@pytest.mark.parametrize("asked", ["true", "True", ""])
+async def test_bookmarks_tell_how_far_the_watch_is(api: Api, asked: str) -> None:
     version = await _version(api)
-    params = {"resourceVersion": version, "allowWatchBookmarks": "true", "timeoutSeconds": "1"}
+    params = {"resourceVersion": version, "allowWatchBookmarks": asked, "timeoutSeconds": "1"}
     async with api.watch(CONFIGMAPS, **params) as events:
         await api.post("/api/v1/namespaces/default/secrets", {"metadata": {"name": "elsewhere"}})
         (bookmark,) = await events.rest()
@@ -30,10 +31,12 @@ async def test_bookmarks_tell_how_far_the_watch_is(api: Api) -> None:
     assert int(bookmark["object"]["metadata"]["resourceVersion"]) == int(version) + 1
 
 
-async def test_initial_events_end_with_a_marked_bookmark(api: Api) -> None:
+@pytest.mark.parametrize("asked", ["true", "TRUE"])
+async def test_initial_events_end_with_a_marked_bookmark(api: Api, asked: str) -> None:
     await api.post(CONFIGMAPS, configmap("a"))
     params = {
-        "sendInitialEvents": "true",
+        "sendInitialEvents": asked,
+        "timeoutSeconds": "5",
         "resourceVersionMatch": "NotOlderThan",
         "allowWatchBookmarks": "true",
     }
