@@ -33,6 +33,7 @@ from fairlead.api.resource import (
 )
 from fairlead.client import (
     ApiError,
+    BadRequest,
     Client,
     Forbidden,
     Invalid,
@@ -544,6 +545,29 @@ async def test_unsound_token_requests(
     with pytest.raises(ApiError) as caught:
         await token(client, "default", namespace, **spec)
     assert caught.value.message == text
+
+
+async def test_a_token_is_bound_to_pods_of_its_account_alone(
+    client: Client, namespace: str
+) -> None:
+    for name in ("runs", "other"):
+        await client.create(SERVICEACCOUNTS, {"metadata": {"name": name}}, namespace)
+    # Without a token of its own: kube-apiserver would refuse a Pod whose account has none yet.
+    spec = {
+        "serviceAccountName": "runs",
+        "automountServiceAccountToken": False,
+        "containers": [{"name": "c", "image": "i"}],
+    }
+    await client.create(PODS, {"metadata": {"name": "a"}, "spec": spec}, namespace)
+    reference = {"apiVersion": "v1", "kind": "Pod", "name": "a"}
+    assert await token(client, "runs", namespace, boundObjectRef=reference)
+    for more in ({}, {"uid": "of another"}):
+        with pytest.raises(BadRequest) as caught:
+            await token(client, "other", namespace, boundObjectRef={**reference, **more})
+        assert caught.value.message == (
+            'cannot bind token for serviceaccount "other" to pod running with different '
+            "serviceaccount name."
+        )
 
 
 async def test_a_token_for_others_is_none_for_the_server(client: Client, namespace: str) -> None:

@@ -17,6 +17,7 @@ from fairlead_sandbox.requests.calls import Answer, Call
 from fairlead_sandbox.requests.handlers.read import existing
 from fairlead_sandbox.requests.router import Router
 from fairlead_sandbox.schema.errors import FieldError, invalid
+from fairlead_sandbox.storage.records import Record
 
 
 _GROUP = "authentication.k8s.io"
@@ -85,6 +86,10 @@ def _seconds(spec: JSON) -> int:
     return int(seconds)
 
 
+def _account_of(pod: Record) -> Any:
+    return (pod.to_dict().get("spec") or {}).get("serviceAccountName")
+
+
 def _bound(call: Call, account: Key, reference: Any) -> BoundObject | None:
     if not isinstance(reference, dict):
         return None
@@ -99,6 +104,12 @@ def _bound(call: Call, account: Key, reference: Any) -> BoundObject | None:
     record = call.core.store.collection(collection).get(Key(account.namespace, name))
     if record is None:
         raise errors.not_found(resource, name)
+    if kind == "Pod" and _account_of(record) != account.name:
+        text = (
+            f'cannot bind token for serviceaccount "{account.name}" to pod running with '
+            "different serviceaccount name."
+        )
+        raise errors.bad_request(text)
     # The uid is optional; with one the token is never bound to a later object of the same name.
     uid = str(reference.get("uid") or "")
     if uid not in {"", record.meta.uid}:
