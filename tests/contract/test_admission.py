@@ -631,6 +631,21 @@ async def test_a_large_object_is_reviewed(
     assert sorted(data(await client.get(CONFIGMAPS, "a", namespace))) == ["b", "c", "key"]
 
 
+async def test_a_webhook_may_compress_for_those_who_can_read_it(
+    client: Client, namespace: str, hooks: WebhookServer
+) -> None:
+    def compressed(request: JSON) -> web.Response:
+        answer = {"uid": request["uid"], "allowed": False, "status": {"message": "told so"}}
+        body = {"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "response": answer}
+        response = web.json_response(body)
+        # Only if the request offers to read it.
+        response.enable_compression()
+        return response
+
+    async with hooks.installed(client, namespace, validating=[hooks.hook("/one", compressed)]):
+        assert (await refused(client, namespace)).message.endswith("denied the request: told so")
+
+
 # Webhooks that cannot be asked
 
 

@@ -27,6 +27,13 @@ from fairlead_sandbox.webhooks.reviews import Question, WebhookAnswer
 
 MOST_BYTES = 4 * 1024 * 1024
 """Maximum size of a webhook's answer in bytes; a patch for the largest object fits."""
+_HEADERS = {
+    "Content-Type": "application/json",
+    "Accept": "application/json",
+    # aiohttp offers gzip by itself. Answers are read as they come, for a small one could unpack to
+    # any size.
+    "Accept-Encoding": "identity",
+}
 
 
 class _Target(NamedTuple):
@@ -85,7 +92,7 @@ class WebhookCaller:
             target.url,
             data=asked.body,
             params={"timeout": f"{asked.seconds}s"},
-            headers={"Content-Type": "application/json", "Accept": "application/json"},
+            headers=_HEADERS,
             ssl=_context(asked.client.get("caBundle") or ""),
             server_hostname=target.server or None,
             allow_redirects=False,
