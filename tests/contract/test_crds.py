@@ -55,6 +55,19 @@ async def test_a_crd_is_established(client: Client, widgets: None) -> None:
     assert body["spec"]["conversion"] == {"strategy": "None"}
 
 
+@pytest.mark.parametrize("names", [{}, {"kind": ""}], ids=["missing", "empty"])
+async def test_a_crd_needs_a_kind(client: Client, names: JSON) -> None:
+    resource = _fresh()
+    body = crd(resource.plural, resource.kind)
+    body["spec"]["names"] = {"plural": resource.plural, **names}
+    with pytest.raises(Invalid) as found:
+        await client.create(CUSTOMRESOURCEDEFINITIONS, body)
+    assert found.value.message.endswith(
+        "is invalid: [spec.names.singular: Required value, spec.names.kind: Required value, "
+        "spec.names.listKind: Required value]"
+    )
+
+
 async def test_a_taken_kind_is_not_accepted(client: Client, widgets: None) -> None:
     resource = _fresh()
     body = crd(resource.plural, "Widget")

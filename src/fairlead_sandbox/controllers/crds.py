@@ -15,7 +15,7 @@ from fairlead_sandbox.objects import deletes, writes
 from fairlead_sandbox.objects.core import Core
 from fairlead_sandbox.resources.custom import custom_types, storage_type
 from fairlead_sandbox.resources.types import ResourceType, Strategy
-from fairlead_sandbox.schema.crds import validate_crd
+from fairlead_sandbox.schema.crds import complete_crd, validate_crd
 from fairlead_sandbox.schema.errors import FieldError
 from fairlead_sandbox.storage.records import Change, Record
 
@@ -37,7 +37,7 @@ class CrdStrategy(Strategy):
 
     def prepare_create(self, body: JSON) -> None:
         """Default the names and set an empty status."""
-        self._complete(body)
+        complete_crd(body)
         body["status"] = {
             "conditions": [],
             "acceptedNames": {"plural": "", "kind": ""},
@@ -46,24 +46,13 @@ class CrdStrategy(Strategy):
 
     def prepare_update(self, body: JSON, old: JSON) -> None:
         """Default the names; add a new storage version to ``status.storedVersions``."""
-        self._complete(body)
+        complete_crd(body)
         status = body.setdefault("status", {})
         stored = list(status.get("storedVersions") or [])
         # Names are only added: objects may still be stored in an earlier version.
         status["storedVersions"] = stored + [
             version for version in _stored_versions(body) if version not in stored
         ]
-
-    @staticmethod
-    def _complete(body: JSON) -> None:
-        spec = body.get("spec")
-        if not isinstance(spec, dict) or not isinstance(spec.get("names"), dict):
-            return
-        # As apiextensions-apiserver defaults them: singular and listKind come from the kind.
-        kind = str(spec["names"].get("kind", ""))
-        spec["names"]["singular"] = spec["names"].get("singular") or kind.lower()
-        spec["names"]["listKind"] = spec["names"].get("listKind") or f"{kind}List"
-        spec["conversion"] = spec.get("conversion") or {"strategy": "None"}
 
     def validate(self, body: JSON, old: JSON | None) -> list[FieldError]:
         """Validate the names, the versions and their schemas."""

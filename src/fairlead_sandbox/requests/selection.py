@@ -38,10 +38,8 @@ class SelectionPredicate(NamedTuple):
         return fields.matches(lambda path: self.type.strategy.field(body, path))
 
 
-def parse_selection(
-    type_: ResourceType, query: Mapping[str, str], name: str = ""
-) -> SelectionPredicate:
-    """Return the selectors of a request's query; ``name`` adds ``metadata.name=<name>``.
+def parse_selection(type_: ResourceType, query: Mapping[str, str]) -> SelectionPredicate:
+    """Return the selectors of a request's query.
 
     Raises:
         StatusError: 400, a selector cannot be read or names an unknown field.
@@ -53,10 +51,6 @@ def parse_selection(
         raise errors.bad_request(str(error)) from None
     for term in fields.terms:
         _check_field(type_, term.field)
-    if name:
-        fields = FieldSelector(
-            (*fields.terms, *FieldSelector.parse(f"metadata.name={name}").terms)
-        )
     return SelectionPredicate(
         type_,
         labels if labels.requirements else None,

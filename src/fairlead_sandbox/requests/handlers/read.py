@@ -129,7 +129,7 @@ async def list_(call: Call) -> Answer:
     waits until that version is stored.
     """
     _check_match(call)
-    selection = parse_selection(call.type, call.query, call.info.name)
+    selection = parse_selection(call.type, call.query)
     limit = _limit(call)
     store = call.core.store
     namespace = call.info.namespace if call.type.resource.namespaced else ""

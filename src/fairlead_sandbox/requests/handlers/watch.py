@@ -66,7 +66,7 @@ class Watch:
 
     def __init__(self, call: Call, bookmark_interval: float = 60.0) -> None:
         self._call = call
-        self._selection = parse_selection(call.type, call.query, call.info.name)
+        self._selection = parse_selection(call.type, call.query)
         self._options = _parse_options(call)
         self._namespace = call.info.namespace if call.type.resource.namespaced else ""
         self._pending: deque[bytes] = deque()

@@ -59,7 +59,7 @@ def _check(crd: JSON, old: JSON | None, errors: Report) -> None:
 
 
 def complete_crd(crd: JSON) -> None:
-    """Default, in place, the names and the conversion of a CRD."""
+    """Default, in place, the names and the conversion of a CRD, as in apiextensions-apiserver."""
     spec = crd.get("spec")
     if not isinstance(spec, dict):
         return
