@@ -15,8 +15,8 @@ from fairlead.api.resource import (
     PODS,
     Resource,
 )
-from fairlead.client import Client
-from fairlead.client.lookups import Unseen, find
+from fairlead.client import Client, ClientError
+from fairlead.client.lookups import Unseen, find, list_all
 from fairlead.provider.commands.revoke.belonging import count
 from fairlead.provider.commands.revoke.cluster import Desk, Holding, Progress, UnseenError
 from fairlead.uninstall.contents import listed, why_kept
@@ -249,17 +249,32 @@ class _Uninstallation:
         for crd in (await self._client.list(CUSTOMRESOURCEDEFINITIONS)).items:
             if crd.meta.name not in self._footprint.crds:
                 continue
-            number = await self._objects(crd)
-            if number and crd.meta.name not in self._footprint.own:
-                objects = count(number, "object is", "objects are")
-                self._desk.progress(f"kept {crd.kind} {crd.meta.name}: {objects} left")
+            if why := await self._why_crd_kept(crd):
+                self._desk.progress(f"kept {crd.kind} {crd.meta.name}: {why}")
             elif await self._desk.delete(CUSTOMRESOURCEDEFINITIONS, [crd]):
                 self._desk.progress(f"deleted {crd.kind} {crd.meta.name}")
 
-    async def _objects(self, crd: Object) -> int:
-        """Return the number of a CRD's objects."""
-        spec = crd_spec(crd)
-        return len(await self._desk.list(spec.resource(spec.stored)))
+    async def _why_crd_kept(self, crd: Object) -> str:
+        """Return the reason why a CRD has to stay, "" if it may be deleted."""
+        if crd.meta.name in self._footprint.own:
+            return ""
+        # Objects of a version that is not served stay stored, and their list answers 404: an
+        # answer that must not count as no object, since the CRD's deletion deletes them.
+        resource = crd_spec(crd).readable()
+        if resource is None:
+            return (
+                "its objects cannot be counted: no version of it is served: set served of a "
+                "version in spec.versions to true, and run the command again"
+            )
+        try:
+            number = len(await list_all(self._client, resource))
+        except ClientError as error:
+            why = " ".join(str(error).split())
+            return (
+                f"its objects cannot be counted: {why}: run the command again once "
+                f"`kubectl get {resource.group_resource} -A` works"
+            )
+        return f"{count(number, 'object is', 'objects are')} left" if number else ""
 
 
 def _themselves(resource: Resource) -> Callable[[Sequence[Object]], Awaitable[Holding]]:

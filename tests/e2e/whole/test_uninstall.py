@@ -7,6 +7,7 @@ import pty
 from collections.abc import Callable
 from contextlib import AsyncExitStack
 from pathlib import Path
+from typing import Any
 
 import pytest
 from tests.support.commands import fairlead
@@ -27,6 +28,7 @@ from fairlead.api.manifests import PodProgram as Manifested
 from fairlead.api.meta import JSON
 from fairlead.api.postgresaccess import FINALIZER, POSTGRESACCESSES
 from fairlead.api.postgresaccess import crds as access_crds
+from fairlead.api.postgresaccess.server import POSTGRESSERVERS
 from fairlead.api.resource import (
     CLUSTERROLEBINDINGS,
     CLUSTERROLES,
@@ -37,11 +39,20 @@ from fairlead.api.resource import (
     NAMESPACES,
     SECRETS,
     SERVICEACCOUNTS,
+    Resource,
 )
 from fairlead.api.servicebinding.spec import SERVICEBINDINGS, SPEC_FINALIZER
 from fairlead.api.servicebinding.spec import crds as binding_crds
+from fairlead.api.status import Status
 from fairlead.api.timestamps import format_micro_time, moment
-from fairlead.client import Client, ClusterConfig, NotFound, parse_kubeconfig
+from fairlead.client import (
+    ApiError,
+    Client,
+    ClusterConfig,
+    NotFound,
+    ObjectList,
+    parse_kubeconfig,
+)
 from fairlead.demo.identity import as_service_account
 from fairlead.konnector.manifests import manifests as konnector_manifests
 from fairlead.portal.identity.secretstore import LABEL_KIND
@@ -92,6 +103,20 @@ async def installed(client: Client, program: Program, namespace: str = "") -> No
 async def there(client: Client, program: Program, namespace: str = "") -> list[str]:
     """What of the manifests is still there."""
     return [str(one) for one in (await survey(client, program, namespace=namespace)).installed]
+
+
+def server(name: str) -> JSON:
+    return {
+        "apiVersion": POSTGRESSERVERS.api_version,
+        "kind": POSTGRESSERVERS.kind,
+        "metadata": {"name": name},
+        "spec": {
+            "host": "db.example.org",
+            "credentialsSecretRef": {"name": "administrator"},
+            "allowedNamespaces": {},
+            "allowedDatabases": ["shop"],
+        },
+    }
 
 
 async def taken(client: Client, program: Program, **choices: bool) -> list[str]:
@@ -349,6 +374,56 @@ async def test_a_living_access_outlives_the_operator(alone: tuple[Sandbox, Clien
     assert (kept.meta.deleting, kept.meta.finalizers) == (False, [])
     kept_crd = f"kept CustomResourceDefinition {POSTGRESACCESSES.group_resource}"
     assert f"{kept_crd}: 1 object is left" in lines
+
+
+@pytest.mark.parametrize("other", [True, False], ids=["another is served", "none is served"])
+async def test_objects_whose_stored_version_is_not_served_keep_their_crd(
+    alone: tuple[Sandbox, Client], other: bool
+) -> None:
+    _, client = alone
+    await installed(client, "postgres")
+    await client.create(POSTGRESSERVERS, server("main"))
+    name = POSTGRESSERVERS.group_resource
+    crd = (await client.get(CUSTOMRESOURCEDEFINITIONS, name)).to_dict()
+    (stored,) = crd["spec"]["versions"]
+    crd["spec"]["versions"] = [{**stored, "served": False}]
+    if other:
+        crd["spec"]["versions"].append({**stored, "name": "v2", "storage": False})
+    await client.update(CUSTOMRESOURCEDEFINITIONS, crd)
+    lines = await taken(client, "postgres", crds=True)
+    (told,) = [line for line in lines if name in line]
+    assert told == f"kept CustomResourceDefinition {name}: " + (
+        "1 object is left"
+        if other
+        else "its objects cannot be counted: no version of it is served: set served of a version "
+        "in spec.versions to true, and run the command again"
+    )
+    crd = (await client.get(CUSTOMRESOURCEDEFINITIONS, name)).to_dict()
+    crd["spec"]["versions"][0]["served"] = True
+    await client.update(CUSTOMRESOURCEDEFINITIONS, crd)
+    await when(client, POSTGRESSERVERS, "main", until=bool)
+
+
+async def test_a_crd_whose_objects_cannot_be_listed_stays(
+    alone: tuple[Sandbox, Client], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _, client = alone
+    await installed(client, "postgres")
+    name, listing = POSTGRESSERVERS.group_resource, client.list
+
+    async def lists(resource: Resource, *args: Any, **options: Any) -> ObjectList:
+        if resource == POSTGRESSERVERS:
+            raise ApiError(Status(code=500, message="the conversion webhook failed"))
+        return await listing(resource, *args, **options)
+
+    monkeypatch.setattr(client, "list", lists)
+    lines = await taken(client, "postgres", crds=True)
+    (told,) = [line for line in lines if name in line]
+    assert told == (
+        f"kept CustomResourceDefinition {name}: its objects cannot be counted: the conversion "
+        f"webhook failed: run the command again once `kubectl get {name} -A` works"
+    )
+    await client.get(CUSTOMRESOURCEDEFINITIONS, name)
 
 
 async def test_webhooks_whose_server_is_gone_block_nothing(alone: tuple[Sandbox, Client]) -> None:
