@@ -13,7 +13,7 @@ from tests.support.binding import DATA, Team
 from tests.support.waiting import SECONDS
 
 from fairlead.api.meta import JSON
-from fairlead.api.resource import CLUSTERROLES, SECRETS, Resource
+from fairlead.api.resource import CLUSTERROLES, SECRETS, WEBHOOKCONFIGURATIONS, Resource
 from fairlead.api.servicebinding.common import EXCLUSIVE, REQUESTER_ANNOTATION
 from fairlead.api.servicebinding.coreos import COREOS_SERVICEBINDINGS
 from fairlead.api.servicebinding.mapping import CLUSTERWORKLOADRESOURCEMAPPINGS
@@ -26,7 +26,6 @@ from fairlead.binding.options import DEFAULT_NAMESPACE, AdmissionOptions, Bindin
 from fairlead.client import ApiError, Client, NotFound
 from fairlead.demo.identity import as_service_account
 from fairlead.runtime import Cluster, Manager
-from fairlead.runtime.admission.keeping import CONFIGURATIONS
 from fairlead.runtime.admission.server import AdmissionServer
 
 
@@ -58,7 +57,7 @@ async def serving_webhooks(
             await configure(admin, server, documents)
             yield Served(admin, team, server, manager)
         finally:
-            for resource in CONFIGURATIONS:
+            for resource in WEBHOOKCONFIGURATIONS:
                 with contextlib.suppress(NotFound):
                     await admin.delete(resource, NAME)
 
@@ -97,7 +96,7 @@ async def eventually(holds: Callable[[], bool]) -> None:
 async def configure(admin: Client, server: AdmissionServer, documents: list[JSON]) -> None:
     """The configurations of the manifests, by URL: nothing routes to Services here."""
     for document in documents:
-        for resource in CONFIGURATIONS:
+        for resource in WEBHOOKCONFIGURATIONS:
             if document["kind"] == resource.kind:
                 for hook in document["webhooks"]:
                     path = hook["clientConfig"].pop("service")["path"]

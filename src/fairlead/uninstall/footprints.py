@@ -19,6 +19,7 @@ from fairlead.api.resource import (
     ROLES,
     SERVICEACCOUNTS,
     SERVICES,
+    WEBHOOKCONFIGURATIONS,
     Resource,
 )
 from fairlead.api.servicebinding import spec as servicebinding
@@ -34,7 +35,6 @@ from fairlead.postgres import manifests as postgres
 from fairlead.postgres.options import DEFAULT_NAMESPACE as POSTGRES_NAMESPACE
 from fairlead.provider import manifests as provider
 from fairlead.provider.options import DEFAULT_NAMESPACE as PROVIDER_NAMESPACE
-from fairlead.runtime.admission.keeping import CONFIGURATIONS
 
 
 Program = Literal["binding", "konnector", "postgres", "provider", "serve"]
@@ -44,7 +44,7 @@ _US = "fairlead"
 _IMAGE = "none"
 """Image in the manifests, which are read for names alone and never written."""
 
-WEBHOOKS = CONFIGURATIONS
+WEBHOOKS = WEBHOOKCONFIGURATIONS
 WORKLOADS = (SERVICES, DEPLOYMENTS)
 # The Lease is deleted after the Pods have stopped, since it shows whether a process elsewhere
 # works.

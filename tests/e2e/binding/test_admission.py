@@ -32,6 +32,7 @@ from fairlead.api.resource import (
     ROLEBINDINGS,
     ROLES,
     SECRETS,
+    WEBHOOKCONFIGURATIONS,
     Resource,
 )
 from fairlead.api.servicebinding.common import IMMUTABLE, REQUESTER_ANNOTATION
@@ -45,7 +46,7 @@ from fairlead.client import ApiError, Client, NotFound
 from fairlead.client.config import Impersonation
 from fairlead.demo.identity import as_service_account
 from fairlead.runtime import Cluster
-from fairlead.runtime.admission.keeping import CONFIGURATIONS, CertificateUser
+from fairlead.runtime.admission.keeping import CertificateUser
 from fairlead.runtime.admission.server import AdmissionServer
 
 
@@ -174,7 +175,7 @@ async def test_what_is_taken_away_from_the_certificate_comes_back(served: Served
         DEFAULT_NAMESPACE,
         until=lambda body: body and body["data"]["ca.crt"] != before["ca.crt"],
     )
-    for resource in CONFIGURATIONS:
+    for resource in WEBHOOKCONFIGURATIONS:
         body = (await admin.get(resource, NAME)).to_dict()
         for hook in body["webhooks"]:
             hook["clientConfig"].pop("caBundle", None)
@@ -216,7 +217,7 @@ async def test_replicas_share_the_certificate(served: Served) -> None:
 
 async def test_what_somebody_else_has_is_left_alone(served: Served) -> None:
     admin = served.admin
-    for resource in CONFIGURATIONS:
+    for resource in WEBHOOKCONFIGURATIONS:
         await admin.delete(resource, NAME)
         await admin.create(resource, {"metadata": {"name": NAME}, "webhooks": []})
         hook = {
@@ -239,7 +240,7 @@ async def test_what_somebody_else_has_is_left_alone(served: Served) -> None:
             body["data"]["tls.crt"] not in {"YQ==", before.to_dict()["data"]["tls.crt"]}
         ),
     )
-    for resource in CONFIGURATIONS:
+    for resource in WEBHOOKCONFIGURATIONS:
         live = (await admin.get(resource, NAME)).to_dict()
         assert "caBundle" not in live["webhooks"][0]["clientConfig"]
 

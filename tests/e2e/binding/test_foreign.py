@@ -19,6 +19,7 @@ from fairlead.api.resource import (
     CLUSTERROLEBINDINGS,
     CLUSTERROLES,
     DEPLOYMENTS,
+    MUTATINGWEBHOOKCONFIGURATIONS,
     ROLEBINDINGS,
     ROLES,
     SECRETS,
@@ -31,7 +32,6 @@ from fairlead.binding.manifests import manifests
 from fairlead.binding.options import DEFAULT_NAMESPACE
 from fairlead.client import Client, NotFound
 from fairlead.client.config import Impersonation
-from fairlead.runtime.admission.keeping import MUTATINGWEBHOOKCONFIGURATIONS
 
 
 RBAC = "rbac.authorization.k8s.io"

@@ -23,6 +23,7 @@ from fairlead.api.resource import (
     CLUSTERROLES,
     DEPLOYMENTS,
     JOBS,
+    MUTATINGWEBHOOKCONFIGURATIONS,
     PODS,
     SECRETS,
     Resource,
@@ -36,7 +37,6 @@ from fairlead.binding.options import DEFAULT_NAMESPACE
 from fairlead.binding.workloads.records import RECORD_PREFIX
 from fairlead.client import ApiError, Client, NotFound, parse_kubeconfig
 from fairlead.client.config import Impersonation
-from fairlead.runtime.admission.keeping import MUTATINGWEBHOOKCONFIGURATIONS
 
 
 PROJECTED = ["jobs.batch", "pods", "deployments.apps"]

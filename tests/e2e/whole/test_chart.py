@@ -33,6 +33,7 @@ from fairlead.api.resource import (
     CUSTOMRESOURCEDEFINITIONS,
     DEPLOYMENTS,
     JOBS,
+    MUTATINGWEBHOOKCONFIGURATIONS,
     NAMESPACES,
     SECRETS,
     SERVICEACCOUNTS,
@@ -46,7 +47,6 @@ from fairlead.demo.postgres.server import EmbeddedPostgres
 from fairlead.konnector.commands.unbind import unbind
 from fairlead.konnector.manifests import manifests as konnector_manifests
 from fairlead.konnector.rights import konnector_role_name
-from fairlead.runtime.admission.keeping import MUTATINGWEBHOOKCONFIGURATIONS
 
 
 pytestmark = [pytest.mark.extended, pytest.mark.skipif(not program("helm"), reason=MISSING)]

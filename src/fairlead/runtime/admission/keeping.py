@@ -12,7 +12,7 @@ from datetime import datetime
 import structlog
 
 from fairlead.api.meta import JSON, Object
-from fairlead.api.resource import SECRETS, Resource
+from fairlead.api.resource import SECRETS, WEBHOOKCONFIGURATIONS, Resource
 from fairlead.api.timestamps import moment
 from fairlead.client.errors import ClientError
 from fairlead.runtime import delays
@@ -23,19 +23,6 @@ from fairlead.runtime.cache.informer import Delta
 from fairlead.runtime.cluster import Cluster
 from fairlead.runtime.writes import commit
 
-
-GROUP = "admissionregistration.k8s.io"
-MUTATINGWEBHOOKCONFIGURATIONS = Resource(
-    GROUP, "v1", "mutatingwebhookconfigurations", "MutatingWebhookConfiguration", namespaced=False
-)
-VALIDATINGWEBHOOKCONFIGURATIONS = Resource(
-    GROUP,
-    "v1",
-    "validatingwebhookconfigurations",
-    "ValidatingWebhookConfiguration",
-    namespaced=False,
-)
-CONFIGURATIONS = (MUTATINGWEBHOOKCONFIGURATIONS, VALIDATINGWEBHOOKCONFIGURATIONS)
 
 OWNER_LABEL = "app.kubernetes.io/name"
 """Label with the name of an object's program; objects of other programs are never written."""
@@ -127,7 +114,7 @@ class CertificateKeeper:
         )
         self._configurations = {
             resource: cluster.informer(resource, fields=f"metadata.name={configuration}")
-            for resource in CONFIGURATIONS
+            for resource in WEBHOOKCONFIGURATIONS
         }
 
     async def run(self) -> None:
