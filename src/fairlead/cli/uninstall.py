@@ -57,7 +57,7 @@ _SHOWN = 20
     "--prepare",
     is_flag=True,
     help="Of the manifests' objects remove only the webhooks; the next program, such as Helm, "
-    "deletes the others.",
+    "deletes the others. Not together with --orphan.",
 )
 @click.option(
     "--dry-run",
@@ -94,6 +94,13 @@ def command(
     """  # noqa: D301
     seconds = parse_duration(timeout, option="--timeout")
     check_name("--namespace", namespace)
+    if orphan and prepare:
+        where = f" --namespace {namespace}" if namespace else ""
+        raise click.UsageError(
+            "--prepare leaves the program running, which would add its finalizers again: run "
+            f"`fairlead uninstall {program}{where} --orphan` without --prepare, and then the "
+            "other tool"
+        )
     choices = Choices(orphan=orphan, force=force, crds=crds, prepare=prepare)
     config = cluster_config(kubeconfig, context)
 

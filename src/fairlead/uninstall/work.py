@@ -143,8 +143,8 @@ class _Uninstallation:
             await self._remove(WORKLOADS)
             await self._stopped()
         others = await self._others()
-        # Not while the program runs, which would add its finalizers again; --prepare leaves it
-        # running.
+        # Not while the program runs, which would add its finalizers again: the command refuses
+        # --orphan with --prepare, which leaves it running.
         if choices.orphan and not self._is_done_elsewhere(others):
             await self._duties.orphan()
         await self._duties.clear()

@@ -352,6 +352,36 @@ async def test_roles_keep_the_operator(alone: tuple[Sandbox, Client], tmp_path: 
     assert await there(client, "postgres") == []
 
 
+async def test_finalizers_are_not_removed_while_the_program_is_left_running(
+    alone: tuple[Sandbox, Client], tmp_path: Path
+) -> None:
+    plane, client = alone
+    await installed(client, "postgres")
+    before = await there(client, "postgres")
+    body: JSON = {
+        "apiVersion": POSTGRESACCESSES.api_version,
+        "kind": POSTGRESACCESSES.kind,
+        "metadata": {"name": "db", "namespace": "default", "finalizers": [FINALIZER]},
+        "spec": {
+            "username": "shop",
+            "generatedSecret": "login",
+            "connection": {"serverRef": {"name": "main"}},
+        },
+    }
+    await client.create(POSTGRESACCESSES, body)
+    command = ("uninstall", "postgres", "--namespace=fairlead-postgres", "--yes")
+    code, out, err = await fairlead(plane, tmp_path, *command, "--orphan", "--prepare")
+    assert (code, out) == (2, "")
+    assert err.splitlines()[-1] == (
+        "Error: --prepare leaves the program running, which would add its finalizers again: run "
+        "`fairlead uninstall postgres --namespace fairlead-postgres --orphan` without --prepare, "
+        "and then the other tool"
+    )
+    found = await client.get(POSTGRESACCESSES, "db", "default")
+    assert found.meta.finalizers == [FINALIZER]
+    assert await there(client, "postgres") == before
+
+
 async def test_a_living_access_outlives_the_operator(alone: tuple[Sandbox, Client]) -> None:
     _, client = alone
     await installed(client, "postgres")
