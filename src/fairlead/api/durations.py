@@ -6,10 +6,12 @@ import re
 from datetime import timedelta
 
 
-_UNITS = {"ns": 1e-9, "us": 1e-6, "µs": 1e-6, "ms": 1e-3, "s": 1.0, "m": 60.0, "h": 3600.0}
+_UNITS = {"ns": 1e-9, "us": 1e-6, "ms": 1e-3, "s": 1.0, "m": 60.0, "h": 3600.0}
+# Go takes both the micro sign and the Greek letter, which look the same.
+_UNITS |= {"\u00b5s": 1e-6, "\u03bcs": 1e-6}
 # As time.ParseDuration of Go (https://pkg.go.dev/time#ParseDuration): 1.5h, .5s and 1.s are valid.
 # The order counts: m before ms would take its first letter.
-_TERM = re.compile(r"(\d+(?:\.\d*)?|\.\d+)(ns|us|µs|ms|s|m|h)")
+_TERM = re.compile(r"(\d+(?:\.\d*)?|\.\d+)(ns|us|\u00b5s|\u03bcs|ms|s|m|h)")
 _LONGEST = 128
 """Maximum length of a duration, in characters: digits without a unit take quadratic time."""
 
@@ -18,7 +20,7 @@ def parse_duration(text: str) -> timedelta | None:
     """Parse a duration; return None if the text is empty, no duration, or infinite."""
     if len(text) > _LONGEST:
         return None
-    sign, body = (-1, text[1:]) if text.startswith("-") else (1, text)
+    sign, body = (-1 if text[:1] == "-" else 1), text[1:] if text[:1] in ("-", "+") else text
     # Go takes 0 without a unit, and no other number.
     if body == "0":
         return timedelta()

@@ -16,6 +16,11 @@ from fairlead.api.durations import format_duration, parse_duration
         ("250ms", 0.25),
         ("-2m", -120.0),
         ("0", 0.0),
+        ("+5s", 5.0),
+        ("+0", 0.0),
+        ("5us", 5e-6),
+        ("5\u00b5s", 5e-6),
+        ("5\u03bcs", 5e-6),
     ],
 )
 def test_durations_of_go(text: str, seconds: float) -> None:
@@ -25,7 +30,7 @@ def test_durations_of_go(text: str, seconds: float) -> None:
 @pytest.mark.parametrize(
     "text",
     [
-        *("", "5", "m", "5 m", "5m later", "-", "9999999999999999h", "9" * 400 + "h"),
+        *("", "5", "m", "5 m", "5m later", "-", "+", "+-5s", "9999999999999999h", "9" * 400 + "h"),
         # Half a day of work, if each digit were tried as the first one.
         pytest.param("1" * 1_000_000, id="digits"),
     ],
