@@ -6,7 +6,7 @@ import asyncio
 import json
 import signal
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 from typing import Any
 
@@ -22,13 +22,17 @@ from fairlead.api.kubebind import (
     APISERVICEBINDINGBUNDLES,
     APISERVICEBINDINGS,
     APISERVICEEXPORTREQUESTS,
+    ExportRequestResponse,
 )
 from fairlead.api.meta import JSON
 from fairlead.api.resource import CLUSTERROLES, CUSTOMRESOURCEDEFINITIONS, SECRETS
-from fairlead.client import Client
+from fairlead.client import Client, parse_kubeconfig
 from fairlead.client.lookups import list_all
+from fairlead.konnector.commands.consumer_objects import ensure_roles, restore_role
+from fairlead.konnector.rights import konnector_role_name
 from fairlead.provider.invitation import invite
 from fairlead.runtime import install_crds
+from fairlead_sandbox import Sandbox
 
 
 async def invitation(world: World, **more: Any) -> JSON:
@@ -223,3 +227,42 @@ async def test_the_providers_own_cluster_is_refused(world: World, tmp_path: Path
     assert (process.returncode, out) == (1, b"")
     assert b"this cluster is the provider's own" in err
     assert await left(world.provider) == set()
+
+
+@pytest.mark.parametrize("changed", [True, False], ids=["by another writer", "by bind alone"])
+async def test_rules_that_another_writer_changed_are_left(
+    stack: AsyncExitStack, changed: bool
+) -> None:
+    plane = await stack.enter_async_context(Sandbox(name="alone"))
+    client = await stack.enter_async_context(Client(parse_kubeconfig(plane.kubeconfig())))
+    lines: list[str] = []
+
+    def request(*plurals: str) -> ExportRequestResponse:
+        body = {
+            "apiVersion": "kube-bind.io/v1alpha2",
+            "kind": "APIServiceExportRequest",
+            "metadata": {"name": "widgets"},
+            "spec": {
+                "resources": [
+                    {"group": "example.org", "resource": one, "versions": ["v1"]}
+                    for one in plurals
+                ]
+            },
+        }
+        return msgspec.convert(body, ExportRequestResponse)
+
+    await ensure_roles(client, request("widgets"), lines.append)
+    name = konnector_role_name("widgets")
+    before = (await client.get(CLUSTERROLES, name)).to_dict()["rules"]
+    (role, _) = await ensure_roles(client, request("widgets", "gadgets"), lines.append)
+    wanted = before
+    if changed:
+        wanted = [{"apiGroups": [""], "resources": ["pods"], "verbs": ["get"]}]
+        await client.merge_patch(CLUSTERROLES, name, "", patch={"rules": wanted})
+    await restore_role(client, role, lines.append)
+    assert (await client.get(CLUSTERROLES, name)).to_dict()["rules"] == wanted
+    assert lines[-1] == (
+        f"left ClusterRole {name}: its rules were changed meanwhile"
+        if changed
+        else f"restored ClusterRole {name}"
+    )

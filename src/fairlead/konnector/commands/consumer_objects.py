@@ -10,6 +10,7 @@ from __future__ import annotations
 import base64
 from collections.abc import Callable
 from hashlib import sha256
+from typing import NamedTuple
 
 import msgspec
 
@@ -216,18 +217,25 @@ def _trust(config: ClusterConfig) -> tuple[bytes, str]:
     return config.certificate_authority, config.tls_server_name
 
 
+class ChangedRole(NamedTuple):
+    """A ClusterRole that was changed, as it was before and as it was written."""
+
+    before: Object
+    written: Object
+
+
 async def ensure_roles(
     client: Client, request: ExportRequestResponse, progress: Progress
-) -> list[Object]:
+) -> list[ChangedRole]:
     """Write the konnector's rights on the bound kinds, and the Service Binding operator's.
 
     Returns:
-        The ClusterRoles that were changed, as they were before.
+        The ClusterRoles that were changed.
 
     Raises:
         ClientError: the server refused or cannot be reached.
     """
-    changed: list[Object] = []
+    changed: list[ChangedRole] = []
     spec = request.spec
     for role in binding_roles(request.metadata.name, spec.resources, spec.permission_claims):
         name = role["metadata"]["name"]
@@ -239,23 +247,31 @@ async def ensure_roles(
         labels = {**old["metadata"].get("labels", {}), **role["metadata"]["labels"]}
         new = {**old, "metadata": {**old["metadata"], "labels": labels}, "rules": role["rules"]}
         if new != old:
-            await client.update(CLUSTERROLES, new)
-            changed.append(found)
+            changed.append(ChangedRole(found, await client.update(CLUSTERROLES, new)))
             progress(f"updated ClusterRole {name}")
     return changed
 
 
-async def restore_role(client: Client, before: Object, progress: Progress) -> None:
-    """Restore the former rules of a ClusterRole, unless it was made anew or changes just now."""
-    found = await find(client, CLUSTERROLES, before.meta.name)
+async def restore_role(client: Client, changed: ChangedRole, progress: Progress) -> None:
+    """Restore the former rules of a ClusterRole, unless another writer has changed it since."""
+    before, written = changed
+    name = before.meta.name
+    found = await find(client, CLUSTERROLES, name)
     if found is None or found.meta.uid != before.meta.uid:
+        return
+    # Rules that another writer has set since are not ours to take away.
+    if found.to_dict().get("rules") != written.to_dict().get("rules"):
+        progress(f"left ClusterRole {name}: its rules were changed meanwhile")
         return
     body = {**found.to_dict(), "rules": before.to_dict().get("rules")}
     try:
         await client.update(CLUSTERROLES, body)
-    except (Conflict, NotFound):
+    except Conflict:
+        progress(f"left ClusterRole {name}: it was changed meanwhile")
         return
-    progress(f"restored ClusterRole {before.meta.name}")
+    except NotFound:
+        return
+    progress(f"restored ClusterRole {name}")
 
 
 async def roles_of(client: Client, binding: str) -> list[Object]:

@@ -26,6 +26,7 @@ from fairlead.client.lookups import WaitTimeout, find, find_custom, list_all, wa
 from fairlead.konnector.commands.consumer_objects import (
     MANAGED_BY,
     MANAGER,
+    ChangedRole,
     delete,
     remove_roles,
     remove_secret,
@@ -59,8 +60,8 @@ class Written:
         """Names of the wanted bindings."""
         self.uids: set[str] = set()
         """uids of the created bindings and the created bundle."""
-        self.roles: list[Object] = []
-        """Changed ClusterRoles, as they were before."""
+        self.roles: list[ChangedRole] = []
+        """Changed ClusterRoles."""
         self.requests: list[Object] = []
         """APIServiceExportRequests that were created on the provider."""
 
@@ -138,8 +139,8 @@ class _Undo:
         for name in written.names:
             if name not in there:
                 await remove_roles(self._client, name, self._progress)
-        for before in written.roles:
-            await restore_role(self._client, before, self._progress)
+        for changed in written.roles:
+            await restore_role(self._client, changed, self._progress)
         await self._estate.remove_secrets()
         ref = written.secret
         # One that was written before there was a binding.
