@@ -164,6 +164,28 @@ async def test_members_join_change_and_leave(admin: Admin) -> None:
     await admin.settled(role(member_of=()))
 
 
+@pytest.mark.differs("version", "administrator")
+@pytest.mark.parametrize("left", ["membership", "admin"])
+async def test_what_a_member_granted_on_goes_with_its_right_to_do_so(
+    admin: Admin, left: str
+) -> None:
+    await may_give(admin, "readers")
+    await admin.execute("CREATE ROLE neighbor")
+    await admin.one(role(member_of=groups("readers", admin=True)))
+    await admin.execute("SET ROLE app", "GRANT readers TO neighbor")
+    access = role(member_of=groups("readers") if left == "admin" else ())
+    planned = [one.text for one in (await admin.plan(access)).statements]
+    changed = await admin.one(access)
+    assert changed.problems == ()
+    held = [(name, option) for name, option, *_ in await members(admin.server, "app")]
+    assert held == ([("readers", False)] if left == "admin" else [])
+    # Before PostgreSQL 16 a membership does not depend on that of its grantor.
+    has = {name for name, *_ in await members(admin.server, "neighbor")}
+    assert has == ({"readers"} if admin.version < 16 else set())
+    assert all(one.endswith(" CASCADE") for one in planned) is (admin.version >= 16), planned
+    await admin.settled(access)
+
+
 async def test_memberships_that_nobody_asks_about_stay(admin: Admin) -> None:
     await may_give(admin, "readers")
     await admin.one(role())

@@ -242,7 +242,33 @@ OPTIONS = "ADMIN FALSE, INHERIT TRUE, SET TRUE"
             [],
             id="16-member-by-somebody-else",
         ),
-        pytest.param(16, [], {"readers": READER}, ["REVOKE readers FROM app"], id="16-leave"),
+        pytest.param(
+            16, [], {"readers": READER}, ["REVOKE readers FROM app CASCADE"], id="16-leave"
+        ),
+        pytest.param(
+            16,
+            [],
+            {"readers": Membership(grantor="operator")},
+            ["REVOKE readers FROM app GRANTED BY operator CASCADE"],
+            id="16-leave-the-grantor",
+        ),
+        pytest.param(
+            16,
+            ["readers"],
+            {"readers": Membership(admin=True, grantor="operator")},
+            ["REVOKE ADMIN OPTION FOR readers FROM app GRANTED BY operator CASCADE"],
+            id="16-no-admin-any-more",
+        ),
+        pytest.param(
+            16,
+            ["readers"],
+            {"readers": Membership(admin=True, set=False, grantor="operator")},
+            [
+                "REVOKE ADMIN OPTION FOR readers FROM app GRANTED BY operator CASCADE",
+                f"GRANT readers TO app WITH {OPTIONS}",
+            ],
+            id="16-no-admin-and-other-options",
+        ),
         pytest.param(
             16, [], {"readers": Membership(by_admin=False)}, [], id="16-somebody-elses-stays"
         ),

@@ -163,8 +163,8 @@ def test_every_role_is_claimed() -> None:
         ),
         pytest.param(asks(), (owner(), login("app_a", groups={})), [JOIN], id="no-member"),
         pytest.param(
-            asks(), (owner(), login("app_a", groups={"app": Membership(admin=True)})), [JOIN],
-            id="an-admin-of-its-owner",
+            asks(), (owner(), login("app_a", groups={"app": Membership(admin=True)})),
+            ['REVOKE ADMIN OPTION FOR "app" FROM "app_a" CASCADE'], id="an-admin-of-its-owner",
         ),
         pytest.param(
             asks(), (owner(), login("app_a", login=False)), ['ALTER ROLE "app_a" LOGIN'],
@@ -196,7 +196,7 @@ def test_every_role_is_claimed() -> None:
         pytest.param(
             asks(member_of=()),
             (owner(), login("app_a", groups={**TWO[1].groups, "others": Membership()})),
-            ['REVOKE "others" FROM "app_a"'],
+            ['REVOKE "others" FROM "app_a" CASCADE'],
             id="a-group-of-a-login",
         ),
         pytest.param(

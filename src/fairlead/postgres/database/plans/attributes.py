@@ -261,7 +261,14 @@ def membership_statements(
         if problem is not None:
             problems.append(problem)
             continue
-        options = _options(one, held.get(one.role), version)
+        before = held.get(one.role)
+        taken = _without_admin(username, one, before, version)
+        # Before PostgreSQL 16 a GRANT never takes the option. Since then WITH ADMIN FALSE does,
+        # but what the member has granted by it stays.
+        if taken is not None and before is not None:
+            found.append(taken)
+            before = msgspec.structs.replace(before, admin=False)
+        options = _options(one, before, version)
         if options is not None:
             group = sql.Identifier(one.role)
             statement = sql.SQL("GRANT {} TO {}{}").format(group, member, options)
@@ -269,24 +276,41 @@ def membership_statements(
             why = "spec.memberOf asks for it, and the role has it not, or with other options"
             found.append(RoleStatement(statement, what, why))
     names = {one.role for one in wanted}
-    for one in wanted if version < GRANT_OPTIONS_VERSION else ():
-        # Before PostgreSQL 16 a GRANT never revokes the option.
-        if one.role in held and held[one.role].admin and not one.admin:
-            group = sql.Identifier(one.role)
-            statement = sql.SQL("REVOKE ADMIN OPTION FOR {} FROM {}").format(group, member)
-            text = f"take the right to make others members of {one.role} from role {username}"
-            found.append(
-                RoleStatement(statement, text, "spec.memberOf asks for it without that right")
-            )
     for name, membership in sorted(held.items()):
         if name not in names and membership.by_admin:
             statement = sql.SQL("REVOKE {} FROM {}").format(sql.Identifier(name), member)
-            if version >= GRANT_OPTIONS_VERSION and membership.grantor:
-                grantor = sql.Identifier(membership.grantor)
-                statement += sql.SQL(" GRANTED BY {}").format(grantor)
+            statement += _in_name_of(membership, version)
             why = "the role has it, and spec.memberOf does not name it"
             found.append(RoleStatement(statement, f"take role {username} out of {name}", why))
     return found, problems
+
+
+def _without_admin(
+    username: str, one: MemberOf, held: Membership | None, version: int
+) -> RoleStatement | None:
+    """Return the statement that takes the admin option; None if there is nothing to take."""
+    if held is None or not held.admin or one.admin or not held.by_admin:
+        return None
+    group, member = sql.Identifier(one.role), sql.Identifier(username)
+    statement = sql.SQL("REVOKE ADMIN OPTION FOR {} FROM {}").format(group, member)
+    return RoleStatement(
+        statement + _in_name_of(held, version),
+        f"take the right to make others members of {one.role} from role {username}",
+        "spec.memberOf asks for it without that right",
+    )
+
+
+def _in_name_of(held: Membership, version: int) -> sql.Composed:
+    """Return the end of a REVOKE that takes the memberships which the member granted on too.
+
+    Before PostgreSQL 16 they depend on nothing, and stay.
+    """
+    if version < GRANT_OPTIONS_VERSION:
+        return sql.Composed([])
+    # Without CASCADE a tenant could keep its membership by granting it on (2BP01).
+    if not held.grantor:
+        return sql.Composed([sql.SQL(" CASCADE")])
+    return sql.SQL(" GRANTED BY {} CASCADE").format(sql.Identifier(held.grantor))
 
 
 def unheeded_options(wanted: Iterable[MemberOf] | None, version: int) -> list[str]:
