@@ -1,7 +1,11 @@
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 import psycopg
 import pytest
+from psycopg import sql
 from tests.integration.postgres.conftest import create_database
 from tests.support.pgserver import (
     PASSWORD,
@@ -22,9 +26,11 @@ from fairlead.api.postgresaccess import CleanupPolicy
 from fairlead.demo.postgres.server import EmbeddedPostgres
 from fairlead.postgres.database.connections.endpoint import Endpoint
 from fairlead.postgres.database.connections.sessions import Sessions
-from fairlead.postgres.database.plans.snapshot import RoleClaim
+from fairlead.postgres.database.plans.snapshot import RoleClaim, ServerSnapshot
 from fairlead.postgres.database.plans.statements import comment_role
-from fairlead.postgres.database.work.cleanup import drop_login, give_up
+from fairlead.postgres.database.reading.catalog import read_snapshot
+from fairlead.postgres.database.work import cleanup as cleanup_module
+from fairlead.postgres.database.work.cleanup import drop_login, fence, give_up
 from fairlead.postgres.database.work.removal import RoleRemoval
 from fairlead.postgres.database.work.unmanaged import read_logins, unmanaged
 from fairlead.postgres.errors import AccessError
@@ -331,6 +337,74 @@ async def test_a_role_that_was_made_anew_by_another_meanwhile_stays(
     monkeypatch.setattr(RoleRemoval, "_clean", replaced)
     await cleanup(endpoint, "app", claim(), "Cascade")
     assert "app" in await names(postgres)
+
+
+@pytest.fixture
+def changed_after_the_look(
+    postgres: EmbeddedPostgres, monkeypatch: pytest.MonkeyPatch
+) -> Callable[..., None]:
+    """Have another writer run statements after the first look at the roles."""
+
+    def change(*statements: sql.Composed | str) -> None:
+        left = list(statements)
+
+        async def late(*args: Any, **options: Any) -> ServerSnapshot:
+            found = await read_snapshot(*args, **options)
+            async with await psycopg.AsyncConnection.connect(
+                postgres.dsn(), autocommit=True
+            ) as other:
+                while left:
+                    await other.execute(left.pop(0))
+            return found
+
+        monkeypatch.setattr(cleanup_module, "read_snapshot", late)
+
+    return change
+
+
+async def test_a_role_whose_comment_changed_after_the_look_is_removed_at_once(
+    postgres: EmbeddedPostgres, endpoint: Endpoint, changed_after_the_look: Callable[..., None]
+) -> None:
+    await sync(endpoint, wanted("app"))
+    changed_after_the_look(comment_role("app", claim(), "of the team"))
+    assert await cleanup(endpoint, "app", claim(), "Cascade")
+    assert "app" not in await names(postgres)
+
+
+@pytest.mark.parametrize("how", ["cleanup", "fence"])
+async def test_a_role_that_is_anothers_after_the_look_keeps_its_login(
+    postgres: EmbeddedPostgres,
+    endpoint: Endpoint,
+    changed_after_the_look: Callable[..., None],
+    how: str,
+) -> None:
+    await sync(endpoint, wanted("app"))
+    changed_after_the_look(
+        "DROP ROLE app",
+        f"CREATE ROLE app LOGIN PASSWORD '{PASSWORD}'",
+        comment_role("app", claim(name="other", uid="u2"), ""),
+    )
+    if how == "fence":
+        sessions = Sessions(endpoint)
+        assert not await fence(sessions, "app", claim())
+        await sessions.close()
+    else:
+        assert not await cleanup(endpoint, "app", claim(), "Cascade")
+    assert await can_login(postgres, "app", PASSWORD)
+
+
+async def test_a_strangers_login_that_was_claimed_after_the_look_stays(
+    postgres: EmbeddedPostgres,
+    endpoint: Endpoint,
+    admin: psycopg.AsyncConnection,
+    changed_after_the_look: Callable[..., None],
+) -> None:
+    await admin.execute(f"CREATE ROLE stranger LOGIN PASSWORD '{PASSWORD}'")
+    changed_after_the_look(comment_role("stranger", claim(), ""))
+    sessions = Sessions(endpoint)
+    await drop_login(sessions, "stranger")
+    await sessions.close()
+    assert await can_login(postgres, "stranger", PASSWORD)
 
 
 async def test_a_login_of_nobody_is_dropped_and_a_claimed_one_is_not(

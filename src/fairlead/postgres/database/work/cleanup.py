@@ -7,7 +7,7 @@ role whose deletion is stuck has no login. The order is PostgreSQL's own advice
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Collection, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection
 from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Literal
 
@@ -76,10 +76,14 @@ async def cleanup(
             refused or did not answer.
     """
     async with sessions.working(f"remove role {username}") as session:
-        owner, logins = await _read(sessions, session, username, claim, orphan_to, brief=brief)
-        found = [*logins, *([owner] if owner is not None else [])]
-        async with _fenced(sessions, session, found, username, brief=brief):
+
+        async def read() -> list[RoleRemoval]:
+            return await _read(sessions, session, username, claim, orphan_to, brief=brief)
+
+        async with _fenced(sessions, session, read, username, brief=brief) as found:
             if policy == "Retain":
+                owner = next((one for one in found if one.role.name == username), None)
+                logins = [one for one in found if one is not owner]
                 for login in logins:
                     login.heir = username if owner is not None else orphan_to
                 await remove(logins, "Orphan")
@@ -107,10 +111,14 @@ async def drop_logins(
         AccessError: the server refused or did not answer.
     """
     async with sessions.working(f"drop logins of role {username}") as session:
-        _, logins = await _read(sessions, session, username, claim, username, brief=brief)
-        # One that has LOGIN again was given another turn since the plan.
-        ended = [one for one in logins if one.role.name in names and not one.role.login]
-        async with _fenced(sessions, session, ended, username, brief=brief):
+
+        async def read() -> list[RoleRemoval]:
+            found = await _read(sessions, session, username, claim, username, brief=brief)
+            logins = [one for one in found if one.role.name != username]
+            # One that has LOGIN again was given another turn since the plan.
+            return [one for one in logins if one.role.name in names and not one.role.login]
+
+        async with _fenced(sessions, session, read, username, brief=brief) as ended:
             await remove(ended, "Orphan")
 
 
@@ -122,8 +130,8 @@ async def _read(
     heir: str,
     *,
     brief: bool,
-) -> tuple[RoleRemoval | None, list[RoleRemoval]]:
-    """Read the role and its logins; those without this claim are left out."""
+) -> list[RoleRemoval]:
+    """Read the logins and then their role; those without this claim are left out."""
     names = family(username)
     snapshot = await read_snapshot(session, names, "", whole=False)
     found = {
@@ -131,28 +139,40 @@ async def _read(
         for name, role in snapshot.roles.items()
         if role.claim is not None and role.claim.same_object(claim)
     }
-    return found.get(username), [found[name] for name in names[1:] if name in found]
+    return [found[name] for name in (*names[1:], username) if name in found]
 
 
 @asynccontextmanager
 async def _fenced(
     sessions: Sessions,
     session: Session,
-    removals: Sequence[RoleRemoval],
+    read: Callable[[], Awaitable[list[RoleRemoval]]],
     username: str,
     *,
     brief: bool = False,
-) -> AsyncIterator[None]:
+) -> AsyncIterator[list[RoleRemoval]]:
     """Take LOGIN from all roles in one transaction, end their sessions, then run the block.
 
-    Unless ``brief``, blocking sessions that act as one of the roles are ended all the while.
-    Errors about locks name other blockers.
+    The block gets the roles as they were when they lost LOGIN. Unless ``brief``, blocking
+    sessions that act as one of the roles are ended all the while. Errors about locks name other
+    blockers.
     """
+    removals = await read()
     actors = [Actor(one.role.oid, one.role.name) for one in removals]
     superuser = any(one.superuser for one in removals)
-    able = [one.role for one in removals if one.role.login]
+    is_fresh = True
 
     async def fence() -> None:
+        nonlocal removals, is_fresh
+        if not is_fresh:
+            # Roles that changed since the look fail the check at each try. The watch has the same
+            # list, and has to spare the sessions of a role that is another's by now.
+            removals = await read()
+            actors[:] = [Actor(one.role.oid, one.role.name) for one in removals]
+        is_fresh = False
+        able = [one.role for one in removals if one.role.login]
+        if not able:
+            return
         async with session.transaction(BRIEF if brief else _FENCE):
             for role in able:
                 await session.run(fence_role(role.name))
@@ -166,14 +186,13 @@ async def _fenced(
             watch = watching(sessions, actors, superuser=superuser)
             blockers = await stack.enter_async_context(watch)
         try:
-            if able:
-                await retried(fence, f"take the login of role {username} away")
+            await retried(fence, f"take the login of role {username} away")
             for actor in actors:
                 await end_starting(session, actor, superuser=superuser)
             # Only after the fence: before, a client could log in again.
             for actor in await open_sessions(session, actors) if actors else ():
                 await end_sessions(session, actor, superuser=superuser, wait=_GONE_MS[brief])
-            yield
+            yield removals
         except AccessError as error:
             raise blockers.named(error) from None
 
@@ -185,15 +204,19 @@ async def fence(sessions: Sessions, username: str, claim: RoleClaim) -> bool:
         AccessError: the server refused or did not answer.
     """
     async with sessions.working(f"take the login of role {username} away") as session:
-        snapshot = await read_snapshot(session, [username], "", whole=False)
-        role = snapshot.roles.get(username)
-        if role is None or role.claim is None or not role.claim.same_object(claim):
-            return False
-        if not role.login:
-            return False
-        removal = RoleRemoval(sessions, session, role, snapshot.server)
-        async with _fenced(sessions, session, [removal], username):
-            return True
+
+        async def read() -> list[RoleRemoval]:
+            found = await _read_one(sessions, session, username)
+            return [
+                one
+                for one in found
+                if one.role.login
+                and one.role.claim is not None
+                and one.role.claim.same_object(claim)
+            ]
+
+        async with _fenced(sessions, session, read, username) as fenced:
+            return bool(fenced)
 
 
 async def drop_login(sessions: Sessions, username: str) -> None:
@@ -203,14 +226,22 @@ async def drop_login(sessions: Sessions, username: str) -> None:
         AccessError: the role owns objects, or the server refused or did not answer.
     """
     async with sessions.working(f"drop role {username}") as session:
-        snapshot = await read_snapshot(session, [username], "", whole=False)
-        role = snapshot.roles.get(username)
-        # The list of logins is older than this look: the role may have a claim or powers by now.
-        if role is None or role.claim is not None or role.powers:
-            return
-        removal = RoleRemoval(sessions, session, role, snapshot.server)
-        async with _fenced(sessions, session, [removal], username):
-            await remove([removal], "Restrict")
+
+        async def read() -> list[RoleRemoval]:
+            found = await _read_one(sessions, session, username)
+            # The list of logins is older than this look: the role may have a claim or powers by
+            # now.
+            return [one for one in found if one.role.claim is None and not one.role.powers]
+
+        async with _fenced(sessions, session, read, username) as found:
+            await remove(found, "Restrict")
+
+
+async def _read_one(sessions: Sessions, session: Session, username: str) -> list[RoleRemoval]:
+    """Read one role; return none if there is no such role."""
+    snapshot = await read_snapshot(session, [username], "", whole=False)
+    role = snapshot.roles.get(username)
+    return [RoleRemoval(sessions, session, role, snapshot.server)] if role is not None else []
 
 
 async def give_up(sessions: Sessions, username: str, claim: RoleClaim, *, fence: bool) -> None:
