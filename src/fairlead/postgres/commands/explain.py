@@ -161,14 +161,11 @@ class _Explaining:
 
     def _object(self) -> None:
         access = self._access
-        try:
-            wrong = self._desired.unsound or self._desired.refused
-            if wrong is not None:
-                raise wrong
-            why = idle(self._desired)
-        except AccessError as error:
-            self._learn(_failed("object", error))
+        wrong = self._desired.unsound or self._desired.refused
+        if wrong is not None:
+            self._learn(_failed("object", wrong))
             return
+        why = idle(self._desired)
         if why:
             self._say("object", "waiting", why)
         elif self._steps["object"].reason in _SAID_BY_STATUS:
@@ -452,7 +449,8 @@ class _Explaining:
                 f"look at status.plan, and approve it: kubectl annotate --overwrite {name}"
                 f" {APPROVE_ANNOTATION}={access.status.plan.digest}"
             )
-        if access.spec.suspend:
+        # A pass reports an exclusion even of a suspended access.
+        if access.spec.suspend and reason != "UserExcluded":
             return POSTGRES.helps("Suspended")
         if worst is not None and worst.reason == "InsufficientPrivilege" and not self._rights:
             return "give the administrator the right that the message names"

@@ -134,6 +134,7 @@ class _Planning:
             if given.access is None:
                 raise given.problem or AccessError("InvalidSpec", "it cannot be decoded")
             desired = self._around.desired(given.access)
+            _check(desired)
             why = idle(desired)
             if why:
                 self._skipped.append(Skipped(access=given.name, why=why))
@@ -147,12 +148,6 @@ class _Planning:
 
     async def _ready(self, name: str, desired: Desired) -> _Ready:
         access = desired.access
-        if desired.excluded:
-            raise refusal(
-                "UserExcluded",
-                f"spec.username {access.spec.username} is one of the operator's excluded users;"
-                " choose another",
-            )
         if desired.unsound is not None:
             raise desired.unsound
         desired = desired.at(await self._around.sources.endpoint(access, enforce=True))
@@ -260,19 +255,31 @@ async def with_claims(
     return known
 
 
-def idle(desired: Desired) -> str:
-    """Return why an access is not planned: deletion, suspension or expiry; "" where it is.
+def _check(desired: Desired) -> None:
+    """Refuse what the operator refuses in the first stages of a pass, suspended or not.
 
     Raises:
-        AccessError: InvalidSpec, where spec.expiresAfter is no duration.
+        AccessError: InvalidSpec, where spec.expiresAfter is no duration; or UserExcluded.
     """
+    if desired.deleting:
+        return
+    if desired.refused is not None:
+        raise desired.refused
+    if desired.excluded:
+        raise refusal(
+            "UserExcluded",
+            f"spec.username {desired.access.spec.username} is one of the operator's excluded"
+            " users; choose another",
+        )
+
+
+def idle(desired: Desired) -> str:
+    """Return why an access is not planned: deletion, suspension or expiry; "" where it is."""
     spec = desired.access.spec
     if desired.deleting:
         return f"it is being deleted; its role goes as spec.cleanupPolicy {spec.cleanup_policy}"
     if spec.suspend:
         return "spec.suspend is set"
-    if desired.refused is not None:
-        raise desired.refused
     if desired.expired:
         return f"it ended at {desired.ends}, as spec.expiresAfter says"
     return ""

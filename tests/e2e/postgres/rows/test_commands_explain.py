@@ -239,3 +239,7 @@ async def test_an_access_that_the_operator_leaves_alone(team: Team) -> None:
     await team.fails(name, "UserExcluded")
     found = await explained(team, name)
     assert found.reason == "UserExcluded"
+    helps = found.next_step
+    await team.patch(name, suspend=True)
+    await team.fails(name, "UserExcluded")
+    assert (await explained(team, name)).next_step == helps != ""

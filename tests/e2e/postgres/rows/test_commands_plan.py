@@ -5,6 +5,7 @@ from __future__ import annotations
 import uuid
 from typing import Any
 
+import msgspec
 import pytest
 import yaml
 from tests.support.postgres import access
@@ -140,6 +141,18 @@ async def test_drift_is_planned_and_not_mended(team: Team) -> None:
         "spec.grants ask for it, and it is not there",
     ]
     assert planned.exit_code == CHANGES
+
+
+async def test_a_suspended_access_is_refused_as_the_operator_does(team: Team) -> None:
+    name = await team.create(username="excluded", suspend=True)
+    await team.fails(name, "UserExcluded")
+    look = await around(team)
+    # The operator of these tests has it from a flag, which no command can read.
+    look.settings = msgspec.structs.replace(look.settings, excluded_users=("excluded",))
+    found = await team.client.get(POSTGRESACCESSES, name, team.namespace)
+    planned = await plan(look, [given_of(found)])
+    assert [one.reason for one in planned.problems] == ["UserExcluded"]
+    assert (planned.skipped, planned.exit_code) == ((), FAILED)
 
 
 @pytest.mark.differs("administrator")
