@@ -45,6 +45,21 @@ async def test_an_access_and_what_its_role_has(team: Team) -> None:
     assert (found.drift, found.owns, found.problems) == ((), (), ())
 
 
+async def test_public_has_the_defaults_of_routines_and_of_types(team: Team) -> None:
+    await team.build(
+        "CREATE TYPE mood AS ENUM ('good')",
+        "CREATE DOMAIN small AS int",
+        "CREATE TYPE closed AS (id int)",
+        "REVOKE USAGE ON TYPE closed FROM PUBLIC",
+        "CREATE FUNCTION f() RETURNS int LANGUAGE sql AS 'SELECT 1'",
+        "CREATE TABLE t (id int)",
+    )
+    assert here(team, (await audited(team)).everybody) >= {
+        "EXECUTE on 1/1 routine public f()",
+        "USAGE on 2/3 type public mood,small",
+    }
+
+
 async def test_drift_of_an_access(team: Team) -> None:
     await team.build("CREATE TABLE t (id int)")
     name = await team.create(grants=[team.grant("SELECT")], mode="Observe")

@@ -65,8 +65,8 @@ class Holdings(msgspec.Struct, frozen=True, kw_only=True):
     cut: bool = False
 
 
-# A routine without an ACL lets PUBLIC execute it. Oids below 16384, and so PUBLIC, are of initdb:
-# its grants on PostgreSQL's own objects are in every database, and no finding.
+# A routine or type without an ACL lets PUBLIC execute or use it. Oids below 16384, and so PUBLIC,
+# are of initdb: its grants on PostgreSQL's own objects are in every database, and no finding.
 _HOLDINGS = sql.SQL("""
 WITH space AS MATERIALIZED (
   SELECT n.oid, n.nspname, n.nspowner, n.nspacl,
@@ -104,7 +104,8 @@ WITH space AS MATERIALIZED (
             WHERE e.classid = 'pg_catalog.pg_proc'::pg_catalog.regclass AND e.objid = p.oid
               AND e.deptype = 'i'))
   UNION ALL
-  SELECT 'type', s.nspname, s.system, t.typowner, t.typacl, t.typname, ''
+  SELECT 'type', s.nspname, s.system, t.typowner,
+         COALESCE(t.typacl, pg_catalog.acldefault('T', t.typowner)), t.typname, ''
     FROM pg_catalog.pg_type t
     JOIN space s ON s.oid = t.typnamespace
    WHERE t.typacl IS NOT NULL
