@@ -18,6 +18,8 @@ from hack.releasing.making import Made, helm, tool
 
 
 _ABSENT = re.compile(r"MANIFEST_UNKNOWN|NAME_UNKNOWN|404 Not Found|NOT_FOUND")
+_CHART = "application/vnd.cncf.helm.chart.content.v1.tar+gzip"
+"""Media type of the layer with the chart; another layer has its signature."""
 
 
 class Pushed(NamedTuple):
@@ -79,13 +81,21 @@ def _there(name: str, reference: str, question: str, wanted: str) -> bool:
         raise RefusedError(f"{reference}: {done.stderr.strip().splitlines()[-1]}")
     found = done.stdout.strip()
     if question == "manifest":
-        found = json.loads(found)["layers"][0]["digest"]
+        found = chart_digest(found)
     if found != wanted:
         raise RefusedError(
             f"version exists: {name} is {found}, and this is {wanted};"
             " raise project.version in pyproject.toml"
         )
     return True
+
+
+def chart_digest(manifest: str) -> str:
+    """Return the digest of the chart in a manifest, "no chart" if it has none."""
+    # helm sorts the layers by their digests: the signature may come first.
+    layers = json.loads(manifest).get("layers") or []
+    charts = (layer["digest"] for layer in layers if layer.get("mediaType") == _CHART)
+    return next(charts, "no chart")
 
 
 def _crane() -> str:

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import json
 import subprocess
 from pathlib import Path
 
@@ -7,7 +8,7 @@ import pytest
 from hack.image.python import BuildError
 from hack.releasing.checking import RefusedError, check, section
 from hack.releasing.making import Made, make
-from hack.releasing.pushing import _loopback, push
+from hack.releasing.pushing import _loopback, chart_digest, push
 from hack.releasing.signing import KEY, PASSPHRASE, signing
 
 
@@ -215,3 +216,22 @@ def test_a_step_that_fails_is_named(repository: Path, tmp_path: Path) -> None:
     with pytest.raises(BuildError, match=r"^python\S* failed: "):
         make(repository, check(repository), tmp_path / "dist", sign=False)
     assert not (tmp_path / "dist/fairlead-0.2.0").exists()
+
+
+HELM = "application/vnd.cncf.helm.chart"
+CHART = {"mediaType": f"{HELM}.content.v1.tar+gzip", "digest": "sha256:c"}
+SIGNATURE = {"mediaType": f"{HELM}.provenance.v1.prov", "digest": "sha256:9"}
+
+
+@pytest.mark.parametrize(
+    ("layers", "digest"),
+    [
+        pytest.param([CHART], "sha256:c", id="unsigned"),
+        pytest.param([CHART, SIGNATURE], "sha256:c", id="before its signature"),
+        pytest.param([SIGNATURE, CHART], "sha256:c", id="after its signature"),
+        pytest.param([SIGNATURE], "no chart", id="a signature alone"),
+        pytest.param([], "no chart", id="nothing"),
+    ],
+)
+def test_a_chart_is_found_among_the_layers(layers: list[dict[str, str]], digest: str) -> None:
+    assert chart_digest(json.dumps({"layers": layers})) == digest
