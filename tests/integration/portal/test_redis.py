@@ -15,8 +15,8 @@ from tests.support.waiting import eventually
 pytestmark = pytest.mark.extended
 PASSWORD = "not for any eyes"
 BRIEFLY = """
-from fairlead.portal.identity.sessions import Sessions
-Sessions.__init__.__kwdefaults__["believed"] = 0.1
+from fairlead.portal.identity.sessions import BrowserSessions
+BrowserSessions.__init__.__kwdefaults__["believed"] = 0.1
 """
 """What has a replica ask about sessions soon, and not after ten seconds."""
 
