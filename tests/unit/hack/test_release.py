@@ -34,6 +34,11 @@ CHANGELOG = """# Changelog
 """
 
 
+HELM = "application/vnd.cncf.helm.chart"
+CHART = {"mediaType": f"{HELM}.content.v1.tar+gzip", "digest": "sha256:c"}
+SIGNATURE = {"mediaType": f"{HELM}.provenance.v1.prov", "digest": "sha256:9"}
+
+
 def git(folder: Path, *arguments: str) -> None:
     author = ("-c", "user.name=Tests", "-c", "user.email=tests@example.org")
     subprocess.run(["git", *author, *arguments], cwd=folder, check=True, capture_output=True)
@@ -182,8 +187,9 @@ def test_a_version_that_a_registry_has_is_not_replaced(
 def test_nothing_is_pushed_if_the_chart_is_another(
     made: Made, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    body = """[ "$1" = digest ] && { echo "404 Not Found" >&2; exit 1; }
-echo '{"layers": [{"digest": "sha256:theirs"}]}'"""
+    manifest = json.dumps({"layers": [{**CHART, "digest": "sha256:theirs"}]})
+    body = f"""[ "$1" = digest ] && {{ echo "404 Not Found" >&2; exit 1; }}
+echo '{manifest}'"""
     calls = crane(tmp_path, body, monkeypatch)
     with pytest.raises(RefusedError, match=r"charts/fairlead:0\.2\.0 is sha256:theirs"):
         push(made, "registry.example.com/team")
@@ -216,11 +222,6 @@ def test_a_step_that_fails_is_named(repository: Path, tmp_path: Path) -> None:
     with pytest.raises(BuildError, match=r"^python\S* failed: "):
         make(repository, check(repository), tmp_path / "dist", sign=False)
     assert not (tmp_path / "dist/fairlead-0.2.0").exists()
-
-
-HELM = "application/vnd.cncf.helm.chart"
-CHART = {"mediaType": f"{HELM}.content.v1.tar+gzip", "digest": "sha256:c"}
-SIGNATURE = {"mediaType": f"{HELM}.provenance.v1.prov", "digest": "sha256:9"}
 
 
 @pytest.mark.parametrize(
