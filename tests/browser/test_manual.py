@@ -94,9 +94,10 @@ async def test_the_search_finds_a_field(browser: Browsing, address: str) -> None
     found = page.locator(".md-search-result__link").first
 
     async def shown() -> bool:
-        # A text that was typed before the search has its index is looked up at the next change.
+        # The page reads the text when a key comes up. A text that was typed before the search has
+        # its index is looked up at the next change.
         await search.fill("")
-        await search.fill("allowedNamespaces")
+        await search.press_sequentially("allowedNamespaces")
         with contextlib.suppress(PlaywrightTimeout):
             await found.wait_for(timeout=5_000)
         return await found.is_visible()
