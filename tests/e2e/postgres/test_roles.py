@@ -169,7 +169,12 @@ async def test_who_loses_a_race_for_a_name_keeps_no_secret(team: Alone) -> None:
         winners = [name for name, body in zip(names, bodies, strict=True) if is_ready(body)]
         assert len(winners) == 1
         await team.ready(other)
-        assert set(await team.secrets()) == {f"{winners[0]}-login", f"{other}-login"}
+
+        # The late event of a Secret that a loser has deleted may start one more pass of it.
+        async def only_roles_have_secrets() -> bool:
+            return set(await team.secrets()) == {f"{winners[0]}-login", f"{other}-login"}
+
+        await eventually(only_roles_have_secrets)
         assert await team.can_login(shared, (await team.secret(winners[0]))["password"])
         losers = [name for name in names if name not in winners]
         for name in losers:
