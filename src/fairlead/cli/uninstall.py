@@ -95,12 +95,7 @@ def command(
     seconds = parse_duration(timeout, option="--timeout")
     check_name("--namespace", namespace)
     if orphan and prepare:
-        where = f" --namespace {namespace}" if namespace else ""
-        raise click.UsageError(
-            "--prepare leaves the program running, which would add its finalizers again: run "
-            f"`fairlead uninstall {program}{where} --orphan` without --prepare, and then the "
-            "other tool"
-        )
+        raise _unprepared(program, namespace)
     choices = Choices(orphan=orphan, force=force, crds=crds, prepare=prepare)
     config = cluster_config(kubeconfig, context)
 
@@ -167,3 +162,12 @@ def _tell_plan(found: Survey, choices: Choices) -> None:
         say(f"kept: CustomResourceDefinitions {', '.join(found.crds)} (--crds)")
     for note in found.notes:
         say(f"note: {note}")
+
+
+def _unprepared(program: Program, namespace: str) -> click.UsageError:
+    where = f" --namespace {namespace}" if namespace else ""
+    return click.UsageError(
+        "--prepare leaves the program running, which would add its finalizers again: run "
+        f"`fairlead uninstall {program}{where} --orphan` without --prepare, and then the "
+        "other tool"
+    )

@@ -322,21 +322,24 @@ async def test_namespaces_that_wait_for_the_provider_are_let_go(
     await gone(client, NAMESPACES, "cluster")
 
 
-async def test_roles_keep_the_operator(alone: tuple[Sandbox, Client], tmp_path: Path) -> None:
-    plane, client = alone
-    await installed(client, "postgres")
-    await namespace(client, "app")
-    body: JSON = {
+def access_with_finalizer(namespace: str) -> JSON:
+    return {
         "apiVersion": POSTGRESACCESSES.api_version,
         "kind": POSTGRESACCESSES.kind,
-        "metadata": {"name": "db", "namespace": "app", "finalizers": [FINALIZER]},
+        "metadata": {"name": "db", "namespace": namespace, "finalizers": [FINALIZER]},
         "spec": {
             "username": "shop",
             "generatedSecret": "login",
             "connection": {"serverRef": {"name": "main"}},
         },
     }
-    await client.create(POSTGRESACCESSES, body)
+
+
+async def test_roles_keep_the_operator(alone: tuple[Sandbox, Client], tmp_path: Path) -> None:
+    plane, client = alone
+    await installed(client, "postgres")
+    await namespace(client, "app")
+    await client.create(POSTGRESACCESSES, access_with_finalizer("app"))
     code, out, err = await fairlead(plane, tmp_path, "uninstall", "postgres", "--yes")
     assert (code, out) == (1, "")
     assert "in use: PostgresAccess app/db has role shop on PostgresServer main" in err
@@ -358,17 +361,7 @@ async def test_finalizers_are_not_removed_while_the_program_is_left_running(
     plane, client = alone
     await installed(client, "postgres")
     before = await there(client, "postgres")
-    body: JSON = {
-        "apiVersion": POSTGRESACCESSES.api_version,
-        "kind": POSTGRESACCESSES.kind,
-        "metadata": {"name": "db", "namespace": "default", "finalizers": [FINALIZER]},
-        "spec": {
-            "username": "shop",
-            "generatedSecret": "login",
-            "connection": {"serverRef": {"name": "main"}},
-        },
-    }
-    await client.create(POSTGRESACCESSES, body)
+    await client.create(POSTGRESACCESSES, access_with_finalizer("default"))
     command = ("uninstall", "postgres", "--namespace=fairlead-postgres", "--yes")
     code, out, err = await fairlead(plane, tmp_path, *command, "--orphan", "--prepare")
     assert (code, out) == (2, "")
@@ -386,17 +379,7 @@ async def test_a_living_access_outlives_the_operator(alone: tuple[Sandbox, Clien
     _, client = alone
     await installed(client, "postgres")
     await namespace(client, "app")
-    body: JSON = {
-        "apiVersion": POSTGRESACCESSES.api_version,
-        "kind": POSTGRESACCESSES.kind,
-        "metadata": {"name": "db", "namespace": "app", "finalizers": [FINALIZER]},
-        "spec": {
-            "username": "shop",
-            "generatedSecret": "login",
-            "connection": {"serverRef": {"name": "main"}},
-        },
-    }
-    await client.create(POSTGRESACCESSES, body)
+    await client.create(POSTGRESACCESSES, access_with_finalizer("app"))
     lines = await taken(client, "postgres", orphan=True, crds=True)
     kept = await client.get(POSTGRESACCESSES, "db", "app")
     assert (kept.meta.deleting, kept.meta.finalizers) == (False, [])

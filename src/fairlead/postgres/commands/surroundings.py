@@ -315,3 +315,23 @@ async def _key(client: Client, namespace: str) -> bytes:
         return secret_data(found).get("key", b"") if found is not None else b""
     except (ApiError, AccessError):
         return b""
+
+
+def same_server(one: PostgresAccess, other: PostgresAccess) -> bool:
+    """Whether both accesses are on one server, by its system identifier or else by its address."""
+    first, second = one.status.server, other.status.server
+    # One server may have several host names, but has one system identifier.
+    if first is not None and second is not None and first.system_identifier:
+        return first.system_identifier == second.system_identifier
+    return _way(one) == _way(other)
+
+
+def _way(access: PostgresAccess) -> str:
+    """Return the address in an access's connection, to compare it with that of another access."""
+    connection, namespace = access.spec.connection, access.metadata.namespace
+    if connection.server_ref is not None:
+        return f"PostgresServer {connection.server_ref.name}"
+    if connection.existing_secret is not None:
+        where = connection.existing_secret_namespace or namespace
+        return f"Secret {where}/{connection.existing_secret}"
+    return f"{connection.host}:{connection.port or 5432}"

@@ -12,13 +12,13 @@ from fairlead.api.postgresaccess import (
 )
 from fairlead.api.postgresaccess.connection import Connection, ServerRef
 from fairlead.api.reasons.postgres import POSTGRES, StepName, step_of
-from fairlead.postgres.commands.explain import same_server
 from fairlead.postgres.commands.steps import (
     STEPS,
     finer,
     from_status,
     told,
 )
+from fairlead.postgres.commands.surroundings import same_server
 
 
 def access(

@@ -112,10 +112,7 @@ class Steps:
         written: list[Credentials] = []
         match action:
             case Action.ADD_FINALIZER:
-                added = await add_finalizer(
-                    self._client, POSTGRESACCESSES, desired.found, FINALIZER
-                )
-                desired = desired.stored(self._wrote(added))
+                desired = desired.stored(self._wrote(await self._add_finalizer(desired)))
             case Action.RESOLVE:
                 if desired.unsound is not None:
                     raise desired.unsound
@@ -166,6 +163,9 @@ class Steps:
             case Action.IGNORE | Action.REPORT:
                 raise ValueError(f"the controller itself carries out: {action.value}")
         return PassUnderWay(desired, observed, action, job, written)
+
+    async def _add_finalizer(self, desired: Desired) -> Object:
+        return await add_finalizer(self._client, POSTGRESACCESSES, desired.found, FINALIZER)
 
     async def _answered(self, under_way: PassUnderWay, answer: Answer) -> PassUnderWay:
         desired, observed, job = under_way.desired, under_way.observed, under_way.job

@@ -26,6 +26,8 @@ from fairlead.runtime import Request
 Removal = CleanupPolicy | Literal["Fence"]
 """Ways to remove a role; Fence takes only its LOGIN, and keeps role and claim."""
 
+_WORTH_ANOTHER_TRY = frozenset({"Locked", "TimedOut", "OutOfMemory"})
+"""Reasons of grants that failed in a brief try and may succeed in a patient one."""
 Answer = Synced | ShownPlan | AccessError | Exception | None
 """Answer to a job; each job tells its own. None is a job that is done and has nothing to tell."""
 
@@ -107,6 +109,26 @@ class PlanOnly(_OfWanted, frozen=True):
 
 
 Job = Check | Sync | Rotate | Drop | PlanOnly
+
+
+def may_succeed_alone(job: Job, answer: Answer, *, own: bool) -> bool:
+    """Whether a patient try of a job alone may succeed where the brief one failed.
+
+    Args:
+        job: the job of the brief try.
+        answer: its answer.
+        own: whether the answer is about this job, and not the failure of its whole batch.
+    """
+    match answer:
+        case Synced():
+            return any(problem.reason in _WORTH_ANOTHER_TRY for problem in answer.problems)
+        case AccessError(reason="Locked"):
+            return True
+        case AccessError(reason="TimedOut"):
+            # A removal never shares a batch, so that even a failure of its batch is its own. A
+            # whole batch of syncs that timed out tells of a server that hangs.
+            return isinstance(job, Drop) or (own and isinstance(job, Sync))
+    return False
 
 
 class Roles:

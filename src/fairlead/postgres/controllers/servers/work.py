@@ -31,6 +31,7 @@ from fairlead.postgres.controllers.servers.jobs import (
     Sync,
     UnpublishedError,
     WorkCallbacks,
+    may_succeed_alone,
 )
 from fairlead.postgres.controllers.servers.looks import BATCH_SECONDS, ServerLooks, is_divisible
 from fairlead.postgres.database.connections.sessions import Sessions
@@ -58,8 +59,6 @@ _BATCH = 250
 """Largest number of jobs in one batch; jobs that come meanwhile wait for its end."""
 _BATCHES_BEFORE_LOOK = 10
 """Largest number of batches before a due look; busy servers must not postpone it for ever."""
-_WORTH_ANOTHER_TRY = frozenset({"Locked", "TimedOut", "OutOfMemory"})
-"""Reasons of grants that failed in a brief try and may succeed in a patient one."""
 _REST_SECONDS = 30.0
 """Seconds without work after which the sessions of a server are closed."""
 _OF_ONE_NAMESPACE = 32
@@ -452,7 +451,7 @@ class _Server:
         for request, job in jobs.items():
             username = job.username
             answer = answers.get(username, failure)
-            if brief and _may_succeed_alone(job, answer, own=username in answers):
+            if brief and may_succeed_alone(job, answer, own=username in answers):
                 self._alone.put(request, job)
                 continue
             if isinstance(answer, Synced) and username in self._looks.drifted:
@@ -478,26 +477,6 @@ class _Server:
             self._look_again = False
             async with self._slot or nullcontext():
                 await self._looks.look(self.look_soon)
-
-
-def _may_succeed_alone(job: Job, answer: Answer, *, own: bool) -> bool:
-    """Whether a patient try of a job alone may succeed where the brief one failed.
-
-    Args:
-        job: the job of the brief try.
-        answer: its answer.
-        own: whether the answer is about this job, and not the failure of its whole batch.
-    """
-    match answer:
-        case Synced():
-            return any(problem.reason in _WORTH_ANOTHER_TRY for problem in answer.problems)
-        case AccessError(reason="Locked"):
-            return True
-        case AccessError(reason="TimedOut"):
-            # A removal never shares a batch, so that even a failure of its batch is its own. A
-            # whole batch of syncs that timed out tells of a server that hangs.
-            return isinstance(job, Drop) or (own and isinstance(job, Sync))
-    return False
 
 
 async def _divided(

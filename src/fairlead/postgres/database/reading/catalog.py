@@ -83,6 +83,14 @@ def _server(row: Sequence[Any]) -> ServerFacts:
     )
 
 
+def _database_queries(depending: _Depending, databases: Collection[str]) -> list[Query]:
+    oids = sorted(depending.on.union(*depending.inside.values()))
+    return [
+        (DATABASES, {"databases": oids, "names": sorted(databases)}),
+        (HELD, {"roles": depending.roles, "databases": sorted(depending.on)}),
+    ]
+
+
 async def read_snapshot(
     session: Session,
     usernames: Collection[str],
@@ -116,17 +124,10 @@ async def read_snapshot(
         (SERVER, None), (DEPENDENTS, {"names": names, "most": limit})
     )
     server, depending = _server(about), _depending(counted, most)
-    of_databases: list[Query] = []
-    if whole:
-        oids = sorted(depending.on.union(*depending.inside.values()))
-        of_databases = [
-            (DATABASES, {"databases": oids, "names": sorted(databases)}),
-            (HELD, {"roles": depending.roles, "databases": sorted(depending.on)}),
-        ]
     rows, members, *more = await session.exchange(
         _roles_query(server, names, claims=claims, whole=whole),
         _groups_query(server, depending, groups),
-        *of_databases,
+        *(_database_queries(depending, databases) if whole else ()),
     )
     memberships, intruders = _groups(members, server)
     found = [_role(row, memberships.get(row[0], {})) for row in rows]
