@@ -15,9 +15,14 @@ from fairlead.api.reasons.servicebinding import SERVICE_BINDING
 from fairlead.api.servicebinding import common
 
 
-CODE = Code("api", "runtime", "konnector", "provider", "postgres", "binding", "explain")
 UNSEEN = {"NotFound"}
 """Reasons of errors that are told on standard error alone."""
+
+
+@pytest.fixture(scope="module")
+def code() -> Code:
+    """The packages that give reasons, read when a test first asks for them."""
+    return Code("api", "runtime", "konnector", "provider", "postgres", "binding", "explain")
 
 
 @pytest.mark.parametrize(
@@ -31,17 +36,17 @@ UNSEEN = {"NotFound"}
     ids=["postgres", "konnector", "provider", "binding"],
 )
 def test_each_reason_that_is_given_stands_in_the_table(
-    package: str, table: Reasons, fewest: int
+    code: Code, package: str, table: Reasons, fewest: int
 ) -> None:
-    found = CODE.reasons(package)
+    found = code.reasons(package)
     assert len(found) >= fewest
     assert {
         name: where for name, where in found.items() if name not in table and name not in UNSEEN
     } == {}
 
 
-def test_joined_explanations_give_reasons_of_some_table() -> None:
-    found = CODE.reasons("explain")
+def test_joined_explanations_give_reasons_of_some_table(code: Code) -> None:
+    found = code.reasons("explain")
     assert found
     assert {
         name: where for name, where in found.items() if not any(name in table for table in TABLES)
@@ -49,17 +54,17 @@ def test_joined_explanations_give_reasons_of_some_table() -> None:
 
 
 @pytest.mark.parametrize("table", TABLES, ids=lambda one: one.title)
-def test_no_reason_stands_in_a_table_that_nothing_gives(table: Reasons) -> None:
+def test_no_reason_stands_in_a_table_that_nothing_gives(code: Code, table: Reasons) -> None:
     packages = ("api", "runtime", "konnector", "provider", "postgres", "binding", "explain")
-    given = {name for package in packages for name in CODE.reasons(package)}
+    given = {name for package in packages for name in code.reasons(package)}
     # Some come from maps, such as that of SQLSTATEs: there the text alone tells that they are.
-    mapped = CODE.texts() - TYPES.keys()
+    mapped = code.texts() - TYPES.keys()
     assert {one.name for one in table} - given - mapped == set()
 
 
 @pytest.mark.parametrize("package", ["konnector", "provider", "postgres", "binding"])
-def test_of_each_type_of_conditions_it_is_known_when_it_is_bad(package: str) -> None:
-    found = CODE.condition_types(package)
+def test_of_each_type_of_conditions_it_is_known_when_it_is_bad(code: Code, package: str) -> None:
+    found = code.condition_types(package)
     assert found
     assert {type_: where for type_, where in found.items() if type_ not in TYPES} == {}
 
