@@ -11,7 +11,7 @@ WORKERS ?= $(shell expr 3 \* "$$(nproc 2>/dev/null || echo 2)")
 export PYTHONDONTWRITEBYTECODE :=
 PYTEST := $(BIN)/python -m pytest --numprocesses $(WORKERS) --dist loadgroup --no-loadscope-reorder
 
-.PHONY: help demo test matrix envtest charts browser screenshots simulate simulate-fixed test-of lint types crds metrics image bench bench-sync bench-postgres bench-binding bench-serve sizes docs docs-serve reference format requirements clean
+.PHONY: help demo test matrix envtest charts browser screenshots landing whole simulate test-of lint types crds metrics image bench bench-sync bench-postgres bench-binding bench-serve sizes docs docs-serve reference format requirements clean
 
 help: ## list the targets
 	@grep -hE '^[.a-z]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 14
@@ -86,8 +86,14 @@ SEEDS ?= 200
 simulate: $(VENV)/dev.stamp ## the whole system on virtual time, from 200 seeds of this day; SEEDS=10000 for a night
 	$(BIN)/python -m tests.sim --seeds $(SEEDS)
 
-simulate-fixed: $(VENV)/dev.stamp ## the same on seeds that are the same every day: what a landing runs
-	$(BIN)/python -m tests.sim --fixed --seeds $(SEEDS)
+# The runner's part of what `.ci/run` does, which first installs programs that tests start.
+LANDING = $(BIN)/python -m hack.landing
+
+landing: $(VENV)/browser.stamp $(VENV)/charts.stamp $(VENV)/docs.stamp ## what a change must pass: make test, and what has changed for it
+	$(LANDING)
+
+whole: $(VENV)/browser.stamp $(VENV)/charts.stamp $(VENV)/docs.stamp ## everything: before a release, and at each tenth landing
+	$(LANDING) --whole
 
 P ?= konnector
 test-of: $(VENV)/dev.stamp ## the pure tests of one package: make test-of P=konnector

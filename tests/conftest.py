@@ -13,6 +13,7 @@ from collections.abc import Callable, Generator, Iterator, Mapping
 import pytest
 import uvloop
 from hypothesis import HealthCheck, settings
+from hack.landing.table import TENTHS
 from tests.support import tiers
 from tests.support.planes import (
     ControlPlane,
@@ -36,6 +37,16 @@ settings.register_profile("fairlead", deadline=None, suppress_health_check=[Heal
 settings.load_profile("fairlead")
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption(
+        "--tenths",
+        default=range(TENTHS),
+        type=lambda text: [int(digit) for digit in text],
+        metavar="DIGITS",
+        help="of the rows declared equal, run these tenths: 3, or 0123456789 for all",
+    )
+
+
 def pytest_configure(config: pytest.Config) -> None:
     use_memory()
     tiers.declare(config)
@@ -48,7 +59,7 @@ def pytest_collection_modifyitems(
     config: pytest.Config, items: list[pytest.Item]
 ) -> Iterator[None]:
     """Before pytest selects by markers, and before xdist looks for groups."""
-    if absent := tiers.assign(items):
+    if absent := tiers.assign(items, config.getoption("tenths")):
         config.hook.pytest_deselected(items=absent)
     config.stash[SUITE] = [*items]
     yield

@@ -1,16 +1,20 @@
-"""The tiers of the suite: which of the runs of ``.ci/run`` a test belongs to.
+"""The tiers of the suite, and the parts of a landing: which runs a test belongs to.
 
 A test says about itself what it is, by its markers, and this module makes exactly one tier of
 that, whose name is a marker as well: ``make test``, ``make matrix``, ``make envtest`` and
-``make browser`` select by it. It also says which tests have to share a worker, and for which
-reasons one may be skipped.
+``make browser`` select by it. ``hack/landing/table.py`` makes parts of all tiers but the first,
+which a landing runs when something has changed for them. This module also says which tests have to
+share a worker, and for which reasons one may be skipped.
 """
 
 from __future__ import annotations
 
+import zlib
+from collections.abc import Iterable
 from typing import Any
 
 import pytest
+from hack.landing.table import PARTS, TENTHS, part_of
 
 
 TIERS = {
@@ -26,6 +30,9 @@ MARKERS = {
     "extended": "what few changes need: kills at each statement, bombs, long searches, an "
     "installation from the start; it belongs to `make matrix`",
     "needs_control_plane": "the test needs a real control plane",
+    "edge": "an edge of a system's flowchart: each landing walks it on a real control plane, too",
+    "again": "set by this module: a row that repeats one of `make test` on a real control plane",
+    **{part.name: f"set by this module: {part.title}" for part in PARTS if part.tests},
 }
 USUAL = {"version": 18, "administrator": "createrole"}
 """The value of each dimension that ``make test`` has."""
@@ -33,6 +40,10 @@ EVERYWHERE = (
     "Kubernetes 1.20 has no CEL",
     "the sandbox answers kubectl 1.27 and newer",
     "other tests use the kind on this server",
+    "the former version does not run with the packages of today's",
+)
+"""Reasons to skip a test that hold on a machine that has all the suite asks for, too."""
+UNAVAILABLE = (
     "there is no zsh",
     "there is no fish",
     "there is no Chromium",
@@ -40,12 +51,10 @@ EVERYWHERE = (
     "there is no crane",
     "Debian's packages cannot be fetched",
     "the history of this checkout ends before the former version",
-    "the former version does not run with the packages of today's",
 )
-"""Reasons to skip a test that hold on a machine that has all the suite asks for, too.
+"""Reasons to skip a test since not every machine can have what it needs: ``.ci/run`` tries.
 
-Chromium, helm, crane and Debian's packages are among them since not every machine can have them:
-``.ci/run`` tries. So is the former version, which a shallow clone does not have.
+A part in which one was skipped so has not passed: the next landing runs it again.
 """
 MISSING = (
     "is not installed",
@@ -82,52 +91,80 @@ def declare(config: pytest.Config) -> None:
         config.addinivalue_line("markers", f"{name}: {text}")
 
 
-def values_of(item: pytest.Item) -> dict[str, Any]:
-    """The value of each dimension that the test is a variant in."""
-    return {str(mark.args[0]): mark.args[1] for mark in item.iter_markers("variant")}
+class Row:
+    """What a test says about itself, read once."""
+
+    def __init__(self, item: pytest.Item) -> None:
+        self._item = item
+        marks = [*item.iter_markers()]
+        self._names = {mark.name for mark in marks}
+        self._fixtures: list[str] = getattr(item, "fixturenames", [])
+        self._values = {str(it.args[0]): it.args[1] for it in marks if it.name == "variant"}
+        self._only = [mark.kwargs for mark in marks if mark.name == "only"]
+        self._differs = {name for it in marks if it.name == "differs" for name in it.args}
+        self.module = item.nodeid.partition("::")[0]
+
+    @property
+    def exists(self) -> bool:
+        """Whether there is such a row at all."""
+        for only in self._only:
+            for dimension, allowed in only.items():
+                several = allowed if isinstance(allowed, tuple) else (allowed,)
+                if dimension in self._values and self._values[dimension] not in several:
+                    return False
+        return True
+
+    @property
+    def tier(self) -> str:
+        """The tier of the test."""
+        if "needs_control_plane" in self._names or "real_programs" in self._fixtures:
+            return "envtest"
+        if "browser_program" in self._fixtures:
+            return "browser"
+        if "extended" in self._names:
+            return "matrix"
+        # A row for one administrator alone is as much a row as any.
+        differs = self._differs.union(*self._only)
+        usual = all(
+            value == USUAL[dimension]
+            for dimension, value in self._values.items()
+            if dimension not in differs
+        )
+        return "test" if usual else "matrix"
+
+    @property
+    def part(self) -> str:
+        """The part of a landing that the test belongs to; "" in ``make test``."""
+        tier = self.tier
+        equal = tier == "matrix" and "extended" not in self._names
+        return part_of(self.module, tier, equal=equal)
+
+    @property
+    def again(self) -> bool:
+        """Whether it repeats a row of ``make test`` where the API server is not the question."""
+        return (
+            self.part == "apiserver"
+            and self.module.startswith("tests/e2e/")
+            and "real_programs" not in self._fixtures
+            and "edge" not in self._names
+        )
+
+    @property
+    def group(self) -> str:
+        """The group of tests that run on one worker, one after the other; "" for none.
+
+        A module whose fixtures last as long as it does is one group for each version of
+        PostgreSQL, and a module of quick tests is one, so that no worker has to ask for each.
+        """
+        if self.module.startswith(SPREAD) and not _lasting(self._item):
+            return ""
+        version = self._values.get("version", "")
+        return f"{self.module.removeprefix('tests/').removesuffix('.py')} {version}".strip()
 
 
-def exists(item: pytest.Item) -> bool:
-    """Whether there is such a row at all."""
-    values = values_of(item)
-    for mark in item.iter_markers("only"):
-        for dimension, allowed in mark.kwargs.items():
-            several = allowed if isinstance(allowed, tuple) else (allowed,)
-            if dimension in values and values[dimension] not in several:
-                return False
-    return True
-
-
-def tier_of(item: pytest.Item) -> str:
-    """The tier of a test, by what it says about itself."""
-    if item.get_closest_marker("needs_control_plane") or "real_programs" in _fixtures_of(item):
-        return "envtest"
-    if "browser_program" in _fixtures_of(item):
-        return "browser"
-    if item.get_closest_marker("extended"):
-        return "matrix"
-    differs = {name for mark in item.iter_markers("differs") for name in mark.args}
-    # A row for one administrator alone is as much a row as any.
-    differs |= {name for mark in item.iter_markers("only") for name in mark.kwargs}
-    usual = all(
-        value == USUAL[dimension]
-        for dimension, value in values_of(item).items()
-        if dimension not in differs
-    )
-    return "test" if usual else "matrix"
-
-
-def group_of(item: pytest.Item) -> str:
-    """The group of tests that run on one worker, one after the other; "" for none.
-
-    A module whose fixtures last as long as it does is one group for each version of PostgreSQL,
-    and a module of quick tests is one, so that no worker has to ask for each of them.
-    """
-    module = item.nodeid.partition("::")[0]
-    if module.startswith(SPREAD) and not _lasting(item):
-        return ""
-    version = values_of(item).get("version", "")
-    return f"{module.removeprefix('tests/').removesuffix('.py')} {version}".strip()
+def tenth_of(nodeid: str) -> int:
+    """The tenth of the rows declared equal that a test belongs to."""
+    return zlib.crc32(nodeid.encode()) % TENTHS
 
 
 def objection(reason: str, *, complete: bool) -> str:
@@ -135,15 +172,16 @@ def objection(reason: str, *, complete: bool) -> str:
 
     A test that is skipped wherever it is run tests nothing, and nobody sees it.
     """
-    if any(known in reason for known in EVERYWHERE):
+    if any(known in reason for known in EVERYWHERE + UNAVAILABLE):
         return ""
     if not any(known in reason for known in MISSING):
         return f"skipped for a reason that tests/support/tiers.py does not list: {reason}"
     return f"nothing may be missing where {COMPLETE} is set: {reason}" if complete else ""
 
 
-def _fixtures_of(item: pytest.Item) -> list[str]:
-    return getattr(item, "fixturenames", [])
+def lacks(reason: str) -> bool:
+    """Whether a test was skipped for want of something that another machine has."""
+    return any(known in reason for known in UNAVAILABLE + MISSING)
 
 
 def _lasting(item: pytest.Item) -> bool:
@@ -157,18 +195,32 @@ def _lasting(item: pytest.Item) -> bool:
     )
 
 
-def assign(items: list[pytest.Item]) -> list[pytest.Item]:
-    """Mark each test with its tier and its group; take out the rows that do not exist.
+def assign(items: list[pytest.Item], tenths: Iterable[int]) -> list[pytest.Item]:
+    """Mark each test with its tier, its part and its group; take out the rows that do not exist.
+
+    Args:
+        items: the tests that were collected; those that are left afterwards.
+        tenths: of the rows declared equal, those that stay.
 
     Returns:
         The rows that were taken out.
     """
-    absent = [item for item in items if not exists(item)]
-    items[:] = [item for item in items if exists(item)]
+    absent: list[pytest.Item] = []
+    present: list[pytest.Item] = []
+    wanted = {*tenths}
     for item in items:
-        item.add_marker(tier_of(item))
-        if group := group_of(item):
+        row = Row(item)
+        part = row.part
+        if not row.exists or (part == "equal" and tenth_of(item.nodeid) not in wanted):
+            absent.append(item)
+            continue
+        present.append(item)
+        names = [row.tier, part, "again" if row.again else ""]
+        for name in filter(None, names):
+            item.add_marker(name)
+        if group := row.group:
             item.add_marker(pytest.mark.xdist_group(group))
+    items[:] = present
     return absent
 
 

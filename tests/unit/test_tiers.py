@@ -1,4 +1,4 @@
-"""Every test of the suite runs in one tier of ``.ci/run``, and none is skipped unseen."""
+"""Every test runs in one tier and in one part of a landing, and none is skipped unseen."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hack.landing.table import PARTS, TENTHS
 from tests.conftest import SUITE
 from tests.support import tiers
 
@@ -44,15 +45,28 @@ def test_what_a_browser_is_asked_for_is_in_its_tier(suite: list[pytest.Item]) ->
     assert found == {item.nodeid for item in suite if item.nodeid.startswith("tests/browser/")}
 
 
-def test_continuous_integration_runs_every_tier() -> None:
-    targets = re.findall(r"\bmake ([a-z ]+)$", (ROOT / ".ci" / "run").read_text(), re.MULTILINE)
-    assert {*tiers.TIERS} <= {*" ".join(targets).split()}
+def test_each_test_beyond_make_test_is_in_one_part_of_a_landing(
+    suite: list[pytest.Item],
+) -> None:
+    names = [part.name for part in PARTS if part.tests]
+    found = {
+        item.nodeid: [name for name in names if item.get_closest_marker(name)]
+        for item in suite
+        if not item.get_closest_marker("test")
+    }
+    assert {name: of for name, of in found.items() if len(of) != 1} == {}
+
+
+def test_continuous_integration_is_a_landing_and_make_runs_every_tier() -> None:
+    assert (ROOT / ".ci" / "run").read_text().endswith("\nexec make landing\n")
+    makefile = (ROOT / "Makefile").read_text()
+    assert "\nlanding:" in makefile
     selected = re.findall(
-        r"^([a-z]+):.*\n(?:\t.*\n)*?\t.*(?:\$\(PYTEST\)) -m \1\b",
-        (ROOT / "Makefile").read_text(),
-        re.MULTILINE,
+        r"^([a-z]+):.*\n(?:\t.*\n)*?\t.*(?:\$\(PYTEST\)) -m \1\b", makefile, re.MULTILINE
     )
     assert {*selected} == {*tiers.TIERS}
+    made = {*re.findall(r"^([a-z]+):", makefile, re.MULTILINE)}
+    assert {target for part in PARTS for target in part.targets} <= made
 
 
 def test_continuous_integration_takes_no_missing_program_for_a_reason() -> None:
@@ -67,15 +81,19 @@ class Item:
     fixturenames: tuple[str, ...] = ()
     nodeid: str = "tests/unit/test_x.py::test_x"
 
-    def iter_markers(self, name: str) -> list[pytest.Mark]:
-        return [mark for mark in self.marks if mark.name == name]
+    def iter_markers(self, name: str | None = None) -> list[pytest.Mark]:
+        return [mark for mark in self.marks if name in {None, mark.name}]
 
     def get_closest_marker(self, name: str) -> pytest.Mark | None:
         return next(iter(self.iter_markers(name)), None)
 
 
-def item(*marks: pytest.MarkDecorator, fixtures: tuple[str, ...] = ()) -> Any:
-    return Item(tuple(mark.mark for mark in marks), fixtures)
+def item(
+    *marks: pytest.MarkDecorator,
+    fixtures: tuple[str, ...] = (),
+    module: str = "tests/unit/test_x.py",
+) -> Any:
+    return Item(tuple(mark.mark for mark in marks), fixtures, f"{module}::test_x")
 
 
 M = pytest.mark
@@ -110,7 +128,53 @@ SUPERUSER, MODEST = (
     ],
 )
 def test_a_test_says_its_tier_by_what_it_is(made: Any, tier: str) -> None:
-    assert tiers.tier_of(made) == tier
+    assert tiers.Row(made).tier == tier
+
+
+E2E = "tests/e2e/postgres/test_x.py"
+
+
+@pytest.mark.parametrize(
+    ("made", "part", "again"),
+    [
+        pytest.param(item(), "", False, id="make test"),
+        pytest.param(item(OLD, MODEST, module=E2E), "equal", False, id="declared equal"),
+        pytest.param(item(OLD, M.extended, module=E2E), "kills", False, id="extended"),
+        pytest.param(item(M.needs_control_plane, module=E2E), "apiserver", True, id="repeats"),
+        pytest.param(
+            item(M.needs_control_plane, M.edge, module=E2E), "apiserver", False, id="edge"
+        ),
+        pytest.param(
+            item(fixtures=("real_programs",), module=E2E), "apiserver", False, id="real server"
+        ),
+        pytest.param(
+            item(M.needs_control_plane, module="tests/contract/test_x.py"),
+            "apiserver",
+            False,
+            id="contract",
+        ),
+        pytest.param(
+            item(M.extended, module="tests/e2e/whole/test_image.py"), "image", False, id="image"
+        ),
+        pytest.param(
+            item(M.needs_control_plane, module="tests/e2e/whole/test_chart.py"),
+            "chart",
+            False,
+            id="chart on a real server",
+        ),
+    ],
+)
+def test_a_part_is_made_of_path_and_tier(made: Any, part: str, again: bool) -> None:
+    row = tiers.Row(made)
+    assert (row.part, row.again) == (part, again)
+
+
+def test_the_tenths_are_all_rows_once() -> None:
+    """Tenths that differ much in size would make one landing long."""
+    names = [f"tests/e2e/postgres/test_x.py::test_{number}" for number in range(2000)]
+    sizes = [sum(tiers.tenth_of(name) == tenth for name in names) for tenth in range(TENTHS)]
+    assert sum(sizes) == len(names)
+    assert all(size > 0.08 * len(names) for size in sizes)
 
 
 @pytest.mark.parametrize(
@@ -125,7 +189,7 @@ def test_a_test_says_its_tier_by_what_it_is(made: Any, tier: str) -> None:
 def test_rows_are_there_where_they_say(
     marks: tuple[pytest.MarkDecorator, ...], exists: bool
 ) -> None:
-    assert tiers.exists(item(*marks)) is exists
+    assert tiers.Row(item(*marks)).exists is exists
 
 
 @pytest.mark.parametrize(

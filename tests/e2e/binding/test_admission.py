@@ -76,6 +76,7 @@ async def as_ann(served: Served, *rules_: JSON) -> AsyncIterator[Client]:
         yield client
 
 
+@pytest.mark.edge
 async def test_a_binding_is_worked_on_with_the_rights_of_who_edited_it(served: Served) -> None:
     team = served.team
     await team.deployment("web")
@@ -107,6 +108,7 @@ async def test_a_binding_is_worked_on_with_the_rights_of_who_edited_it(served: S
     await team.when(DEPLOYMENTS, "web", lambda body: mounted(body) == "login")
 
 
+@pytest.mark.edge
 async def test_a_bound_binding_of_coreos_does_not_change(
     served: Served, control_plane: ControlPlane
 ) -> None:
@@ -128,6 +130,7 @@ async def test_a_bound_binding_of_coreos_does_not_change(
     await team.when(COREOS_SERVICEBINDINGS, "db", lambda body: not body)
 
 
+@pytest.mark.edge
 @pytest.mark.parametrize("version", ["v1", "v1beta1", "v1alpha3"])
 async def test_every_version_is_judged(served: Served, version: str) -> None:
     admin, namespace = served.admin, served.team.namespace
@@ -245,6 +248,7 @@ async def test_what_somebody_else_has_is_left_alone(served: Served) -> None:
         assert "caBundle" not in live["webhooks"][0]["clientConfig"]
 
 
+@pytest.mark.edge
 async def test_the_rights_are_no_more_than_needed(served: Served) -> None:
     found = (await served.admin.get(CLUSTERROLES, f"{NAME}-controllers")).to_dict()["rules"]
     (given,) = [one for one in found if one["apiGroups"] == ["admissionregistration.k8s.io"]]

@@ -64,6 +64,7 @@ def spec(**changes: Any) -> JSON:
 SECRET_SERVICE = {"apiVersion": "v1", "kind": "Secret", "name": "login"}
 
 
+@pytest.mark.edge
 async def test_a_provisioned_service_is_waited_for_bound_and_unbound(
     team: Team, binding: list[BindingController]
 ) -> None:
@@ -127,6 +128,7 @@ async def test_a_bound_workload_runs_here_with_its_binding(
     assert result == RunResult(0, "s3cret db\n")
 
 
+@pytest.mark.edge
 async def test_changed_content_is_a_new_secret_and_a_rollout(
     team: Team, binding: list[BindingController]
 ) -> None:
@@ -154,6 +156,7 @@ async def test_changed_content_is_a_new_secret_and_a_rollout(
     assert references == [{"name": second, "key": "host"}]
 
 
+@pytest.mark.edge
 async def test_workloads_that_stop_matching_are_unbound(
     team: Team, binding: list[BindingController]
 ) -> None:
@@ -179,6 +182,7 @@ async def test_workloads_that_stop_matching_are_unbound(
     assert mounted(two.to_dict()) == "login"
 
 
+@pytest.mark.edge
 async def test_a_mapping_says_where_and_its_change_moves_the_projection(
     team: Team, binding: list[BindingController]
 ) -> None:
@@ -219,6 +223,7 @@ async def test_a_mapping_says_where_and_its_change_moves_the_projection(
     await team.admin.delete(CLUSTERWORKLOADRESOURCEMAPPINGS, name)
 
 
+@pytest.mark.edge
 async def test_a_kind_that_is_not_served_or_not_allowed_is_said_and_waited_for(
     team: Team, binding: list[BindingController]
 ) -> None:
@@ -241,6 +246,7 @@ async def test_a_kind_that_is_not_served_or_not_allowed_is_said_and_waited_for(
     await team.says("web-cache", "ServiceAvailable", "Unknown", "ServiceMissingBinding")
 
 
+@pytest.mark.edge
 async def test_nothing_is_done_when_nothing_changed(
     team: Team, binding: list[BindingController]
 ) -> None:
@@ -319,6 +325,7 @@ async def _versions(team: Team) -> list[str]:
     return [bound.meta.resource_version, str(web.meta.generation)]
 
 
+@pytest.mark.edge
 async def test_the_operators_own_api_binds_several_services_as_environment(
     team: Team, binding: list[BindingController]
 ) -> None:
@@ -357,6 +364,7 @@ async def test_the_operators_own_api_binds_several_services_as_environment(
     assert not pod(unbound.to_dict())["containers"][0].get("envFrom")
 
 
+@pytest.mark.edge
 async def test_a_binding_that_contradicts_itself_says_so_and_can_be_deleted(
     team: Team, binding: list[BindingController]
 ) -> None:
@@ -373,6 +381,7 @@ async def test_a_binding_that_contradicts_itself_says_so_and_can_be_deleted(
     await team.when(SERVICEBINDINGS, "both", lambda body: not body)
 
 
+@pytest.mark.edge
 async def test_nothing_is_lost_when_watches_break(
     team: Team,
     binding: list[BindingController],
@@ -389,6 +398,7 @@ async def test_nothing_is_lost_when_watches_break(
     await team.says("web-db", "Ready", "True", "ApplicationsBound")
 
 
+@pytest.mark.edge
 async def test_a_crd_that_goes_and_comes_back_is_followed(
     team: Team, binding: list[BindingController]
 ) -> None:

@@ -121,6 +121,7 @@ async def test_who_may_read_a_secret_elsewhere_gets_it(admin: Client) -> None:
         assert key.hex() not in json.dumps(found)
 
 
+@pytest.mark.edge
 async def test_who_may_not_is_refused_by_name(admin: Client) -> None:
     other = await Team.arrive(admin)
     async with serving(admin) as served, user_of(served.team, other, entitled=False) as bob:

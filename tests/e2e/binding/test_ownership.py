@@ -216,6 +216,7 @@ async def test_a_workload_that_is_missing_in_the_spec_unbinds_the_former_one(
     await gone(team, "db")
 
 
+@pytest.mark.edge
 @pytest.mark.parametrize("up", [True, False], ids=["controller is up", "controller is down"])
 async def test_an_edited_spec_leaves_nothing_of_the_former_one(
     team: Team, admin: Client, up: bool
@@ -256,6 +257,7 @@ def _narrowed(body: JSON) -> bool:
     ] == ["renamed"]
 
 
+@pytest.mark.edge
 async def test_another_kind_of_workload_unbinds_the_former_kind(team: Team, binding: None) -> None:
     await team.deployment("web")
     await team.create(RIGS, "rig", spec={"template": {"spec": {"containers": [{"name": "app"}]}}})
@@ -528,6 +530,7 @@ async def test_whoever_applies_the_workload_anew_finds_the_binding_on_it_again(
     await unbound(team)
 
 
+@pytest.mark.edge
 async def test_server_side_apply_keeps_what_is_ours(team: Team, binding: None) -> None:
     body: JSON = {
         "apiVersion": "apps/v1",

@@ -109,6 +109,7 @@ async def collected(served: Served, name: str, resource: Resource = SERVICEBINDI
     )
 
 
+@pytest.mark.edge
 async def test_a_job_is_bound_as_it_is_created_and_never_written_again(served: Served) -> None:
     team = served.team
     binding = await team.create(SERVICEBINDINGS, "db", spec=to_job())
@@ -132,6 +133,7 @@ async def test_a_job_is_bound_as_it_is_created_and_never_written_again(served: S
     assert now.meta.resource_version == bound.meta.resource_version
 
 
+@pytest.mark.edge
 async def test_a_deployment_is_bound_as_it_is_created_and_changed_later(served: Served) -> None:
     team = served.team
     await team.create(SERVICEBINDINGS, "db", spec=bind())
@@ -183,6 +185,7 @@ async def test_without_an_answer_the_policy_decides(served: Served, policy: str)
     await repeated(decided)
 
 
+@pytest.mark.edge
 @pytest.mark.parametrize("how", ["finished", "deleted"])
 async def test_a_running_job_keeps_its_binding(served: Served, how: str) -> None:
     team = served.team

@@ -81,6 +81,7 @@ async def test_what_is_in_sync_and_what_is_not(world: World, tmp_path: Path) -> 
     assert "2/2" in line
 
 
+@pytest.mark.edge
 @pytest.mark.parametrize("side", ["consumer", "provider"])
 async def test_a_real_server_on_either_side(
     side: str, stack: AsyncExitStack, realplane: RealPlane

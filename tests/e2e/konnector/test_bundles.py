@@ -127,6 +127,7 @@ async def bound(bundle: Bundle) -> None:
     await works(bundle.link)
 
 
+@pytest.mark.edge
 async def test_a_bundle_binds_whatever_the_provider_exports(any_world: World) -> None:
     world, name = any_world, any_world.name
     template = "widgets" if name == "widgets" else world.group

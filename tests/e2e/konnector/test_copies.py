@@ -97,6 +97,7 @@ async def test_what_others_added_costs_no_write_after_a_restart(world: World) ->
     assert requests.count("update", "patch", resource="widgets") == 0
 
 
+@pytest.mark.edge
 async def test_a_copy_of_the_original_konnector_is_taken_over(any_world: World) -> None:
     """It creates copies under one name and applies their spec under another."""
     world, widgets = any_world, any_world.widgets
@@ -347,6 +348,7 @@ async def test_an_orphaned_copy_stays_and_is_taken_up_again(any_world: World) ->
     assert again["metadata"]["uid"] == copy["metadata"]["uid"]
 
 
+@pytest.mark.edge
 async def test_a_binding_that_orphans_leaves_all_copies(any_world: World) -> None:
     world, widgets = any_world, any_world.widgets
     await world.konnector()

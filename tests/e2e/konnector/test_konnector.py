@@ -39,6 +39,7 @@ from fairlead.provider.options import ProviderOptions
 WRITES = ("create", "update", "patch", "delete")
 
 
+@pytest.mark.edge
 async def test_the_whole_way_there_and_back(any_world: World) -> None:
     world, widgets = any_world, any_world.widgets
     await world.konnector()

@@ -89,6 +89,7 @@ async def failing(link: Link, count: int) -> JSON:
     return await link.condition("ObjectsFailing", lambda one: number in one.get("message", ""))
 
 
+@pytest.mark.edge
 async def test_what_a_stricter_provider_refuses(provider_world: World) -> None:
     world = provider_world
     konnector = await world.konnector()
@@ -293,6 +294,7 @@ async def test_a_right_that_only_an_object_needed_that_is_gone_is_told_no_more(
         await link.says(Ready="True")
 
 
+@pytest.mark.edge
 async def test_a_kind_that_is_not_served_there_waits_for_its_watch(provider_world: World) -> None:
     """Instead of each object trying for itself."""
     world = provider_world

@@ -130,6 +130,7 @@ async def test_killed_in_the_middle_of_a_write(world: SyncWorld) -> None:
     await world.check()
 
 
+@pytest.mark.edge
 async def test_a_process_that_is_killed_at_any_moment(any_world: AnyWorld, tmp_path: Path) -> None:
     world, _ = any_world
     await world.konnector.kill()

@@ -118,6 +118,7 @@ async def test_settings_come_into_force_without_a_restart(world: World) -> None:
     await world.ready(name)
 
 
+@pytest.mark.edge
 async def test_one_controller_counts_and_the_others_are_told(world: World) -> None:
     elsewhere = controller("elsewhere", world.namespace, postgres={"excludedUsers": ["app"]})
     await world.admin.create(CONTROLLERS, elsewhere)
@@ -158,6 +159,7 @@ async def test_one_controller_counts_and_the_others_are_told(world: World) -> No
     await told(world, loser_name, "Ready")
 
 
+@pytest.mark.edge
 async def test_a_controller_that_means_nothing_stops_all_work_until_it_is_mended(
     world: World,
 ) -> None:

@@ -49,6 +49,7 @@ async def world(control_plane: ControlPlane, postgres: EmbeddedPostgres) -> Asyn
             await made.leave()
 
 
+@pytest.mark.edge
 async def test_an_access_becomes_a_login_with_its_grants_and_goes_again(world: World) -> None:
     name = await world.create(grants=[grant(world.database, "CONNECT", "SELECT")])
     body = await world.ready(name)
@@ -92,6 +93,7 @@ async def test_an_access_becomes_a_login_with_its_grants_and_goes_again(world: W
     await when(world.admin, SECRETS, f"{name}-login", world.namespace, until=lambda body: not body)
 
 
+@pytest.mark.edge
 async def test_steady_state_writes_nothing_and_tells_once(world: World) -> None:
     name = await world.create(grants=[grant(world.database, "CONNECT")])
     body = await world.ready(name)
@@ -124,6 +126,7 @@ async def test_steady_state_writes_nothing_and_tells_once(world: World) -> None:
     assert [(one["type"], one["reason"]) for one in told] == [("Normal", "ReconcileSuccess")]
 
 
+@pytest.mark.edge
 async def test_the_password_follows_the_secret(world: World) -> None:
     name = await world.create()
     await world.ready(name)
@@ -152,6 +155,7 @@ async def test_the_password_follows_the_secret(world: World) -> None:
     assert not await world.logs_in(f"{edited} password='edited@ / é'")
 
 
+@pytest.mark.edge
 async def test_restrict_keeps_the_finalizer_until_nothing_is_owned(world: World) -> None:
     name = await world.create(grants=[grant(world.database, "CONNECT", "CREATE", "USAGE")])
     await world.ready(name)
@@ -168,6 +172,7 @@ async def test_restrict_keeps_the_finalizer_until_nothing_is_owned(world: World)
     assert not await world.role_exists(name)
 
 
+@pytest.mark.edge
 async def test_an_excluded_user_gets_no_secret_and_no_contact(world: World) -> None:
     name = await world.create(
         username="excluded",
@@ -187,6 +192,7 @@ async def test_an_excluded_user_gets_no_secret_and_no_contact(world: World) -> N
     await world.gone(name)
 
 
+@pytest.mark.edge
 async def test_the_first_namespace_wins_a_name(world: World) -> None:
     winner = await world.create("winner", username=f"shared-{world.id}")
     await world.ready(winner)
@@ -216,6 +222,7 @@ async def test_the_first_namespace_wins_a_name(world: World) -> None:
     assert await world.logs_in(secret["uri"])
 
 
+@pytest.mark.edge
 async def test_a_secret_of_others_is_not_taken(world: World) -> None:
     name = world.name()
     theirs: JSON = {
@@ -262,6 +269,7 @@ async def test_a_profile_keeps_namespaces_names_and_databases_apart(world: World
     assert not await world.role_exists(f"{world.namespace}_app")
 
 
+@pytest.mark.edge
 async def test_a_database_that_is_down_is_said_and_awaited(
     world: World,
 ) -> None:
@@ -297,6 +305,7 @@ async def test_a_database_that_is_down_is_said_and_awaited(
         await world.admin.delete(POSTGRESSERVERS, profile)
 
 
+@pytest.mark.edge
 async def test_a_namespace_that_goes_takes_its_roles_along(world: World) -> None:
     going: JSON = {
         "apiVersion": "v1",
@@ -323,6 +332,7 @@ async def test_a_missing_database_is_awaited(world: World) -> None:
     await world.ready(name)
 
 
+@pytest.mark.edge
 async def test_an_existing_secret_as_other_operators_write_it(world: World) -> None:
     given: JSON = {
         "apiVersion": "v1",
@@ -429,6 +439,7 @@ async def test_a_renamed_secret_replaces_the_old_one(world: World) -> None:
     await when(world.admin, SECRETS, f"{name}-login", world.namespace, until=lambda body: not body)
 
 
+@pytest.mark.edge
 async def test_a_username_cannot_change(world: World) -> None:
     name = await world.create()
     await world.ready(name)

@@ -302,6 +302,7 @@ async def test_who_observes_what_was_enforced_leaves_it_as_it_is(team: Alone) ->
         await team.removed(name)
 
 
+@pytest.mark.edge
 async def test_a_plan_is_carried_out_once_it_is_approved_and_only_that(team: Alone) -> None:
     async with running(team.client, OPTIONS):
         name = await team.create(approval="Manual", grants=[team.grant("CONNECT", "SELECT")])
@@ -759,6 +760,7 @@ async def test_what_a_person_asks_kubectl(
         assert not await team.role_exists(name)
 
 
+@pytest.mark.edge
 async def test_a_second_apply_changes_nothing(team: Alone) -> None:
     name = team.name()
     wanted = access(

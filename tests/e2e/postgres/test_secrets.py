@@ -153,6 +153,7 @@ async def test_every_form_of_the_login_logs_in_whatever_the_password(
         old = secret
 
 
+@pytest.mark.edge
 @pytest.mark.usefixtures("operator")
 async def test_a_template_makes_keys_labels_and_annotations_and_takes_them_back(
     world: World,
@@ -232,6 +233,7 @@ async def test_what_cannot_be_is_said_before_anything_is_made(
     assert not await world.role_exists(name)
 
 
+@pytest.mark.edge
 @pytest.mark.parametrize(
     ("spec", "message"),
     [
@@ -804,6 +806,7 @@ async def test_a_change_while_the_server_is_at_work_is_not_missed(
         assert not await world.logs_in(known["uri"])
 
 
+@pytest.mark.edge
 @pytest.mark.parametrize("policy", [{}, {"rotation": "TwoLogins"}], ids=["one", "two"])
 async def test_a_binding_takes_it_and_a_rotation_arrives_in_the_app(
     world: World, policy: JSON

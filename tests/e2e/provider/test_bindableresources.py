@@ -95,6 +95,7 @@ async def phase_of(client: Client, namespace: str, name: str, phase: str) -> Non
     )
 
 
+@pytest.mark.edge
 @pytest.mark.parametrize(
     ("named", "ref"),
     [

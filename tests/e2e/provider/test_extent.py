@@ -33,6 +33,7 @@ def greedy(request: JSON, name: str, **spec: list[JSON]) -> JSON:
 MANY_NAMESPACES = [{"name": f"n{number}"} for number in range(101)]
 
 
+@pytest.mark.edge
 async def test_the_server_refuses_a_request_that_asks_for_too_much(
     admin: Client, stack: AsyncExitStack
 ) -> None:

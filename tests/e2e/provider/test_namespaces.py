@@ -110,6 +110,7 @@ async def test_a_deleted_export_costs_no_data_and_everybody_is_told_why(world: W
     await link.condition("Connected", lambda found: namespace not in found.get("message", ""))
 
 
+@pytest.mark.edge
 async def test_a_consumer_namespace_takes_its_provider_namespace_along(world: World) -> None:
     link, namespace = await in_use(world)
     await world.consumer.delete(NAMESPACES, SHOP)
@@ -192,6 +193,7 @@ async def test_what_went_without_waiting_leaves_its_data_too(world: World) -> No
     await gone(world.provider, NAMESPACES, namespace)
 
 
+@pytest.mark.edge
 async def test_a_cluster_namespace_that_goes_leaves_data_until_somebody_deletes_it(
     world: World,
 ) -> None:

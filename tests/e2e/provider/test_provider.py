@@ -55,6 +55,7 @@ async def admin(control_plane: ControlPlane) -> AsyncIterator[Client]:
         yield client
 
 
+@pytest.mark.edge
 async def test_an_invitation_leads_to_an_export_and_a_namespace_with_exactly_its_rights(
     admin: Client, stack: AsyncExitStack
 ) -> None:
@@ -174,6 +175,7 @@ async def test_a_namespace_of_somebody_else_is_never_used_nor_deleted(
         )
 
 
+@pytest.mark.edge
 async def test_an_api_service_namespace_takes_its_namespace_with_it(
     admin: Client, stack: AsyncExitStack
 ) -> None:
@@ -191,6 +193,7 @@ async def test_an_api_service_namespace_takes_its_namespace_with_it(
         assert (await team.client.list(WIDGETS, namespace)).items == []
 
 
+@pytest.mark.edge
 async def test_what_goes_while_the_provider_is_down_is_cleaned_up_later(
     admin: Client, stack: AsyncExitStack
 ) -> None:
@@ -213,6 +216,7 @@ async def test_what_goes_while_the_provider_is_down_is_cleaned_up_later(
             await when(admin, resource, name, within, until=lambda body: not body)
 
 
+@pytest.mark.edge
 async def test_rights_that_are_edited_or_deleted_by_hand_come_back(
     admin: Client, stack: AsyncExitStack
 ) -> None:
@@ -245,6 +249,7 @@ async def test_rights_that_are_edited_or_deleted_by_hand_come_back(
         await when(admin, ROLES, role, shop, until=lambda body: body.get("rules") == rules)
 
 
+@pytest.mark.edge
 async def test_rights_go_with_their_export(admin: Client, stack: AsyncExitStack) -> None:
     async with running(admin):
         team = await consumer(stack, admin)
@@ -259,6 +264,7 @@ async def test_rights_go_with_their_export(admin: Client, stack: AsyncExitStack)
         assert condition(body, "Ready")["reason"] == "APIServiceExportNotFound"
 
 
+@pytest.mark.edge
 async def test_a_claim_that_cannot_be_granted_fails_the_request_for_ever(
     admin: Client, stack: AsyncExitStack
 ) -> None:
@@ -342,6 +348,7 @@ async def test_a_request_cannot_be_widened_once_it_was_granted(
         assert "serviceaccounts" not in str(export.to_dict()["spec"])
 
 
+@pytest.mark.edge
 async def test_a_request_waits_for_its_crd_and_says_so(
     admin: Client, stack: AsyncExitStack
 ) -> None:
@@ -398,6 +405,7 @@ async def _rights_arrive_with_the_providers_own(team: Consumer, admin: Client) -
     )
 
 
+@pytest.mark.edge
 async def test_a_schema_change_reaches_exports_with_policy_always(
     admin: Client, stack: AsyncExitStack
 ) -> None:

@@ -139,6 +139,7 @@ async def is_locked_out(link: Link) -> None:
             await client.list(SECRETS, link.cluster_namespace)
 
 
+@pytest.mark.edge
 async def test_a_revoked_consumer_leaves_nothing_and_others_keep_all(world: World) -> None:
     link, namespace = await with_objects(world)
     other, theirs = await other_consumer(world)

@@ -79,6 +79,7 @@ async def told(*planes: Plane) -> AsyncIterator[Sequence[Told]]:
             task.cancel()
 
 
+@pytest.mark.edge
 @pytest.mark.parametrize("kind", ["sandbox", real("real")])
 async def test_a_database_in_one_cluster_reaches_an_app_in_another(
     kind: str, request: pytest.FixtureRequest
