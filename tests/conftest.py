@@ -12,8 +12,8 @@ from collections.abc import Callable, Generator, Iterator, Mapping
 
 import pytest
 import uvloop
-from hypothesis import HealthCheck, settings
 from hack.landing.table import TENTHS
+from hypothesis import HealthCheck, settings
 from tests.support import tiers
 from tests.support.planes import (
     ControlPlane,

@@ -104,13 +104,22 @@ def run(part: Part, share: Share, root: Path, files: Iterable[File] | None) -> O
         commands = share.commands(part)
         targets = [] if share.rest else [*part.targets]
         if targets:
-            commands.insert(0, ["make", f"VENV={root / '.venv'}", *targets])
+            commands.insert(0, ["make", *_environment_of(root), *targets])
         for command in commands:
             more = [f"--junitxml={report}"] if "pytest" in command else []
             done = subprocess.run([*command, *more], cwd=place, env=environment, check=False)
             if done.returncode:
                 return Outcome(part.name, time.monotonic() - begun, passed=False)
         return outcome_of(part.name, time.monotonic() - begun, report)
+
+
+def _environment_of(root: Path) -> list[str]:
+    """Arguments by which make takes a checkout's environment as it is.
+
+    Made anew from a copy, it would find the packages in the copy, which does not last.
+    """
+    stamps = sorted((root / ".venv").glob("*.stamp"))
+    return [f"VENV={root / '.venv'}", *(f"--old-file={stamp}" for stamp in stamps)]
 
 
 @contextmanager
