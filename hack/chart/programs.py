@@ -22,7 +22,7 @@ from hack.chart.templating import (
 from fairlead.api.manifests import Pods
 from fairlead.api.meta import JSON
 from fairlead.binding import manifests as binding
-from fairlead.binding.admission.names import WEBHOOKS
+from fairlead.binding.admission.names import PROJECTOR
 from fairlead.binding.options import DEFAULT_NAMESPACE as BINDING_NAMESPACE
 from fairlead.konnector import manifests as konnector
 from fairlead.konnector.options import DEFAULT_NAMESPACE as KONNECTOR_NAMESPACE
@@ -262,18 +262,20 @@ def _binding() -> Program:
     plain = _call(binding.manifests)
     serving = _call(binding.manifests, webhooks=True)
     projecting = _call(binding.manifests, webhooks=True, projected=(project,))
-    policies = _policies(project)
     for tree in projecting:
         if tree["metadata"]["name"] == f"{binding.NAME}-projected":
             tree["rules"] = [Each(f"{path}.project", one, rule) for rule in tree["rules"]]
     joined = when(f"{path}.project", serving, projecting)
     for tree in joined:
-        if isinstance(tree, dict):
-            for hook in tree.get("webhooks", []):
-                inner = hook.value if isinstance(hook, When) else hook
-                inner["failurePolicy"] = policies[inner["name"]]
-                if isinstance(hook, When):
-                    inner["rules"] = [Items('include "fairlead.projected" $ | fromYamlArray')]
+        if isinstance(tree, dict) and tree["kind"] == "Deployment":
+            (container,) = tree["spec"]["template"]["spec"]["containers"]
+            container["args"] = [
+                Each(f"{path}.project", one, flag.value) if isinstance(flag, When) else flag
+                for flag in container["args"]
+            ] + [
+                Each(f"{path}.failOpen", "$webhook", "--fail-open=ph-webhook"),
+                When(f"and {path}.project {path}.failClosed", f"--fail-closed={PROJECTOR}"),
+            ]
     trees = when(f"{path}.enabled", plain, joined)
     return _program(
         "binding",
@@ -284,27 +286,10 @@ def _binding() -> Program:
         {
             "phplural": f'(splitn "." 2 {one})._0',
             "ph-group": f'(splitn "." 2 {one})._1 | default ""',
+            project: one,
+            "ph-webhook": "$webhook",
         },
     )
-
-
-def _policies(project: str) -> dict[str, Expression]:
-    """The failurePolicy of each webhook, by the option that changes it."""
-
-    def read(**arguments: object) -> dict[str, str]:
-        documents = _call(binding.manifests, webhooks=True, projected=(project,), **arguments)
-        hooks = [hook for one in documents for hook in one.get("webhooks", [])]
-        return {hook["name"]: hook["failurePolicy"] for hook in hooks}
-
-    path = "$.Values.binding.webhooks"
-    variants = {f'has "{name}" {path}.failOpen': read(fail_open=(name,)) for name in WEBHOOKS}
-    variants[f"{path}.failClosed"] = read(fail_closed=True)
-    return {
-        name: Expression(f'ternary "{changed[name]}" "{policy}" ({test})')
-        for name, policy in read().items()
-        for test, changed in variants.items()
-        if changed[name] != policy
-    }
 
 
 def _serve() -> Program:

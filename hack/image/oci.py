@@ -112,6 +112,17 @@ def image(layers: list[Layer], *, architecture: str, run: dict[str, Any], create
     )
 
 
+def full_name(name: str) -> str:
+    """The name of a repository with its registry, which is Docker Hub's where it names none.
+
+    Source: https://github.com/distribution/reference, whose rule a kubelet follows.
+    """
+    first, slash, _ = name.partition("/")
+    if slash and (first == "localhost" or {".", ":"} & {*first}):
+        return name
+    return f"docker.io/{name}" if slash else f"docker.io/library/{name}"
+
+
 def layout(blobs: Blobs, name: str, tag: str) -> dict[str, bytes]:
     """The files of an image layout, by their paths.
 
@@ -119,12 +130,14 @@ def layout(blobs: Blobs, name: str, tag: str) -> dict[str, bytes]:
 
     Args:
         blobs: the image's.
-        name: its repository; if it has a registry, containerd is told of it as well.
+        name: its repository. A short one is written in full for containerd, which else imports
+            the image under a name of its own making; a kubelet looks for the full name.
         tag: its tag.
     """
-    annotations = {"org.opencontainers.image.ref.name": tag}
-    if "/" in name and "." in name.partition("/")[0]:
-        annotations["io.containerd.image.name"] = f"{name}:{tag}"
+    annotations = {
+        "org.opencontainers.image.ref.name": tag,
+        "io.containerd.image.name": f"{full_name(name)}:{tag}",
+    }
     index = {
         "schemaVersion": 2,
         "mediaType": f"{_OCI}.index.v1+json",

@@ -25,7 +25,7 @@ from fairlead.binding.app import controllers
 from fairlead.binding.options import DEFAULT_NAMESPACE, AdmissionOptions, BindingOptions
 from fairlead.client import ApiError, Client, NotFound
 from fairlead.demo.identity import as_service_account
-from fairlead.runtime import Cluster, Manager
+from fairlead.runtime import Cluster, LeaderElection, Manager
 from fairlead.runtime.admission.server import AdmissionServer
 
 
@@ -40,7 +40,7 @@ class Served(NamedTuple):
 
 @contextlib.asynccontextmanager
 async def serving_webhooks(
-    admin: Client, documents: list[JSON], *, projector: bool = False
+    admin: Client, documents: list[JSON], **changes: Any
 ) -> AsyncIterator[Served]:
     """Controllers and webhooks as these manifests have them, until this is left."""
     for document in documents:
@@ -52,9 +52,9 @@ async def serving_webhooks(
     data = {name: base64.b64encode(text.encode()).decode() for name, text in DATA.items()}
     await team.create(SECRETS, "login", data=data)
     config = await as_service_account(admin, DEFAULT_NAMESPACE, NAME)
-    async with Client(config) as client, running(client, projector=projector) as (server, manager):
+    async with Client(config) as client, running(client, **changes) as (server, manager):
         try:
-            await configure(admin, server, documents)
+            await configure(admin, documents)
             yield Served(admin, team, server, manager)
         finally:
             for resource in WEBHOOKCONFIGURATIONS:
@@ -64,15 +64,16 @@ async def serving_webhooks(
 
 @contextlib.asynccontextmanager
 async def running(
-    client: Client, *, projector: bool = False
+    client: Client, election: LeaderElection | None = None, **changes: Any
 ) -> AsyncIterator[tuple[AdmissionServer, Manager]]:
-    cluster, manager, stop = Cluster("binding", client), Manager(), asyncio.Event()
+    cluster, stop = Cluster("binding", client), asyncio.Event()
+    manager = Manager(leader_election=election)
     manager.add_cluster(cluster)
     options = AdmissionOptions(
         address="127.0.0.1:0",
         hosts=("127.0.0.1",),
         namespace=DEFAULT_NAMESPACE,
-        projector=projector,
+        **changes,
     )
     chosen = BindingOptions(requester_key=(DEFAULT_NAMESPACE, KEY_SECRET))
     server = await serving.add(manager, cluster, options, chosen)
@@ -93,14 +94,11 @@ async def eventually(holds: Callable[[], bool]) -> None:
             await asyncio.sleep(0.02)
 
 
-async def configure(admin: Client, server: AdmissionServer, documents: list[JSON]) -> None:
-    """The configurations of the manifests, by URL: nothing routes to Services here."""
+async def configure(admin: Client, documents: list[JSON]) -> None:
+    """The configurations of the manifests, and the wait until webhooks are registered in them."""
     for document in documents:
         for resource in WEBHOOKCONFIGURATIONS:
             if document["kind"] == resource.kind:
-                for hook in document["webhooks"]:
-                    path = hook["clientConfig"].pop("service")["path"]
-                    hook["clientConfig"]["url"] = server.url + path
                 await admin.create(resource, document)
     await answered(admin, SERVICEBINDINGS, spec_binding("probe", both=True), EXCLUSIVE)
     await answered(admin, COREOS_SERVICEBINDINGS, coreos("probe", both=True), EXCLUSIVE)

@@ -55,20 +55,3 @@ that several programs share is made once. Takes the root and the program's key.
 true
 {{- end -}}
 {{- end -}}
-
-{{- /* The rules of the webhook that binds workloads as they are created: one for each API group. */ -}}
-{{- define "fairlead.projected" -}}
-{{- $groups := dict -}}
-{{- range .Values.binding.webhooks.project -}}
-{{- $parts := splitn "." 2 . -}}
-{{- $group := printf "/%s" ($parts._1 | default "") -}}
-{{- $_ := set $groups $group (append (get $groups $group | default list) $parts._0) -}}
-{{- end -}}
-{{- range $group := keys $groups | sortAlpha }}
-- apiGroups: [{{ trimPrefix "/" $group | quote }}]
-  apiVersions: ["*"]
-  operations: ["CREATE"]
-  resources: {{ get $groups $group | uniq | sortAlpha | toJson }}
-  scope: Namespaced
-{{- end -}}
-{{- end -}}

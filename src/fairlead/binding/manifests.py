@@ -20,6 +20,7 @@ from fairlead.api.manifests import (
     rule,
 )
 from fairlead.api.meta import JSON
+from fairlead.api.resource import WEBHOOKCONFIGURATIONS
 from fairlead.api.servicebinding.common import CONTROLLER_LABEL
 from fairlead.api.servicebinding.coreos import BINDABLEKINDS
 from fairlead.binding.admission import names
@@ -68,11 +69,19 @@ def manifests(
     Raises:
         ValueError: one of ``projected`` is not a resource.
     """
-    kinds = [_resource(name) for name in projected]
-    flags = _webhook_flags(namespace, projector=bool(kinds)) if webhooks else ()
+    kinds = [resource_of(name) for name in projected]
+    flags = (
+        (
+            f"--webhooks-bind-address=0.0.0.0:{names.PORT}",
+            f"--webhooks-host={names.host(namespace)}",
+            *(f"--fail-open={name}" for name in fail_open),
+            *(f"--project={name}" for name in projected),
+            *((f"--fail-closed={names.PROJECTOR}",) if fail_closed else ()),
+        )
+        if webhooks
+        else ()
+    )
     program = _program(namespace, image, pods, flags)
-    mutating = names.mutating(namespace, fail_open, kinds, fail_closed=fail_closed)
-    served = _webhooks(program, mutating, names.validating(namespace, fail_open))
     rules = [*controller_rules(), *([_bundle_rule()] if webhooks else [])]
     own = program.cluster_role(f"{NAME}-controllers", rules)
     bound = program.aggregated_role(_AGGREGATED, CONTROLLER_LABEL)
@@ -88,19 +97,11 @@ def manifests(
         *_projected_role(kinds),
         *(election, program.bound(election)),
         _deployment(program, webhooks=webhooks),
-        *(served if webhooks else ()),
+        *(_webhooks(program) if webhooks else ()),
     ]
 
 
-def _webhook_flags(namespace: str, *, projector: bool) -> tuple[str, ...]:
-    return (
-        f"--webhooks-bind-address=0.0.0.0:{names.PORT}",
-        f"--webhooks-host={names.host(namespace)}",
-        *(("--projector",) if projector else ()),
-    )
-
-
-def _resource(text: str) -> tuple[str, str]:
+def resource_of(text: str) -> tuple[str, str]:
     """Parse a ``plural.group``; the core group is ""."""
     plural, _, group = text.partition(".")
     if not _PLURAL.fullmatch(plural) or (group and not _GROUP.fullmatch(group)):
@@ -126,7 +127,7 @@ def _projected_role(kinds: Collection[tuple[str, str]]) -> list[JSON]:
 
 
 def _bundle_rule() -> JSON:
-    """Return the rule to write the CA bundle into the webhook configurations."""
+    """Return the rule to register the webhooks in their configurations."""
     resources = ["mutatingwebhookconfigurations", "validatingwebhookconfigurations"]
     return rule(_ADMISSION, resources, (*READ_VERBS, "patch"), names=[NAME])
 
@@ -139,8 +140,8 @@ def _deployment(program: PodProgram, *, webhooks: bool) -> JSON:
     return found
 
 
-def _webhooks(program: PodProgram, mutating: list[JSON], validating: list[JSON]) -> list[JSON]:
-    """Return the Service and the configurations; the latter last, since writes then need it."""
+def _webhooks(program: PodProgram) -> list[JSON]:
+    """Return the Service, and the configurations in which the program registers its webhooks."""
     service = {
         "apiVersion": "v1",
         "kind": "Service",
@@ -153,14 +154,10 @@ def _webhooks(program: PodProgram, mutating: list[JSON], validating: list[JSON])
     configurations = [
         {
             "apiVersion": f"{_ADMISSION}/v1",
-            "kind": kind,
+            "kind": resource.kind,
             "metadata": program.meta(NAME),
-            "webhooks": hooks,
         }
-        for kind, hooks in (
-            ("MutatingWebhookConfiguration", mutating),
-            ("ValidatingWebhookConfiguration", validating),
-        )
+        for resource in WEBHOOKCONFIGURATIONS
     ]
     return [service, *configurations]
 

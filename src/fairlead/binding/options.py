@@ -29,10 +29,14 @@ class AdmissionOptions(msgspec.Struct, kw_only=True, frozen=True):
 
     ``address`` is the listening address, ``hosts`` are the names and addresses by which API
     servers call it, ``namespace`` is the program's own, which has its certificate and is, like
-    kube-system, exempt from the webhooks. With ``projector`` workloads are bound on creation.
+    kube-system, exempt from the webhooks. ``fail_open`` are webhooks whose failure does not block
+    writes. ``projected`` are plurals and groups of workloads that are bound on creation, and with
+    ``fail_closed`` a failure to do so blocks their creation.
     """
 
     address: str
     hosts: tuple[str, ...]
     namespace: str
-    projector: bool = False
+    fail_open: tuple[str, ...] = ()
+    projected: tuple[tuple[str, str], ...] = ()
+    fail_closed: bool = False

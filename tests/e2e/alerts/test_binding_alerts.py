@@ -33,7 +33,10 @@ pytestmark = pytest.mark.extended
 
 PROGRAM = consumer_programs()[1]
 HOOKED = AdmissionOptions(
-    address="127.0.0.1:0", hosts=("127.0.0.1",), namespace=DEFAULT_NAMESPACE, projector=True
+    address="127.0.0.1:0",
+    hosts=("127.0.0.1",),
+    namespace=DEFAULT_NAMESPACE,
+    projected=(("deployments", "apps"),),
 )
 
 
@@ -161,7 +164,7 @@ async def test_that_nobody_leads_is_told_of_until_somebody_does(
 
 async def test_a_webhook_that_cannot_answer_is_told_of(plane: Sandbox, admin: Client) -> None:
     documents = manifests(image="fairlead", webhooks=True, projected=["deployments.apps"])
-    async with serving_webhooks(admin, documents, projector=True) as served:
+    async with serving_webhooks(admin, documents, projected=HOOKED.projected) as served:
         asked = Scraped(NAME, lambda: served.manager.metrics_url)
         workload = {"apiVersion": "apps/v1", "kind": "Deployment", "name": "late"}
         await served.team.create(SERVICEBINDINGS, "db", spec=bind(workload=workload))

@@ -16,6 +16,7 @@ from tests.support.bindinghooks import (
     coreos,
     eventually,
     mapping,
+    proving,
     repeated,
     serving_webhooks,
     spec_binding,
@@ -206,12 +207,63 @@ async def _updated(admin: Client, resource: Resource, body: JSON) -> bool:
     return True
 
 
+async def test_webhooks_are_registered_once_they_are_trusted(served: Served) -> None:
+    """What a person or a tool applies has none, so that nothing is refused until then."""
+    admin = served.admin
+    for resource in WEBHOOKCONFIGURATIONS:
+        live = await admin.get(resource, NAME)
+        without = {"metadata": {"labels": live.meta.labels, "name": NAME}}
+        await admin.delete(resource, NAME)
+        await admin.create(resource, without)
+        found = await when(admin, resource, NAME, until=lambda body: body.get("webhooks"))
+        assert all(hook["clientConfig"]["caBundle"] for hook in found["webhooks"])
+    await proving(admin)
+
+
+async def test_what_others_add_to_a_webhook_stays(served: Served) -> None:
+    """As a provider of clusters does, which excludes namespaces of its own from all webhooks."""
+    admin = served.admin
+    term = {"key": "example.org/plane", "operator": "DoesNotExist"}
+    foreign = {
+        "name": "a.hooks.example.org",
+        "clientConfig": {"url": "https://127.0.0.1:1/"},
+        "rules": [],
+        "sideEffects": "None",
+        "admissionReviewVersions": ["v1"],
+    }
+    (resource, *_) = WEBHOOKCONFIGURATIONS
+
+    async def changed() -> bool:
+        body = (await admin.get(resource, NAME)).to_dict()
+        (hook, *_) = body["webhooks"]
+        hook["namespaceSelector"]["matchExpressions"].append(term)
+        hook["failurePolicy"] = "Ignore"
+        body["webhooks"] = [foreign, hook]
+        await admin.update(resource, body)
+        return True
+
+    await repeated(changed)
+    found = await when(
+        admin,
+        resource,
+        NAME,
+        until=lambda body: body["webhooks"][0]["name"] != foreign["name"],
+    )
+    hook, other = found["webhooks"]
+    assert hook["failurePolicy"] == "Fail"
+    assert term in hook["namespaceSelector"]["matchExpressions"]
+    assert len(hook["namespaceSelector"]["matchExpressions"]) == 2
+    assert other["name"] == "a.hooks.example.org"
+
+
 async def test_replicas_share_the_certificate(served: Served) -> None:
     config = await as_service_account(served.admin, DEFAULT_NAMESPACE, NAME)
     async with Client(config) as client, asyncio.TaskGroup() as group:
         cluster = Cluster("replica", client)
         other = AdmissionServer("127.0.0.1:0", {})
-        user = CertificateUser(cluster, other, (DEFAULT_NAMESPACE, SECRET))
+        user = CertificateUser(
+            cluster, other, owner=NAME, key=(DEFAULT_NAMESPACE, SECRET), hosts=("127.0.0.1",)
+        )
         tasks = [group.create_task(run) for run in (cluster.run(), other.run(), user.run())]
         await eventually(lambda: not other.not_ready())
         for task in tasks:

@@ -32,7 +32,7 @@ from fairlead.api.servicebinding.common import REQUESTER_ANNOTATION
 from fairlead.api.servicebinding.coreos import COREOS_SERVICEBINDINGS
 from fairlead.api.servicebinding.spec import SERVICEBINDINGS
 from fairlead.binding.admission.names import NAME
-from fairlead.binding.manifests import manifests
+from fairlead.binding.manifests import manifests, resource_of
 from fairlead.binding.options import DEFAULT_NAMESPACE
 from fairlead.binding.workloads.records import RECORD_PREFIX
 from fairlead.client import ApiError, Client, NotFound, parse_kubeconfig
@@ -43,9 +43,10 @@ PROJECTED = ["jobs.batch", "pods", "deployments.apps"]
 
 
 @contextlib.asynccontextmanager
-async def projecting(admin: Client) -> AsyncIterator[Served]:
+async def projecting(admin: Client, **changes: Any) -> AsyncIterator[Served]:
     documents = manifests(image="fairlead", webhooks=True, projected=PROJECTED)
-    async with serving_webhooks(admin, documents, projector=True) as found:
+    kinds = tuple(resource_of(name) for name in PROJECTED)
+    async with serving_webhooks(admin, documents, projected=kinds, **changes) as found:
         yield found
     # Others on this control plane do without these rights.
     await admin.delete(CLUSTERROLES, f"{NAME}-projected")
@@ -156,7 +157,16 @@ async def test_a_deployment_is_bound_as_it_is_created_and_changed_later(served: 
 
 
 @pytest.mark.parametrize("policy", ["Ignore", "Fail"])
-async def test_without_an_answer_the_policy_decides(served: Served, policy: str) -> None:
+async def test_without_an_answer_the_policy_decides(
+    control_plane: ControlPlane, policy: str
+) -> None:
+    async with Client(parse_kubeconfig(control_plane.kubeconfig())) as admin:
+        await prepare(admin)
+        async with projecting(admin, fail_closed=policy == "Fail") as served:
+            await without_an_answer(served, policy)
+
+
+async def without_an_answer(served: Served, policy: str) -> None:
     team, admin = served.team, served.admin
     await team.create(SERVICEBINDINGS, "db", spec=to_job())
     await collected(served, "db")
@@ -164,10 +174,8 @@ async def test_without_an_answer_the_policy_decides(served: Served, policy: str)
 
     async def unanswered() -> bool:
         body = (await admin.get(MUTATINGWEBHOOKCONFIGURATIONS, NAME)).to_dict()
-        hook = body["webhooks"][-1]
-        hook["clientConfig"]["url"] = "https://127.0.0.1:1/"
-        assert hook["failurePolicy"] == "Ignore"
-        hook["failurePolicy"] = policy
+        # A URL that somebody gave it stays.
+        body["webhooks"][-1]["clientConfig"]["url"] = "https://127.0.0.1:1/"
         await admin.update(MUTATINGWEBHOOKCONFIGURATIONS, body)
         return True
 

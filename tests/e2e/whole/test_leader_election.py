@@ -6,23 +6,33 @@ import asyncio
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack
 from datetime import UTC, datetime
+from functools import partial
 
+import aiohttp
+import msgspec
 import pytest
 from tests.support.countingplanes import Plane, plane
 from tests.support.e2e import SHOP, Runner, link, programs
 from tests.support.konnector import providing
 from tests.support.line import Line
 from tests.support.provider import WIDGETS, example
-from tests.support.waiting import SECONDS, gone, when
+from tests.support.waiting import SECONDS, eventually, gone, when
 
 from fairlead.api.meta import JSON
 from fairlead.api.resource import LEASES, NAMESPACES
 from fairlead.api.timestamps import format_micro_time
+from fairlead.binding import app as binding_app
+from fairlead.binding.manifests import NAME as BINDING
+from fairlead.binding.manifests import manifests as binding_manifests
+from fairlead.binding.options import DEFAULT_NAMESPACE as BINDING_NAMESPACE
+from fairlead.binding.options import AdmissionOptions
 from fairlead.client import Client
 from fairlead.demo import objects
+from fairlead.demo.identity import as_service_account, create_all
+from fairlead.demo.programs import StoryProgram, consumer_programs
 from fairlead.konnector.manifests import LEASE, NAME
 from fairlead.konnector.options import DEFAULT_NAMESPACE
-from fairlead.runtime import LeaderElection
+from fairlead.runtime import Cluster, LeaderElection, Manager
 from fairlead.runtime.manager import lease
 from fairlead.runtime.manager.manager import ManagerError
 
@@ -234,3 +244,67 @@ async def test_a_lease_that_is_deleted_is_made_again_by_who_leads(contest: Conte
     await contest.arrived("held")
     assert two.writes == 0
     assert not one.runner.ended.is_set()
+
+
+# --- an older version leads
+
+
+def with_webhooks() -> StoryProgram:
+    """The binding controllers with all of their webhooks."""
+    hooks = AdmissionOptions(
+        address="127.0.0.1:0",
+        hosts=("127.0.0.1",),
+        namespace=BINDING_NAMESPACE,
+        projected=(("jobs", "batch"),),
+    )
+    (program,) = [it for it in consumer_programs() if it.name == BINDING]
+    return msgspec.structs.replace(
+        program,
+        manifests=binding_manifests(image="fairlead", webhooks=True, projected=["jobs.batch"]),
+        build=partial(binding_app.build, webhooks=hooks),
+    )
+
+
+@pytest.mark.parametrize("name", [*programs(("widgets.example.org",)), "webhooks"])
+async def test_no_replica_waits_with_its_readiness_for_an_older_leader(
+    name: str, stack: AsyncExitStack
+) -> None:
+    """A rolling update ends old replicas, the leader among them, once the new ones are ready."""
+    program = with_webhooks() if name == "webhooks" else programs(("widgets.example.org",))[name]
+    on = await stack.enter_async_context(plane("cluster"))
+    await create_all(on.admin, program.manifests)
+    await program.install_crds(on.admin)
+    now = format_micro_time(datetime.now(UTC))
+    held = {
+        "metadata": {"name": program.name},
+        "spec": {
+            "holderIdentity": "an-older-version",
+            "leaseDurationSeconds": 3600,
+            "acquireTime": now,
+            "renewTime": now,
+        },
+    }
+    await on.admin.create(LEASES, held, program.namespace)
+    config = await as_service_account(on.admin, program.namespace, program.name)
+    client = await stack.enter_async_context(Client(config))
+    election = LeaderElection(client, program.namespace, program.name, "new")
+    manager = Manager(leader_election=election)
+    await program.build(manager, Cluster("cluster", client))
+    running = asyncio.create_task(manager.run())
+    stack.push_async_callback(ended, running)
+    async with aiohttp.ClientSession() as session:
+
+        async def is_ready() -> bool:
+            if not manager.health_url:
+                return False
+            async with session.get(f"{manager.health_url}/readyz") as answer:
+                return answer.status == 200
+
+        await eventually(is_ready)
+    lease = await on.admin.get(LEASES, program.name, program.namespace)
+    assert lease.to_dict()["spec"]["holderIdentity"] == "an-older-version"
+
+
+async def ended(task: asyncio.Task[None]) -> None:
+    task.cancel()
+    await asyncio.wait([task])

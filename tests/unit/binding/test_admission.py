@@ -14,6 +14,7 @@ from fairlead.api.servicebinding.common import EXCLUSIVE, IMMUTABLE, REQUESTER_A
 from fairlead.api.servicebinding.proof import PROOF_ANNOTATION
 from fairlead.binding.admission import names, requester, rules
 from fairlead.binding.admission.serving import reviewers
+from fairlead.binding.options import AdmissionOptions
 from fairlead.runtime.admission.server import AdmissionRequest, Verdict
 
 
@@ -292,22 +293,54 @@ def test_a_delete_says_nothing() -> None:
         assert (verdict.refusal, list(verdict.patch)) == ("", [])
 
 
+def serves(**changes: Any) -> AdmissionOptions:
+    return AdmissionOptions(address="127.0.0.1:0", hosts=("hooks",), namespace="own", **changes)
+
+
+def hooks_of(options: AdmissionOptions, url: str = "") -> dict[str, JSON]:
+    hooks = [*names.mutating(options, url), *names.validating(options, url)]
+    return {hook["name"].partition(".")[0]: hook for hook in hooks}
+
+
 def test_each_webhook_fails_open_by_itself() -> None:
-    hooks = [*names.mutating("own", ["mappings"]), *names.validating("own", ["mappings"])]
-    policies = {hook["name"].partition(".")[0]: hook["failurePolicy"] for hook in hooks}
-    assert policies == {
+    hooks = hooks_of(serves(fail_open=("mappings",)))
+    assert {name: hook["failurePolicy"] for name, hook in hooks.items()} == {
         "requester": "Fail",
         "bindings": "Fail",
         "coreos-bindings": "Fail",
         "mappings": "Ignore",
     }
-    assert {hook["sideEffects"] for hook in hooks} == {"None"}
+    assert {hook["sideEffects"] for hook in hooks.values()} == {"None"}
 
 
 def test_metrics_call_webhooks_as_configurations_do() -> None:
-    mutating = names.mutating("own", [], [("pods", "")])
-    hooks = [*mutating, *names.validating("own", [])]
-    called = {
-        hook["clientConfig"]["service"]["path"]: hook["name"].partition(".")[0] for hook in hooks
-    }
+    hooks = hooks_of(serves(projected=(("pods", ""),)))
+    called = {hook["clientConfig"]["service"]["path"]: name for name, hook in hooks.items()}
     assert called == names.CALLED
+
+
+def test_a_server_outside_the_cluster_is_called_by_its_address() -> None:
+    hooks = hooks_of(serves(), "https://hooks.example.org:9443")
+    assert hooks["requester"]["clientConfig"] == {
+        "url": "https://hooks.example.org:9443/mutate-servicebinding"
+    }
+
+
+def test_the_projector_is_asked_about_what_is_named_and_no_more() -> None:
+    named = (("jobs", "batch"), ("pods", ""), ("cronjobs", "batch"))
+    hook = hooks_of(serves(projected=named))["projector"]
+    rules = [(one["apiGroups"], one["resources"], one["operations"]) for one in hook["rules"]]
+    assert rules == [
+        ([""], ["pods"], ["CREATE"]),
+        (["batch"], ["cronjobs", "jobs"], ["CREATE"]),
+    ]
+    assert (hook["failurePolicy"], hook["sideEffects"]) == ("Ignore", "None")
+    assert hook["namespaceSelector"]["matchExpressions"][0]["values"] == ["kube-system", "own"]
+    closed = hooks_of(serves(projected=named, fail_closed=True))["projector"]
+    assert closed["failurePolicy"] == "Fail"
+
+
+def test_the_requester_is_noted_for_what_other_webhooks_make_of_a_spec() -> None:
+    hooks = hooks_of(serves())
+    again = [name for name, hook in hooks.items() if hook.get("reinvocationPolicy") == "IfNeeded"]
+    assert again == ["requester"]

@@ -17,6 +17,9 @@ from fairlead.cli.servicebinding.controllers import command as binding
 from fairlead.runtime import Cluster, Manager
 
 
+LISTENING = ["--webhooks-bind-address", "127.0.0.1:0"]
+
+
 @pytest.mark.parametrize(
     ("args", "text"),
     [
@@ -39,7 +42,11 @@ def test_flags_that_make_no_sense(args: list[str], text: str) -> None:
     ("args", "text"),
     [
         (["--webhooks-host", "a"], "--webhooks-host needs --webhooks-bind-address"),
-        (["--projector"], "--projector needs --webhooks-bind-address"),
+        (["--fail-open", "requester"], "--fail-open needs --webhooks-bind-address"),
+        (["--project", "jobs.batch"], "--project needs --webhooks-bind-address"),
+        (["--fail-closed", "projector"], "--fail-closed needs --webhooks-bind-address"),
+        ([*LISTENING, "--fail-closed", "projector"], "--fail-closed needs --project"),
+        ([*LISTENING, "--project", "jobs"], "--project jobs: did you mean jobs.batch?"),
         (["--webhooks-bind-address", "odd"], "--webhooks-bind-address: 'odd' is not an address"),
     ],
 )
@@ -55,13 +62,6 @@ def test_webhooks_are_off_unless_asked_for() -> None:
         for document in yaml.safe_load_all(CliRunner().invoke(manifests, ["binding"]).output)
     ]
     assert not [kind for kind in kinds if kind.endswith("WebhookConfiguration")]
-    asked = CliRunner().invoke(manifests, ["binding", "--webhooks", "--fail-open", "requester"])
-    policies = [
-        hook["failurePolicy"]
-        for document in yaml.safe_load_all(asked.output)
-        for hook in document.get("webhooks") or []
-    ]
-    assert policies == ["Ignore", "Fail", "Fail", "Fail"]
 
 
 def printed(*args: str) -> list[JSON]:
@@ -70,56 +70,36 @@ def printed(*args: str) -> list[JSON]:
     return list(yaml.safe_load_all(found.output))
 
 
-def test_the_projector_is_asked_about_what_is_named_and_no_more() -> None:
-    kinds = ["--project", "jobs.batch", "--project", "pods", "--project", "cronjobs.batch"]
-    documents = printed(*kinds)
-    (hook,) = [
-        hook
-        for document in documents
-        for hook in document.get("webhooks") or []
-        if hook["name"].startswith("projector.")
-    ]
-    rules = [(one["apiGroups"], one["resources"], one["operations"]) for one in hook["rules"]]
-    assert rules == [
-        ([""], ["pods"], ["CREATE"]),
-        (["batch"], ["cronjobs", "jobs"], ["CREATE"]),
-    ]
-    assert (hook["failurePolicy"], hook["sideEffects"]) == ("Ignore", "None")
-    assert hook["namespaceSelector"]["matchExpressions"][0]["values"] == [
-        "kube-system",
-        "fairlead-binding",
-    ]
+def arguments(documents: list[JSON]) -> list[str]:
+    (deployment,) = [one for one in documents if one["kind"] == "Deployment"]
+    found: list[str] = deployment["spec"]["template"]["spec"]["containers"][0]["args"]
+    return found
+
+
+def test_configurations_have_no_webhooks_until_the_program_registers_them() -> None:
+    """API servers would refuse writes for as long as they do not trust the server."""
+    found = [one for one in printed() if one["kind"].endswith("WebhookConfiguration")]
+    assert len(found) == 2
+    assert all({*one} == {"apiVersion", "kind", "metadata"} for one in found)
+
+
+def test_the_program_is_told_what_it_registers() -> None:
+    kinds = ["--project", "jobs.batch", "--project", "pods"]
+    documents = printed(*kinds, "--fail-closed", "projector", "--fail-open", "mappings")
+    assert {
+        *("--project=jobs.batch", "--project=pods"),
+        *("--fail-closed=projector", "--fail-open=mappings"),
+    } <= {*arguments(documents)}
     (role,) = [one for one in documents if one["metadata"]["name"] == "fairlead-binding-projected"]
     assert {verb for one in role["rules"] for verb in one["verbs"]} == {
         *("get", "list", "watch", "update", "patch")
     }
-    assert {name for one in role["rules"] for name in one["resources"]} == {
-        *("jobs", "pods", "cronjobs")
-    }
-    assert "--projector" in yaml.safe_dump(
-        [one for one in documents if one["kind"] == "Deployment"]
-    )
+    assert {name for one in role["rules"] for name in one["resources"]} == {"jobs", "pods"}
 
 
-def test_the_projector_fails_closed_when_it_is_asked_to() -> None:
-    documents = printed("--project", "pods", "--fail-closed", "projector")
-    policies = {
-        hook["name"].partition(".")[0]: hook["failurePolicy"]
-        for document in documents
-        for hook in document.get("webhooks") or []
-    }
-    assert policies["projector"] == "Fail"
-
-
-def test_the_requester_is_noted_for_what_other_webhooks_make_of_a_spec() -> None:
-    hooks = [hook for document in printed() for hook in document.get("webhooks") or []]
-    again = [one["name"] for one in hooks if one.get("reinvocationPolicy") == "IfNeeded"]
-    assert again == ["requester.admission.servicebinding.io"]
-
-
-def test_without_the_projector_nothing_is_said_of_it() -> None:
+def test_without_the_projector_nothing_is_named_for_it() -> None:
     text = yaml.safe_dump(printed())
-    assert "projector" not in text
+    assert "--project" not in text
     assert "fairlead-binding-projected" not in text
 
 
@@ -128,9 +108,9 @@ def test_without_the_projector_nothing_is_said_of_it() -> None:
     [
         ([], False, False),
         (["--cross-namespace", "true"], True, False),
-        (["--webhooks-bind-address", "127.0.0.1:0"], False, True),
-        (["--webhooks-bind-address", "127.0.0.1:0", "--cross-namespace", "true"], True, False),
-        (["--webhooks-bind-address", "127.0.0.1:0", "--cross-namespace", "false"], False, False),
+        (LISTENING, False, True),
+        ([*LISTENING, "--cross-namespace", "true"], True, False),
+        ([*LISTENING, "--cross-namespace", "false"], False, False),
     ],
 )
 def test_other_namespaces_are_the_default_where_webhooks_say_who_asks(

@@ -49,19 +49,24 @@ def test_a_layer_depends_on_its_files_alone(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "told"),
-    [("fairlead", None), ("team/fairlead", None), ("registry.example.com/team/fairlead", True)],
+    ("name", "full"),
+    [
+        ("fairlead", "docker.io/library/fairlead"),
+        ("team/fairlead", "docker.io/team/fairlead"),
+        ("registry.example.com/team/fairlead", "registry.example.com/team/fairlead"),
+        ("registry:5000/fairlead", "registry:5000/fairlead"),
+        ("localhost/fairlead", "localhost/fairlead"),
+    ],
 )
-def test_containerd_is_told_of_a_name_with_a_registry_alone(
-    tmp_path: Path, name: str, told: bool | None
+def test_containerd_gets_the_name_that_a_kubelet_looks_for(
+    tmp_path: Path, name: str, full: str
 ) -> None:
     layers = [oci.layer(tree(tmp_path / "root"), "one")]
     blobs = oci.image(layers, architecture="amd64", run={"Labels": {}}, created=0)
     files = oci.layout(blobs, name, "0.2.0")
     (described,) = json.loads(files["index.json"])["manifests"]
     assert described["annotations"]["org.opencontainers.image.ref.name"] == "0.2.0"
-    full = described["annotations"].get("io.containerd.image.name")
-    assert full == (f"{name}:0.2.0" if told else None)
+    assert described["annotations"]["io.containerd.image.name"] == f"{full}:0.2.0"
     (docker,) = json.loads(files["manifest.json"])
     assert docker["RepoTags"] == [f"{name}:0.2.0"]
     assert all(path in files for path in (docker["Config"], *docker["Layers"]))

@@ -1,13 +1,12 @@
-"""Names and paths of the webhook server, and the configurations that refer to it.
+"""Names and paths of the webhook server, and the webhooks by which API servers call it.
 
 The paths are those of Service Binding Operator 1.4, except the projector's, which it lacks.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection
-
 from fairlead.api.meta import JSON
+from fairlead.binding.options import AdmissionOptions
 
 
 NAME = "fairlead-binding"
@@ -45,29 +44,23 @@ def host(namespace: str) -> str:
     return f"{SERVICE}.{namespace}.svc"
 
 
-def mutating(
-    namespace: str,
-    fail_open: Collection[str],
-    projected: Collection[tuple[str, str]] = (),
-    *,
-    fail_closed: bool = False,
-) -> list[JSON]:
+def mutating(options: AdmissionOptions, url: str = "") -> list[JSON]:
     """Return the webhooks of the MutatingWebhookConfiguration.
 
     Args:
-        namespace: the controllers' namespace.
-        fail_open: those of :data:`WEBHOOKS` whose failure does not block writes.
-        projected: plurals and groups of the workloads that the projector binds.
-        fail_closed: whether a failure of the projector blocks the creation of these workloads.
+        options: of the webhook server.
+        url: of a server that API servers do not call through its Service; else "".
     """
-    found = [_webhook("requester", REQUESTER_PATH, [_SPEC, _COREOS], namespace, fail_open)]
+    found = [_webhook("requester", REQUESTER_PATH, [_SPEC, _COREOS], options, url)]
     # The proof has to cover changes that other webhooks make to the spec.
     found[0]["reinvocationPolicy"] = "IfNeeded"
-    return [*found, _projector(namespace, projected, fail_closed)] if projected else found
+    return [*found, _projector(options, url)] if options.projected else found
 
 
-def _projector(namespace: str, projected: Collection[tuple[str, str]], closed: bool) -> JSON:
-    hook = _webhook(PROJECTOR, PROJECTOR_PATH, [], namespace, () if closed else (PROJECTOR,))
+def _projector(options: AdmissionOptions, url: str) -> JSON:
+    projected = options.projected
+    hook = _webhook(PROJECTOR, PROJECTOR_PATH, [], options, url)
+    hook["failurePolicy"] = "Fail" if options.fail_closed else "Ignore"
     hook["rules"] = [
         {
             "apiGroups": [group],
@@ -83,13 +76,13 @@ def _projector(namespace: str, projected: Collection[tuple[str, str]], closed: b
     return hook
 
 
-def validating(namespace: str, fail_open: Collection[str]) -> list[JSON]:
-    """Return the webhooks of the ValidatingWebhookConfiguration."""
+def validating(options: AdmissionOptions, url: str = "") -> list[JSON]:
+    """Return the webhooks of the ValidatingWebhookConfiguration, as :func:`mutating` does."""
     mapping = "clusterworkloadresourcemappings"
     found = [
-        _webhook("bindings", SPEC_PATH, [_SPEC], namespace, fail_open),
-        _webhook("bindings", COREOS_PATH, [_COREOS], namespace, fail_open),
-        _webhook("mappings", MAPPING_PATH, [_SPEC], namespace, fail_open, mapping),
+        _webhook("bindings", SPEC_PATH, [_SPEC], options, url),
+        _webhook("bindings", COREOS_PATH, [_COREOS], options, url),
+        _webhook("mappings", MAPPING_PATH, [_SPEC], options, url, mapping),
     ]
     # API servers refuse a configuration in which two webhooks have one name.
     found[1]["name"] = f"coreos-{found[1]['name']}"
@@ -100,28 +93,29 @@ def _webhook(
     name: str,
     path: str,
     groups: list[str],
-    namespace: str,
-    fail_open: Collection[str],
+    options: AdmissionOptions,
+    url: str,
     plural: str = "servicebindings",
 ) -> JSON:
     # Servers before 1.21 do not set this label; serving exempts the namespaces itself for them.
     excluded = {
         "key": "kubernetes.io/metadata.name",
         "operator": "NotIn",
-        "values": ["kube-system", namespace],
+        "values": ["kube-system", options.namespace],
     }
     rule = {
         "apiGroups": groups,
         "apiVersions": ["*"],
         "operations": ["CREATE", "UPDATE"],
         "resources": [plural],
+        "scope": "*",
     }
-    service = {"name": SERVICE, "namespace": namespace, "path": path, "port": 443}
+    service = {"name": SERVICE, "namespace": options.namespace, "path": path, "port": 443}
     return {
         "name": f"{name}.{_DOMAIN}",
         "admissionReviewVersions": ["v1", "v1beta1"],
-        "clientConfig": {"service": service},
-        "failurePolicy": "Ignore" if name in fail_open else "Fail",
+        "clientConfig": {"url": url + path} if url else {"service": service},
+        "failurePolicy": "Ignore" if name in options.fail_open else "Fail",
         "namespaceSelector": {"matchExpressions": [excluded]},
         "rules": [rule],
         # Reviews write nothing, so that servers may ask for them on dry runs, too.

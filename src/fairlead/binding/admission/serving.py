@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import partial
 
 from fairlead.api.meta import JSON
-from fairlead.api.resource import Resource
+from fairlead.api.resource import (
+    MUTATINGWEBHOOKCONFIGURATIONS,
+    VALIDATINGWEBHOOKCONFIGURATIONS,
+    Resource,
+)
 from fairlead.binding.admission import requester, rules
 from fairlead.binding.admission.keeping import RequesterKey
 from fairlead.binding.admission.names import (
@@ -19,6 +23,9 @@ from fairlead.binding.admission.names import (
     REQUESTER_PATH,
     SECRET,
     SPEC_PATH,
+    host,
+    mutating,
+    validating,
 )
 from fairlead.binding.admission.projector import Projector
 from fairlead.binding.options import AdmissionOptions, BindingOptions
@@ -60,6 +67,18 @@ def reviewers(
     # The controllers must be able to start while their webhooks are unavailable.
     exempt = frozenset({_SYSTEM, own_namespace})
     return {path: _outside(exempt, reviewer) for path, reviewer in found.items()}
+
+
+def _webhooks(
+    options: AdmissionOptions, server: AdmissionServer
+) -> Mapping[Resource, Sequence[JSON]]:
+    """Return the webhooks of each configuration, by the Service unless another host is given."""
+    name, port = options.hosts[0], server.url.rpartition(":")[2]
+    url = "" if name == host(options.namespace) else f"https://{name}:{port}"
+    return {
+        MUTATINGWEBHOOKCONFIGURATIONS: mutating(options, url),
+        VALIDATINGWEBHOOKCONFIGURATIONS: validating(options, url),
+    }
 
 
 def _note(own_user: str, key: Callable[[], bytes], request: AdmissionRequest) -> Verdict:
@@ -116,7 +135,7 @@ async def add(
     options: AdmissionOptions,
     bindings: BindingOptions | None = None,
 ) -> AdmissionServer:
-    """Serve webhooks in every replica, and renew their certificate in the leader.
+    """Serve webhooks in every replica, and keep certificate and configurations in the leader.
 
     ``bindings`` are the controllers' options, which the projector uses too.
 
@@ -125,7 +144,7 @@ async def add(
         ClientError: the cluster is unavailable.
     """
     user = await own_user(cluster.client, options.namespace)
-    projector = Projector(cluster, bindings or BindingOptions()) if options.projector else None
+    projector = Projector(cluster, bindings or BindingOptions()) if options.projected else None
     requester_key = RequesterKey(cluster, options.namespace, KEY_SECRET)
     found = reviewers(options.namespace, user, projector, requester_key)
     server = AdmissionServer(options.address, found, CALLED)
@@ -133,11 +152,20 @@ async def add(
     key = (options.namespace, SECRET)
     # The Service sends reviews to any replica.
     manager.add(server, leader_only=False)
-    user_of_certificate = CertificateUser(cluster, server, key)
+    user_of_certificate = CertificateUser(
+        cluster, server, owner=NAME, key=key, hosts=options.hosts
+    )
     manager.metrics.certificates["webhooks"] = user_of_certificate.ends
     manager.add(user_of_certificate, leader_only=False)
     manager.add(
-        CertificateKeeper(cluster, owner=NAME, key=key, configuration=NAME, hosts=options.hosts)
+        CertificateKeeper(
+            cluster,
+            owner=NAME,
+            key=key,
+            configuration=NAME,
+            hosts=options.hosts,
+            webhooks=partial(_webhooks, options, server),
+        )
     )
     manager.add(requester_key)
     manager.add_ready_check("admission-webhooks", server.not_ready)

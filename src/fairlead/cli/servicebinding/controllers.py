@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from importlib.util import find_spec
 from typing import Any
 
 import click
 
 from fairlead.binding import app
-from fairlead.binding.admission.names import KEY_SECRET, host
-from fairlead.binding.manifests import NAME
+from fairlead.binding.admission.names import KEY_SECRET, PROJECTOR, WEBHOOKS, host
+from fairlead.binding.manifests import NAME, resource_of
 from fairlead.binding.options import (
     DEFAULT_NAMESPACE,
     DEFAULT_WORKERS,
@@ -73,9 +74,23 @@ def command() -> None:
     "`fairlead manifests`.",
 )
 @click.option(
-    "--projector",
-    is_flag=True,
-    help="Bind workloads when they are created, for the kinds in the webhook configuration.",
+    "--fail-open",
+    type=click.Choice(WEBHOOKS),
+    multiple=True,
+    help="Webhook whose failure does not block writes; may be given several times.",
+)
+@click.option(
+    "--project",
+    "projected",
+    multiple=True,
+    metavar="PLURAL.GROUP",
+    help="Resource, such as jobs.batch, whose workloads are bound when they are created; may be "
+    "given several times.",
+)
+@click.option(
+    "--fail-closed",
+    type=click.Choice([PROJECTOR]),
+    help="Webhook without which workloads that --project names are not created.",
 )
 def run(
     namespace: str,
@@ -83,7 +98,9 @@ def run(
     workers: int,
     address: str,
     hosts: tuple[str, ...],
-    projector: bool,
+    fail_open: tuple[str, ...],
+    projected: tuple[str, ...],
+    fail_closed: str | None,
     **shared: Any,
 ) -> None:
     """Run the controllers of both ServiceBinding APIs.
@@ -92,7 +109,16 @@ def run(
     Example:
         fairlead binding run --kubeconfig consumer.kubeconfig
     """  # noqa: D301
-    webhooks = _webhooks(address, hosts, namespace, projector=projector)
+    webhooks = _webhooks(
+        address,
+        namespace,
+        {
+            "--webhooks-host": hosts,
+            "--fail-open": fail_open,
+            "--project": projected,
+            "--fail-closed": (fail_closed,) if fail_closed else (),
+        },
+    )
     options = _options(cross_namespace, workers, webhooks)
 
     async def build(manager: Manager, cluster: Cluster) -> None:
@@ -115,17 +141,22 @@ def _options(
 
 
 def _webhooks(
-    address: str, hosts: tuple[str, ...], namespace: str, *, projector: bool
+    address: str, namespace: str, given: Mapping[str, tuple[str, ...]]
 ) -> AdmissionOptions | None:
+    """The options of the webhooks by their flags; None without an address."""
     if not address:
-        for flag, given in (("--webhooks-host", hosts), ("--projector", projector)):
-            if given:
-                raise click.UsageError(f"{flag} needs --webhooks-bind-address")
+        if flag := next((flag for flag, values in given.items() if values), ""):
+            raise click.UsageError(f"{flag} needs --webhooks-bind-address")
         return None
+    if given["--fail-closed"] and not given["--project"]:
+        raise click.UsageError("--fail-closed needs --project")
     try:
         split_address(address)
+        projected = tuple(resource_of(name) for name in given["--project"])
     except AddressError as error:
         raise click.UsageError(f"--webhooks-bind-address: {error}") from None
+    except ValueError as error:
+        raise click.UsageError(str(error)) from None
     # Wrong usage, before anything is written: the program would miss the module after the CRDs.
     if find_spec("cryptography") is None:
         raise click.UsageError(
@@ -133,9 +164,11 @@ def _webhooks(
         )
     return AdmissionOptions(
         address=address,
-        hosts=hosts or (host(namespace),),
+        hosts=given["--webhooks-host"] or (host(namespace),),
         namespace=namespace,
-        projector=projector,
+        fail_open=given["--fail-open"],
+        projected=projected,
+        fail_closed=bool(given["--fail-closed"]),
     )
 
 

@@ -6,7 +6,7 @@ import asyncio
 import base64
 import contextlib
 import ssl
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 
 import structlog
@@ -14,7 +14,7 @@ import structlog
 from fairlead.api.meta import JSON, Object
 from fairlead.api.resource import SECRETS, WEBHOOKCONFIGURATIONS, Resource
 from fairlead.api.timestamps import moment
-from fairlead.client.errors import ClientError
+from fairlead.client.errors import AlreadyExists, ClientError
 from fairlead.runtime import delays
 from fairlead.runtime.admission import certificates
 from fairlead.runtime.admission.server import AdmissionServer
@@ -32,13 +32,39 @@ _log = structlog.get_logger(logger_name="fairlead.runtime.admission")
 
 
 class CertificateUser:
-    """Loads the certificate of the Secret into the server; a runnable of every replica."""
+    """Loads the certificate of the Secret into the server; a runnable of every replica.
+
+    Any replica makes the first certificate, since a replica is ready once it has one: in a rolling
+    update the leader may be an old Pod that serves no webhooks, and that stays until the new ones
+    are ready. All that follows is the leader's work.
+
+    Args:
+        cluster: the cluster with the Secret.
+        server: the server of this replica.
+        owner: the value of :data:`OWNER_LABEL` for a Secret that this makes.
+        key: namespace and name of the Secret.
+        hosts: the names and addresses that the certificate has to be for.
+        now: the time, aware.
+    """
 
     name = "admission webhook certificate"
 
-    def __init__(self, cluster: Cluster, server: AdmissionServer, key: tuple[str, str]) -> None:
+    def __init__(
+        self,
+        cluster: Cluster,
+        server: AdmissionServer,
+        *,
+        owner: str,
+        key: tuple[str, str],
+        hosts: Sequence[str],
+        now: Callable[[], datetime] = moment,
+    ) -> None:
         namespace, name = key
+        self._client = cluster.client
         self._server = server
+        self._owner = owner
+        self._hosts = tuple(hosts)
+        self._now = now
         self._informer = cluster.informer(
             SECRETS, namespace=namespace, fields=f"metadata.name={name}"
         )
@@ -51,19 +77,47 @@ class CertificateUser:
         return self._ends
 
     async def run(self) -> None:
-        """Follow the Secret until cancelled."""
+        """Follow the Secret until cancelled, and make it whenever there is none."""
         self._informer.subscribe(self._notice)
+        await self._informer.synced()
+        backoff, loop = Backoff(delays.CHILD), asyncio.get_running_loop()
         while True:
             self._changed.clear()
-            self._use(self._informer.get(*self._key))
-            await self._changed.wait()
+            wait: float | None = None
+            try:
+                secret = self._informer.get(*self._key)
+                self._use(secret if secret is not None else await self._made())
+                backoff.good(loop.time())
+            except ClientError as error:
+                wait = backoff.failed(loop.time())
+                _log.warning("there is no certificate", error=str(error), retry_seconds=wait)
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(wait):
+                    await self._changed.wait()
 
     def _notice(self, delta: Delta) -> None:
         self._changed.set()
 
-    def _use(self, secret: Object | None) -> None:
-        if secret is None:
-            return
+    async def _made(self) -> Object:
+        """Create the Secret, or return the one that another replica has created meanwhile."""
+        namespace, name = self._key
+        data = certificates.renewed({}, self._hosts, self._now(), published=True)
+        labels = {OWNER_LABEL: self._owner, "app.kubernetes.io/part-of": "fairlead"}
+        body = {
+            "apiVersion": "v1",
+            "kind": "Secret",
+            "metadata": {"name": name, "namespace": namespace, "labels": labels},
+            "type": "kubernetes.io/tls",
+            "data": certificates.encoded(data),
+        }
+        try:
+            made = await self._client.create(SECRETS, body, namespace)
+        except AlreadyExists:
+            return await self._client.get(SECRETS, name, namespace)
+        _log.info("certificates made", secret=f"{namespace}/{name}")
+        return made
+
+    def _use(self, secret: Object) -> None:
         data = certificates.decoded(secret.to_dict().get("data") or {})
         certificate, key = data.get(certificates.CERTIFICATE), data.get(certificates.KEY)
         if not certificate or not key:
@@ -77,7 +131,11 @@ class CertificateUser:
 
 
 class CertificateKeeper:
-    """Writes the Secret and the bundles of the configurations; a runnable of the leader.
+    """Renews the Secret, and registers the webhooks; a runnable of the leader.
+
+    Manifests have configurations without webhooks. They are written here together with the bundle
+    by which API servers trust them, so that no write is refused because of a server that is not
+    trusted yet.
 
     Args:
         cluster: the cluster with the Secret and the configurations.
@@ -85,6 +143,7 @@ class CertificateKeeper:
         key: namespace and name of the Secret.
         configuration: the name of the mutating and of the validating configuration.
         hosts: the names and addresses that the certificate has to be for.
+        webhooks: returns the webhooks of each kind of configuration, without bundles.
         now: the time, aware.
     """
 
@@ -98,11 +157,13 @@ class CertificateKeeper:
         key: tuple[str, str],
         configuration: str,
         hosts: Sequence[str],
+        webhooks: Callable[[], Mapping[Resource, Sequence[JSON]]],
         now: Callable[[], datetime] = moment,
     ) -> None:
         namespace, name = key
         self._client = cluster.client
         self._owner = owner
+        self._webhooks = webhooks
         self._key = key
         self._configuration = configuration
         self._hosts = tuple(hosts)
@@ -153,16 +214,22 @@ class CertificateKeeper:
         if data is None:
             return
         wanted = base64.b64encode(certificates.bundle(data).encode()).decode()
+        webhooks = self._webhooks()
         for resource, live in self._live():
-            await commit(self._client, resource, live, _trusting(live, wanted))
+            await commit(
+                self._client, resource, live, _registered(live, webhooks[resource], wanted)
+            )
 
     async def _keep_secret(self) -> dict[str, str] | None:
-        """Write the Secret if it has to change; return its data, or None if it is not ours."""
+        """Write the Secret if it has to change; return its data.
+
+        None if there is no Secret yet, or one that is not ours.
+        """
         namespace, name = self._key
         live = self._secrets.get(namespace, name)
-        if live is not None and not self._is_ours(live, "Secret"):
+        if live is None or not self._is_ours(live, "Secret"):
             return None
-        body = live.to_dict() if live is not None else self._empty()
+        body = live.to_dict()
         data = certificates.decoded(body.get("data") or {})
         wanted = certificates.renewed(
             data, self._hosts, self._now(), published=self._is_published(data)
@@ -170,28 +237,18 @@ class CertificateKeeper:
         if wanted == data:
             return data
         body = {**body, "data": certificates.encoded(wanted)}
-        if live is None:
-            await self._client.create(SECRETS, body, namespace)
-        else:
-            await commit(self._client, SECRETS, live, body)
+        await commit(self._client, SECRETS, live, body)
         _log.info("certificates renewed", secret=f"{namespace}/{name}")
         return wanted
-
-    def _empty(self) -> JSON:
-        namespace, name = self._key
-        labels = {OWNER_LABEL: self._owner, "app.kubernetes.io/part-of": "fairlead"}
-        meta = {"name": name, "namespace": namespace, "labels": labels}
-        return {
-            "apiVersion": "v1",
-            "kind": "Secret",
-            "metadata": meta,
-            "type": "kubernetes.io/tls",
-        }
 
     def _is_published(self, data: dict[str, str]) -> bool:
         # The caches may be behind: then the next authority merely signs later.
         wanted = base64.b64encode(certificates.bundle(data).encode()).decode()
-        return all(_trusting(live, wanted) == live.to_dict() for _, live in self._live())
+        return all(
+            hook.get("clientConfig", {}).get("caBundle") == wanted
+            for _, live in self._live()
+            for hook in live.to_dict().get("webhooks") or ()
+        )
 
     def _live(self) -> list[tuple[Resource, Object]]:
         """Return the existing configurations that are ours."""
@@ -218,9 +275,44 @@ class CertificateKeeper:
             _log.warning("admission webhooks are not all served", reason=what, remedy=remedy)
 
 
-def _trusting(live: Object, wanted: str) -> JSON:
-    """Return the configuration, each of its webhooks with this ``caBundle``."""
+def _registered(live: Object, webhooks: Sequence[JSON], bundle: str) -> JSON:
+    """Return the configuration with these webhooks, each with this ``caBundle``.
+
+    Webhooks of other names in the same domain are ones that are not served any more.
+    """
     body = live.to_dict()
-    for hook in body.get("webhooks") or ():
-        hook["clientConfig"] = {**(hook.get("clientConfig") or {}), "caBundle": wanted}
+    present = {hook.get("name"): hook for hook in body.get("webhooks") or ()}
+    domains = {_domain(hook["name"]) for hook in webhooks}
+    names = {hook["name"] for hook in webhooks}
+    kept = [
+        hook
+        for name, hook in present.items()
+        if name not in names and _domain(str(name)) not in domains
+    ]
+    wanted = [_merged(present.get(hook["name"]) or {}, hook, bundle) for hook in webhooks]
+    body["webhooks"] = [*wanted, *kept]
     return body
+
+
+def _domain(name: str) -> str:
+    return name.partition(".")[2]
+
+
+def _merged(live: JSON, wanted: JSON, bundle: str) -> JSON:
+    """Return a webhook as the server has it, with what we want of it.
+
+    Others add to it: defaults of the server, and namespaces that a provider of clusters excludes
+    from all webhooks. A URL that somebody gave it, for a server outside the cluster, stays.
+    """
+    config = live.get("clientConfig") or {}
+    config = config if "url" in config else wanted["clientConfig"]
+    selector = live.get("namespaceSelector") or {}
+    theirs = selector.get("matchExpressions") or []
+    ours = wanted["namespaceSelector"]["matchExpressions"]
+    expressions = [*theirs, *(term for term in ours if term not in theirs)]
+    return {
+        **live,
+        **wanted,
+        "clientConfig": {**config, "caBundle": bundle},
+        "namespaceSelector": {**selector, "matchExpressions": expressions},
+    }
