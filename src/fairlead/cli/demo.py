@@ -145,7 +145,7 @@ def _hints(provider: Path, consumer: Path, database: DatabaseServer, link: str) 
         "",
         "Look, in another terminal:",
         f"  {fairlead} bindings --kubeconfig {consumer}",
-        f"  {kubectl} get postgresaccesses,servicebindings,secrets",
+        f"  {kubectl} get postgresaccesses,servicebindings.servicebinding.io,secrets",
         f"  {kubectl} get deployment shop -o yaml",
         f"  kubectl --kubeconfig {provider} get postgresservers,postgresaccesses -A",
         f"  {app}",
