@@ -302,7 +302,7 @@ def _merged(live: JSON, wanted: JSON, bundle: str) -> JSON:
     """Return a webhook as the server has it, with what we want of it.
 
     Others add to it: defaults of the server, and namespaces that a provider of clusters excludes
-    from all webhooks. A URL that somebody gave it, for a server outside the cluster, stays.
+    from all webhooks. An administrator's URL, for a server outside the cluster, stays.
     """
     config = live.get("clientConfig") or {}
     config = config if "url" in config else wanted["clientConfig"]
