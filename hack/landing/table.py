@@ -91,7 +91,7 @@ PARTS = (
     Part(
         "simulation",
         f"kept plans and {SEEDS[0]} fixed seeds; {SEEDS[1]} after a change of what is simulated",
-        "a change in `src`, `tests/sim` or `tests/support`",
+        "a change in `src` but for the portal, in `tests/sim` or `tests/support`",
         unread=(*PROSE, *TOOLS, *PURE, *DOOR, *_others("sim"), "config/"),
     ),
     Part(
@@ -161,7 +161,7 @@ PARTS = (
     Part(
         "equal",
         "a tenth of the rows of PostgreSQL 15, 16 and superusers that do not differ",
-        "a change in `postgres`",
+        "a change in `src` but for the portal, in e2e or integration tests",
         tests=("tests/e2e/postgres/", "tests/integration/postgres/"),
         equal=True,
         unread=(*PROSE, *TOOLS, *PURE, *DOOR, *_others("e2e", "integration")),
@@ -169,14 +169,14 @@ PARTS = (
     Part(
         "kills",
         "an operator killed at each statement and write, servers that hang",
-        "a change in `postgres`",
+        "a change in `src` but for the portal, in e2e or integration tests",
         tests=("tests/e2e/postgres/", "tests/integration/postgres/"),
         unread=(*PROSE, *TOOLS, *PURE, *DOOR, *_others("e2e", "integration")),
     ),
     Part(
         "chain",
         "faults of the whole chain, programs killed at each write, Redis",
-        "a change in `src`",
+        "a change in `src`, in e2e or integration tests",
         tests=(
             "tests/e2e/whole/test_faults.py",
             "tests/e2e/whole/test_neighbours.py",
@@ -192,7 +192,7 @@ PARTS = (
     Part(
         "bombs",
         "bombs, servers that are none, a seed of the operator twice",
-        "a change in the sandbox's limits, `client` or `cli`",
+        "a change in `src` but for the portal, in unit or integration tests",
         tests=("tests/unit/cli/", "tests/unit/sandbox/", "tests/integration/sim/"),
         unread=(*PROSE, *TOOLS, *DOOR, "tests/browser/", "tests/contract/", "tests/e2e/"),
     ),

@@ -219,7 +219,10 @@ async def app(person: Person) -> str:
     return await person.do(command)
 
 
-WAIT = f"kubectl -n shop wait --for=condition=Ready servicebindings.servicebinding.io/shop --timeout={SECONDS:.0f}s"
+WAIT = (
+    "kubectl -n shop wait --for=condition=Ready servicebindings.servicebinding.io/shop "
+    f"--timeout={SECONDS:.0f}s"
+)
 
 
 async def test_without_a_cluster(

@@ -71,6 +71,12 @@ def test_lists_name_files_that_there_are() -> None:
     } == set()
 
 
+def test_the_page_for_contributors_has_the_table() -> None:
+    page = (ROOT / "CONTRIBUTING.md").read_text()
+    for each in PARTS:
+        assert f"| `{each.name}` | {each.title} | {each.after} |" in page
+
+
 # --- records
 
 

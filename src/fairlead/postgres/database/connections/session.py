@@ -161,8 +161,9 @@ class LimitedConnection(psycopg.AsyncConnection[Row]):
             AnswerTooLargeError: the answer is above the limit; the connection is closed.
         """
         late = asyncio.get_running_loop().call_later(ANSWER_SECONDS, self._break_off)
+        limited = self._limited(gen)
         try:
-            return await super().wait(self._limited(gen), interval, timeout)
+            return await super().wait(limited, interval, timeout)
         except AnswerTooLargeError:
             self.pgconn.finish()
             raise
@@ -175,6 +176,7 @@ class LimitedConnection(psycopg.AsyncConnection[Row]):
             raise
         finally:
             late.cancel()
+            limited.close()
 
     async def cancel_safe(self, *, timeout: float = 30.0) -> None:  # noqa: ASYNC109  psycopg's own
         """Ask the server to cancel the statement; the connection for that is closed in any case.
@@ -194,7 +196,11 @@ class LimitedConnection(psycopg.AsyncConnection[Row]):
         return self._cancelling
 
     def _limited(self, gen: PQGen[T]) -> PQGen[T]:
-        """Yield the steps of an answer until it is above the limit."""
+        """Yield the steps of an answer until it is above the limit.
+
+        Left in the middle, psycopg's steps end at once. The collector would end them later, when
+        the connection may be closed, and would print the traceback of a failure of theirs.
+        """
         try:
             wanted = next(gen)
             before = _received(self.pgconn.socket)
@@ -205,6 +211,9 @@ class LimitedConnection(psycopg.AsyncConnection[Row]):
                 wanted = gen.send(ready)
         except StopIteration as end:
             return cast("T", end.value)
+        finally:
+            with suppress(psycopg.Error, RuntimeError):
+                gen.close()
 
     def _break_off(self) -> None:
         """Shut the connection down without an answer from the server."""
