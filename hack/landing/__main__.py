@@ -39,7 +39,7 @@ class Landing:
         self.files = tracked(ROOT)
         self.clean = is_clean(ROOT)
         self.commit = git(ROOT, "rev-parse", "--short", "HEAD").strip()
-        self.tree = git(ROOT, "rev-parse", "HEAD^{tree}").strip()
+        self.tree = git(ROOT, "rev-parse", "HEAD^{tree}").strip() or "unknown"
         self.number = self.record.number(self.tree)
         self.wide = digest(self.files, SIMULATED)
         changed = not (self.clean and self.record.passed(self.wide))

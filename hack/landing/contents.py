@@ -55,11 +55,11 @@ PROGRAMS: Mapping[str, Program] = {
 
 
 def git(root: Path, *arguments: str) -> str:
-    """What git prints; an error when it fails."""
+    """What git prints; "" where it fails, as in a folder that is no checkout."""
     done = subprocess.run(
-        ["git", *arguments], cwd=root, capture_output=True, text=True, check=True
+        ["git", *arguments], cwd=root, capture_output=True, text=True, check=False
     )
-    return done.stdout
+    return done.stdout if done.returncode == 0 else ""
 
 
 def tracked(root: Path) -> list[File]:
@@ -70,8 +70,8 @@ def tracked(root: Path) -> list[File]:
 
 
 def is_clean(root: Path) -> bool:
-    """Whether the checkout is its commit: nothing changed, and nothing beside it."""
-    return not git(root, "status", "--porcelain")
+    """Whether the folder is a commit's checkout: nothing changed, and nothing beside it."""
+    return bool(git(root, "rev-parse", "HEAD")) and not git(root, "status", "--porcelain")
 
 
 def matches(path: str, patterns: Iterable[str]) -> bool:

@@ -199,3 +199,8 @@ def test_the_plan_names_each_part() -> None:
     )
     assert done.returncode == 0, done.stderr
     assert all(f"\n  {part.name} " in done.stdout for part in PARTS)
+
+
+def test_a_folder_that_is_no_checkout_is_run_and_not_recorded(tmp_path: Path) -> None:
+    assert contents.tracked(tmp_path) == []
+    assert not contents.is_clean(tmp_path)
