@@ -200,9 +200,9 @@ PARTS = (
         "apiserver",
         "contracts, what depends on a real kube-apiserver, one e2e row for each edge",
         "a change in `src`, `tests/contract` or `tests/e2e`",
-        tests=("tests/contract/", "tests/e2e/"),
+        tests=("tests/contract/", "tests/e2e/", "tests/integration/portal/handshake/"),
         tiers=frozenset({"envtest"}),
-        unread=(*PROSE, *PURE, "bench/", "tests/browser/", "tests/sim/", "tests/integration/"),
+        unread=(*PROSE, *PURE, "bench/", "tests/browser/", "tests/sim/"),
         programs=("kubernetes", "kubectl", "helm"),
     ),
 )
