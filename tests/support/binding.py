@@ -29,6 +29,23 @@ from fairlead.runtime import install_crds as install
 from fairlead_sandbox import Sandbox
 
 
+PROJECTOR = "projector.servicebinding.io"
+"""Prefix of the annotations of the reference runtime of servicebinding.io."""
+DEFAULT: JSON = {
+    "versions": [
+        {
+            "version": "*",
+            "annotations": ".spec.template.metadata.annotations",
+            "containers": [
+                {"path": f".spec.template.spec.{kind}[*]", "name": ".name"}
+                | {"env": ".env", "volumeMounts": ".volumeMounts"}
+                for kind in ("initContainers", "containers")
+            ],
+            "volumes": ".spec.template.spec.volumes",
+        }
+    ]
+}
+"""The mapping that it notes for a kind without one of its own."""
 GROUP = "binding-test.example.org"
 DATABASES = Resource(GROUP, "v1", "databases", "Database")
 RIGS = Resource(GROUP, "v1", "rigs", "Rig")

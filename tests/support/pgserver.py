@@ -17,9 +17,16 @@ from fairlead.postgres.database.reading.verifiers import Verifiers
 from fairlead.postgres.database.work.cleanup import cleanup as cleanup_role
 from fairlead.postgres.database.work.sync import sync as sync_all
 from fairlead.postgres.errors import AccessError
+from fairlead.postgres.options import PostgresOptions
 
 
 PASSWORD = "correct horse battery staple"
+
+
+DROP_UNMANAGED = PostgresOptions(
+    unmanaged_users="Drop", excluded_users=("reporting",), excluded_user_patterns=("backup_*",)
+)
+"""Options by which logins that nothing speaks for are dropped."""
 
 
 def claim(name: str = "access", namespace: str = "team", uid: str = "u1") -> RoleClaim:

@@ -6,8 +6,7 @@ import json
 from typing import Any
 
 import pytest
-from tests.support.binding import Team, bind, pod, running
-from tests.unit.binding.test_reference import DEFAULT, PROJECTOR
+from tests.support.binding import DEFAULT, PROJECTOR, Team, bind, pod, running
 
 from fairlead.api.meta import JSON
 from fairlead.api.resource import DEPLOYMENTS

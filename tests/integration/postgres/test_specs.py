@@ -8,8 +8,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from tests.support.pgserver import fetch, run
+from tests.support.specs import specs
 from tests.support.statements import watched, wrong
-from tests.unit.postgres.test_statements import specs
 
 from fairlead.api.meta import JSON, object_from_dict
 from fairlead.api.postgresaccess import CleanupPolicy

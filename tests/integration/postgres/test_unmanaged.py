@@ -6,10 +6,10 @@ from collections.abc import AsyncIterator
 
 import psycopg
 import pytest
+from tests.support.pgserver import DROP_UNMANAGED as DROP
 from tests.support.pgserver import claim, endpoint_of, run, sweep
 from tests.support.servers import Servers
 from tests.support.tiers import VERSIONS
-from tests.unit.postgres.test_unmanaged import DROP
 
 from fairlead.demo.postgres.server import EmbeddedPostgres
 from fairlead.postgres.database.connections.login import connect

@@ -7,6 +7,7 @@ import json
 from typing import Any
 
 import pytest
+from tests.support.binding import DEFAULT, PROJECTOR
 from tests.unit.binding.cluster import KINDS, FakeCluster
 from tests.unit.binding.objects import (
     SECRET_SERVICE,
@@ -28,21 +29,6 @@ from fairlead.binding.workloads.records import KINDS_ANNOTATION, kinds_text
 
 BOUND = ("True", "ApplicationsBound")
 ROOT = {"name": "SERVICE_BINDING_ROOT", "value": "/bindings"}
-PROJECTOR = "projector.servicebinding.io"
-DEFAULT: JSON = {
-    "versions": [
-        {
-            "version": "*",
-            "annotations": ".spec.template.metadata.annotations",
-            "containers": [
-                {"path": f".spec.template.spec.{kind}[*]", "name": ".name"}
-                | {"env": ".env", "volumeMounts": ".volumeMounts"}
-                for kind in ("initContainers", "containers")
-            ],
-            "volumes": ".spec.template.spec.volumes",
-        }
-    ]
-}
 ENV = [{"name": "PW", "key": "password"}, {"name": "KIND", "key": "type"}]
 
 

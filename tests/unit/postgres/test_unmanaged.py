@@ -5,14 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from tests.support.pgserver import DROP_UNMANAGED as DROP
 
 from fairlead.postgres.database.work.unmanaged import LoginFacts, unmanaged, why_kept
 from fairlead.postgres.options import PostgresOptions
-
-
-DROP = PostgresOptions(
-    unmanaged_users="Drop", excluded_users=("reporting",), excluded_user_patterns=("backup_*",)
-)
 
 
 @pytest.mark.parametrize(
