@@ -37,6 +37,8 @@ CONTROLLERS = (
     "root-ca-cert-publisher",
 )
 START_TIMEOUT = SECONDS
+INSECURE_PORTS_END = 24
+"""The first minor version whose programs have no ports without TLS."""
 
 
 class PlaneError(Exception):
@@ -275,10 +277,21 @@ class RealPlane:
             "--leader-elect=false",
             "--bind-address=127.0.0.1",
             f"--secure-port={free_ports(1)[0]}",
-            "--port=0",
+            # The port without TLS went with Kubernetes 1.24.
+            *(("--port=0",) if self._minor() < INSECURE_PORTS_END else ()),
         )
         account = "/api/v1/namespaces/default/serviceaccounts/default"
         await self._wait("kube-controller-manager", self.url + account, self._ssl())
+
+    def _minor(self) -> int:
+        """The minor version of the programs."""
+        printed = subprocess.run(
+            [self._assets / "kube-apiserver", "--version"],
+            capture_output=True,
+            text=True,
+            check=True,
+        ).stdout
+        return int(printed.split(".")[1])
 
     def _spawn(self, name: str, *arguments: str) -> None:
         command = [str(self._assets / name), *arguments]

@@ -14,7 +14,7 @@
         ├── Forbidden              403
         ├── NotFound               404
         │   └── NotServed              no such resource: a CRD is missing
-        ├── MethodNotAllowed       405
+        ├── MethodNotAllowed       405, and 403 of a CRD that is being deleted
         ├── NotAcceptable          406
         ├── AlreadyExists          409, reason AlreadyExists
         ├── Conflict               409, any other reason
@@ -135,7 +135,10 @@ class NotServed(NotFound):
 
 
 class MethodNotAllowed(ApiError):
-    """The resource does not have this verb."""
+    """The resource does not have this verb, or creates nothing while its CRD is being deleted.
+
+    Kubernetes answers the latter with 405 in 1.20, and with 403 in 1.37, where no right helps.
+    """
 
 
 class NotAcceptable(ApiError):
@@ -200,10 +203,16 @@ _BY_CODE: dict[int, type[ApiError]] = {
 } | {409: Conflict}
 
 
+_TERMINATING = "not allowed while custom resource definition is terminating"
+"""The end of the refusal to create an object whose CRD is being deleted."""
+
+
 def api_error(status: Status, *, retry_after: float | None = None) -> ApiError:
     """Return the exception for a Status: by its reason, else by its code."""
     code = status.code or REASON_CODES.get(status.reason, 0)
     type_ = _BY_REASON.get(status.reason) or _BY_CODE.get(code)
+    if type_ is Forbidden and status.message.endswith(_TERMINATING):
+        type_ = MethodNotAllowed
     if type_ is None:
         type_ = ServerError if code >= 500 else ApiError
     details = status.details

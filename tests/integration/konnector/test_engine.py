@@ -186,6 +186,12 @@ async def test_events_that_were_held_count_though_the_pass_fails(world: World) -
 
 NOT_SERVED = Status(message="404 page not found", code=404)
 TERMINATING = Status("Failure", "create not allowed", "MethodNotAllowed", 405)
+TERMINATING_TODAY = Status(
+    "Failure",
+    "create not allowed while custom resource definition is terminating",
+    "Forbidden",
+    403,
+)
 NO_NAMESPACE = Status("Failure", "none", "NotFound", 404, StatusDetails(name="abc"))
 
 
@@ -194,6 +200,7 @@ NO_NAMESPACE = Status("Failure", "none", "NotFound", 404, StatusDetails(name="ab
     [
         pytest.param(NOT_SERVED, True, id="not-served"),
         pytest.param(TERMINATING, True, id="being-taken-down"),
+        pytest.param(TERMINATING_TODAY, True, id="being-taken-down-today"),
         pytest.param(NO_NAMESPACE, False, id="the-namespace-is-missing"),
     ],
 )

@@ -65,6 +65,17 @@ def test_other_codes(code: int, expected: type[errors.ApiError]) -> None:
     assert type(api_error(Status(code=code))) is expected
 
 
+def test_a_crd_in_deletion_is_no_missing_right() -> None:
+    """The answer of Kubernetes 1.37; 1.20 has the code 405 for it."""
+    text = (
+        'widgets.example.org "two" is forbidden: create not allowed while custom resource '
+        "definition is terminating"
+    )
+    error = api_error(Status("Failure", text, "Forbidden", 403))
+    assert type(error) is errors.MethodNotAllowed
+    assert str(error) == text
+
+
 @pytest.mark.parametrize(
     ("code", "body", "message"),
     [
