@@ -102,6 +102,14 @@ def test_the_manager_that_came_last_is_named() -> None:
     assert others(obj({}, managedFields=fields[2:])) == others(obj({})) == ""
 
 
+def test_writers_of_the_same_second_are_all_named() -> None:
+    """Whole seconds tell nothing of their order, and whoever created it has done nothing."""
+    names = ("fairlead", "busybody", "older")
+    times = ("2030-01-01T00:00:05Z", "2030-01-01T00:00:05Z", "2030-01-01T00:00:04Z")
+    fields = [{"manager": name, "time": time} for name, time in zip(names, times, strict=True)]
+    assert others(obj({}, managedFields=fields)) == "busybody or fairlead"
+
+
 @pytest.mark.parametrize(
     ("wanted", "found", "expected"),
     [

@@ -120,15 +120,19 @@ def _content(pair: Pair, step: Step) -> bytes:
 
 
 def others(obj: Object) -> str:
-    """Return the last field manager of an object other than the konnector; "" if unknown."""
+    """Return the last field manager of an object other than the konnector; "" if unknown.
+
+    The server's times are whole seconds: managers of the same second are all named.
+    """
     entries: list[dict[str, Any]] = obj.to_dict()["metadata"].get("managedFields") or []
     found = [
         entry
         for entry in entries
         if entry.get("manager") not in {None, FIELD_MANAGER} and not entry.get("subresource")
     ]
-    latest = max(found, key=lambda entry: str(entry.get("time", "")), default=None)
-    return str(latest["manager"]) if latest is not None else ""
+    latest = max((str(entry.get("time", "")) for entry in found), default="")
+    managers = {str(it["manager"]) for it in found if str(it.get("time", "")) == latest}
+    return " or ".join(sorted(managers))
 
 
 def contradicts(wanted: Any, found: Any) -> bool:
