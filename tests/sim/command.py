@@ -129,7 +129,8 @@ def _fail(result: Result, given: argparse.Namespace) -> None:
     for text in again.violations or result.violations:
         print(f"BROKEN: {text}")
     if given.keep:
-        shows = (again.violations or result.violations)[0]
+        # A traceback below the first line names places of this machine.
+        shows = (again.violations or result.violations)[0].splitlines()[0]
         print(f"kept: {keep(given.keep, plan, shows, given.broken).name}")
 
 
