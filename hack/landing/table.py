@@ -205,9 +205,15 @@ PARTS = (
         "apiserver",
         "contracts, what depends on a real kube-apiserver, one e2e row for each edge",
         "a change in `src`, `tests/contract` or `tests/e2e`",
-        tests=("tests/contract/", "tests/e2e/", "tests/integration/portal/handshake/"),
+        tests=(
+            "tests/contract/",
+            *(f"tests/e2e/{name}/" for name in ("binding", "konnector", "postgres", "provider")),
+            "tests/e2e/whole/test_faults.py",
+            "tests/e2e/whole/test_story.py",
+            "tests/integration/portal/handshake/test_applying.py",
+        ),
         tiers=frozenset({"envtest"}),
-        unread=(*PROSE, *PURE, "bench/", "tests/browser/", "tests/sim/"),
+        unread=(*PROSE, "bench/", "tests/browser/", "tests/sim/", "tests/unit/"),
         programs=("kubernetes", "kubectl", "helm"),
     ),
 )
