@@ -21,7 +21,7 @@ from tests.support.planes import (
     RealControlPlane,
     SandboxControlPlane,
 )
-from tests.support.realplane import RealPlane, missing_assets
+from tests.support.realplane import RealPlane, minor_version, missing_assets
 from tests.support.scratch import use_memory
 from tests.support.servers import Servers
 
@@ -61,6 +61,8 @@ def pytest_collection_modifyitems(
     """Before pytest selects by markers, and before xdist looks for groups."""
     if absent := tiers.assign(items, config.getoption("tenths")):
         config.hook.pytest_deselected(items=absent)
+    if 0 < minor_version() < tiers.OLD:
+        tiers.expect_former(items)
     config.stash[SUITE] = [*items]
     yield
 

@@ -314,23 +314,6 @@ class TestLists:
         found = await client.list(CONFIGMAPS, namespace, labels="app", metadata_only=True)
         assert [(item.kind, item.meta.name) for item in found.items] == [("ConfigMap", "a")]
 
-    async def test_a_compacted_page_is_gone(
-        self, client: Client, namespace: str, control_plane: ControlPlane
-    ) -> None:
-        await some(client, namespace, 5)
-        first = await client.request(
-            "GET", f"/api/v1/namespaces/{namespace}/configmaps", params={"limit": "2"}
-        )
-        token = first.decode().split('"continue":"')[1].split('"')[0]
-        await client.create(CONFIGMAPS, config_map("later", namespace))
-        await control_plane.compact()
-        with pytest.raises(Gone):
-            await client.request(
-                "GET",
-                f"/api/v1/namespaces/{namespace}/configmaps",
-                params={"limit": "2", "continue": token},
-            )
-
 
 class TestWatches:
     """Watches resume where they were."""

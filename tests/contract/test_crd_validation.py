@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 from tests.contract.support import GROUP, crd, eventually
-from tests.support.planes import ControlPlane
+from tests.support.tiers import today
 
 from fairlead.api.meta import JSON
 from fairlead.api.resource import CUSTOMRESOURCEDEFINITIONS, Resource
@@ -35,6 +35,8 @@ FIELDS: JSON = {
     "i": {"type": "integer", "minimum": 2, "maximum": 4},
     "x": {"type": "integer", "minimum": 2, "exclusiveMinimum": True},
     "m": {"type": "integer", "multipleOf": 3},
+    "i32": {"type": "integer", "format": "int32"},
+    "mp": {"type": "object", "additionalProperties": STRING, "minProperties": 2},
     "b": {"type": "boolean"},
     "o": PAIR | {"required": ["a", "b"]},
     "l": {"type": "array", "minItems": 2, "maxItems": 3, "items": STRING},
@@ -152,7 +154,19 @@ def twice(field: str, value: str) -> tuple[str, str]:
     [
         pytest.param({"s": 5}, [wrong_type("spec.s", "string", "integer")], id="type"),
         pytest.param({"b": "true"}, [wrong_type("spec.b", "boolean", "string")], id="boolean"),
-        pytest.param({"i": 2.5}, [wrong_type("spec.i", "integer", "number")], id="integer"),
+        pytest.param(
+            {"i": 2.5},
+            [
+                wrong_type("spec.i", "integer", "number"),
+                wrong(
+                    "<nil>",
+                    '""',
+                    "Checked value must be of type integer (default format) in spec.i",
+                ),
+            ],
+            id="integer",
+            marks=today("no second complaint"),
+        ),
         pytest.param({"o": "x"}, [wrong_type("spec.o", "object", "string")], id="object"),
         pytest.param({"l": {"a": 1}}, [wrong_type("spec.l", "array", "object")], id="array"),
         pytest.param({"l": ["a", 3]}, [wrong_type("spec.l", "string", "integer")], id="items"),
@@ -171,8 +185,9 @@ def twice(field: str, value: str) -> tuple[str, str]:
         ),
         pytest.param(
             {"s": "abcde"},
-            [wrong("spec.s", '"abcde"', "spec.s in body should be at most 4 chars long")],
+            [("FieldValueInvalid", "spec.s: Too long: may not be more than 4 bytes")],
             id="maxLength",
+            marks=today("Invalid value: spec.s in body should be at most 4 chars long"),
         ),
         pytest.param(
             {"s": "A1"},
@@ -209,6 +224,22 @@ def twice(field: str, value: str) -> tuple[str, str]:
             [wrong("spec.m", "4", "spec.m in body should be a multiple of 3")],
             id="multipleOf",
         ),
+        pytest.param(
+            {"i32": 3_000_000_000},
+            [
+                wrong(
+                    "<nil>",
+                    '""',
+                    "Checked value must be of type integer with format int32 in spec.i32",
+                ),
+            ],
+            id="range",
+        ),
+        pytest.param(
+            {"mp": {"a": "b"}},
+            [wrong("spec.mp", "1", "spec.mp in body should have at least 2 properties")],
+            id="minProperties",
+        ),
         pytest.param({"o": {}}, [missing("spec.o.a"), missing("spec.o.b")], id="required"),
         pytest.param(
             {"l": ["a"]},
@@ -217,19 +248,22 @@ def twice(field: str, value: str) -> tuple[str, str]:
         ),
         pytest.param(
             {"l": ["a"] * 4},
-            [wrong("spec.l", "4", "spec.l in body should have at most 3 items")],
+            [("FieldValueInvalid", "spec.l: Too many: 4: must have at most 3 items")],
             id="maxItems",
+            marks=today("Invalid value: spec.l in body should have at most 3 items"),
         ),
         pytest.param(
             {"ap": {"a": 1, "b": 2, "c": 3}},
-            [wrong("spec.ap", "2", "spec.ap in body should have at most 2 properties")],
+            [("FieldValueInvalid", "spec.ap: Too many: 3: must have at most 2 items")],
             id="maxProperties",
+            marks=today("Invalid value: spec.ap in body should have at most 2 properties"),
         ),
         pytest.param({"set": ["a", "b", "a"]}, [twice("spec.set[2]", '"a"')], id="set"),
         pytest.param(
             {"map": [{"n": "x"}, {"n": "x", "p": 1}]},
-            [twice("spec.map[1]", 'map[string]interface {}{"n":"x", "p":1}')],
+            [twice("spec.map[1]", '{"n":"x","p":1}')],
             id="map list",
+            marks=today('Duplicate value: map[string]interface {}{"n":"x", "p":1}'),
         ),
         pytest.param({"map": [{"p": 1}]}, [missing("spec.map.n")], id="map list without key"),
         pytest.param(
@@ -283,11 +317,9 @@ def twice(field: str, value: str) -> tuple[str, str]:
         ),
         pytest.param(
             {"er": {}},
-            [
-                missing("spec.er.apiVersion", "must not be empty"),
-                missing("spec.er.kind", "must not be empty"),
-            ],
+            [missing("spec.er.apiVersion"), missing("spec.er.kind")],
             id="embedded resource",
+            marks=today("Required value: must not be empty"),
         ),
         pytest.param(3, [wrong_type("spec", "object", "integer")], id="spec"),
     ],
@@ -381,14 +413,9 @@ def field(schema: JSON) -> JSON:
         ),
         pytest.param(
             field(field(STRING) | {"default": {"z": 1}}),
-            [
-                wrong(
-                    f"{A}.default",
-                    'map[string]interface {}{"z":1}',
-                    "must not have unknown fields",
-                )
-            ],
+            [wrong(f"{A}.default", '{"z":1}', "must not have unknown fields")],
             id="unknown default",
+            marks=today('map[string]interface {}{"z":1}'),
         ),
         pytest.param(
             {"type": "object", "anyOf": [{"type": "object"}]},
@@ -440,8 +467,11 @@ async def test_unsound_schemas(client: Client, schema: JSON, expected: list[Any]
         pytest.param(
             {"preserveUnknownFields": True},
             "spec.preserveUnknownFields: Invalid value: true: cannot set to true, "
-            "set x-preserve-unknown-fields to true in spec.versions[*].schema instead",
+            "set x-kubernetes-preserve-unknown-fields to true in spec.versions[*].schema instead",
             id="preserveUnknownFields",
+            marks=today(
+                "set x-preserve-unknown-fields to true in spec.versions[*].schema instead"
+            ),
         ),
     ],
 )
@@ -458,9 +488,8 @@ IMMUTABLE: JSON = {
 }
 
 
-async def test_cel_rules(client: Client, control_plane: ControlPlane) -> None:
-    if control_plane.is_real:
-        pytest.skip("Kubernetes 1.20 has no CEL")
+@today("no CEL")
+async def test_cel_rules(client: Client) -> None:
     root = {"type": "object", "properties": {"spec": field(IMMUTABLE)}}
     version = {
         "name": "v1",
@@ -481,7 +510,7 @@ async def test_cel_rules(client: Client, control_plane: ControlPlane) -> None:
 
     await eventually(made)
     await client.merge_patch(ruled, "r", "default", {"metadata": {"labels": {"a": "b"}}})
-    text = 'Ruled.contract.example.org "r" is invalid: spec.a: Invalid value: "string": owner'
+    text = 'Ruled.contract.example.org "r" is invalid: spec.a: Invalid value: "y": owner'
     with pytest.raises(Invalid, match=re.escape(text)):
         await client.merge_patch(ruled, "r", "default", {"spec": {"a": "y"}})
 
@@ -495,9 +524,8 @@ def ruled(schema: JSON, rule: str) -> JSON:
     return schema | {"x-kubernetes-validations": [{"rule": rule}]}
 
 
-async def test_rules_have_a_budget(client: Client, control_plane: ControlPlane) -> None:
-    if control_plane.is_real:
-        pytest.skip("Kubernetes 1.20 has no CEL")
+@today("no CEL")
+async def test_rules_have_a_budget(client: Client) -> None:
     costly = version_with({"type": "object", "properties": {"l": ruled(COUNTS, LOOPS)}})
     with pytest.raises(Invalid, match=r"estimated rule cost exceeds budget by factor of 14\.4x"):
         await client.create(CUSTOMRESOURCEDEFINITIONS, crd("loopeds", "Looped", costly))
@@ -538,11 +566,8 @@ def version_with(spec: JSON) -> JSON:
     }
 
 
-async def test_a_rule_that_cannot_be_read_refuses_the_crd(
-    client: Client, control_plane: ControlPlane
-) -> None:
-    if control_plane.is_real:
-        pytest.skip("Kubernetes 1.20 has no CEL")
+@today("no CEL")
+async def test_a_rule_that_cannot_be_read_refuses_the_crd(client: Client) -> None:
     rule = {"rule": "noSuch(self)"}
     root = {
         "type": "object",

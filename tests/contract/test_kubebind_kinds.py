@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from tests.support.planes import ControlPlane
+from tests.support.tiers import today
 
 from fairlead.api.kubebind import (
     APISERVICEBINDINGBUNDLES,
@@ -189,13 +189,8 @@ async def test_a_binding_says_no_bound_schema_or_some(client: Client, namespace:
     await client.delete(APISERVICEBINDINGS, made.meta.name)
 
 
-@pytest.fixture
-def rules(control_plane: ControlPlane) -> None:
-    if control_plane.is_real:
-        pytest.skip("Kubernetes 1.20 has no CEL")
-
-
-@pytest.mark.usefixtures("rules", "kinds")
+@today("no CEL")
+@pytest.mark.usefixtures("kinds")
 @pytest.mark.parametrize(
     ("resource", "field", "value"),
     [
@@ -228,7 +223,7 @@ async def test_what_never_changes(
     await client.delete(resource, made.meta.name, made.meta.namespace)
 
 
-@pytest.mark.usefixtures("rules", "kinds")
+@pytest.mark.usefixtures("kinds")
 async def test_an_optional_field_may_come_and_go(client: Client, namespace: str) -> None:
     """A rule about old and new runs only where there are both."""
     made = await client.create(
@@ -259,7 +254,8 @@ def converted(**conversion: Any) -> Callable[[JSON], JSON]:
     return lambda made: {**made, "spec": {**made["spec"], "conversion": conversion}}
 
 
-@pytest.mark.usefixtures("rules", "kinds")
+@today("no CEL")
+@pytest.mark.usefixtures("kinds")
 @pytest.mark.parametrize(
     ("resource", "change", "message"),
     [

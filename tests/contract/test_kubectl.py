@@ -13,6 +13,8 @@ import pytest
 from tests.contract.kubectl_files import FILES, event_of
 from tests.support.kubectl import MISSING, Kubectl, Shell, Step, kubectls, parse_transcript
 from tests.support.planes import ControlPlane
+from tests.support.realplane import minor_version
+from tests.support.tiers import OLD
 
 
 TRANSCRIPTS = {
@@ -59,6 +61,7 @@ def steps_for(name: str, shell: Shell, control_plane: ControlPlane) -> list[Step
         for step in TRANSCRIPTS[name]
         if shell.kubectl.version >= step.since
         and not (step.sandbox_only and control_plane.is_real)
+        and not (step.today_only and control_plane.is_real and minor_version() < OLD)
     ]
 
 

@@ -1,9 +1,13 @@
 from __future__ import annotations
 
+import base64
+import json
+
 import msgspec
 import pytest
 from tests.contract.support import WIDGETS, configmap, widget
 from tests.support.planes import ControlPlane
+from tests.support.tiers import today
 
 from fairlead.api.meta import JSON
 from fairlead.api.resource import CONFIGMAPS, SECRETS
@@ -63,8 +67,9 @@ async def test_fields_select(client: Client, namespace: str, widgets: None) -> N
     [
         pytest.param(
             {"labelSelector": "a b c"},
-            "unable to parse requirement: found 'b', expected: '=', '!=', '==', 'in', notin'",
+            "unable to parse requirement: found 'b', expected: in, notin, =, ==, !=, gt, lt",
             id="label-selector",
+            marks=today("expected: '=', '!=', '==', 'in', notin'"),
         ),
         pytest.param({"limit": "x"}, 'strconv.ParseInt: parsing "x": invalid syntax', id="limit"),
     ],
@@ -130,7 +135,13 @@ async def test_an_old_page_has_expired_after_compaction(
     first = await _page(client, namespace, limit="1")
     await client.create(CONFIGMAPS, configmap("c"), namespace)
     await control_plane.compact()
-    params = {"continue": first["metadata"]["continue"], "limit": "1"}
+    token = first["metadata"]["continue"]
+    if control_plane.is_real:
+        # It has later pages in its watch cache, but none as old as version 1.
+        text = base64.urlsafe_b64decode(token + "=" * (-len(token) % 4))
+        body = json.loads(text) | {"rv": 1}
+        token = base64.urlsafe_b64encode(json.dumps(body).encode()).decode().rstrip("=")
+    params = {"continue": token, "limit": "1"}
     with pytest.raises(Gone, match="The provided continue parameter is too old") as found:
         await _page(client, namespace, **params)
     assert found.value.reason == "Expired"

@@ -4,6 +4,7 @@ import uuid
 
 import pytest
 from tests.contract.support import configmap, eventually, gone
+from tests.support.tiers import today
 
 from fairlead.api.resource import CONFIGMAPS, NAMESPACES, SERVICEACCOUNTS
 from fairlead.client import Client, Forbidden, Invalid, NotFound
@@ -27,9 +28,21 @@ async def test_nothing_is_made_where_there_is_no_namespace(client: Client) -> No
     assert not (await client.list(CONFIGMAPS, "no-such-place")).items
 
 
-async def test_a_name_must_be_a_label(client: Client) -> None:
-    with pytest.raises(Invalid, match="a lowercase RFC 1123 label must consist of lower case"):
-        await client.create(NAMESPACES, {"metadata": {"name": "a.b"}})
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        pytest.param("A", "a lowercase RFC 1123 label must consist of lower case", id="capital"),
+        pytest.param(
+            "a.b",
+            "must not contain dots",
+            id="dot",
+            marks=today("a lowercase RFC 1123 label must consist of lower case"),
+        ),
+    ],
+)
+async def test_a_name_must_be_a_label(client: Client, name: str, text: str) -> None:
+    with pytest.raises(Invalid, match=text):
+        await client.create(NAMESPACES, {"metadata": {"name": name}})
 
 
 async def test_default_may_not_be_deleted(client: Client) -> None:

@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 from tests.contract.support import WIDGETS, configmap, eventually, gone
 from tests.support.planes import ControlPlane
+from tests.support.tiers import today
 from tests.support.webhooks import WebhookServer, rule
 
 from fairlead.api.meta import JSON, Object
@@ -384,6 +385,7 @@ async def test_escalate_lifts_that(author: Robot) -> None:
     await author.client.create(ROLES, role("beyond", allow("get", "secrets")), author.namespace)
 
 
+@today('roles.rbac.authorization.k8s.io "nope" not found')
 async def test_nobody_binds_a_role_beyond_their_own(author: Robot) -> None:
     ns = author.namespace
     for name, verb in (("within", "get"), ("beyond", "delete")):
@@ -407,7 +409,7 @@ async def test_nobody_binds_a_role_beyond_their_own(author: Robot) -> None:
         body = binding("b2", "Role", "beyond", author.subject)
         await author.client.create(ROLEBINDINGS, body, ns)
     body = binding("b3", "Role", "nope", author.subject)
-    with pytest.raises(NotFound, match=re.escape(f'roles.{RBAC} "nope" not found')):
+    with pytest.raises(NotFound, match=re.escape(f'rolebindings.{RBAC} "nope" not found')):
         await author.client.create(ROLEBINDINGS, body, ns)
 
 
@@ -452,8 +454,9 @@ async def test_unsound_bindings(client: Client, namespace: str, body: JSON, text
     [
         pytest.param(
             {"apiGroups": [""], "resources": ["pods"]},
-            "rules[0].verbs: Required value: verbs must contain at least one value",
+            "rules[0].verbs: Required value",
             id="verbs",
+            marks=today("verbs must contain at least one value"),
         ),
         pytest.param(
             {"resources": ["pods"], "verbs": ["get"]},
@@ -463,9 +466,10 @@ async def test_unsound_bindings(client: Client, namespace: str, body: JSON, text
         ),
         pytest.param(
             {"nonResourceURLs": ["/x"], "verbs": ["get"]},
-            'rules[0].nonResourceURLs: Invalid value: []string{"/x"}: '
+            'rules[0].nonResourceURLs: Invalid value: ["/x"]: '
             "namespaced rules cannot apply to non-resource URLs",
             id="urls",
+            marks=today('Invalid value: []string{"/x"}'),
         ),
     ],
 )
@@ -475,10 +479,11 @@ async def test_unsound_roles(client: Client, namespace: str, rule: JSON, text: s
     assert caught.value.message == f'Role.{RBAC} "r" is invalid: {text}'
 
 
+@today("cannot change roleRef")
 async def test_a_binding_keeps_its_role(client: Client, namespace: str) -> None:
     subject = {"kind": "User", "name": "x"}
     await client.create(ROLEBINDINGS, binding("b", "Role", "a", subject), namespace)
-    with pytest.raises(Invalid, match="cannot change roleRef"):
+    with pytest.raises(Invalid, match=r"roleRef: .* field is immutable"):
         await client.merge_patch(ROLEBINDINGS, "b", namespace, {"roleRef": {"name": "c"}})
 
 
@@ -700,28 +705,85 @@ async def test_impersonation(client: Client, robot: Robot) -> None:
 
 
 @pytest.mark.parametrize(
-    ("whom", "subject", "scope"),
+    ("config", "refusal"),
     [
-        pytest.param("bob", 'users "bob"', "at the cluster scope", id="user"),
         pytest.param(
-            "system:serviceaccount:a:b",
-            'serviceaccounts "b"',
-            'in the namespace "a"',
+            Impersonation("bob"),
+            'pods is forbidden: User "{}" cannot impersonate-on:user-info:list resource "pods" in '
+            'API group "" in the namespace "a"',
+            id="user",
+        ),
+        pytest.param(
+            Impersonation("bob", ("dev",)),
+            'pods is forbidden: User "{}" cannot impersonate-on:user-info:list resource "pods" in '
+            'API group "" in the namespace "a"',
+            id="group",
+        ),
+        pytest.param(
+            Impersonation("system:serviceaccount:a:b"),
+            'pods is forbidden: User "{}" cannot impersonate-on:serviceaccount:list resource '
+            '"pods" in API group "" in the namespace "a"',
             id="account",
+        ),
+        pytest.param(
+            Impersonation("system:serviceaccount:a:b", ("dev",)),
+            'serviceaccounts "b" is forbidden: User "{}" cannot impersonate resource '
+            '"serviceaccounts" in API group "" in the namespace "a"',
+            id="account-and-group",
+        ),
+        pytest.param(
+            Impersonation("system:node:n"),
+            'pods is forbidden: User "{}" cannot impersonate-on:arbitrary-node:list resource '
+            '"pods" in API group "" in the namespace "a"',
+            id="node",
         ),
     ],
 )
+@today("cannot impersonate resource, of the user alone")
 async def test_impersonation_must_be_allowed(
-    robot: Robot, whom: str, subject: str, scope: str
+    robot: Robot, config: Impersonation, refusal: str
 ) -> None:
-    config = replace(robot.client.config, impersonation=Impersonation(whom))
-    kind = subject.partition(" ")[0]
-    async with Client(config) as acting:
-        with refused(
-            f'{subject} is forbidden: User "{robot.user}" cannot impersonate resource "{kind}" '
-            f'in API group "" {scope}'
-        ):
+    async with Client(replace(robot.client.config, impersonation=config)) as acting:
+        with refused(refusal.format(robot.user)):
             await acting.list(PODS, "a")
+
+
+@today("no constrained impersonation")
+async def test_impersonation_may_be_for_one_verb(robot: Robot) -> None:
+    """One right says as whom, the other for which request."""
+    name = f"as-bob-{uuid.uuid4().hex[:8]}"
+    group = "authentication.k8s.io"
+    rule = allow("impersonate:user-info", "users", group, resourceNames=["bob"])
+    await robot.admin.create(CLUSTERROLES, role(name, rule))
+    await robot.admin.create(
+        CLUSTERROLEBINDINGS, binding(name, "ClusterRole", name, robot.subject)
+    )
+    await robot.grant(allow("impersonate-on:user-info:list", "pods"))
+    config = replace(robot.client.config, impersonation=Impersonation("bob"))
+    async with Client(config) as acting:
+
+        async def is_bob() -> bool:
+            try:
+                await acting.list(PODS, robot.namespace)
+            except Forbidden as error:
+                return error.message.startswith('pods is forbidden: User "bob" cannot list')
+            return False
+
+        await eventually(is_bob)
+        with pytest.raises(Forbidden, match="cannot impersonate-on:user-info:list"):
+            await acting.list(CONFIGMAPS, robot.namespace)
+
+
+@today("Internal Server Error")
+async def test_groups_alone_are_nobody(client: Client) -> None:
+    config = replace(client.config, impersonation=Impersonation("", ("dev",)))
+    async with Client(config) as acting:
+        with pytest.raises(BadRequest) as caught:
+            await acting.list(PODS, "a")
+    assert caught.value.message == (
+        'requested &user.DefaultInfo{Name:"", UID:"", Groups:[]string{"dev"}, '
+        "Extra:map[string][]string(nil)} without impersonating a user name"
+    )
 
 
 async def test_subject_access_review(client: Client, robot: Robot) -> None:
@@ -792,9 +854,10 @@ async def test_review_of_a_group_of_apis(
     [
         pytest.param(
             {"user": "x"},
-            'spec.resourceAttributes: Invalid value: "null": exactly one of '
-            "nonResourceAttributes or resourceAttributes must be specified",
+            "spec: Invalid value: null: exactly one of nonResourceAttributes or "
+            "resourceAttributes must be specified",
             id="nothing",
+            marks=today('spec.resourceAttributes: Invalid value: "null"'),
         ),
         pytest.param(
             {"resourceAttributes": {"verb": "get", "resource": "pods"}},

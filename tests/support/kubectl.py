@@ -159,6 +159,7 @@ class Step(NamedTuple):
     command: str
     expected: tuple[str, ...]
     sandbox_only: bool
+    today_only: bool
     since: tuple[int, int]
     editor: str
 
@@ -182,7 +183,8 @@ def parse_transcript(text: str) -> list[Step]:
 
     ``$ kubectl ...`` begins a step; what it prints follows, without empty lines. ``...`` stands
     for any lines, at the end of a line for its rest. Before a step, ``#: sandbox`` keeps it from
-    the real server and ``#: since 1.31`` from an older kubectl; ``#: editor COMMAND`` sets EDITOR.
+    the real server, ``#: today REASON`` from kube-apiserver 1.20, and ``#: since 1.31`` from an
+    older kubectl; ``#: editor COMMAND`` sets EDITOR.
     """
     steps: list[Step] = []
     options: dict[str, str] = {}
@@ -195,7 +197,9 @@ def parse_transcript(text: str) -> list[Step]:
             since = int(major), int(minor)
             editor = options.get("editor", "true")
             command = line.removeprefix("$ kubectl ")
-            steps.append(Step(command, (), "sandbox" in options, since, editor))
+            steps.append(
+                Step(command, (), "sandbox" in options, "today" in options, since, editor)
+            )
             options = {}
         elif line:
             steps[-1] = steps[-1]._replace(expected=(*steps[-1].expected, line))

@@ -17,6 +17,7 @@ import ssl
 import subprocess
 import tempfile
 from collections.abc import Sequence
+from functools import cache
 from pathlib import Path
 from typing import Self
 
@@ -54,6 +55,17 @@ def missing_assets(programs: Sequence[str] = PROGRAMS) -> str:
     return f"KUBEBUILDER_ASSETS={folder} lacks {', '.join(absent)}" if absent else ""
 
 
+@cache
+def minor_version(assets: str | None = None) -> int:
+    """The minor version of the programs, by default of those of KUBEBUILDER_ASSETS; 0 for none."""
+    program = Path(assets or os.environ.get("KUBEBUILDER_ASSETS", ""), "kube-apiserver")
+    if not os.access(program, os.X_OK):
+        return 0
+    command = [str(program), "--version"]
+    printed = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    return int(printed.split(".")[1])
+
+
 class RealPlane:
     """One control plane; an async context manager.
 
@@ -78,6 +90,7 @@ class RealPlane:
         ready_path: str = "/readyz",
     ) -> None:
         self._assets = Path(assets or os.environ["KUBEBUILDER_ASSETS"])
+        self._insecure = minor_version(str(self._assets)) < INSECURE_PORTS_END
         self._controllers = controllers
         self._fsync = fsync
         self._parent = parent
@@ -278,20 +291,10 @@ class RealPlane:
             "--bind-address=127.0.0.1",
             f"--secure-port={free_ports(1)[0]}",
             # The port without TLS went with Kubernetes 1.24.
-            *(("--port=0",) if self._minor() < INSECURE_PORTS_END else ()),
+            *(("--port=0",) if self._insecure else ()),
         )
         account = "/api/v1/namespaces/default/serviceaccounts/default"
         await self._wait("kube-controller-manager", self.url + account, self._ssl())
-
-    def _minor(self) -> int:
-        """The minor version of the programs."""
-        printed = subprocess.run(
-            [self._assets / "kube-apiserver", "--version"],
-            capture_output=True,
-            text=True,
-            check=True,
-        ).stdout
-        return int(printed.split(".")[1])
 
     def _spawn(self, name: str, *arguments: str) -> None:
         command = [str(self._assets / name), *arguments]

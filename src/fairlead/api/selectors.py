@@ -309,7 +309,7 @@ class _Parser:
                 return _requirement(key, operator, self._values())
         raise SelectorError(
             f"unable to parse requirement: found '{operator}', expected: "
-            "'=', '!=', '==', 'in', notin'"
+            "in, notin, =, ==, !=, gt, lt"
         )
 
     @staticmethod

@@ -84,7 +84,7 @@ class EscalationCheck:
             return
         rules = self._index.rules(Key(key.namespace if kind == "Role" else "", role))
         if rules is None:
-            raise errors.not_found(QualifiedResource(RBAC, target.plural), role)
+            raise errors.not_found(resource, role)
         self._confirm(resource, key, user, rules)
 
     def _confirm(

@@ -79,7 +79,7 @@ class Guard:
                 }
         return self._credentials
 
-    async def authenticate(self, request: web.BaseRequest) -> User:
+    async def authenticate(self, request: web.BaseRequest, info: RequestInfo) -> User:
         """Return the user of a request, or the user that it impersonates.
 
         Raises:
@@ -90,7 +90,7 @@ class Guard:
         # those of tokens.
         user = self._certificate(request) or self._bearer(request)
         if any(name[:12].lower() == "impersonate-" for name in request.headers):
-            return impersonated(user, request, self._authorizer)
+            return impersonated(user, request, info, self._authorizer)
         return user
 
     def authorize(self, user: User, info: RequestInfo) -> Decision:

@@ -2,47 +2,80 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from urllib.parse import unquote
 
 from aiohttp import web
 
-from fairlead_sandbox.auth.authorizer import Authorizer, forbidden
+from fairlead_sandbox import errors
+from fairlead_sandbox.auth.authorizer import MASTERS, Authorizer, attributes, forbidden
 from fairlead_sandbox.auth.rules import RequestAttributes
 from fairlead_sandbox.errors import StatusError
 from fairlead_sandbox.objects.core import User
 from fairlead_sandbox.requests.info import RequestInfo, mended
+from fairlead_sandbox.schema.errors import go_value
 
 
 _EXTRA = "impersonate-extra-"
 _AUTHENTICATION = "authentication.k8s.io"
+_NODE = "system:node:"
 
 
-def impersonated(user: User, request: web.BaseRequest, authorizer: Authorizer) -> User:
+def impersonated(
+    user: User, request: web.BaseRequest, info: RequestInfo, authorizer: Authorizer
+) -> User:
     """Return the user that the headers of a request impersonate, if ``user`` may impersonate it.
 
+    Constrained impersonation, which allows one verb on one resource, is asked for before the verb
+    ``impersonate``, which allows everything that the impersonated user may; of several refusals
+    the first is told, as in kube-apiserver
+    (https://kubernetes.io/docs/reference/access-authn-authz/user-impersonation/).
+
     Raises:
-        StatusError: 500, as kube-apiserver answers, when no user is named; 403 when it is not
-            allowed.
+        StatusError: 400 when no user is named; 403 when it is not allowed.
     """
     headers = request.headers
     name = mended(headers.get("Impersonate-User", ""))
     groups = tuple(map(mended, headers.getall("Impersonate-Group", [])))
-    uid = mended(headers.get("Impersonate-Uid", ""))
-    extra = _extra(request)
+    wanted = User(name, groups, mended(headers.get("Impersonate-Uid", "")), _extra(request))
     if not name:
-        text = (
-            f'Internal Server Error: "{request.path}": requested impersonation headers '
-            "without impersonating a user"
-        )
-        raise StatusError(500, "InternalError", text)
-    # Each part of the identity needs a right of its own: the user, every group, the uid and every
-    # value of an extra field.
-    for asked in _asked(name, groups, uid, extra):
-        decision = authorizer.decide(user, asked)
+        raise errors.bad_request(f"requested {_go_user(wanted)} without impersonating a user name")
+    refusals = []
+    for asked in (*_constrained(wanted, info), tuple(_parts(wanted, "impersonate"))):
+        refusal = _refusal(user, asked, authorizer)
+        if refusal is None:
+            return User(name, _groups(name, groups), wanted.uid, wanted.extra)
+        refusals.append(refusal)
+    raise refusals[0]
+
+
+def _refusal(
+    user: User, asked: Iterable[RequestAttributes], authorizer: Authorizer
+) -> StatusError | None:
+    """Return the 403 of the first thing that the user may not do; None if it may do all."""
+    for part in asked:
+        decision = authorizer.decide(user, part)
         if not decision.allowed:
-            raise _refused(user, asked, decision.reason)
-    return User(name, _groups(name, groups), uid, extra)
+            return _forbidden(user, part, decision.reason)
+    return None
+
+
+def _constrained(wanted: User, info: RequestInfo) -> Iterator[tuple[RequestAttributes, ...]]:
+    """Yield the rights that each mode of constrained impersonation needs for this user."""
+    name_alone = not (wanted.groups or wanted.uid or wanted.extra)
+    if _account(wanted.name):
+        mode = "serviceaccount" if name_alone else ""
+    elif wanted.name.startswith(_NODE):
+        # A node may also be impersonated by what runs on it; the sandbox has no nodes.
+        mode = "arbitrary-node" if name_alone else ""
+    else:
+        # These groups and empty names only the verb impersonate can give.
+        mode = "" if {MASTERS, ""} & {*wanted.groups} else "user-info"
+    if mode:
+        request = attributes(info)
+        verb = f"impersonate-on:{mode}:{request.verb}"
+        parts = _parts(wanted, f"impersonate:{mode}", _AUTHENTICATION)
+        yield (request._replace(verb=verb), *parts)
 
 
 def _extra(request: web.BaseRequest) -> dict[str, tuple[str, ...]]:
@@ -56,29 +89,53 @@ def _extra(request: web.BaseRequest) -> dict[str, tuple[str, ...]]:
     return result
 
 
-def _asked(
-    name: str, groups: tuple[str, ...], uid: str, extra: dict[str, tuple[str, ...]]
-) -> Iterator[RequestAttributes]:
+def _account(name: str) -> tuple[str, str] | None:
+    """Return namespace and name of the ServiceAccount whose user it is; None for other users."""
     parts = name.split(":")
     if name.startswith("system:serviceaccount:") and len(parts) == 4:
-        yield RequestAttributes("impersonate", "", "serviceaccounts", parts[2], parts[3])
+        return parts[2], parts[3]
+    return None
+
+
+def _parts(wanted: User, verb: str, group: str = "") -> Iterator[RequestAttributes]:
+    """The right that each part of the identity needs: name, groups, uid, values of extra."""
+    account = _account(wanted.name)
+    if account:
+        yield RequestAttributes(verb, group, "serviceaccounts", *account)
+    elif group and wanted.name.startswith(_NODE):
+        node = wanted.name.removeprefix(_NODE)
+        yield RequestAttributes(verb, group, "nodes", "", node)
     else:
-        yield RequestAttributes("impersonate", "", "users", "", name)
-    for group in groups:
-        yield RequestAttributes("impersonate", "", "groups", "", group)
-    if uid:
-        yield RequestAttributes("impersonate", _AUTHENTICATION, "uids", "", uid)
-    for key, values in extra.items():
+        yield RequestAttributes(verb, group, "users", "", wanted.name)
+    if wanted.uid:
+        yield RequestAttributes(verb, _AUTHENTICATION, "uids", "", wanted.uid)
+    for name in wanted.groups:
+        yield RequestAttributes(verb, group, "groups", "", name)
+    for key, values in wanted.extra.items():
         for value in values:
-            yield RequestAttributes("impersonate", _AUTHENTICATION, f"userextras/{key}", "", value)
+            yield RequestAttributes(verb, _AUTHENTICATION, f"userextras/{key}", "", value)
+
+
+def _go_user(user: User) -> str:
+    """The user as Go prints a pointer to ``user.DefaultInfo``."""
+    groups = f"{{{', '.join(map(go_value, user.groups))}}}" if user.groups else "(nil)"
+    extra = (
+        f"{go_value(key)}:[]string{{{', '.join(map(go_value, values))}}}"
+        for key, values in user.extra.items()
+    )
+    shown = f"{{{', '.join(extra)}}}" if user.extra else "(nil)"
+    return (
+        f"&user.DefaultInfo{{Name:{go_value(user.name)}, UID:{go_value(user.uid)}, "
+        f"Groups:[]string{groups}, Extra:map[string][]string{shown}}}"
+    )
 
 
 def _groups(name: str, groups: tuple[str, ...]) -> tuple[str, ...]:
     """Return the groups of an impersonated user, with those that kube-apiserver adds to them."""
-    parts = name.split(":")
+    account = _account(name)
     # The groups that a token of the account would give, unless the request names groups itself.
-    if not groups and name.startswith("system:serviceaccount:") and len(parts) == 4:
-        groups = ("system:serviceaccounts", f"system:serviceaccounts:{parts[2]}")
+    if not groups and account:
+        groups = ("system:serviceaccounts", f"system:serviceaccounts:{account[0]}")
     if name == "system:anonymous":
         return groups or ("system:unauthenticated",)
     if {"system:authenticated", "system:unauthenticated"} & set(groups):
@@ -86,7 +143,7 @@ def _groups(name: str, groups: tuple[str, ...]) -> tuple[str, ...]:
     return (*groups, "system:authenticated")
 
 
-def _refused(user: User, asked: RequestAttributes, reason: str) -> StatusError:
+def _forbidden(user: User, asked: RequestAttributes, reason: str) -> StatusError:
     resource, _, subresource = asked.resource.partition("/")
     info = RequestInfo(
         path="",

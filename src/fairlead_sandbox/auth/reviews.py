@@ -150,8 +150,7 @@ def _answer(call: Call, spec: JSON | None, status: JSON) -> Answer:
     body: JSON = {
         "kind": resource.kind,
         "apiVersion": resource.api_version,
-        # Go writes an unset metav1.Time as null.
-        "metadata": {"creationTimestamp": None},
+        "metadata": {},
     }
     if spec is not None:
         body["spec"] = spec
@@ -182,7 +181,7 @@ def _check_attributes(spec: JSON) -> list[FieldError]:
         return [_invalid_path(path, detail)]
     if resource is None and path is None:
         detail = "exactly one of nonResourceAttributes or resourceAttributes must be specified"
-        return [invalid("spec.resourceAttributes", None, detail)]
+        return [invalid("spec", None, detail)]
     return []
 
 
@@ -199,12 +198,8 @@ def _check_local(spec: JSON, namespace: str) -> list[FieldError]:
 
 
 def _invalid_path(path: JSON, detail: str) -> FieldError:
-    shown = (
-        f'authorization.NonResourceAttributes{{Path:"{path.get("path", "")}", '
-        f'Verb:"{path.get("verb", "")}"}}'
-    )
-    text = f"Invalid value: {shown}: {detail}"
-    return FieldError("FieldValueInvalid", text, "spec.nonResourceAttributes")
+    shown = {"Path": path.get("path", ""), "Verb": path.get("verb", "")}
+    return invalid("spec.nonResourceAttributes", shown, detail)
 
 
 def _attributes(spec: JSON) -> RequestAttributes:

@@ -225,15 +225,38 @@ def _duration(body: JSON) -> str:
     return elapsed(status.get("startTime"), status.get("completionTime"))
 
 
+_JOB_STATES = {
+    "Complete": "Complete",
+    "Failed": "Failed",
+    "": "Terminating",
+    "Suspended": "Suspended",
+    "FailureTarget": "FailureTarget",
+    "SuccessCriteriaMet": "SuccessCriteriaMet",
+}
+"""Texts of a Job's column, by the condition that is true; "" is its deletion."""
+
+
+def _job_state(body: JSON) -> str:
+    conditions = (body.get("status") or {}).get("conditions") or ()
+    true = {one.get("type") for one in conditions if one.get("status") == "True"}
+    if body["metadata"].get("deletionTimestamp"):
+        true.add("")
+    return next((text for type_, text in _JOB_STATES.items() if type_ in true), "Running")
+
+
 JOB = [
+    Column("Status", _job_state),
     Column("Completions", _of("succeeded", ("spec", "completions"))),
     Column("Duration", _duration),
     AGE,
     *_PODS,
 ]
+_suspended = _at("spec", "suspend", default=False)
+# kube-apiserver writes this boolean as a text, with a capital.
 CRONJOB = [
     Column("Schedule", _at("spec", "schedule")),
-    Column("Suspend", _at("spec", "suspend", default=False), type="boolean"),
+    Column("Timezone", _at("spec", "timeZone", default=_NONE)),
+    Column("Suspend", lambda body: str(_suspended(body)), type="boolean"),
     Column("Active", _count("status", "active"), type="integer"),
     Column("Last Schedule", _age_of("status", "lastScheduleTime")),
     AGE,

@@ -32,6 +32,7 @@ NETWORKPOLICIES = Resource(GROUP, "v1", "networkpolicies", "NetworkPolicy")
 _PATH_TYPES = ("Exact", "ImplementationSpecific", "Prefix")
 _PROTOCOLS = ("TCP", "UDP", "SCTP")
 _POLICY_TYPES = ("Ingress", "Egress")
+_NO_CIDR = "must be a valid CIDR value, (e.g. 10.9.8.0/24 or 2001:db8::/64)"
 _FORBIDDEN_PARTS = ("//", "/./", "/../", "%2f", "%2F")
 _FORBIDDEN_ENDS = ("/..", "/.")
 _WILDCARD = re.compile(r"\*\.[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
@@ -189,7 +190,9 @@ class IngressClassStrategy(Strategy):
 
     def prepare_create(self, body: JSON) -> None:
         """Set an empty spec if it is missing, so that validation can name its errors."""
-        body.setdefault("spec", {})
+        parameters = body.setdefault("spec", {}).get("parameters")
+        if isinstance(parameters, dict):
+            parameters.setdefault("scope", "Cluster")
 
     def prepare_update(self, body: JSON, old: JSON) -> None:
         """Set an empty spec if it is missing."""
@@ -297,11 +300,11 @@ def _check_block(block: JSON, field: str) -> Iterator[FieldError]:
     if not block.get("cidr"):
         yield required(f"{field}.cidr")
     elif whole is None:
-        yield invalid(f"{field}.cidr", block["cidr"], "not a valid CIDR")
+        yield invalid(f"{field}.cidr", block["cidr"], _NO_CIDR)
     for index, text in enumerate(block.get("except") or []):
         part = _network(text)
         if part is None:
-            yield invalid(f"{field}.except[{index}]", text, "not a valid CIDR")
+            yield invalid(f"{field}.except[{index}]", text, _NO_CIDR)
         elif whole is not None and not _is_within(part, whole):
             detail = "must be a strict subset of `cidr`"
             yield invalid(f"{field}.except[{index}]", text, detail)

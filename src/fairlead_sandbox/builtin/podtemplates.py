@@ -24,8 +24,7 @@ def complete_template(spec: JSON, restart_policy: str = "Always") -> None:
     template = spec.get("template")
     if not template:
         return
-    # Go encodes the empty ObjectMeta of a template as {"creationTimestamp": null}.
-    template.setdefault("metadata", {}).setdefault("creationTimestamp", None)
+    template.setdefault("metadata", {})
     complete_pod(template.setdefault("spec", {}), restart_policy)
 
 

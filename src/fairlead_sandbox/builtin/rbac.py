@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
-
 from fairlead.api.meta import JSON
 from fairlead.api.resource import ROLES
 from fairlead_sandbox.resources import metadata
@@ -39,15 +36,15 @@ class RoleStrategy(Strategy):
 
     def _check_rule(self, rule: JSON, path: str, found: list[FieldError]) -> None:
         if not rule.get("verbs"):
-            found.append(required(f"{path}.verbs", "verbs must contain at least one value"))
+            found.append(required(f"{path}.verbs"))
         urls, field = rule.get("nonResourceURLs"), f"{path}.nonResourceURLs"
         if urls:
             if self._namespaced:
                 detail = "namespaced rules cannot apply to non-resource URLs"
-                found.append(_invalid_list(field, urls, detail))
+                found.append(invalid(field, urls, detail))
             elif any(rule.get(name) for name in ("apiGroups", "resources", "resourceNames")):
                 detail = "rules cannot apply to both regular resources and non-resource URLs"
-                found.append(_invalid_list(field, urls, detail))
+                found.append(invalid(field, urls, detail))
             return
         if not rule.get("apiGroups"):
             detail = "resource rules must supply at least one api group"
@@ -88,12 +85,13 @@ class RoleBindingStrategy(Strategy):
         # So that a user who may update the subjects of a binding cannot change the role that they
         # get ("RoleBinding and ClusterRoleBinding" of the RBAC documentation).
         if old is not None and old["roleRef"] != reference:
-            shown = (
-                f'rbac.RoleRef{{APIGroup:"{reference.get("apiGroup", "")}", '
-                f'Kind:"{reference.get("kind", "")}", Name:"{reference.get("name", "")}"}}'
-            )
-            text = f"Invalid value: {shown}: cannot change roleRef"
-            found.append(FieldError("FieldValueInvalid", text, "roleRef"))
+            # The internal type of kube-apiserver has no JSON names.
+            shown = {
+                "APIGroup": reference.get("apiGroup", ""),
+                "Kind": reference.get("kind", ""),
+                "Name": reference.get("name", ""),
+            }
+            found.append(invalid("roleRef", shown, "field is immutable"))
         return found
 
     def _check_reference(self, reference: JSON) -> list[FieldError]:
@@ -122,10 +120,3 @@ class RoleBindingStrategy(Strategy):
         elif group != RBAC:
             found.append(not_supported(f"{path}.apiGroup", group, [RBAC]))
         return found
-
-
-def _invalid_list(field: str, values: Sequence[Any], detail: str) -> FieldError:
-    shown = ", ".join(f'"{value}"' for value in values)
-    return invalid(field, None, detail)._replace(
-        message=f"Invalid value: []string{{{shown}}}: {detail}"
-    )

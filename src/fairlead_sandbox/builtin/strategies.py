@@ -12,12 +12,11 @@ from fairlead.api.meta import JSON
 from fairlead_sandbox import errors
 from fairlead_sandbox.resources import metadata
 from fairlead_sandbox.resources.types import Strategy
-from fairlead_sandbox.schema.errors import FieldError, forbidden, invalid, required
+from fairlead_sandbox.schema.errors import FieldError, forbidden, invalid, required, too_long
 
 
 _MAX_DATA = 1024 * 1024
 """Maximum size of all values in a ConfigMap or Secret, in bytes."""
-_TOO_LONG = f"Too long: must have at most {_MAX_DATA} bytes"
 
 
 class LeaseStrategy(Strategy):
@@ -130,7 +129,7 @@ class ConfigMapStrategy(Strategy):
         # base64 has four characters for three bytes.
         size += sum(len(value) * 3 // 4 for value in (body.get("binaryData") or {}).values())
         if size > _MAX_DATA:
-            found.append(FieldError("FieldValueTooLong", _TOO_LONG, "[]"))
+            found.append(too_long("[]", _MAX_DATA))
         return found + _check_immutable(body, old, ("data", "binaryData"))
 
     @staticmethod
@@ -184,7 +183,7 @@ class SecretStrategy(Strategy):
         type_ = body["type"]
         found = _check_keys("data", data)
         if sum(len(value) for value in data.values()) * 3 // 4 > _MAX_DATA:
-            found.append(FieldError("FieldValueTooLong", _TOO_LONG, "data"))
+            found.append(too_long("data", _MAX_DATA))
         for key in _REQUIRED_KEYS.get(type_, ()):
             if key not in data:
                 found.append(required(f"data[{key}]"))

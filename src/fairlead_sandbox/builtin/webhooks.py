@@ -5,8 +5,7 @@ from __future__ import annotations
 import base64
 import binascii
 import ssl
-from collections.abc import Iterator, Sequence
-from typing import Any
+from collections.abc import Iterator
 from urllib.parse import urlsplit
 
 from fairlead.api.label_names import subdomain_errors
@@ -126,7 +125,7 @@ def _check_versions(path: str, hook: JSON) -> Iterator[FieldError]:
         yield required(path, "must specify one of v1, v1beta1")
     elif not {"v1", "v1beta1"} & set(versions):
         text = "must include at least one of v1, v1beta1"
-        yield _invalid_list(path, versions, text)
+        yield invalid(path, versions, text)
     for index, version in enumerate(versions):
         if version in versions[:index]:
             yield duplicate(f"{path}[{index}]", version)
@@ -138,7 +137,7 @@ def _check_rule(path: str, rule: JSON) -> Iterator[FieldError]:
         yield required(f"{path}.operations")
     if len(operations) > 1 and "*" in operations:
         text = "if '*' is present, must not specify other operations"
-        yield _invalid_list(f"{path}.operations", operations, text)
+        yield invalid(f"{path}.operations", operations, text)
     for index, one in enumerate(operations):
         if one not in _OPERATIONS:
             yield not_supported(f"{path}.operations[{index}]", one, _OPERATIONS)
@@ -148,7 +147,7 @@ def _check_rule(path: str, rule: JSON) -> Iterator[FieldError]:
             yield required(f"{path}.{name}")
         if len(values) > 1 and "*" in values:
             text = f"if '*' is present, must not specify other {what}"
-            yield _invalid_list(f"{path}.{name}", values, text)
+            yield invalid(f"{path}.{name}", values, text)
     if not rule.get("resources"):
         yield required(f"{path}.resources")
     if rule.get("scope", "*") not in _SCOPES:
@@ -201,8 +200,3 @@ def _is_bundle(text: str) -> bool:
     except (binascii.Error, UnicodeDecodeError, ssl.SSLError, ValueError):
         return False
     return True
-
-
-def _invalid_list(field: str, values: Sequence[Any], detail: str) -> FieldError:
-    shown = ", ".join(f'"{value}"' for value in values)
-    return FieldError("FieldValueInvalid", f"Invalid value: []string{{{shown}}}: {detail}", field)

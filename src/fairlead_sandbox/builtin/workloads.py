@@ -5,7 +5,7 @@ from __future__ import annotations
 from fairlead.api.meta import JSON
 from fairlead_sandbox.builtin.podtemplates import complete_pod, complete_template
 from fairlead_sandbox.builtin.strategies import Completed, WithSpec
-from fairlead_sandbox.schema.errors import FieldError, required
+from fairlead_sandbox.schema.errors import FieldError, go_value, invalid, required
 
 
 class ReplicaStrategy(WithSpec):
@@ -26,13 +26,11 @@ class ReplicaStrategy(WithSpec):
         labels = (template.get("metadata") or {}).get("labels") or {}
         wanted = (selector or {}).get("matchLabels") or {}
         if not selector or any(labels.get(key) != value for key, value in wanted.items()):
-            shown = ", ".join(f'"{key}":"{value}"' for key, value in sorted(labels.items()))
-            text = f"map[string]string{{{shown}}}: `selector` does not match template `labels`"
-            field = "spec.template.metadata.labels"
-            found.append(FieldError("FieldValueInvalid", f"Invalid value: {text}", field))
+            text = "`selector` does not match template `labels`"
+            found.append(invalid("spec.template.metadata.labels", labels or None, text))
         found += _containers(template.get("spec") or {}, "spec.template.spec")
         if old is not None and old["spec"].get("selector") != selector:
-            text = f"Invalid value: {_go_selector(selector or {})}: field is immutable"
+            text = f"Invalid value: {_shown(selector or {})}: field is immutable"
             found.append(FieldError("FieldValueInvalid", text, "spec.selector"))
         return found
 
@@ -84,25 +82,11 @@ def _complete_update(strategy: JSON, surge: str | int, unavailable: str | int) -
         rolling.setdefault("maxUnavailable", unavailable)
 
 
-def _go_selector(selector: JSON) -> str:
-    labels = selector.get("matchLabels")
-    shown = ", ".join(f'"{key}":"{value}"' for key, value in sorted((labels or {}).items()))
-    text = f"map[string]string{{{shown}}}" if labels else "map[string]string(nil)"
-    rules = ", ".join(map(_go_requirement, selector.get("matchExpressions") or []))
-    listed = f"{{{rules}}}" if rules else "(nil)"
-    return (
-        f"v1.LabelSelector{{MatchLabels:{text}, MatchExpressions:"
-        f"[]v1.LabelSelectorRequirement{listed}}}"
-    )
-
-
-def _go_requirement(rule: JSON) -> str:
-    values = rule.get("values")
-    shown = ", ".join(f'"{value}"' for value in values or [])
-    return (
-        f'v1.LabelSelectorRequirement{{Key:"{rule.get("key")}", Operator:"{rule.get("operator")}",'
-        f" Values:[]string{f'{{{shown}}}' if values else '(nil)'}}}"
-    )
+def _shown(selector: JSON) -> str:
+    """The selector in the order of Go's fields, without empty ones."""
+    names = ("matchLabels", "matchExpressions")
+    parts = [f'"{name}":{go_value(selector[name])}' for name in names if selector.get(name)]
+    return f"{{{','.join(parts)}}}"
 
 
 def _containers(spec: JSON, path: str) -> list[FieldError]:

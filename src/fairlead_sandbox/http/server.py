@@ -72,7 +72,7 @@ class HttpServer:
             if request.transport is not None:
                 self._faults.connected(request.transport)
             await self._faults.apply(info)
-            user = await self._guard.authenticate(request)
+            user = await self._guard.authenticate(request, info)
             self._authorize(user, info)
             if info.verb == "watch":
                 return await self._watch(request, info, user)

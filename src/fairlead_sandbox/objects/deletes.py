@@ -13,7 +13,7 @@ from fairlead_sandbox.objects import writes
 from fairlead_sandbox.objects.core import Core, Operation, User
 from fairlead_sandbox.objects.reviewing import Review
 from fairlead_sandbox.resources.types import ResourceType
-from fairlead_sandbox.schema.errors import FieldError
+from fairlead_sandbox.schema.errors import FieldError, go_value
 from fairlead_sandbox.storage.records import Record
 from fairlead_sandbox.webhooks.conversation import Conversation
 
@@ -70,8 +70,7 @@ def check_dry_run(options: str, values: Sequence[str]) -> None:
         StatusError: 422, there is another value.
     """
     if any(value != "All" for value in values):
-        shown = ", ".join(f'"{value}"' for value in values)
-        text = f'Unsupported value: []string{{{shown}}}: supported values: "All"'
+        text = f'Unsupported value: {go_value([*values])}: supported values: "All"'
         raise _invalid_option(options, "dryRun", "FieldValueNotSupported", text)
 
 

@@ -61,8 +61,8 @@ def create(
         StatusError: the object is invalid, refused, or exists already.
         Unanswered: admission webhooks have to be asked first; nothing is stored.
     """
-    _check_accepts(type_)
     body, meta = _taken(type_, body, namespace)
+    _check_accepts(type_, meta)
     # Before the server fills in the rest: the manager owns only the fields that it has sent.
     new = tracking.NewObject.of(type_.shape, type_.empty, type_.strategy.allocated, body)
     key = _key(meta)
@@ -233,14 +233,10 @@ def _unstored(type_: ResourceType, key: Key, body: JSON) -> Record:
     return type_.record(key, body)
 
 
-def _check_accepts(type_: ResourceType) -> None:
+def _check_accepts(type_: ResourceType, meta: JSON) -> None:
     if not type_.accepts_create:
-        raise errors.StatusError(
-            405,
-            "MethodNotAllowed",
-            "create not allowed while custom resource definition is terminating",
-            details={"group": type_.resource.group, "kind": type_.resource.plural},
-        )
+        text = "create not allowed while custom resource definition is terminating"
+        raise errors.forbidden(type_.group_resource, meta.get("name") or "", text)
 
 
 def check_kind(type_: ResourceType, body: JSON) -> None:

@@ -48,8 +48,9 @@ _POD_STREAMS = {
 """Subresources that need a running Pod, with their verbs."""
 VERSION = {
     "major": "1",
-    "minor": "31",
-    "gitVersion": "v1.31.0-fairlead",
+    "minor": "37",
+    # What follows "-" would be a version before 1.37 to tools that compare versions.
+    "gitVersion": "v1.37.2+fairlead",
     "gitCommit": "",
     "gitTreeState": "",
     "buildDate": "1970-01-01T00:00:00Z",

@@ -10,11 +10,11 @@ from typing import Any
 
 import msgspec
 
-from fairlead.api.label_names import label_value_errors, qualified_name_errors
+from fairlead.api.label_names import label_value_errors, qualified_name_errors, subdomain_errors
 from fairlead.api.meta import JSON
 from fairlead.api.timestamps import now
 from fairlead_sandbox import errors
-from fairlead_sandbox.schema.errors import FieldError, forbidden, invalid, required
+from fairlead_sandbox.schema.errors import FieldError, forbidden, invalid, required, too_long
 
 
 NameRule = Callable[[str], list[str]]
@@ -43,7 +43,9 @@ _STANDARD_FINALIZERS = {"kubernetes", "orphan", "foregroundDeletion"}
 def label_name(name: str) -> list[str]:
     """Return the errors of a name that must be an RFC 1123 label, such as a namespace's."""
     found = ["must be no more than 63 characters"] if len(name) > 63 else []
-    return found if _LABEL.fullmatch(name) else [*found, _LABEL_TEXT]
+    if _LABEL.fullmatch(name):
+        return found
+    return [*found, _LABEL_TEXT if subdomain_errors(name) else "must not contain dots"]
 
 
 def service_name(name: str) -> list[str]:
@@ -172,19 +174,17 @@ def _validate_annotations(annotations: JSON) -> Iterator[FieldError]:
     if sum(len(key.encode()) + len(value.encode()) for key, value in annotations.items()) > (
         _ANNOTATION_BYTES
     ):
-        text = f"Too long: must have at most {_ANNOTATION_BYTES} bytes"
-        yield FieldError("FieldValueTooLong", text, "metadata.annotations")
+        yield too_long("metadata.annotations", _ANNOTATION_BYTES)
 
 
 def _validate_owners(owners: list[JSON]) -> Iterator[FieldError]:
     path = "metadata.ownerReferences"
     if sum(1 for owner in owners if owner.get("controller")) > 1:
         yield invalid(path, owners, "Only one reference can have Controller set to true")
-    for owner in owners:
+    for index, owner in enumerate(owners):
         for member in ("apiVersion", "kind", "name", "uid"):
             if not owner.get(member):
-                shown = "version" if member == "apiVersion" else member
-                yield invalid(f"{path}.{member}", "", f"{shown} must not be empty")
+                yield required(f"{path}[{index}].{member}", "must not be empty")
 
 
 def _validate_finalizers(finalizers: list[str], *, custom: bool) -> Iterator[FieldError]:

@@ -1,11 +1,12 @@
 """Field errors with the messages of kube-apiserver.
 
 Messages and reasons are those of ``field.Error`` and ``metav1.StatusCause`` in kube-apiserver
-1.20, and for later reasons in 1.30.
+1.37.
 """
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -27,6 +28,10 @@ class FieldError(NamedTuple):
         return StatusCause(reason=self.reason, message=self.message, field=self.field)
 
 
+OMITTED = object()
+"""A value that its message leaves out, as one that may be large."""
+
+
 def summarize(errors: Sequence[FieldError]) -> str:
     """Return one error as it is, several in brackets; equal errors appear once."""
     # As Kubernetes' aggregate of errors, which says the same text once.
@@ -41,7 +46,7 @@ def required(field: str, detail: str = "") -> FieldError:
 
 def invalid(field: str, value: Any, detail: str) -> FieldError:
     """Return the error of an invalid value."""
-    return FieldError("FieldValueInvalid", f"Invalid value: {go_value(value)}: {detail}", field)
+    return FieldError("FieldValueInvalid", f"{_valued('Invalid value', value)}: {detail}", field)
 
 
 def type_invalid(field: str, value: Any, detail: str) -> FieldError:
@@ -60,7 +65,7 @@ def not_supported(field: str, value: Any, supported: Sequence[Any]) -> FieldErro
 
 def duplicate(field: str, value: Any) -> FieldError:
     """Return the error of a value that may not be repeated."""
-    return FieldError("FieldValueDuplicate", f"Duplicate value: {go_value(value)}", field)
+    return FieldError("FieldValueDuplicate", _valued("Duplicate value", value), field)
 
 
 def forbidden(field: str, detail: str) -> FieldError:
@@ -68,14 +73,18 @@ def forbidden(field: str, detail: str) -> FieldError:
     return FieldError("FieldValueForbidden", _with("Forbidden", detail), field)
 
 
-def too_long(field: str, value: Any, detail: str) -> FieldError:
-    """Return the error of a string with too many characters."""
-    return FieldError("FieldValueTooLong", f"Invalid value: {go_value(value)}: {detail}", field)
+def too_long(field: str, most: int) -> FieldError:
+    """Return the error of a text of more than ``most``, which the message calls bytes."""
+    text = f"Too long: may not be more than {most} {'byte' if most == 1 else 'bytes'}"
+    return FieldError("FieldValueTooLong", text, field)
 
 
-def too_many(field: str, value: Any, detail: str) -> FieldError:
-    """Return the error of a list or object with too many members."""
-    return FieldError("FieldValueTooMany", f"Invalid value: {go_value(value)}: {detail}", field)
+def too_many(field: str, count: int, most: int) -> FieldError:
+    """Return the error of a list or object with more than ``most`` members."""
+    items = "item" if most == 1 else "items"
+    return FieldError(
+        "FieldValueTooMany", f"Too many: {count}: must have at most {most} {items}", field
+    )
 
 
 def internal(field: str, detail: str) -> FieldError:
@@ -83,10 +92,15 @@ def internal(field: str, detail: str) -> FieldError:
     return FieldError("InternalError", f"Internal error: {detail}", field)
 
 
+def _valued(head: str, value: Any) -> str:
+    return head if value is OMITTED else f"{head}: {go_value(value)}"
+
+
 def _with(head: str, detail: str) -> str:
     return f"{head}: {detail}" if detail else head
 
 
+_HTML = {char: f"\\u{ord(char):04x}" for char in "<>&\u2028\u2029"}
 _ESCAPES = {"\\": "\\\\", '"': '\\"', "\n": "\\n", "\t": "\\t", "\r": "\\r"}
 
 
@@ -95,30 +109,15 @@ def _quote(text: str) -> str:
 
 
 def _plain(value: Any) -> str:
-    return value if isinstance(value, str) else go_value(value).strip('"')
+    return value if isinstance(value, str) else go_value(value)
 
 
 def go_value(value: Any) -> str:
-    """Return a JSON value as kube-apiserver prints it in messages, in Go's syntax."""
+    """Return a JSON value as kube-apiserver prints it in messages: Go's syntax, and else JSON."""
     if isinstance(value, str):
         return _quote(value)
-    if value is None:
-        # field.Error prints a nil value as the quoted word; inside of lists and maps Go's syntax
-        # is used.
-        return '"null"'
-    if isinstance(value, bool):
-        return "true" if value else "false"
     if isinstance(value, float):
         return str(int(value)) if value.is_integer() else repr(value)
-    return _go_syntax(value)
-
-
-def _go_syntax(value: Any) -> str:
-    if isinstance(value, dict):
-        items = ", ".join(f"{_quote(key)}:{_go_syntax(value[key])}" for key in sorted(value))
-        return f"map[string]interface {{}}{{{items}}}"
-    if isinstance(value, list):
-        return f"[]interface {{}}{{{', '.join(map(_go_syntax, value))}}}"
-    if value is None:
-        return "interface {}(nil)"
-    return str(value) if type(value) is int else go_value(value)
+    text = json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+    # As Go's json.Marshal, which writes what HTML could take for a tag as escapes.
+    return "".join(_HTML.get(char, char) for char in text)

@@ -25,7 +25,7 @@ from fairlead.api.meta import JSON
 from fairlead.api.postgresaccess import FINALIZER, POSTGRESACCESSES
 from fairlead.api.postgresaccess.server import POSTGRESSERVERS
 from fairlead.api.resource import CONFIGMAPS, EVENTS, NAMESPACES, SECRETS
-from fairlead.client import Client, Invalid, NotFound, parse_kubeconfig
+from fairlead.client import Client, NotFound, parse_kubeconfig
 from fairlead.demo.postgres.server import EmbeddedPostgres
 from fairlead.postgres.controllers.servers import work
 from fairlead.postgres.database.connections import login, session
@@ -437,19 +437,6 @@ async def test_a_renamed_secret_replaces_the_old_one(world: World) -> None:
     )
     assert body["status"]["lastReconcileState"] == "Success"
     await when(world.admin, SECRETS, f"{name}-login", world.namespace, until=lambda body: not body)
-
-
-@pytest.mark.edge
-async def test_a_username_cannot_change(world: World) -> None:
-    name = await world.create()
-    await world.ready(name)
-    if not world.is_real:
-        with pytest.raises(Invalid, match="username cannot be changed"):
-            await world.patch(name, username="another")
-        return
-    await world.patch(name, username="another")
-    await world.wait(name, failed_with("UsernameChanged"))
-    assert not await world.role_exists("another")
 
 
 async def test_servers_that_hang_delay_nobody_else(

@@ -28,7 +28,7 @@ from fairlead.api.postgresaccess.server import POSTGRESSERVERS
 from fairlead.api.resource import DEPLOYMENTS, SECRETS, Resource
 from fairlead.api.servicebinding.spec import SERVICEBINDINGS
 from fairlead.api.timestamps import moment
-from fairlead.client import Client, Invalid, NotFound, parse_kubeconfig
+from fairlead.client import Client, NotFound, parse_kubeconfig
 from fairlead.demo.pods.runner import RunResult, run_workload
 from fairlead.demo.postgres.server import EmbeddedPostgres
 from fairlead.postgres.controllers.access import controller, publication
@@ -195,14 +195,6 @@ async def test_a_template_makes_keys_labels_and_annotations_and_takes_them_back(
     assert "tier" not in changed["metadata"]["labels"]
     assert (await world.secret(name))["password"] == secret["password"]
 
-    wrong = {"secretTemplate": {"type": "Opaque"}}
-    if not world.is_real:
-        with pytest.raises(Invalid, match=r"secretTemplate\.type cannot be changed"):
-            await world.patch(name, **wrong)
-        return
-    await world.patch(name, **wrong)
-    await world.wait(name, failed_with("SecretSyncFailed SecretConflict"))
-
 
 @pytest.mark.parametrize(
     ("spec", "message"),
@@ -231,35 +223,6 @@ async def test_what_cannot_be_is_said_before_anything_is_made(
     with pytest.raises(NotFound):
         await world.secret(name)
     assert not await world.role_exists(name)
-
-
-@pytest.mark.edge
-@pytest.mark.parametrize(
-    ("spec", "message"),
-    [
-        pytest.param(
-            {"passwordSecretRef": {"name": "x"}, "passwordPolicy": {"rotateEvery": "1h"}},
-            "excludes passwordPolicy.rotateEvery",
-            id="two-rotations",
-        ),
-        pytest.param(
-            {"passwordPolicy": {"rotateEvery": "10s"}}, "between 1m and 87600h", id="too-often"
-        ),
-        pytest.param(
-            {"secretTemplate": {"data": {"password": "x"}}}, "choose others", id="own-key"
-        ),
-    ],
-)
-async def test_what_servers_with_rules_refuse(world: World, spec: JSON, message: str) -> None:
-    if not world.is_real:
-        with pytest.raises(Invalid, match=message):
-            await world.create(**spec)
-        return
-    # This one is older than rules: the operator says it.
-    async with running(world.admin, OPTIONS):
-        name = await world.create(**spec)
-        await world.wait(name, failed_with("SecretSyncFailed"))
-        assert not await world.role_exists(name)
 
 
 class Clock:

@@ -31,7 +31,7 @@ from tests.support.waiting import eventually, failed_with
 from fairlead.api.meta import JSON
 from fairlead.api.postgresaccess import ROTATE_ANNOTATION
 from fairlead.api.resource import SECRETS
-from fairlead.client import Invalid, NotFound
+from fairlead.client import NotFound
 
 
 __all__ = ["clock", "world"]
@@ -228,39 +228,4 @@ async def test_a_login_that_is_excluded_refuses_the_access(world: World) -> None
     async with running(world.admin, options):
         name = await world.create(**TURNS)
         await world.wait(name, failed_with("UserExcluded"))
-        assert not await world.role_exists(name)
-
-
-@pytest.mark.parametrize(
-    ("spec", "message"),
-    [
-        pytest.param(
-            {
-                "passwordSecretRef": {"name": "x"},
-                "passwordPolicy": {"rotation": "TwoLogins"},
-            },
-            "excludes (passwordPolicy.rotation )?TwoLogins",
-            id="password-from-elsewhere",
-        ),
-        pytest.param(
-            {"passwordPolicy": {"rotateEvery": "1h", "gracePeriod": "2h"}},
-            "gracePeriod must not be longer than rotateEvery",
-            id="longer-than-a-turn",
-        ),
-        pytest.param(
-            {"passwordPolicy": {"gracePeriod": "87601h"}},
-            "gracePeriod must be between 0s and 87600h",
-            id="too-long",
-        ),
-    ],
-)
-async def test_what_cannot_be_asked_for(world: World, spec: JSON, message: str) -> None:
-    if not world.is_real:
-        with pytest.raises(Invalid, match=message):
-            await world.create(**spec)
-        return
-    # This one is older than rules: the operator says it, before anything is made.
-    async with running(world.admin, OPTIONS):
-        name = await world.create(**spec)
-        await world.wait(name, failed_with("PasswordPolicyInvalid"))
         assert not await world.role_exists(name)

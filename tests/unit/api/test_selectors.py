@@ -119,7 +119,7 @@ def test_label_selectors_are_read_and_written(text: str, shown: str) -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("a b", "unable to parse requirement: found 'b', expected: '=', '!=', '==', 'in', notin'"),
+        ("a b", "unable to parse requirement: found 'b', expected: in, notin, =, ==, !=, gt, lt"),
         (",", "found ',', expected: !, identifier, or 'end of string'"),
         ("a,,b", "found ',', expected: identifier after ','"),
         ("a in b", "unable to parse requirement: found 'b' expected: '('"),

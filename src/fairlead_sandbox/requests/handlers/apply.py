@@ -77,11 +77,9 @@ def _configuration(call: Call) -> JSON:
     if tracking.entries_of(config):
         raise errors.bad_request("metadata.managedFields must be nil")
     resource = call.type.resource
-    if config["apiVersion"] != resource.api_version:
-        raise errors.bad_request(
-            "Incorrect version specified in apply patch. Specified patch version: "
-            f"{config['apiVersion']}, expected: {resource.api_version}"
-        )
+    if (config["apiVersion"], config["kind"]) != (resource.api_version, resource.kind):
+        group, _, version = config["apiVersion"].rpartition("/")
+        raise errors.bad_request(f"invalid object type: {group}/{version}, Kind={config['kind']}")
     metadata = dict(config.get("metadata") or {})
     writes.check_name(metadata, call.key)
     config["metadata"] = metadata

@@ -50,7 +50,7 @@ def _check(crd: JSON, old: JSON | None, errors: Report) -> None:
     _check_stored(crd, spec, errors)
     if spec.get("preserveUnknownFields"):
         detail = (
-            "cannot set to true, set x-preserve-unknown-fields to true in "
+            "cannot set to true, set x-kubernetes-preserve-unknown-fields to true in "
             "spec.versions[*].schema instead"
         )
         errors.append(invalid("spec.preserveUnknownFields", True, detail))

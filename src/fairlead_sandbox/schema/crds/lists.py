@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from fairlead.api.meta import JSON
 from fairlead_sandbox.schema.effort import Report
-from fairlead_sandbox.schema.errors import FieldError, forbidden, invalid, not_supported, required
+from fairlead_sandbox.schema.errors import forbidden, invalid, not_supported, required
 
 
 _LIST_TYPE = "x-kubernetes-list-type"
@@ -85,9 +85,9 @@ def _check_keys(items: JSON, keys: list[str], path: str, errors: Report) -> None
     properties = items.get("properties") or {}
     field = f"{path}.{_MAP_KEYS}"
     if len(set(keys)) < len(keys):
-        errors.append(_invalid_list(field, keys, "must not contain duplicate entries"))
+        errors.append(invalid(field, keys, "must not contain duplicate entries"))
     if set(keys) - set(properties):
-        errors.append(_invalid_list(field, keys, "entries must all be names of item properties"))
+        errors.append(invalid(field, keys, "entries must all be names of item properties"))
     for key in dict.fromkeys(keys):
         if key in properties:
             at = f"{path}.items.properties[{key}]"
@@ -106,8 +106,3 @@ def _check_key(schema: JSON, is_required: bool, field: str, errors: Report) -> N
     if schema.get("nullable"):
         detail = f"this property is in {_MAP_KEYS}, so it cannot be nullable"
         errors.append(forbidden(f"{field}.nullable", detail))
-
-
-def _invalid_list(field: str, value: list[str], detail: str) -> FieldError:
-    shown = ", ".join(f'"{item}"' for item in value)
-    return FieldError("FieldValueInvalid", f"Invalid value: []string{{{shown}}}: {detail}", field)

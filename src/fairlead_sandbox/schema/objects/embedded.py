@@ -48,7 +48,7 @@ def _envelope(value: JSON, path: str, errors: Report) -> None:
     for name, complaint in (("apiVersion", _group_version), ("kind", _kind)):
         given = value.get(name)
         if given is None or given == "":
-            errors.append(required(f"{path}.{name}", "must not be empty"))
+            errors.append(required(f"{path}.{name}"))
         elif not isinstance(given, str):
             errors.append(type_invalid(f"{path}.{name}", type_name(given), "must be a string"))
         elif wrong := complaint(given):

@@ -3,7 +3,7 @@
 Transition rules, which use ``oldSelf``, run only if the old object has a counterpart: a field or
 key of the same name, or in a list of type map the item with the same keys. ``optionalOldSelf``
 lets them run without one ("Transition rules" in the CRD documentation). All rules together may
-cost ``PER_OBJECT`` units for one object. Messages of kube-apiserver 1.34.
+cost ``PER_OBJECT`` units for one object. Messages of kube-apiserver 1.37.
 """
 
 from __future__ import annotations
@@ -26,7 +26,14 @@ from fairlead_sandbox.schema.cel import (
 from fairlead_sandbox.schema.cel.library.texts import quoted
 from fairlead_sandbox.schema.cel.program import Evaluation
 from fairlead_sandbox.schema.effort import ExhaustedError, Report
-from fairlead_sandbox.schema.errors import FieldError, duplicate, forbidden, invalid, required
+from fairlead_sandbox.schema.errors import (
+    OMITTED,
+    FieldError,
+    duplicate,
+    forbidden,
+    invalid,
+    required,
+)
 
 
 _LONGEST_MESSAGE = 5 * 1024
@@ -205,7 +212,8 @@ def _rule(rule: JSON, declared: Declaration, schema: JSON) -> _Check:
                 raise _SpentError
         elif result.value is not True:
             at = f"{path}{where}".removeprefix(".") or "<nil>"
-            account.report.append(tell(at, type_, message(value, old, at, account)))
+            shown = OMITTED if type_ in {"object", "array"} else value
+            account.report.append(tell(at, shown, message(value, old, at, account)))
 
     return check
 

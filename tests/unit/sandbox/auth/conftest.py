@@ -84,7 +84,8 @@ class Plane:
         return self.guard.authorize(user, info).allowed
 
     async def ask(self, headers: dict[str, str]) -> User:
-        return await self.guard.authenticate(make_mocked_request("GET", "/api", headers))
+        info = RequestInfo("/x", "list", is_resource=True, resource="pods")
+        return await self.guard.authenticate(make_mocked_request("GET", "/api", headers), info)
 
 
 def rule(verbs: str, resources: str, group: str = "", **more: Any) -> JSON:

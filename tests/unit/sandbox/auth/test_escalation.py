@@ -91,9 +91,9 @@ async def test_masters_and_the_control_plane_are_free(bobs: Plane) -> None:
         pytest.param("Role", "within", "", id="within"),
         pytest.param("Role", "beyond", "not currently held", id="beyond"),
         pytest.param("ClusterRole", "view", "not currently held", id="cluster role"),
-        pytest.param("Role", "nope", f'roles.{RBAC} "nope" not found', id="missing"),
+        pytest.param("Role", "nope", f'rolebindings.{RBAC} "nope" not found', id="missing"),
         pytest.param(
-            "ClusterRole", "nope", f'clusterroles.{RBAC} "nope" not found', id="missing cluster"
+            "ClusterRole", "nope", f'rolebindings.{RBAC} "nope" not found', id="missing cluster"
         ),
     ],
 )

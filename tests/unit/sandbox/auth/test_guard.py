@@ -92,39 +92,59 @@ async def test_uid_and_extra_are_taken_over(plane: Plane) -> None:
     assert user == User("bob", ("system:authenticated",), "u", {"example.org/a": ("x",)})
 
 
+ROBOT = 'User "system:serviceaccount:a:robot" cannot'
+PART = 'in API group "authentication.k8s.io" at the cluster scope'
+
+
 @pytest.mark.parametrize(
     ("headers", "text"),
     [
         pytest.param(
             {"Impersonate-User": "bob"},
-            'users "bob" is forbidden: User "system:serviceaccount:a:robot" cannot impersonate '
-            'resource "users" in API group "" at the cluster scope',
+            f'users.authentication.k8s.io "bob" is forbidden: {ROBOT} impersonate:user-info '
+            f'resource "users" {PART}',
             id="user",
         ),
         pytest.param(
-            {"Impersonate-User": "allowed", "Impersonate-Group": "system:masters"},
-            'groups "system:masters" is forbidden: User "system:serviceaccount:a:robot" cannot '
-            'impersonate resource "groups" in API group "" at the cluster scope',
+            {"Impersonate-User": "allowed", "Impersonate-Group": "dev"},
+            f'groups.authentication.k8s.io "dev" is forbidden: {ROBOT} impersonate:user-info '
+            f'resource "groups" {PART}',
             id="group",
         ),
         pytest.param(
+            {"Impersonate-User": "legacy", "Impersonate-Group": "system:masters"},
+            f'groups "system:masters" is forbidden: {ROBOT} impersonate resource "groups" in API '
+            'group "" at the cluster scope',
+            id="masters",
+        ),
+        pytest.param(
             {"Impersonate-User": "system:serviceaccount:b:x"},
-            'serviceaccounts "x" is forbidden: User "system:serviceaccount:a:robot" cannot '
-            'impersonate resource "serviceaccounts" in API group "" in the namespace "b"',
+            f'pods is forbidden: {ROBOT} impersonate-on:serviceaccount:list resource "pods" in '
+            'API group "" at the cluster scope',
             id="account",
         ),
         pytest.param(
+            {"Impersonate-User": "system:node:n"},
+            f'pods is forbidden: {ROBOT} impersonate-on:arbitrary-node:list resource "pods" in '
+            'API group "" at the cluster scope',
+            id="node",
+        ),
+        pytest.param(
+            {"Impersonate-User": "system:serviceaccount:b:x", "Impersonate-Uid": "u"},
+            f'serviceaccounts "x" is forbidden: {ROBOT} impersonate resource "serviceaccounts" in '
+            'API group "" in the namespace "b"',
+            id="account and uid",
+        ),
+        pytest.param(
             {"Impersonate-User": "allowed", "Impersonate-Extra-A": "b"},
-            'userextras.authentication.k8s.io "b" is forbidden: User '
-            '"system:serviceaccount:a:robot" cannot impersonate resource "userextras/a" in API '
-            'group "authentication.k8s.io" at the cluster scope',
+            f'userextras.authentication.k8s.io "b" is forbidden: {ROBOT} impersonate:user-info '
+            f'resource "userextras/a" {PART}',
             id="extra",
         ),
         pytest.param(
             {"Impersonate-User": "allowed", "Impersonate-Uid": "b"},
-            'uids.authentication.k8s.io "b" is forbidden: User '
-            '"system:serviceaccount:a:robot" cannot impersonate resource "uids" in API '
-            'group "authentication.k8s.io" at the cluster scope',
+            f'uids.authentication.k8s.io "b" is forbidden: {ROBOT} impersonate:user-info resource '
+            f'"uids" {PART}',
             id="uid",
         ),
     ],
@@ -132,9 +152,16 @@ async def test_uid_and_extra_are_taken_over(plane: Plane) -> None:
 async def test_others_need_the_right(
     plane: Plane, robot: dict[str, str], headers: dict[str, str], text: str
 ) -> None:
-    plane.role("act", rule("impersonate", "users", resourceNames=["allowed"]))
+    """By either way: for one verb on one resource, or for all that the user may."""
+    plane.role(
+        "act",
+        rule("impersonate", "users", resourceNames=["legacy"]),
+        rule("impersonate-on:user-info:list", "pods"),
+        rule("impersonate:user-info", "users", "authentication.k8s.io", resourceNames=["allowed"]),
+    )
     plane.bind("act", "ServiceAccount:a/robot", namespace="")
-    assert (await plane.ask(robot | {"Impersonate-User": "allowed"})).name == "allowed"
+    for name in ("legacy", "allowed"):
+        assert (await plane.ask(robot | {"Impersonate-User": name})).name == name
     with pytest.raises(StatusError) as caught:
         await plane.ask(robot | headers)
     assert (caught.value.code, caught.value.message) == (403, text)

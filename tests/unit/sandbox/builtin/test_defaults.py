@@ -90,7 +90,7 @@ async def test_addresses_are_given_once_and_kept(api: Api) -> None:
     assert again.body["spec"]["clusterIP"] == address
     moved = await api.send("PUT", f"{SERVICES}/a", service("a", clusterIP="10.96.9.9"))
     assert moved.code == 422
-    assert 'spec.clusterIPs[0]: Invalid value: []string{"10.96.9.9"}' in moved.message
+    assert 'spec.clusterIPs[0]: Invalid value: ["10.96.9.9"]' in moved.message
 
 
 async def test_node_ports_are_given_once_and_kept(api: Api) -> None:

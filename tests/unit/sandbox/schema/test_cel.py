@@ -70,10 +70,15 @@ def verdict(given: JSON, expected: JSON) -> JSON:
         checked = compile_schema(schema).validate({"x": VALUE})
     except CompileError as error:
         return {"error": str(error)}
-    found["says"] = [str(one).replace("x: ", "<nil>: ", 1) for one in checked]
+    found["says"] = [untyped(str(one).replace("x: ", "<nil>: ", 1)) for one in checked]
     if "cost" in expected:
         found["cost"] = cost_of(given)
     return found
+
+
+def untyped(text: str) -> str:
+    """The message without the type of an object, which 1.34 had and 1.37 leaves out."""
+    return text.replace('Invalid value: "object": ', "Invalid value: ")
 
 
 def cost_of(given: JSON) -> int:
@@ -89,6 +94,8 @@ def test_kubernetes_and_we_agree() -> None:
         expected = case["expect"]
         if "messageExpression" in case["input"] and "error" in expected:
             expected["error"] = expected["error"].removeprefix("messageExpression ")
+        if "says" in expected:
+            expected["says"] = [*map(untyped, expected["says"])]
         if verdict(case["input"], expected) != expected:
             differing.add(case["input"]["rule"])
     assert differing == WANTED.keys()

@@ -25,7 +25,7 @@ IMMUTABLE = ruled({"type": "string"}, {"rule": "self == oldSelf", "message": "is
     [
         pytest.param("a", None, "", id="create"),
         pytest.param("a", "a", "", id="same"),
-        pytest.param("b", "a", 'x: Invalid value: "string": is immutable', id="changed"),
+        pytest.param("b", "a", 'x: Invalid value: "b": is immutable', id="changed"),
     ],
 )
 def test_immutable(new: str, old: str | None, text: str) -> None:
@@ -48,13 +48,13 @@ MAP_LIST = {
 def test_map_list_items_meet_their_former_selves() -> None:
     old = [{"name": "a", "v": "1"}, {"name": "b", "v": "2"}]
     new = [{"name": "b", "v": "2"}, {"name": "a", "v": "9"}, {"name": "c", "v": "3"}]
-    assert check(MAP_LIST, new, old) == 'x[1].v: Invalid value: "string": is immutable'
+    assert check(MAP_LIST, new, old) == 'x[1].v: Invalid value: "9": is immutable'
 
 
 def test_map_values_meet_their_former_selves() -> None:
     schema = {"type": "object", "additionalProperties": IMMUTABLE}
     assert check(schema, {"a": "1", "b": "2"}, {"a": "1", "b": "1"}) == (
-        'x[b]: Invalid value: "string": is immutable'
+        'x[b]: Invalid value: "2": is immutable'
     )
 
 
@@ -66,22 +66,22 @@ NUMBER = {"type": "object", "properties": {"n": {"type": "integer"}, "s": {"type
     [
         pytest.param(
             {"rule": "self.n > 3"},
-            'x: Invalid value: "object": failed rule: self.n > 3',
+            "x: Invalid value: failed rule: self.n > 3",
             id="no message",
         ),
         pytest.param(
             {"rule": "self.n > 3", "messageExpression": "'n is ' + string(self.n)"},
-            'x: Invalid value: "object": n is 1',
+            "x: Invalid value: n is 1",
             id="expression",
         ),
         pytest.param(
             {"rule": "self.n > 3", "messageExpression": "self.s", "message": "m"},
-            'x: Invalid value: "object": m',
+            "x: Invalid value: m",
             id="expression that fails",
         ),
         pytest.param(
             {"rule": "self.n > 3", "message": "m", "fieldPath": ".n"},
-            'x.n: Invalid value: "object": m',
+            "x.n: Invalid value: m",
             id="fieldPath",
         ),
         pytest.param(
@@ -96,7 +96,7 @@ NUMBER = {"type": "object", "properties": {"n": {"type": "integer"}, "s": {"type
         ),
         pytest.param(
             {"rule": "self.n > 3", "message": "m", "reason": "FieldValueDuplicate"},
-            'x: Duplicate value: "object"',
+            "x: Duplicate value",
             id="duplicate",
         ),
         pytest.param(
@@ -115,14 +115,14 @@ def test_the_root_has_its_envelope() -> None:
     compiled = compile_schema(schema)
     assert compiled.validate({"metadata": {"name": "ab"}}) == []
     assert str(compiled.validate({"metadata": {"name": "b"}})[0]).startswith(
-        '<nil>: Invalid value: "object": failed rule'
+        "<nil>: Invalid value: failed rule"
     )
 
 
 def test_rules_wait_for_a_sound_object() -> None:
     text = check(ruled(NUMBER, {"rule": "self.n > 3"}), {"n": "x"})
     assert text.endswith(
-        '<nil>: Invalid value: "null": some validation rules were not checked because the '
+        "<nil>: Invalid value: null: some validation rules were not checked because the "
         "object was invalid; correct the existing errors to complete validation]"
     )
 
@@ -134,7 +134,7 @@ ONCE = {"rule": "oldSelf.hasValue() || self == 'a'", "optionalOldSelf": True}
     ("new", "old", "text"),
     [
         pytest.param("a", None, "", id="first"),
-        pytest.param("b", None, 'x: Invalid value: "string": must begin with a', id="else"),
+        pytest.param("b", None, 'x: Invalid value: "b": must begin with a', id="else"),
         pytest.param("b", "a", "", id="later"),
     ],
 )
@@ -149,7 +149,7 @@ def test_a_path_leads_into_maps() -> None:
         "properties": {"m": {"type": "object", "additionalProperties": {"type": "string"}}},
     }
     rule = {"rule": "'a.b' in self.m", "message": "m", "fieldPath": ".m['a.b']"}
-    assert check(ruled(schema, rule), {"m": {}}) == 'x.m[a.b]: Invalid value: "object": m'
+    assert check(ruled(schema, rule), {"m": {}}) == "x.m[a.b]: Invalid value: m"
 
 
 @pytest.mark.parametrize(
@@ -167,7 +167,7 @@ def test_a_path_leads_into_maps() -> None:
 )
 def test_expressions_of_messages(expression: str, text: str) -> None:
     rule = {"rule": "false", "message": "default", "messageExpression": expression}
-    assert check(ruled(NUMBER, rule), {}) == f'x: Invalid value: "object": {text}'
+    assert check(ruled(NUMBER, rule), {}) == f"x: Invalid value: {text}"
 
 
 LOOPS = "self.all(a, self.all(b, self.all(c, self.all(d, a + b + c + d >= 0))))"
@@ -242,5 +242,5 @@ def test_rules_inside_what_rules_cannot_see() -> None:
     inner = ruled({"type": "string"}, {"rule": "self == 'a'"})
     schema = {"type": "object", "properties": {"1x": inner}}
     assert check(ruled(schema, {"rule": "self == self"}), {"1x": "b"}) == (
-        "x.1x: Invalid value: \"string\": failed rule: self == 'a'"
+        "x.1x: Invalid value: \"b\": failed rule: self == 'a'"
     )
