@@ -43,6 +43,9 @@ PROGRAMS: Mapping[str, Program] = {
     "kubernetes": Program(
         ("{}/kube-apiserver", "--version"), "KUBEBUILDER_ASSETS", "hack/envtest"
     ),
+    "oldest": Program(
+        ("{}/kube-apiserver", "--version"), "KUBEBUILDER_ASSETS", "hack/envtest --oldest"
+    ),
     "helm": Program(("{}/helm", "version", "--short"), "FAIRLEAD_HELM", "hack/helm"),
     "crane": Program(("{}", "version"), "FAIRLEAD_CRANE", "hack/crane"),
     "promtool": Program(("{}", "--version"), "PROMTOOL", "hack/promtool"),
@@ -95,8 +98,9 @@ def place_of(name: str, root: Path) -> str:
     program = PROGRAMS[name]
     if not program.finder:
         return ""
+    script, *options = program.finder.split()
     done = subprocess.run(
-        [root / program.finder], cwd=root, stdout=subprocess.PIPE, text=True, check=False
+        [root / script, *options], cwd=root, stdout=subprocess.PIPE, text=True, check=False
     )
     return done.stdout.strip().rpartition("\n")[2] if done.returncode == 0 else ""
 

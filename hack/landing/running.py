@@ -49,9 +49,9 @@ class Share(NamedTuple):
         return " ".join(word for command in self.commands(part) for word in command[1:])
 
     def _pytest(self, part: Part) -> list[str]:
-        rows, more = part.name, []
-        if part.name == "apiserver":
-            rows = f"{part.name} and {'again' if self.rest else 'not again'}"
+        rows, more = part.repeats or part.name, []
+        if rows == "apiserver":
+            rows = f"{rows} and {'again' if self.rest else 'not again'}"
         if part.equal:
             tenth = self.number % TENTHS
             more = ["--tenths", "".join(

@@ -53,6 +53,8 @@ class Part:
         unread: patterns of tracked files that it does not read: a folder's end in ``/``, and one
             that begins with ``!`` takes files back. None: it counts every file.
         programs: which it starts; their versions count.
+        repeats: the part whose rows it runs once more, with other programs; it is a part of the
+            whole suite alone.
     """
 
     name: str
@@ -65,6 +67,7 @@ class Part:
     always: bool = False
     unread: tuple[str, ...] | None = None
     programs: tuple[str, ...] = ()
+    repeats: str = ""
 
 
 def _others(*own: str) -> tuple[str, ...]:
@@ -74,6 +77,15 @@ def _others(*own: str) -> tuple[str, ...]:
         f"tests/{folder}/" for folder in folders if not any(it.startswith(folder) for it in own)
     )
 
+
+_APISERVER = (
+    "tests/contract/",
+    *(f"tests/e2e/{name}/" for name in ("binding", "konnector", "postgres", "provider")),
+    "tests/e2e/whole/test_faults.py",
+    "tests/e2e/whole/test_story.py",
+    "tests/integration/portal/handshake/test_applying.py",
+)
+_NO_APISERVER = (*PROSE, "bench/", "tests/browser/", "tests/sim/", "tests/unit/")
 
 PARTS = (
     Part(
@@ -205,16 +217,20 @@ PARTS = (
         "apiserver",
         "contracts, what depends on a real kube-apiserver, one e2e row for each edge",
         "a change in `src`, `tests/contract` or `tests/e2e`",
-        tests=(
-            "tests/contract/",
-            *(f"tests/e2e/{name}/" for name in ("binding", "konnector", "postgres", "provider")),
-            "tests/e2e/whole/test_faults.py",
-            "tests/e2e/whole/test_story.py",
-            "tests/integration/portal/handshake/test_applying.py",
-        ),
+        tests=_APISERVER,
         tiers=frozenset({"envtest"}),
-        unread=(*PROSE, "bench/", "tests/browser/", "tests/sim/", "tests/unit/"),
+        unread=_NO_APISERVER,
         programs=("kubernetes", "kubectl", "helm"),
+    ),
+    Part(
+        "oldest",
+        "the rows of `apiserver` on Kubernetes 1.20",
+        "none: in the whole suite alone",
+        tests=_APISERVER,
+        tiers=frozenset({"envtest"}),
+        unread=_NO_APISERVER,
+        programs=("oldest", "kubectl", "helm"),
+        repeats="apiserver",
     ),
 )
 """All parts, in the order in which they run."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 import copy
 import re
 import uuid
-from collections.abc import Awaitable
+from collections.abc import AsyncIterator, Awaitable
 from typing import Any
 
 import pytest
@@ -513,6 +513,94 @@ async def test_cel_rules(client: Client) -> None:
     text = 'Ruled.contract.example.org "r" is invalid: spec.a: Invalid value: "y": owner'
     with pytest.raises(Invalid, match=re.escape(text)):
         await client.merge_patch(ruled, "r", "default", {"spec": {"a": "y"}})
+
+
+LOOSE: JSON = {
+    "e": STRING,
+    "s": STRING,
+    "list": {"type": "array", "items": STRING},
+    "map": {
+        "type": "array",
+        "x-kubernetes-list-type": "map",
+        "x-kubernetes-list-map-keys": ["n"],
+        "items": {"type": "object", "required": ["n"], "properties": {"n": STRING, "v": STRING}},
+    },
+    "r": STRING,
+}
+
+
+def _stricter(schema: JSON) -> JSON:
+    short = {**STRING, "maxLength": 3}
+    strict = copy.deepcopy(schema)
+    strict["map"]["items"]["properties"]["v"] = short
+    return {
+        **strict,
+        "e": {**STRING, "enum": ["new"]},
+        "list": {**strict["list"], "items": short},
+        "r": {**STRING, "x-kubernetes-validations": [{"rule": "self == 'new'"}]},
+    }
+
+
+@pytest.fixture
+async def strict(client: Client) -> AsyncIterator[Resource]:
+    """A kind whose schema became stricter than the object ``r`` of before."""
+    kind = Resource(GROUP, "v1", "stricts", "Strict")
+    name = kind.group_resource
+    version = version_with({"type": "object", "properties": LOOSE})
+    await client.create(CUSTOMRESOURCEDEFINITIONS, crd("stricts", "Strict", version))
+    old = {
+        "e": "old",
+        "list": ["long enough"],
+        "map": [{"n": "a", "v": "long"}, {"n": "b", "v": "b"}],
+        "r": "old",
+    }
+    body = {"apiVersion": kind.api_version, "kind": "Strict", "metadata": {"name": "r"}}
+
+    async def made() -> bool:
+        try:
+            await client.create(kind, {**body, "spec": old}, "default")
+        except NotFound:
+            return False
+        return True
+
+    async def refused() -> bool:
+        try:
+            fresh = {**body, "metadata": {"name": "fresh"}, "spec": {"e": "old"}}
+            await client.create(kind, fresh, "default", dry_run=True)
+        except Invalid:
+            return True
+        return False
+
+    await eventually(made)
+    version = version_with({"type": "object", "properties": _stricter(LOOSE)})
+    change = {"spec": {"versions": [version]}}
+    await client.merge_patch(CUSTOMRESOURCEDEFINITIONS, name, "", change)
+    await eventually(refused)
+    yield kind
+    await client.delete(CUSTOMRESOURCEDEFINITIONS, name)
+
+
+@today("no ratcheting")
+async def test_what_an_update_leaves_as_it_was_is_not_refused(
+    client: Client, strict: Resource
+) -> None:
+    async def patch(**spec: Any) -> None:
+        await client.merge_patch(strict, "r", "default", {"spec": spec})
+
+    await client.merge_patch(strict, "r", "default", {"metadata": {"labels": {"a": "b"}}})
+    await patch(s="beside")
+    await patch(map=[{"n": "b", "v": "c"}, {"n": "a", "v": "long"}])
+    with pytest.raises(Invalid, match=r'spec\.e: Unsupported value: "other"'):
+        await patch(e="other")
+    with pytest.raises(Invalid, match=r"spec\.list\[0\]: Too long: may not be more than 3 bytes"):
+        await patch(list=["long enough", "b"])
+    with pytest.raises(Invalid, match=r"spec\.map\[0\]\.v: Too long"):
+        await patch(map=[{"n": "a", "v": "longer"}])
+    with pytest.raises(Invalid, match=r"spec\.map\[1\]\.v: Too long"):
+        await patch(map=[{"n": "a", "v": "long"}, {"n": "c", "v": "long"}])
+    with pytest.raises(Invalid, match=r'spec\.r: Invalid value: "other": failed rule'):
+        await patch(r="other")
+    await patch(e="new", r="new")
 
 
 COUNTS: JSON = {"type": "array", "maxItems": 60, "items": {"type": "integer"}}

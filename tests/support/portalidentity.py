@@ -180,6 +180,9 @@ class Browser:
     async def to_callback(self, url: str) -> str:
         """From authorize by way of the issuer to the address of the callback."""
         answered = await self.get(url)
+        while answered.status == 503 and "Retry-After" in answered.headers:
+            # What it needs of the API server may not have come yet on a busy machine.
+            answered = await self.get(url)
         assert answered.status == 302, await answered.text()
         answered = await self.get(answered.headers["Location"])
         assert answered.status == 302, await answered.text()

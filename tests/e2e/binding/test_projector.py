@@ -207,7 +207,9 @@ async def test_a_running_job_keeps_its_binding(served: Served, how: str) -> None
         await served.admin.delete(JOBS, "migrate", team.namespace, propagation="Background")
         await gone(served.admin, SERVICEBINDINGS, "db", team.namespace)
         return
-    finished = {"conditions": [{"type": "Complete", "status": "True"}]}
+    at = "2026-01-01T00:00:00Z"
+    conditions = [{"type": name, "status": "True"} for name in ("SuccessCriteriaMet", "Complete")]
+    finished = {"startTime": at, "completionTime": at, "conditions": conditions}
     await team.patch(JOBS, "migrate", {"status": finished}, subresource="status")
     await gone(served.admin, SERVICEBINDINGS, "db", team.namespace)
     after = await served.admin.get(JOBS, "migrate", team.namespace)

@@ -100,8 +100,9 @@ async def test_what_a_stricter_provider_refuses(provider_world: World) -> None:
     namespace = await link.provider_namespace()
     await crossed(world, namespace, "good", "green", "red")
     await konnector.stop()
-    for name in ("green", "red"):
-        patch: JSON = {"metadata": {"labels": {"new": "1"}}}
+    for name, colour in (("green", "red"), ("red", "green")):
+        # What is as it was before the schema became stricter a server of today does not refuse.
+        patch: JSON = {"metadata": {"labels": {"new": "1"}}, "spec": {"colour": colour}}
         await world.consumer.merge_patch(world.widgets, name, "default", patch)
     await _only_blue(world)
     await konnector.start()

@@ -200,9 +200,16 @@ async def test_a_pool_that_asks_who_fills_the_server(
     await cancelled(work, made, times)
 
 
+@pytest.mark.parametrize("seconds", [5.0, 0.0], ids=["ends", "outlasts"])
 async def test_blockers_that_are_watched(
-    endpoint: Endpoint, made: Connections, monkeypatch: pytest.MonkeyPatch, times: int
+    endpoint: Endpoint,
+    made: Connections,
+    monkeypatch: pytest.MonkeyPatch,
+    times: int,
+    seconds: float,
 ) -> None:
+    """A look ends in the time that it gets, or outlasts it, as on a busy machine."""
+    monkeypatch.setattr(blockers, "_END_SECONDS", seconds)
     monkeypatch.setattr(blockers, "_WAITED_FOR", SLOW)
     original = blockers.read_blockers
 

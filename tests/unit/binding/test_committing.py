@@ -195,6 +195,28 @@ def _refused(message: str, *causes: tuple[str, str, str], code: int = 422) -> Ap
                 "Rig web is invalid",
                 (
                     "FieldValueInvalid",
+                    'Invalid value: {"a":{"b":"RIG: SECRET"}}: field is immutable',
+                    "spec.a",
+                ),
+                ("FieldValueDuplicate", 'Duplicate value: {"n":"RIGSECRET"}', "spec.b[1]"),
+                ("FieldValueInvalid", 'Invalid value: ["RIGSECRET"]: are too many', "spec.c"),
+                ("FieldValueInvalid", 'Invalid value: []string{"RIGSECRET"}: no', "spec.d"),
+                ("FieldValueInvalid", 'Invalid value: {"a":"RIGSECRET', "spec.e"),
+                ("FieldValueInvalid", "Invalid value: a rule says no", "spec.f"),
+                ("FieldValueTooMany", "Too many: 4: must have at most 3 items", "spec.g"),
+                ("FieldValueTooLong", "Too long: may not be more than 4 bytes", "spec.h"),
+            ),
+            "spec.a: Invalid value: field is immutable; spec.b[1]: Duplicate value; "
+            "spec.c: Invalid value: are too many; spec.d: Invalid value; spec.e: Invalid value; "
+            "spec.f: Invalid value: a rule says no; spec.g: Too many: must have at most 3 items; "
+            "spec.h: Too long: may not be more than 4 bytes",
+            id="as 1.37 prints it",
+        ),
+        pytest.param(
+            _refused(
+                "Rig web is invalid",
+                (
+                    "FieldValueInvalid",
                     'Invalid value: "RIGSECRET": in body should be at most 8 chars long',
                     "spec.adminPassword",
                 ),

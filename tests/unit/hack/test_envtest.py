@@ -29,7 +29,7 @@ def tools(tmp_path: Path) -> Path:
     """A PATH with bash's own needs and nothing to build with; ``id`` says it is nobody."""
     folder = tmp_path / "tools"
     folder.mkdir()
-    for name in ("env", "bash", "grep", "sed", "mkdir", "flock"):
+    for name in ("env", "bash", "grep", "sed", "mkdir", "rm", "chmod", "flock"):
         found = next(
             Path(place, name) for place in ("/usr/bin", "/bin") if Path(place, name).exists()
         )
@@ -39,10 +39,17 @@ def tools(tmp_path: Path) -> Path:
     return folder
 
 
-def run(tools: Path, tmp_path: Path, **environ: str) -> subprocess.CompletedProcess[str]:
+def run(
+    tools: Path, tmp_path: Path, *options: str, **environ: str
+) -> subprocess.CompletedProcess[str]:
     given = {"PATH": str(tools), "HOME": str(tmp_path), **environ}
     return subprocess.run(
-        [str(SCRIPT)], env=given, capture_output=True, text=True, check=False, timeout=SECONDS
+        [str(SCRIPT), *options],
+        env=given,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=SECONDS,
     )
 
 
@@ -55,18 +62,38 @@ class TestFinds:
         assert (done.returncode, done.stdout) == (0, f"{folder}\n")
 
     @pytest.mark.parametrize("variable", ["HOME", "XDG_CACHE_HOME"])
-    def test_an_earlier_build(self, tools: Path, tmp_path: Path, variable: str) -> None:
+    @pytest.mark.parametrize(
+        ("options", "folder", "more"),
+        [
+            pytest.param((), "kubernetes-1.37.2/bin", ("kubectl",), id="today"),
+            pytest.param(
+                ("--nodes",),
+                "kubernetes-1.37.2/bin",
+                ("kubectl", "kubelet", "kube-proxy", "kube-scheduler"),
+                id="nodes",
+            ),
+            pytest.param(("--oldest",), "envtest-1.20.2/bin", (), id="oldest"),
+        ],
+    )
+    def test_an_earlier_build(
+        self,
+        tools: Path,
+        tmp_path: Path,
+        options: tuple[str, ...],
+        folder: str,
+        more: tuple[str, ...],
+        variable: str,
+    ) -> None:
         root = tmp_path / "root"
-        below = ".cache/envtest-1.20.2/bin" if variable == "HOME" else "envtest-1.20.2/bin"
-        folder = assets(root / below, *PROGRAMS)
-        done = run(tools, tmp_path, **{variable: str(root)})
-        assert (done.returncode, done.stdout) == (0, f"{folder}\n")
+        below = f".cache/{folder}" if variable == "HOME" else folder
+        built = assets(root / below, *PROGRAMS, *more)
+        done = run(tools, tmp_path, *options, **{variable: str(root)})
+        assert (done.returncode, done.stdout) == (0, f"{built}\n")
 
-    def test_what_setup_envtest_brings(self, tools: Path, tmp_path: Path) -> None:
-        folder = assets(tmp_path / "brought", *PROGRAMS)
-        program(tools / "setup-envtest", f'[ "$*" = "use -p path" ] && echo {folder}')
-        done = run(tools, tmp_path)
-        assert (done.returncode, done.stdout) == (0, f"{folder}\n")
+    def test_another_version(self, tools: Path, tmp_path: Path) -> None:
+        built = assets(tmp_path / ".cache/kubernetes-1.34.4/bin", *PROGRAMS, "kubectl")
+        done = run(tools, tmp_path, KUBERNETES_VERSION="1.34.4")
+        assert (done.returncode, done.stdout) == (0, f"{built}\n")
 
 
 class TestRefuses:
@@ -88,32 +115,37 @@ class TestRefuses:
         assert named in done.stderr
         assert len(done.stderr.splitlines()) == 1
 
-    def test_building_without_root(self, tools: Path, tmp_path: Path) -> None:
+    def test_an_unknown_option(self, tools: Path, tmp_path: Path) -> None:
+        done = run(tools, tmp_path, "--newest")
+        assert (done.returncode, done.stdout) == (2, "")
+        assert "there is no option --newest" in done.stderr
+
+    def test_building_without_modules(self, tools: Path, tmp_path: Path) -> None:
+        program(tools / "go", "exit 1")
         done = run(tools, tmp_path)
+        assert (done.returncode, done.stdout) == (1, "")
+        assert "is the Go module proxy reachable?" in done.stderr
+        assert not (tmp_path / ".cache/kubernetes-1.37.2/build").exists()
+
+    def test_building_the_oldest_without_root(self, tools: Path, tmp_path: Path) -> None:
+        done = run(tools, tmp_path, "--oldest")
         assert (done.returncode, done.stdout) == (1, "")
         assert "needs root" in done.stderr
 
-    def test_building_without_apt(self, tools: Path, tmp_path: Path) -> None:
+    def test_building_the_oldest_without_apt(self, tools: Path, tmp_path: Path) -> None:
         (tools / "apt-get").unlink()
-        done = run(tools, tmp_path)
+        done = run(tools, tmp_path, "--oldest")
         assert (done.returncode, done.stdout) == (1, "")
-        assert "no apt-get here: set KUBEBUILDER_ASSETS" in done.stderr
+        assert "the oldest version is built on Debian" in done.stderr
 
-    def test_no_network(self, tools: Path, tmp_path: Path) -> None:
+    def test_building_the_oldest_without_network(self, tools: Path, tmp_path: Path) -> None:
         program(tools / "id", "echo 0")
-        done = run(tools, tmp_path)
+        done = run(tools, tmp_path, "--oldest")
         assert (done.returncode, done.stdout) == (1, "")
         assert "is the network up?" in done.stderr
 
-    @pytest.mark.parametrize("body", ["exit 1", "echo /nowhere"], ids=["fails", "incomplete"])
-    def test_setup_envtest_that_does_not_help(
-        self, tools: Path, tmp_path: Path, body: str
-    ) -> None:
-        program(tools / "setup-envtest", body)
-        done = run(tools, tmp_path)
-        assert done.returncode == 1
-        assert "building instead" in done.stderr
-
 
 def test_is_executable() -> None:
-    assert os.access(SCRIPT, os.X_OK)
+    assert all(
+        os.access(SCRIPT.with_name(name), os.X_OK) for name in ("envtest", "envtest-oldest")
+    )

@@ -5,14 +5,17 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import time
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+from hack.landing import __main__ as landing
 from hack.landing import contents, record, running
 from hack.landing.contents import File
 from hack.landing.record import Record
-from hack.landing.running import Share
-from hack.landing.table import PARTS, Part
+from hack.landing.running import Outcome, Share
+from hack.landing.table import LIMIT_MINUTES, PARTS, Part
 
 
 ROOT = Path(__file__).parents[3]
@@ -141,6 +144,74 @@ def test_a_landing_and_its_rest_are_all_rows_once() -> None:
 def test_a_landing_has_fixed_seeds_and_the_rest_those_of_the_day() -> None:
     assert words(Share(0, 60), "simulation")[3:] == ["--fixed", "--seeds", "60"]
     assert words(Share(0, 60, rest=True), "simulation")[3:] == ["--seeds", "200"]
+
+
+def test_the_oldest_kubernetes_has_the_rows_of_todays() -> None:
+    assert words(Share(12, 60), "oldest") == words(Share(12, 60), "apiserver")
+    assert all(part(it.repeats).programs != it.programs for it in PARTS if it.repeats)
+
+
+# --- the whole suite
+
+
+@dataclass
+class Machine:
+    """A machine on which parts end at once, and what ran of them."""
+
+    ran: list[str]
+    failing: str = ""
+
+    def run(self, part: Part, share: Share, *_: object) -> Outcome:
+        self.ran.append(f"{part.name} rest" if share.rest else part.name)
+        return Outcome(part.name, 0.0, passed=part.name != self.failing, ran=1)
+
+    def aside(self, part: Part) -> tuple[Outcome, str]:
+        return self.run(part, Share(0, 0)), ""
+
+
+REST = ["simulation rest", "equal rest", "apiserver rest", "oldest"]
+USUAL = [it.name for it in PARTS if not it.repeats]
+
+
+@pytest.mark.parametrize(
+    ("green", "minutes", "failing", "rest", "due"),
+    [
+        pytest.param(0, 90, "", [], False, id="the first landing of a machine"),
+        pytest.param(9, 90, "", [], False, id="between"),
+        pytest.param(10, 26, "", REST, False, id="a tenth"),
+        pytest.param(10, 24, "", [], True, id="a tenth without time"),
+        pytest.param(20, 90, "kills", [], False, id="a tenth that is refused"),
+    ],
+)
+def test_the_whole_suite_follows_at_each_tenth_landing(
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+    *,
+    green: int,
+    minutes: int,
+    failing: str,
+    rest: list[str],
+    due: bool,
+) -> None:
+    machine = Machine([], failing)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    monkeypatch.setenv(landing.BEGUN, str(time.time() - (LIMIT_MINUTES - minutes) * 60))
+    monkeypatch.setattr(landing, "run", machine.run)
+    monkeypatch.setattr(landing, "_aside", machine.aside)
+    monkeypatch.setattr(sys, "argv", ["landing"])
+    # Nothing is built for it.
+    monkeypatch.setattr(contents, "place_of", lambda *_: "")
+    kept = Record(record.folder())
+    for number in range(green):
+        kept.land(f"tree-{number}", "c", number)
+    assert landing.main() == bool(failing)
+    assert sorted(machine.ran) == sorted([*USUAL, *rest])
+    assert kept.whole_is_due is due
+    if due:
+        machine.ran.clear()
+        landing.main()
+        assert sorted(machine.ran) == sorted([*USUAL, *REST])
+        assert not kept.whole_is_due
 
 
 # --- copies

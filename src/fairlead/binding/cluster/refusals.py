@@ -6,6 +6,7 @@ Secrets. Servers quote refused values in their answers, up to the whole object.
 
 from __future__ import annotations
 
+import json
 import re
 
 from fairlead.api.status import StatusCause
@@ -17,11 +18,13 @@ LONGEST = 500
 
 _KIND = re.compile(
     "(Required value|Duplicate value|Invalid value|Unsupported value|Forbidden|Not found|"
-    "Too long|Too many|Internal error)(?:: |$)"
+    "Too long|Too short|Too many|Too few|Internal error)(?:: |$)"
 )
 """Beginning of a cause's message (``ErrorType`` of ``field.Error``)."""
-_VALUELESS = {"Required value", "Forbidden", "Too long"}
+_VALUELESS = {"Required value", "Forbidden", "Too long", "Too short"}
 _VALUE = re.compile(r'(?:"(?:[^"\\{]|\\.)*"|-?[0-9.]+|true|false|null)(?:: |$)')
+_GO_VALUE = re.compile(r"[\w.*\[\]]*\{")
+"""Beginning of a value in Go's syntax, as older servers write objects and lists."""
 _QUOTED = re.compile(r"\{|error found in #")
 """Beginnings of a quoted object: JSON, Go's form, and malformed JSON."""
 
@@ -46,10 +49,25 @@ def _cause(cause: StatusCause) -> str:
     elif kind[1] in _VALUELESS:
         text = f"{kind[1]}: {_unquoted(cause.message[kind.end() :])}"
     else:
-        value = _VALUE.match(cause.message, kind.end())
-        more = _unquoted(cause.message[value.end() :]) if value else ""
-        text = f"{kind[1]}: {more}"
+        text = f"{kind[1]}: {_unquoted(_after_value(cause.message[kind.end() :]))}"
     return ": ".join(filter(None, [cause.field, text.rstrip(": ") or cause.reason]))
+
+
+def _after_value(text: str) -> str:
+    """Return what follows the value that a message begins with; "" where its end is not clear.
+
+    A rule of a CRD that refuses an object or a list names no value on servers of today.
+    """
+    value = _VALUE.match(text)
+    if value:
+        return text[value.end() :]
+    if text[:1] in {"{", "["}:
+        try:
+            _, end = json.JSONDecoder().raw_decode(text)
+        except ValueError:
+            return ""
+        return text[end + 2 :] if text[end:].startswith(": ") else ""
+    return "" if text.startswith('"') or _GO_VALUE.match(text) else text
 
 
 def _unquoted(text: str) -> str:

@@ -9,6 +9,7 @@ from fairlead_sandbox.schema.objects.defaults import compile_defaulter
 from fairlead_sandbox.schema.objects.embedded import compile_embedded_check
 from fairlead_sandbox.schema.objects.lists import compile_list_check
 from fairlead_sandbox.schema.objects.prune import compile_pruner
+from fairlead_sandbox.schema.objects.ratcheting import Ratchet
 from fairlead_sandbox.schema.objects.rules import compile_rules
 from fairlead_sandbox.schema.objects.values import compile_check
 
@@ -62,7 +63,8 @@ class CompiledSchema:
 
         Args:
             obj: the object, pruned and defaulted.
-            old: the object that it replaces, for rules with ``oldSelf``.
+            old: the object that it replaces: errors of what it has already are left out, and rules
+                with ``oldSelf`` run.
         """
         errors = Report()
         try:
@@ -75,6 +77,9 @@ class CompiledSchema:
     def _check(self, obj: JSON, old: JSON | None, errors: Report) -> None:
         for check in self._checks:
             check(obj, "", errors)
+        if old is not None and errors:
+            ratchet = Ratchet(self.schema, obj, old)
+            errors[:] = [error for error in errors if not ratchet.excuses(error)]
         if self._rules is None:
             return
         # Rules are compiled for the schema's types, and their cost is estimated within its limits;

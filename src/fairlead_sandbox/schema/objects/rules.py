@@ -198,7 +198,11 @@ def _rule(rule: JSON, declared: Declaration, schema: JSON) -> _Check:
     type_ = schema.get("type") or ""
 
     def check(value: Any, old: Any, path: str, account: _Account) -> None:
-        if program.transition and old is None and not optional:
+        if program.transition:
+            if old is None and not optional:
+                return
+        elif old is not None and value == old:
+            # What an update leaves as it is is not refused.
             return
         here = path or "<nil>"
         result = account.run(program, value, old, here)

@@ -26,6 +26,8 @@ _FIRST_SECONDS = 0.02
 """Seconds of a wait before the first look for its blockers."""
 _LOOK_SECONDS = 0.05
 """Seconds between two looks."""
+_END_SECONDS = 0.05
+"""Seconds for a look to end by itself when the block has ended."""
 _TOLD = 3
 """Number of sessions that a message names."""
 _SHOWN = 60
@@ -160,10 +162,15 @@ async def watching(
         over.set()
         try:
             # A look in the middle of an answer gets time to end, so that its session stays usable.
-            await asyncio.wait([task], timeout=_LOOK_SECONDS)
+            await asyncio.wait([task], timeout=_END_SECONDS)
         finally:
             task.cancel()
-            await asyncio.wait([task])
+            try:
+                await asyncio.wait([task])
+            except asyncio.CancelledError:
+                # It ends at once, and its session is in use until then.
+                await asyncio.wait([task])
+                raise
 
 
 async def _watch(
