@@ -82,6 +82,7 @@ _APISERVER = (
     "tests/contract/",
     *(f"tests/e2e/{name}/" for name in ("binding", "konnector", "postgres", "provider")),
     "tests/e2e/whole/test_faults.py",
+    "tests/e2e/whole/test_policies.py",
     "tests/e2e/whole/test_story.py",
     "tests/integration/portal/handshake/test_applying.py",
 )

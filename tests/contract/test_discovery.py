@@ -3,9 +3,13 @@ from __future__ import annotations
 import msgspec
 import pytest
 from tests.contract.support import GROUP, WIDGETS
+from tests.support.tiers import today
 
 from fairlead.api.resource import CONFIGMAPS, DEPLOYMENTS
 from fairlead.client import Client, NotFound, NotServed
+
+
+WIDGET = (GROUP, "widgets", "Widget")
 
 
 @pytest.mark.parametrize(
@@ -59,3 +63,22 @@ async def test_health_is_ok(client: Client, path: str) -> None:
 
 async def test_the_version_is_told(client: Client) -> None:
     assert (await client.discovery.server_version()).startswith("v")
+
+
+@today("no such documents")
+@pytest.mark.parametrize("path", ["/api", "/apis"])
+async def test_one_document_has_all_kinds(client: Client, widgets: None, path: str) -> None:
+    accept = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
+    found = msgspec.json.decode(await client.request("GET", path, accept=accept))
+    assert (found["kind"], found["apiVersion"]) == (
+        "APIGroupDiscoveryList",
+        "apidiscovery.k8s.io/v2",
+    )
+    by_group = {one["metadata"].get("name", ""): one for one in found["items"]}
+    group, plural, kind = ("", "configmaps", "ConfigMap") if path == "/api" else WIDGET
+    (version, *_) = by_group[group]["versions"]
+    assert (version["version"], version["freshness"]) == ("v1", "Current")
+    (entry,) = (one for one in version["resources"] if one["resource"] == plural)
+    assert entry["responseKind"]["kind"] == kind
+    assert (entry["scope"], entry["singularResource"]) == ("Namespaced", kind.lower())
+    assert {*entry["verbs"]} >= {"get", "list", "watch", "create", "patch"}

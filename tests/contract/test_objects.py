@@ -11,7 +11,7 @@ from tests.contract.support import (
 from tests.support.tiers import today
 
 from fairlead.api.meta import JSON
-from fairlead.api.resource import CONFIGMAPS, LEASES, NAMESPACES, SECRETS
+from fairlead.api.resource import CONFIGMAPS, LEASES, NAMESPACES, SECRETS, Resource
 from fairlead.client import (
     AlreadyExists,
     ApiError,
@@ -118,6 +118,23 @@ async def test_metadata_is_checked(
     with pytest.raises(Invalid) as found:
         await client.create(CONFIGMAPS, {"metadata": metadata}, namespace)
     assert found.value.message == message
+
+
+@today("what is unknown is dropped")
+@pytest.mark.parametrize(
+    ("resource", "body"),
+    [
+        pytest.param(CONFIGMAPS, {**configmap("a"), "nonsense": 1}, id="built-in"),
+        pytest.param(WIDGETS, {**widget("a"), "nonsense": 1}, id="custom"),
+    ],
+)
+async def test_unknown_fields_are_refused_on_request(
+    client: Client, namespace: str, widgets: None, resource: Resource, body: JSON
+) -> None:
+    path = resource.path(namespace)
+    with pytest.raises(BadRequest, match='strict decoding error: unknown field "nonsense"'):
+        await client.request("POST", path, params={"fieldValidation": "Strict"}, body=body)
+    await client.request("POST", path, params={"fieldValidation": "Ignore"}, body=body)
 
 
 async def test_path_and_body_must_agree(client: Client, namespace: str) -> None:

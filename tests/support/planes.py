@@ -28,6 +28,10 @@ class ControlPlane(Protocol):
 
     async def compact(self) -> None: ...
 
+    async def forget(self) -> None:
+        """Forget every version before the present one, also in caches."""
+        ...
+
 
 class LoopThread:
     """An event loop in a thread, for servers that outlive the loop of one test."""
@@ -72,6 +76,11 @@ class RealControlPlane:
     async def compact(self) -> None:
         await self.plane.compact()
 
+    async def forget(self) -> None:
+        await self.plane.compact()
+        # Its watch cache has versions that etcd does not have any more.
+        await self.plane.restart_apiserver()
+
 
 class SandboxControlPlane:
     """The embedded server behind the common interface; it runs on its own thread."""
@@ -88,6 +97,9 @@ class SandboxControlPlane:
 
     async def compact(self) -> None:
         await self._thread.call(self.sandbox.faults.compact)
+
+    async def forget(self) -> None:
+        await self.compact()
 
     async def lose(self, resource: str, times: int) -> None:
         """Leave out the next events of each watch that runs now."""

@@ -116,11 +116,19 @@ class Clusters:
 
     async def _namespace(self) -> str:
         """The provider's namespace that the widget of the example has come to."""
-        (place,) = (
-            item.to_dict()["status"]["namespace"]
+        (item,) = (
+            item
             for item in (await self.admins["provider"].list(APISERVICENAMESPACES)).items
             if item.meta.name == "default"
         )
+        body = await when(
+            self.admins["provider"],
+            APISERVICENAMESPACES,
+            item.meta.name,
+            item.meta.namespace,
+            until=lambda body: body.get("status", {}).get("namespace"),
+        )
+        place = body["status"]["namespace"]
         await when(self.admins["provider"], WIDGETS, "blue", place, until=bool)
         return str(place)
 

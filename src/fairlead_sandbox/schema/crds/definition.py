@@ -1,6 +1,6 @@
 """Validation of names, scope and conversion of a CustomResourceDefinition.
 
-The messages are those of kube-apiserver 1.20; the paths into schemas are those of later releases,
+Messages and paths into schemas are those of kube-apiserver 1.37,
 which name the version (``spec.versions[0].schema.openAPIV3Schema``).
 """
 
