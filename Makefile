@@ -11,7 +11,7 @@ WORKERS ?= $(shell expr 3 \* "$$(nproc 2>/dev/null || echo 2)")
 export PYTHONDONTWRITEBYTECODE :=
 PYTEST := $(BIN)/python -m pytest --numprocesses $(WORKERS) --dist loadgroup --no-loadscope-reorder
 
-.PHONY: help demo test matrix envtest charts browser screenshots landing whole simulate test-of lint types crds metrics image bench bench-sync bench-postgres bench-binding bench-serve sizes docs docs-serve reference format requirements clean
+.PHONY: help demo test matrix envtest charts cluster browser screenshots landing whole simulate test-of lint types crds metrics image bench bench-sync bench-postgres bench-binding bench-serve sizes docs docs-serve reference format requirements clean
 
 help: ## list the targets
 	@grep -hE '^[.a-z]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 14
@@ -75,6 +75,9 @@ docs: $(VENV)/docs.stamp ## the manual's site, into build/site; its links hold, 
 
 docs-serve: $(VENV)/docs.stamp ## the site on this machine, made anew as its pages change
 	$(MKDOCS) serve --dev-addr 127.0.0.1:8000
+
+cluster: $(VENV)/dev.stamp ## releases of the chart on clusters with nodes; needs root and Debian's containerd
+	$(HELM) $(PYTEST) -m cluster -rs tests/cluster
 
 browser: $(VENV)/browser.stamp $(VENV)/docs.stamp ## the pages and the manual in Debian's Chromium; skipped, with the reason, where there is none
 	$(PYTEST) -m browser -rs tests/browser

@@ -261,6 +261,9 @@ def _binding() -> Program:
     project, one = "phplural.ph-group", "$project"
     plain = _call(binding.manifests)
     serving = _call(binding.manifests, webhooks=True)
+    # An upgrade that turns webhooks off deletes the Service before the configurations, which are
+    # called until then.
+    plain += [one for one in serving if one["kind"] == "Service"]
     projecting = _call(binding.manifests, webhooks=True, projected=(project,))
     for tree in projecting:
         if tree["metadata"]["name"] == f"{binding.NAME}-projected":

@@ -46,6 +46,7 @@ PROGRAMS: Mapping[str, Program] = {
     "oldest": Program(
         ("{}/kube-apiserver", "--version"), "KUBEBUILDER_ASSETS", "hack/envtest --oldest"
     ),
+    "nodes": Program(("{}/kubelet", "--version"), "FAIRLEAD_NODES", "hack/envtest --nodes"),
     "helm": Program(("{}/helm", "version", "--short"), "FAIRLEAD_HELM", "hack/helm"),
     "crane": Program(("{}", "version"), "FAIRLEAD_CRANE", "hack/crane"),
     "promtool": Program(("{}", "--version"), "PROMTOOL", "hack/promtool"),

@@ -72,7 +72,7 @@ class Part:
 
 def _others(*own: str) -> tuple[str, ...]:
     """The folders of tests that a part does not read, all but its own."""
-    folders = ("browser", "contract", "integration", "sim", "e2e")
+    folders = ("browser", "cluster", "contract", "integration", "sim", "e2e")
     return tuple(
         f"tests/{folder}/" for folder in folders if not any(it.startswith(folder) for it in own)
     )
@@ -222,6 +222,15 @@ PARTS = (
         tiers=frozenset({"envtest"}),
         unread=_NO_APISERVER,
         programs=("kubernetes", "kubectl", "helm"),
+    ),
+    Part(
+        "cluster",
+        "releases of the chart on clusters with nodes",
+        "a change in `src`, `charts`, `config` or `hack`",
+        tests=("tests/cluster/",),
+        tiers=frozenset({"cluster"}),
+        unread=("docs/", *PURE, *_others("cluster"), "bench/"),
+        programs=("nodes", "helm"),
     ),
     Part(
         "oldest",

@@ -1,10 +1,10 @@
 """The tiers of the suite, and the parts of a landing: which runs a test belongs to.
 
 A test says about itself what it is, by its markers, and this module makes exactly one tier of
-that, whose name is a marker as well: ``make test``, ``make matrix``, ``make envtest`` and
-``make browser`` select by it. ``hack/landing/table.py`` makes parts of all tiers but the first,
-which a landing runs when something has changed for them. This module also says which tests have to
-share a worker, and for which reasons one may be skipped.
+that, whose name is a marker as well: ``make test``, ``make matrix``, ``make envtest``,
+``make cluster`` and ``make browser`` select by it. ``hack/landing/table.py`` makes parts of all
+tiers but the first, which a landing runs when something has changed for them. This module also
+says which tests have to share a worker, and for which reasons one may be skipped.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ TIERS = {
     "test": "the tier of `make test`: what a developer runs before each commit",
     "matrix": "the tier of `make matrix`: other versions and administrators, and what is long",
     "envtest": "the tier of `make envtest`: what needs a real control plane",
+    "cluster": "the tier of `make cluster`: what needs nodes",
     "browser": "the tier of `make browser`: pages as people see them, in Chromium",
 }
 MARKERS = {
@@ -51,6 +52,7 @@ UNAVAILABLE = (
     "there is no Chromium",
     "there is no helm",
     "there is no crane",
+    "there are no programs of nodes",
     "Debian's packages cannot be fetched",
     "the history of this checkout ends before the former version",
 )
@@ -63,6 +65,9 @@ MISSING = (
     "there is no kubectl",
     "KUBEBUILDER_ASSETS",
     "only root",
+    "these Debian packages are missing",
+    "there are no cgroups",
+    "GiB free, and clusters need",
     "the kernel does not tell",
 )
 """Reasons to skip a test that a better machine does not have: ``.ci/run`` takes none of them."""
@@ -126,6 +131,8 @@ class Row:
         """The tier of the test."""
         if "needs_control_plane" in self._names or "real_programs" in self._fixtures:
             return "envtest"
+        if "node_programs" in self._fixtures:
+            return "cluster"
         if "browser_program" in self._fixtures:
             return "browser"
         if "extended" in self._names:

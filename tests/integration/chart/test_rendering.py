@@ -62,7 +62,7 @@ def helm(tmp_path: Path) -> Helm:
 
 
 def printed(name: str, *flags: str) -> dict[tuple[str, str, str], Any]:
-    """The objects of the manifests, with the one thing that a chart has to add."""
+    """The objects of the manifests, with what a chart has to add."""
     flags = (*(SERVE_FLAGS if name == "serve" else ()), *flags)
     result = CliRunner().invoke(main, ["manifests", name, *flags])
     assert result.exit_code == 0, result.output
@@ -70,7 +70,12 @@ def printed(name: str, *flags: str) -> dict[tuple[str, str, str], Any]:
     for body in found:
         if body["kind"] == "Namespace":
             body["metadata"]["annotations"] = {"helm.sh/resource-policy": "keep"}
-    return by_identity(found)
+    made = by_identity(found)
+    if name == "binding" and "--webhooks" not in flags:
+        # It is there before the configurations, and after them.
+        serving = printed(name, "--webhooks", *flags)
+        made |= {key: body for key, body in serving.items() if body["kind"] == "Service"}
+    return made
 
 
 def on(name: str, **more: object) -> JSON:

@@ -1,0 +1,118 @@
+"""Releases of the chart on nodes: Pods, their probes and rollouts, and Jobs of hooks."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+import yaml
+from hack.nodes.clusters import Cluster
+from tests.support.helm import CHART, MISSING, RELEASE, Helm, program
+from tests.support.waiting import gone, when
+
+from fairlead.api.meta import JSON
+from fairlead.api.resource import (
+    DEPLOYMENTS,
+    MUTATINGWEBHOOKCONFIGURATIONS,
+    PODS,
+    VALIDATINGWEBHOOKCONFIGURATIONS,
+)
+from fairlead.api.servicebinding.spec import SERVICEBINDINGS
+from fairlead.client import ApiError, Client, parse_kubeconfig
+
+
+pytestmark = pytest.mark.skipif(not program("helm"), reason=MISSING)
+
+NAMESPACE = ("--namespace", RELEASE, "--create-namespace")
+WAITING = ("--wait", "--wait-for-jobs", "--timeout", "150s")
+PROGRAMS = {
+    "konnector": ("kube-bind", "konnector"),
+    "binding": ("fairlead-binding", "fairlead-binding"),
+    "provider": ("fairlead-provider", "fairlead-provider"),
+    "postgres": ("fairlead-postgres", "fairlead-postgres"),
+    "serve": ("fairlead-serve", "fairlead-serve"),
+}
+
+
+@pytest.fixture
+async def admin(planes: list[Cluster]) -> AsyncIterator[Client]:
+    """The provider's administrator."""
+    async with Client(parse_kubeconfig(planes[0].kubeconfig.read_bytes())) as client:
+        yield client
+
+
+def everything(**binding: object) -> JSON:
+    """All programs, each as two replicas where it may."""
+    values: JSON = {
+        "image": {"pullPolicy": "Never"},
+        **{name: {"enabled": True} for name in PROGRAMS},
+        **yaml.safe_load((CHART / "ci" / "provider.yaml").read_text()),
+    }
+    values["binding"] |= {"replicas": 2, **binding}
+    return values
+
+
+class Writes:
+    """A team that writes bindings all the time; nothing is stored."""
+
+    def __init__(self, client: Client) -> None:
+        self._client = client
+        self.count = 0
+        self.refused: list[str] = []
+
+    async def go_on(self) -> None:
+        workload = {"apiVersion": "apps/v1", "kind": "Deployment", "name": "web"}
+        service = {"apiVersion": "v1", "kind": "Secret", "name": "login"}
+        body: JSON = {
+            "apiVersion": SERVICEBINDINGS.api_version,
+            "kind": "ServiceBinding",
+            "metadata": {"name": "trial"},
+            "spec": {"workload": workload, "service": service},
+        }
+        while True:
+            try:
+                await self._client.create(SERVICEBINDINGS, body, "default", dry_run=True)
+            except ApiError as error:
+                self.refused.append(str(error))
+            self.count += 1
+            await asyncio.sleep(0.05)
+
+
+async def test_a_release_is_installed_upgraded_and_uninstalled(
+    planes: list[Cluster], admin: Client, tmp_path: Path
+) -> None:
+    """Under Pod Security "restricted"; webhooks go on and off by rolling updates."""
+    helm = Helm(tmp_path, planes[0].kubeconfig.read_bytes())
+
+    async def upgrade(**binding: object) -> None:
+        await helm.does(
+            *("upgrade", "--install", RELEASE, str(CHART), *NAMESPACE, *WAITING),
+            values=everything(**binding),
+        )
+
+    await upgrade()
+    for namespace, name in PROGRAMS.values():
+        for pod in (await admin.list(PODS, namespace)).items:
+            statuses = pod.to_dict()["status"]["containerStatuses"]
+            assert all(one["ready"] and not one["restartCount"] for one in statuses), name
+    writes = Writes(admin)
+    async with asyncio.TaskGroup() as group:
+        task = group.create_task(writes.go_on())
+        await upgrade(webhooks={"enabled": True, "project": ["jobs.batch"]})
+        for kind in (MUTATINGWEBHOOKCONFIGURATIONS, VALIDATINGWEBHOOKCONFIGURATIONS):
+            await when(admin, kind, "fairlead-binding", until=lambda body: body.get("webhooks"))
+        seen = writes.count
+        while writes.count < seen + 40:  # noqa: ASYNC110  it tells nobody
+            await asyncio.sleep(0.05)
+        await upgrade(webhooks={"enabled": False})
+        task.cancel()
+    assert writes.refused == []
+    for kind in (MUTATINGWEBHOOKCONFIGURATIONS, VALIDATINGWEBHOOKCONFIGURATIONS):
+        await gone(admin, kind, "fairlead-binding")
+
+    await helm.does("uninstall", RELEASE, *NAMESPACE[:2], "--wait", "--timeout", "150s")
+    for namespace, name in PROGRAMS.values():
+        await gone(admin, DEPLOYMENTS, name, namespace)
+        await when(admin, PODS, name, namespace, until=lambda body: not body)
