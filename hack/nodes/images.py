@@ -1,4 +1,4 @@
-"""Images that clusters need: a Pod's first container."""
+"""Images without a registry: a Pod's first container, and others of one layer."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import platform
 import shutil
 import tarfile
 from pathlib import Path
+from typing import Any
 
 from hack.image.oci import Layer, image, layout
 
@@ -31,15 +32,27 @@ def pause() -> bytes:
     diff = hashlib.sha256(content).hexdigest()
     layer = Layer(gzip.compress(content, 1, mtime=0), diff, "busybox")
     run = {"Entrypoint": ["/bin/busybox", "sleep", "infinity"], "Labels": {"name": PAUSE}}
+    return archive(layer, run, PAUSE, TAG)
+
+
+def archive(layer: Layer, run: dict[str, Any], name: str, tag: str) -> bytes:
+    """The archive of an image of one layer, as containerd imports it.
+
+    Args:
+        layer: its files.
+        run: how its program is started: the configuration's member ``config``.
+        name: its repository.
+        tag: its tag.
+    """
     architecture = {"x86_64": "amd64", "aarch64": "arm64"}[platform.machine()]
     blobs = image([layer], architecture=architecture, run=run, created=0)
-    archive = io.BytesIO()
-    with tarfile.open(fileobj=archive, mode="w") as tar:
-        for path, data in layout(blobs, PAUSE, TAG).items():
+    found = io.BytesIO()
+    with tarfile.open(fileobj=found, mode="w") as tar:
+        for path, data in layout(blobs, name, tag).items():
             entry = tarfile.TarInfo(path)
             entry.size = len(data)
             tar.addfile(entry, io.BytesIO(data))
-    return archive.getvalue()
+    return found.getvalue()
 
 
 def base64(content: bytes) -> str:

@@ -102,20 +102,31 @@ def _write_files(cluster: Cluster) -> None:
     own, folder = cluster.networks, cluster.folder
     address = f"nameserver {own.node}\n"
     (folder / "resolv.conf").write_text(address)
+    # There is nobody to ask for other names.
     (folder / "Corefile").write_text(
-        f".:{DNS_PORT} {{\n    bind {own.node}\n    errors\n"
-        f"    kubernetes cluster.local in-addr.arpa {{\n"
-        f"        kubeconfig {folder}/pki/dns\n    }}\n}}\n"
+        f"""cluster.local:{DNS_PORT} in-addr.arpa:{DNS_PORT} {{
+    bind {own.node}
+    errors
+    kubernetes cluster.local in-addr.arpa {{
+        kubeconfig {folder}/pki/dns
+    }}
+}}
+.:{DNS_PORT} {{
+    bind {own.node}
+    template ANY ANY . {{
+        rcode NXDOMAIN
+    }}
+}}
+"""
     )
     network = {
         "cniVersion": "0.4.0",
         "name": "pods",
         "plugins": [
             {
-                "type": "bridge",
-                "bridge": "cni0",
-                "isGateway": True,
-                "hairpinMode": True,
+                # Not a bridge, on which answers of a neighbour would not pass kube-proxy's rules
+                # where the kernel has no br_netfilter.
+                "type": "ptp",
                 "ipam": {
                     "type": "host-local",
                     "ranges": [[{"subnet": own.pods}]],

@@ -31,7 +31,7 @@ def missing() -> str:
     if os.geteuid():
         return "only root can make clusters: namespaces, mounts and cgroups need it"
     packages = {package for name, package in PROGRAMS.items() if not shutil.which(name)}
-    if not (CNI / "bridge").exists():
+    if not (CNI / "ptp").exists():
         packages.add("containernetworking-plugins")
     if packages:
         return f"these Debian packages are missing: {' '.join(sorted(packages))}"

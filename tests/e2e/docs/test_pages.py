@@ -124,6 +124,8 @@ class Reader:
         """Put the reader's own in the place of examples; our server has no TLS."""
         server = self._server
         text = text.replace("host: postgres.databases.svc", f"host: {server.host}")
+        text = text.replace("externalHost: postgres.example.com", f"externalHost: {server.host}")
+        text = text.replace("externalPort: 5432", f"externalPort: {server.port}")
         text = text.replace("port: 5432", f"port: {server.port}")
         text = text.replace("sslMode: require", "sslMode: disable")
         text = text.replace("/tmp/planes", str(self._folder / "planes"))

@@ -10,7 +10,7 @@ import os
 import re
 import shutil
 import sys
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack
 from pathlib import Path
 
@@ -20,10 +20,11 @@ from hack.landing.table import PARTS
 from tests.support.documents import Block, Person, blocks, section
 from tests.support.image import ROOT
 from tests.support.kubectl import MISSING, kubectls
-from tests.support.pages import CONSUMER, PROVIDER, Fence, fences_of, printed
+from tests.support.pages import CONSUMER, PROVIDER, Fence
 from tests.support.pairs import fresh_planes
 from tests.support.pods import kubelet
 from tests.support.provider import WIDGETS
+from tests.support.reading import done, read, waited
 from tests.support.tiers import real
 from tests.support.waiting import SECONDS, when
 
@@ -34,8 +35,6 @@ from fairlead.demo.postgres import database
 from fairlead.demo.postgres.server import EmbeddedPostgres
 
 
-INSTALLS = "uv tool install"
-"""What is run of a block that other tests leave out; the rest needs a registry or containers."""
 CLUSTERS = {PROVIDER: "provider", CONSUMER: "consumer"}
 TUTORIALS = ROOT / "docs" / "tutorials"
 README = (ROOT / "README.md").read_text()
@@ -133,17 +132,6 @@ class Clusters:
         return str(place)
 
 
-async def done(person: Person, fence: Fence) -> str:
-    """Have a person run a block; what it printed."""
-    shown = ""
-    for command in fence.commands:
-        if fence.not_run and not command.startswith(INSTALLS):
-            continue
-        expected = fence.exit_code if command == fence.commands[-1] else 0
-        shown += await person.do(f"{command} || test $? = {expected}" if expected else command)
-    return shown
-
-
 def test_the_readme_names_what_the_makefile_has() -> None:
     targets = set(re.findall(r"^([a-z-]+):.*##", (ROOT / "Makefile").read_text(), re.MULTILINE))
     named = re.findall(r"\bmake ([a-z-]+)", README)
@@ -175,6 +163,8 @@ async def test_on_your_own_clusters(
         """Put our database server into the example, as its reader does; ours has no TLS."""
         for example, mine in (
             ("host: postgres.databases.svc", f"host: {server.host}"),
+            ("externalHost: postgres.example.com", f"externalHost: {server.host}"),
+            ("externalPort: 5432", f"externalPort: {server.port}"),
             ("port: 5432", f"port: {server.port}"),
             ("sslMode: require", "sslMode: disable"),
             ("password=...", f"password={server.password}"),
@@ -195,29 +185,6 @@ async def test_on_your_own_clusters(
         "default",
         until=lambda body: body.get("status") == {"made": 3, "factory": "north"},
     )
-
-
-async def read(
-    page: Path,
-    person: Person,
-    folder: Path,
-    own: Callable[[str], str],
-    run: Callable[[Person, Fence], Awaitable[str]],
-) -> None:
-    """Have a person go through a tutorial, block by block."""
-    shown = ""
-    for fence in fences_of(page):
-        if fence.language == "yaml":
-            (folder / fence.title).write_text(own(fence.text))
-        elif fence.language == "sh":
-            shown = await run(person, fence)
-        elif fence.language == "text":
-            assert printed(fence.text, shown) == "", f"{page.name}:{fence.line}\n{shown}"
-
-
-def waited(text: str) -> str:
-    """Let `kubectl wait` have the time that a busy machine needs."""
-    return re.sub(r"( wait .*)", rf"\1 --timeout={SECONDS:.0f}s", text)
 
 
 async def app(person: Person) -> str:
