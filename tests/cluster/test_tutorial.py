@@ -117,6 +117,61 @@ def owned(text: str, database: Cluster) -> str:
     return waited(text)
 
 
+class App:
+    """The app of the tutorial, as its team sees it."""
+
+    def __init__(self, person: Person) -> None:
+        self._person = person
+        self._rotations = 0
+
+    async def says(self, text: str) -> str:
+        """What the app prints in its container, once it says this."""
+        command = "kubectl -n shop exec deployment/shop -- python3.11 -m fairlead.demo.app"
+        async with asyncio.timeout(SECONDS):
+            while text not in (said := await self._person.do(f"{command} || true")):  # noqa: ASYNC110
+                await asyncio.sleep(0.5)
+        return said
+
+    async def rotate(self) -> None:
+        """Have a new password made, and wait until the container's file has it."""
+        show = (
+            'kubectl -n shop exec deployment/shop -- python3.11 -c "import os; '
+            "print(open(os.environ['SERVICE_BINDING_ROOT'] + '/shop/password').read())\" || true"
+        )
+        before = await self._person.do(show)
+        self._rotations += 1
+        await self._person.do(
+            "kubectl -n shop annotate --overwrite postgresaccess/shop-database "
+            f"access.k8s.delta10.nl/rotate-at={self._rotations}"
+        )
+        async with asyncio.timeout(SECONDS):
+            while await self._person.do(show) in {before, ""}:  # noqa: ASYNC110
+                await asyncio.sleep(0.5)
+
+    async def pods(self) -> str:
+        """The app's Pods, and how often their containers have started again."""
+        path = "{range .items[*]}{.metadata.uid} {.status.containerStatuses[*].restartCount};{end}"
+        return await self._person.do(f"kubectl -n shop get pods -l app=shop -o jsonpath='{path}'")
+
+    async def generation(self) -> int:
+        """How often the spec of the app's Deployment was written."""
+        path = "{.metadata.generation}"
+        shown = await self._person.do(f"kubectl -n shop get deploy/shop -o jsonpath='{path}'")
+        return int(shown)
+
+    async def rolled_out(self, *, after: int) -> int:
+        """The generation that follows, once its Pods alone are there."""
+        async with asyncio.timeout(SECONDS):
+            while (found := await self.generation()) == after:  # noqa: ASYNC110
+                await asyncio.sleep(0.2)
+        await self._person.do("kubectl -n shop rollout status deployment/shop")
+        count = "kubectl -n shop get pods -l app=shop -o name | wc -l"
+        async with asyncio.timeout(SECONDS):
+            while int(await self._person.do(count)) != 1:  # noqa: ASYNC110
+                await asyncio.sleep(0.2)
+        return found
+
+
 async def test_an_app_logs_in_to_a_database_of_another_cluster(
     planes: list[Cluster], stack: AsyncExitStack, tmp_path: Path
 ) -> None:
@@ -146,10 +201,42 @@ async def test_an_app_logs_in_to_a_database_of_another_cluster(
 
     await read(PAGE, person, tmp_path, own, run)
     person.environment["KUBECONFIG"] = str(consumer.kubeconfig)
+    app = App(person)
     await person.do("kubectl -n shop rollout status deployment/shop")
-    async with asyncio.timeout(SECONDS):
-        said = ""
-        while "wrong password" not in said:
-            said = await person.do("kubectl -n shop logs deployment/shop")
+    said = await app.says("wrong password")
     assert "current_user shop in database shop" in said
+    assert "may not change an order" in said
     assert "wrong password refused" in said
+
+    # A new password comes into the container's files, and nobody restarts for it.
+    before, generation = await app.pods(), await app.generation()
+    await app.rotate()
+    assert "wrong password refused" in await app.says("current_user shop")
+    assert (await app.pods(), await app.generation()) == (before, generation)
+
+    # Who asks for it gets exactly one rollout for a new password.
+    await person.do(
+        "kubectl -n shop annotate servicebindings.servicebinding.io/shop "
+        "servicebinding.io/roll-on-change=true"
+    )
+    rolled = await app.rolled_out(after=generation)
+    await app.rotate()
+    assert await app.rolled_out(after=rolled) == rolled + 1
+    before = await app.pods()
+
+    # All programs are killed and the clusters are cut off: what was asked for comes to be once
+    # they are joined again.
+    provider.link(up=False)
+    update = "privileges: [CONNECT, SELECT, INSERT, UPDATE]"
+    manifest = (tmp_path / "app.yaml").read_text()
+    changed = manifest.replace("privileges: [CONNECT, SELECT, INSERT]", update)
+    (tmp_path / "app.yaml").write_text(changed)
+    await person.do("kubectl apply -f app.yaml")
+    for namespace in ("kube-bind", "fairlead-binding"):
+        await person.do(f"kubectl -n {namespace} delete pods --all --force --grace-period=0")
+    provider.link(up=True)
+    for namespace in ("fairlead-postgres", "fairlead-provider"):
+        provider.kubectl("-n", namespace, "delete", "pods", "--all", "--force")
+    await app.says("may change an order")
+    assert await app.pods() == before
+    assert await app.generation() == rolled + 1
