@@ -5,6 +5,7 @@ from __future__ import annotations
 import fcntl
 import json
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -26,6 +27,7 @@ NET = "10.210.0"
 """Network of the nodes; the machine is 1 and cluster N is N + 1."""
 MOST = 20
 """Clusters on one machine, whose routes each knows from the start."""
+_NAME = re.compile(r"[a-z]([-a-z0-9]{0,38}[a-z0-9])?")
 SECONDS = 180.0
 """Time for a cluster to become ready."""
 _UNSHARE = (
@@ -192,12 +194,21 @@ def up(names: Sequence[str]) -> list[Cluster]:
         ClusterError: one did not become ready; what there is of it stays for a look, until
             ``down``.
     """
+    for name in names:
+        if not _NAME.fullmatch(name):
+            raise ClusterError(
+                f"{name} cannot be the name of a cluster and its node: take at most 40 lower-case "
+                "letters, digits and hyphens, and begin with a letter"
+            )
+    names = list(dict.fromkeys(names))
     assets, dns = built()
     with _locked():
         for name in names:
             _remove(Cluster(STATE / name))
         used = {cluster.facts["number"] for cluster in clusters() if _is_whole(cluster)}
         numbers = iter(sorted({*range(1, MOST + 1)} - used))
+        if len(used) + len(names) > MOST:
+            raise ClusterError(f"at most {MOST} clusters fit on a machine: hack/cluster list")
         if not Path(f"/sys/class/net/{BRIDGE}").exists():
             _run("ip", "link", "add", BRIDGE, "type", "bridge")
             _run("ip", "address", "add", f"{NET}.1/24", "dev", BRIDGE)
@@ -218,9 +229,16 @@ def built() -> tuple[str, str]:
 
 
 def down(names: Sequence[str] = ()) -> None:
-    """Take clusters away with all that they had, all of them by default."""
+    """Take clusters away with all that they had, all of them by default.
+
+    Raises:
+        ClusterError: there is none of a name, or one does not end.
+    """
     with _locked():
-        for cluster in clusters():
+        found = clusters()
+        if unknown := {*names} - {cluster.name for cluster in found}:
+            raise ClusterError(f"there is no cluster {' '.join(sorted(unknown))}")
+        for cluster in found:
             if not names or cluster.name in names:
                 _remove(cluster)
         if not clusters():

@@ -43,4 +43,4 @@ def planes(node_programs: None) -> Iterator[list[Cluster]]:
             cluster.load(archive)
         yield made
     finally:
-        down(names)
+        down([one.name for one in clusters() if one.name in names])

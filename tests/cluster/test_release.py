@@ -80,11 +80,14 @@ class Writes:
             await asyncio.sleep(0.05)
 
 
+@pytest.mark.parametrize("version", ["helm4", "helm"])
 async def test_a_release_is_installed_upgraded_and_uninstalled(
-    planes: list[Cluster], admin: Client, tmp_path: Path
+    planes: list[Cluster], admin: Client, tmp_path: Path, version: str
 ) -> None:
     """Under Pod Security "restricted"; webhooks go on and off by rolling updates."""
-    helm = Helm(tmp_path, planes[0].kubeconfig.read_bytes())
+    if not program(version):
+        pytest.skip(MISSING)
+    helm = Helm(tmp_path, planes[0].kubeconfig.read_bytes(), version)
 
     async def upgrade(**binding: object) -> None:
         await helm.does(

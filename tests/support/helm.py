@@ -43,16 +43,23 @@ class Result(NamedTuple):
 
 
 class Helm:
-    """Runs helm with a home of its own, against one cluster or none."""
+    """Runs helm with a home of its own, against one cluster or none.
 
-    def __init__(self, folder: Path, kubeconfig: bytes = b"") -> None:
+    Args:
+        folder: its home.
+        kubeconfig: of the cluster.
+        name: ``helm``, which is version 3, or ``helm4``.
+    """
+
+    def __init__(self, folder: Path, kubeconfig: bytes = b"", name: str = "helm") -> None:
         self._folder = folder
+        self._program = program(name)
         self._kubeconfig = folder / "kubeconfig"
         self._kubeconfig.write_bytes(kubeconfig)
 
     def command(self, *arguments: str, values: JSON | None = None) -> list[str]:
         """The words of a command; ``values`` go into a file."""
-        words = [program("helm"), *arguments]
+        words = [self._program, *arguments]
         if values is not None:
             file = self._folder / "values.yaml"
             file.write_text(json.dumps(values))
