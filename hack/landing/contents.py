@@ -50,6 +50,7 @@ PROGRAMS: Mapping[str, Program] = {
     "helm": Program(("{}/helm", "version", "--short"), "FAIRLEAD_HELM", "hack/helm"),
     "crane": Program(("{}", "version"), "FAIRLEAD_CRANE", "hack/crane"),
     "promtool": Program(("{}", "--version"), "PROMTOOL", "hack/promtool"),
+    "postgresql": Program(("/usr/lib/postgresql/15/bin/postgres", "--version")),
     "kubectl": Program(("kubectl", "version", "--client")),
     "chromium": Program(("chromium", "--version")),
     "redis-server": Program(("redis-server", "--version")),

@@ -178,6 +178,7 @@ PARTS = (
         tests=("tests/e2e/postgres/", "tests/integration/postgres/"),
         equal=True,
         unread=(*PROSE, *TOOLS, *PURE, *DOOR, *_others("e2e", "integration")),
+        programs=("postgresql",),
     ),
     Part(
         "kills",
@@ -185,6 +186,7 @@ PARTS = (
         "a change in `src` but for the portal, in e2e or integration tests",
         tests=("tests/e2e/postgres/", "tests/integration/postgres/"),
         unread=(*PROSE, *TOOLS, *PURE, *DOOR, *_others("e2e", "integration")),
+        programs=("postgresql",),
     ),
     Part(
         "chain",
@@ -230,7 +232,7 @@ PARTS = (
         tests=("tests/cluster/",),
         tiers=frozenset({"cluster"}),
         unread=("docs/", *PURE, *_others("cluster"), "bench/"),
-        programs=("nodes", "helm"),
+        programs=("nodes", "helm", "postgresql"),
     ),
     Part(
         "oldest",

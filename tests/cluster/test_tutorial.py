@@ -37,6 +37,8 @@ pytestmark = [
 
 PAGE = ROOT / "docs" / "tutorials" / "own-clusters.md"
 NODE_PORT = 30432
+ORDERS = 8
+"""Apps that are ordered while programs are updated."""
 PASSWORD = "of-the-administrator"
 APP = "import time; from fairlead.demo.app import main; print(main(), flush=True); time.sleep(1e6)"
 
@@ -240,3 +242,27 @@ async def test_an_app_logs_in_to_a_database_of_another_cluster(
     await app.says("may change an order")
     assert await app.pods() == before
     assert await app.generation() == rolled + 1
+
+    # A team orders while all programs are updated: each app gets its login, and is written once.
+    restart = "kubectl -n {0} rollout restart deployment"
+    for number in range(ORDERS):
+        text = manifest.replace("shop-database", f"more-{number}")
+        text = text.replace("name: shop\n", f"name: more-{number}\n")
+        text = text.replace("app: shop}", f"app: more-{number}}}")
+        text = text.replace("username: shop", f"username: more{number}")
+        (tmp_path / f"more-{number}.yaml").write_text(text)
+    updated = {"kube-bind": consumer, "fairlead-binding": consumer, "fairlead-postgres": provider}
+    updated["fairlead-provider"] = provider
+    for number, (namespace, cluster) in zip(range(ORDERS), [*updated.items()] * 2, strict=True):
+        cluster.kubectl(*restart.format(namespace).split()[1:])
+        await person.do(f"kubectl apply -f more-{number}.yaml")
+    await person.do(
+        "kubectl -n shop wait --for=condition=Ready servicebindings.servicebinding.io --all "
+        f"--timeout={SECONDS:.0f}s"
+    )
+    path = "{range .items[*]}{.metadata.name}={.metadata.generation} {end}"
+    written = await person.do(f"kubectl -n shop get deployments -o jsonpath='{path}'")
+    assert {*written.split()} == {
+        f"shop={rolled + 1}", *(f"more-{number}=2" for number in range(ORDERS))
+    }  # fmt: skip
+    await person.do("kubectl -n shop rollout status deployment")
