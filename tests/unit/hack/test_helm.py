@@ -9,7 +9,8 @@ from tests.support.waiting import SECONDS
 
 
 SCRIPT = Path(__file__).parents[3] / "hack" / "helm"
-VERSIONS = "-".join(re.findall(r"^readonly \w+=(\S+)$", SCRIPT.read_text(), re.MULTILINE))
+PINNED = dict(re.findall(r"^readonly (\w+)=(\S+)$", SCRIPT.read_text(), re.MULTILINE))
+VERSIONS = f"{PINNED['helm']}-{PINNED['score']}"
 PROGRAMS = ("helm", "kube-score")
 
 
@@ -24,7 +25,7 @@ def tools(tmp_path: Path) -> Path:
     """A PATH with bash's own needs and nothing to build with."""
     folder = tmp_path / "tools"
     folder.mkdir()
-    for name in ("env", "bash", "mkdir", "flock", "rm", "mv"):
+    for name in ("env", "bash", "mkdir", "flock", "rm", "mv", "ln", "readlink"):
         found = next(
             Path(place, name) for place in ("/usr/bin", "/bin") if Path(place, name).exists()
         )
@@ -61,6 +62,7 @@ def test_an_earlier_build_is_taken(tools: Path, tmp_path: Path, variable: str) -
     folder = root / (f".cache/{name}" if variable == "HOME" else name) / "bin"
     for one in PROGRAMS:
         program(folder / one)
+    (folder / "helm4").symlink_to(f"helm-{PINNED['helm4']}")
     done = run(tools, tmp_path, **{variable: str(root)})
     assert (done.returncode, done.stdout) == (0, f"{folder}\n")
 
@@ -77,7 +79,11 @@ def test_what_is_missing_is_built_and_nothing_else(tools: Path, tmp_path: Path) 
     program(folder / "helm")
     done = run(tools, tmp_path)
     assert (done.returncode, done.stdout) == (0, f"{folder}\n"), done.stderr
-    assert re.fullmatch(r"github\.com/zegl/kube-score/\S+@v[\d.]+\n", calls.read_text())
+    assert re.fullmatch(
+        r"github\.com/zegl/kube-score/\S+@v[\d.]+\nhelm\.sh/helm/v4/\S+@v[\d.]+\n",
+        calls.read_text(),
+    )
+    assert (folder / "helm4").exists()
 
 
 def test_a_build_that_fails_leaves_nothing_and_says_what_to_look_at(
