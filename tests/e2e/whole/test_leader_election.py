@@ -75,6 +75,11 @@ class Contender:
             until=lambda body: body["spec"]["leaseDurationSeconds"] == round(deadline + 0.5),
         )
         self.election._deadline = deadline
+        # A renewal that is under way has begun with the former deadline.
+        renewed = self.election._renewed_at
+        async with asyncio.timeout(SECONDS):
+            while self.election._renewed_at == renewed and not self.runner.ended.is_set():  # noqa: ASYNC110
+                await asyncio.sleep(0.02)
 
     @property
     def writes(self) -> int:
