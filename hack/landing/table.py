@@ -227,11 +227,11 @@ PARTS = (
     ),
     Part(
         "cluster",
-        "releases of the chart on clusters with nodes",
-        "a change in `src`, `charts`, `config` or `hack`",
+        "releases of the chart and a tutorial on clusters with nodes",
+        "a change in `src`, `docs`, `charts`, `config` or `hack`",
         tests=("tests/cluster/",),
         tiers=frozenset({"cluster"}),
-        unread=("docs/", *PURE, *_others("cluster"), "bench/"),
+        unread=(*PURE, *_others("cluster"), "bench/"),
         programs=("nodes", "helm", "postgresql"),
     ),
     Part(
