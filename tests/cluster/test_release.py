@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import yaml
 from hack.nodes.clusters import Cluster
-from tests.support.helm import CHART, MISSING, RELEASE, Helm, program
+from tests.support.helm import CHART, MISSING, NAMESPACE, PROGRAMS, RELEASE, Helm, program
 from tests.support.waiting import gone, when
 
 from fairlead.api.meta import JSON
@@ -25,15 +25,7 @@ from fairlead.client import ApiError, Client, parse_kubeconfig
 
 pytestmark = pytest.mark.skipif(not program("helm"), reason=MISSING)
 
-NAMESPACE = ("--namespace", RELEASE, "--create-namespace")
 WAITING = ("--wait", "--wait-for-jobs", "--timeout", "150s")
-PROGRAMS = {
-    "konnector": ("kube-bind", "konnector"),
-    "binding": ("fairlead-binding", "fairlead-binding"),
-    "provider": ("fairlead-provider", "fairlead-provider"),
-    "postgres": ("fairlead-postgres", "fairlead-postgres"),
-    "serve": ("fairlead-serve", "fairlead-serve"),
-}
 
 
 @pytest.fixture

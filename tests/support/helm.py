@@ -22,6 +22,15 @@ from fairlead.api.meta import JSON
 CHART = ROOT / "charts" / "fairlead"
 HOOK = "helm.sh/hook"
 RELEASE = "fairlead"
+NAMESPACE = ("--namespace", RELEASE, "--create-namespace")
+PROGRAMS = {
+    "konnector": ("kube-bind", "konnector"),
+    "binding": ("fairlead-binding", "fairlead-binding"),
+    "provider": ("fairlead-provider", "fairlead-provider"),
+    "postgres": ("fairlead-postgres", "fairlead-postgres"),
+    "serve": ("fairlead-serve", "fairlead-serve"),
+}
+"""Namespace and Deployment of each program, by its name among the values."""
 
 
 @cache

@@ -37,44 +37,46 @@ def impersonated(
     headers = request.headers
     name = mended(headers.get("Impersonate-User", ""))
     groups = tuple(map(mended, headers.getall("Impersonate-Group", [])))
-    wanted = User(name, groups, mended(headers.get("Impersonate-Uid", "")), _extra(request))
+    identity = User(name, groups, mended(headers.get("Impersonate-Uid", "")), _extra(request))
     if not name:
-        raise errors.bad_request(f"requested {_go_user(wanted)} without impersonating a user name")
+        raise errors.bad_request(
+            f"requested {_go_user(identity)} without impersonating a user name"
+        )
     refusals = []
-    for asked in (*_constrained(wanted, info), tuple(_parts(wanted, "impersonate"))):
-        refusal = _refusal(user, asked, authorizer)
+    for rights in (*_constrained(identity, info), tuple(_parts(identity, "impersonate"))):
+        refusal = _refusal(user, rights, authorizer)
         if refusal is None:
-            return User(name, _groups(name, groups), wanted.uid, wanted.extra)
+            return User(name, _groups(name, groups), identity.uid, identity.extra)
         refusals.append(refusal)
     raise refusals[0]
 
 
 def _refusal(
-    user: User, asked: Iterable[RequestAttributes], authorizer: Authorizer
+    user: User, rights: Iterable[RequestAttributes], authorizer: Authorizer
 ) -> StatusError | None:
     """Return the 403 of the first thing that the user may not do; None if it may do all."""
-    for part in asked:
-        decision = authorizer.decide(user, part)
+    for right in rights:
+        decision = authorizer.decide(user, right)
         if not decision.allowed:
-            return _forbidden(user, part, decision.reason)
+            return _forbidden(user, right, decision.reason)
     return None
 
 
-def _constrained(wanted: User, info: RequestInfo) -> Iterator[tuple[RequestAttributes, ...]]:
+def _constrained(identity: User, info: RequestInfo) -> Iterator[tuple[RequestAttributes, ...]]:
     """Yield the rights that each mode of constrained impersonation needs for this user."""
-    name_alone = not (wanted.groups or wanted.uid or wanted.extra)
-    if _account(wanted.name):
+    name_alone = not (identity.groups or identity.uid or identity.extra)
+    if _account(identity.name):
         mode = "serviceaccount" if name_alone else ""
-    elif wanted.name.startswith(_NODE):
+    elif identity.name.startswith(_NODE):
         # A node may also be impersonated by what runs on it; the sandbox has no nodes.
         mode = "arbitrary-node" if name_alone else ""
     else:
         # These groups and empty names only the verb impersonate can give.
-        mode = "" if {MASTERS, ""} & {*wanted.groups} else "user-info"
+        mode = "" if {MASTERS, ""} & {*identity.groups} else "user-info"
     if mode:
         request = attributes(info)
         verb = f"impersonate-on:{mode}:{request.verb}"
-        parts = _parts(wanted, f"impersonate:{mode}", _AUTHENTICATION)
+        parts = _parts(identity, f"impersonate:{mode}", _AUTHENTICATION)
         yield (request._replace(verb=verb), *parts)
 
 
@@ -97,21 +99,21 @@ def _account(name: str) -> tuple[str, str] | None:
     return None
 
 
-def _parts(wanted: User, verb: str, group: str = "") -> Iterator[RequestAttributes]:
+def _parts(identity: User, verb: str, group: str = "") -> Iterator[RequestAttributes]:
     """The right that each part of the identity needs: name, groups, uid, values of extra."""
-    account = _account(wanted.name)
+    account = _account(identity.name)
     if account:
         yield RequestAttributes(verb, group, "serviceaccounts", *account)
-    elif group and wanted.name.startswith(_NODE):
-        node = wanted.name.removeprefix(_NODE)
+    elif group and identity.name.startswith(_NODE):
+        node = identity.name.removeprefix(_NODE)
         yield RequestAttributes(verb, group, "nodes", "", node)
     else:
-        yield RequestAttributes(verb, group, "users", "", wanted.name)
-    if wanted.uid:
-        yield RequestAttributes(verb, _AUTHENTICATION, "uids", "", wanted.uid)
-    for name in wanted.groups:
+        yield RequestAttributes(verb, group, "users", "", identity.name)
+    if identity.uid:
+        yield RequestAttributes(verb, _AUTHENTICATION, "uids", "", identity.uid)
+    for name in identity.groups:
         yield RequestAttributes(verb, group, "groups", "", name)
-    for key, values in wanted.extra.items():
+    for key, values in identity.extra.items():
         for value in values:
             yield RequestAttributes(verb, _AUTHENTICATION, f"userextras/{key}", "", value)
 

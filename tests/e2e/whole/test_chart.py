@@ -14,7 +14,7 @@ import pytest
 import yaml
 from tests.support.documents import Person, blocks, section
 from tests.support.e2e import Database, link
-from tests.support.helm import CHART, MISSING, RELEASE, Helm, program
+from tests.support.helm import CHART, MISSING, NAMESPACE, PROGRAMS, RELEASE, Helm, program
 from tests.support.image import ROOT
 from tests.support.kubectl import MISSING as NO_KUBECTL
 from tests.support.kubectl import kubectls
@@ -51,15 +51,7 @@ from fairlead.konnector.rights import konnector_role_name
 
 pytestmark = [pytest.mark.extended, pytest.mark.skipif(not program("helm"), reason=MISSING)]
 KINDS = pytest.mark.parametrize("kind", ["sandbox", real("real")])
-PROGRAMS = {
-    "konnector": ("kube-bind", "konnector"),
-    "binding": ("fairlead-binding", "fairlead-binding"),
-    "provider": ("fairlead-provider", "fairlead-provider"),
-    "postgres": ("fairlead-postgres", "fairlead-postgres"),
-    "serve": ("fairlead-serve", "fairlead-serve"),
-}
 PAGE = ROOT / "docs" / "reference" / "chart.md"
-NAMESPACE = ("--namespace", RELEASE, "--create-namespace")
 CONSUMER: JSON = {"konnector": {"enabled": True}, "binding": {"enabled": True}}
 PROVIDER: JSON = {
     "provider": {"enabled": True, "exports": [f"postgresaccesses.{objects.ACCESS_GROUP}"]},

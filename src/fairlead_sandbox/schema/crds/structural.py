@@ -1,7 +1,7 @@
 """Validation that an ``openAPIV3Schema`` is structural, as apiextensions.k8s.io/v1 requires.
 
 Source: "Specifying a structural schema" in the CRD documentation; messages of kube-apiserver
-1.20.
+1.37.
 """
 
 from __future__ import annotations
