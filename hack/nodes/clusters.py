@@ -275,7 +275,7 @@ def _begin(name: str, number: int, assets: str, dns: str) -> Cluster:
     facts = {"name": name, "number": number, "assets": assets, "dns": dns}
     (cluster.folder / "cluster.json").write_text(json.dumps(facts))
     _write_keys(cluster)
-    (cluster.folder / "pause.tar").write_bytes(images.pause())
+    images.pause(cluster.folder / "pause.tar")
     make_cgroups(f"fairlead-{name}")
     folder = str(cluster.folder)
     with (cluster.folder / "logs" / "cluster.log").open("wb") as log:

@@ -3,56 +3,43 @@
 from __future__ import annotations
 
 import base64 as encoding
-import gzip
-import hashlib
-import io
 import platform
 import shutil
-import tarfile
+import tempfile
 from pathlib import Path
 from typing import Any
 
-from hack.image.oci import Layer, image, layout
+from hack.image import oci
 
 
 PAUSE = "fairlead-pause"
 TAG = "1"
 
 
-def pause() -> bytes:
-    """The archive of an image that waits: it holds the namespaces of a Pod."""
-    busybox = Path(shutil.which("busybox") or "").read_bytes()
-    raw = io.BytesIO()
-    with tarfile.open(fileobj=raw, mode="w") as tar:
-        for name, content in (("bin/busybox", busybox),):
-            entry = tarfile.TarInfo(name)
-            entry.size, entry.mode = len(content), 0o755
-            tar.addfile(entry, io.BytesIO(content))
-    content = raw.getvalue()
-    diff = hashlib.sha256(content).hexdigest()
-    layer = Layer(gzip.compress(content, 1, mtime=0), diff, "busybox")
-    run = {"Entrypoint": ["/bin/busybox", "sleep", "infinity"], "Labels": {"name": PAUSE}}
-    return archive(layer, run, PAUSE, TAG)
+def pause(target: Path) -> None:
+    """Write the archive of an image that waits: it holds the namespaces of a Pod."""
+    with tempfile.TemporaryDirectory() as folder:
+        programs = Path(folder, "bin")
+        programs.mkdir()
+        shutil.copy(shutil.which("busybox") or "", programs / "busybox")
+        run = {"Entrypoint": ["/bin/busybox", "sleep", "infinity"], "Labels": {"name": PAUSE}}
+        write(Path(folder), run, PAUSE, TAG, target)
 
 
-def archive(layer: Layer, run: dict[str, Any], name: str, tag: str) -> bytes:
-    """The archive of an image of one layer, as containerd imports it.
+def write(root: Path, run: dict[str, Any], name: str, tag: str, target: Path) -> None:
+    """Write the archive of an image of one layer, as containerd imports it.
 
     Args:
-        layer: its files.
+        root: its files.
         run: how its program is started: the configuration's member ``config``.
         name: its repository.
         tag: its tag.
+        target: the archive.
     """
     architecture = {"x86_64": "amd64", "aarch64": "arm64"}[platform.machine()]
-    blobs = image([layer], architecture=architecture, run=run, created=0)
-    found = io.BytesIO()
-    with tarfile.open(fileobj=found, mode="w") as tar:
-        for path, data in layout(blobs, name, tag).items():
-            entry = tarfile.TarInfo(path)
-            entry.size = len(data)
-            tar.addfile(entry, io.BytesIO(data))
-    return found.getvalue()
+    layer = oci.layer(root, name)
+    blobs = oci.image([layer], architecture=architecture, run=run, created=0)
+    oci.archive(oci.layout(blobs, name, tag), target)
 
 
 def base64(content: bytes) -> str:

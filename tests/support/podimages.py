@@ -9,8 +9,7 @@ import tempfile
 from collections.abc import Iterable
 from pathlib import Path
 
-from hack.image.oci import layer
-from hack.nodes.images import archive
+from hack.nodes import images
 
 
 POSTGRES = "docker.io/library/postgres:15"
@@ -37,7 +36,7 @@ def missing() -> str:
     return "" if (_INSTALL / "bin" / "postgres").exists() else "PostgreSQL 15 is not installed"
 
 
-def postgres(archive_: Path) -> None:
+def postgres(target: Path) -> None:
     """Write the archive of an image of Debian's PostgreSQL."""
     with tempfile.TemporaryDirectory() as folder:
         root = Path(folder)
@@ -58,7 +57,7 @@ def postgres(archive_: Path) -> None:
         (root / "tmp").mkdir(mode=0o777)
         (root / "tmp").chmod(0o1777)
         run = {"Entrypoint": ["/start"], "User": "65532", "Labels": {"name": "postgres"}}
-        archive_.write_bytes(archive(layer(root, "PostgreSQL"), run, "postgres", "15"))
+        images.write(root, run, "postgres", "15", target)
 
 
 def _libraries(programs: Iterable[Path]) -> set[Path]:
