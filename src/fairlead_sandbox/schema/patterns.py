@@ -14,7 +14,7 @@ from typing import Any
 
 import re2
 
-from fairlead_sandbox.schema.effort import Effort, ExhaustedError
+from fairlead_sandbox.schema.effort import Effort, ExhaustedError, without_collections
 
 
 _UNMEASURED = 5_000
@@ -90,6 +90,10 @@ class Pattern:
         encoded = text.encode("utf-8", "replace")
         if self._size * len(encoded) > _LONGEST:
             raise ExhaustedError
+        with without_collections():
+            return self._find(encoded, effort, limit)
+
+    def _find(self, encoded: bytes, effort: Effort, limit: int) -> list[str]:
         started, found, end = thread_time(), [], -1
         for match in self._regexp.finditer(encoded) if limit else ():
             start = match.start()
