@@ -226,6 +226,9 @@ def _provider() -> Program:
     exporting = _call(provider.manifests, exports=(export,))
     invited = _call(provider.manifests, invitations=True)
     trees = when(f"{path}.invitations", plain, invited)
+    address = "https://ph-external.invalid"
+    (*_, reached) = _call(provider.manifests, external_address=address)
+    trees[-1] = when(f"{path}.externalAddress", plain[-1], reached)
     for one in exporting:
         if one in plain:
             continue
@@ -249,6 +252,7 @@ def _provider() -> Program:
         trees,
         {
             export: "$export",
+            address: f"{path}.externalAddress",
             "phplural": '(splitn "." 2 $export)._0',
             "ph-group": '(splitn "." 2 $export)._1',
             "ph-claim": "$claim",

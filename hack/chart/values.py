@@ -287,6 +287,13 @@ _OWN: Mapping[str, Sequence[Value]] = {
             "Let the provider answer BindableResourcesRequests, as serve needs it; this has the "
             "power of an administrator.",
         ),
+        Value(
+            "externalAddress",
+            "",
+            _URL,
+            "Address of this cluster's API server for consumers that bind by the front door; it "
+            "is needed where only Pods reach the one that Pods have.",
+        ),
     ],
     "postgres": [
         Value("exported", False, _FLAG, "Let kube-bind's provider offer PostgresAccess."),

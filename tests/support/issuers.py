@@ -7,6 +7,7 @@ import base64
 import hashlib
 import json
 import secrets
+import socket
 import ssl
 import time
 import warnings
@@ -66,12 +67,24 @@ def jwks(*keys: Key) -> bytes:
 
 
 class TestIssuer:
-    """Signs ``who`` in without asking, and checks all that a client says."""
+    """Signs ``who`` in without asking, and checks all that a client says.
+
+    Args:
+        callback: where it sends browsers back to.
+        secret: of its client, which is a public one without.
+        tls: a context, to speak TLS.
+        listening: a socket that listens, instead of a port of loopback.
+    """
 
     __test__ = False
 
     def __init__(
-        self, callback: str, *, secret: str = "", tls: ssl.SSLContext | None = None
+        self,
+        callback: str,
+        *,
+        secret: str = "",
+        tls: ssl.SSLContext | None = None,
+        listening: socket.socket | None = None,
     ) -> None:
         self.who: dict[str, Any] = {"sub": "ada", "groups": ["team-a"]}
         self.algorithm = "ES256"
@@ -90,6 +103,7 @@ class TestIssuer:
         self.callback = callback
         self._secret = secret
         self._tls = tls
+        self._listening = listening
         self._port = 0
         self._runner: web.AppRunner | None = None
 
@@ -108,9 +122,10 @@ class TestIssuer:
         app.router.add_post("/token", self._token)
         self._runner = web.AppRunner(app, shutdown_timeout=0.1)
         await self._runner.setup()
-        await web.TCPSite(self._runner, "127.0.0.1", self._port, ssl_context=self._tls).start()
-        self._port = self._runner.addresses[0][1]
-        self.url = f"{'https' if self._tls else 'http'}://127.0.0.1:{self._port}"
+        listening = self._listening or socket.create_server(("127.0.0.1", self._port))
+        await web.SockSite(self._runner, listening, ssl_context=self._tls).start()
+        host, self._port = listening.getsockname()
+        self.url = f"{'https' if self._tls else 'http'}://{host}:{self._port}"
 
     async def stop(self) -> None:
         if self._runner is not None:

@@ -67,6 +67,13 @@ _PROGRAMS: dict[str, Callable[..., list[JSON]]] = {
     "power of an administrator.",
 )
 @click.option(
+    "--external-address",
+    default="",
+    metavar="URL",
+    help="provider only: address of this cluster's API server for consumers that bind by the "
+    "front door, https://...",
+)
+@click.option(
     "--exported",
     is_flag=True,
     help="postgres only: let kube-bind's provider offer PostgresAccess.",
@@ -161,6 +168,7 @@ def command(
     exports: tuple[str, ...],
     claims: tuple[str, ...],
     invitations: bool,
+    external_address: str,
     exported: bool,
     webhooks: bool,
     fail_open: tuple[str, ...],
@@ -192,6 +200,10 @@ def command(
         if program != "provider":
             raise click.UsageError("--invitations is for the provider only")
         arguments["invitations"] = True
+    if external_address:
+        if program != "provider":
+            raise click.UsageError("--external-address is for the provider only")
+        arguments["external_address"] = external_address
     if exported:
         if program != "postgres":
             raise click.UsageError("--exported is for postgres only")

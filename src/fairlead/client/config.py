@@ -4,6 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from ipaddress import ip_address
+from urllib.parse import urlsplit
+
+
+IN_CLUSTER = "in-cluster"
+"""Context of a Pod's own cluster and ServiceAccount."""
 
 
 @dataclass(frozen=True)
@@ -54,3 +60,16 @@ class ClusterConfig:
     impersonation: Impersonation | None = None
     context: str = ""
     """Name of the context this came from, for messages."""
+
+    @property
+    def only_inside(self) -> bool:
+        """Whether only Pods of the cluster reach the server: it is the Service in their variables.
+
+        A provider of clusters may put an address into them that all reach.
+        """
+        if self.context != IN_CLUSTER:
+            return False
+        try:
+            return not ip_address(urlsplit(self.server).hostname or "").is_global
+        except ValueError:
+            return False

@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TypeVar
 
-from fairlead.client.config import ClusterConfig
+from fairlead.client.config import IN_CLUSTER, ClusterConfig
 from fairlead.client.errors import ConfigError
 from fairlead.client.kubeconfig import select_context
 from fairlead.client.kubeconfig_types import Kubeconfig, Named, decode_kubeconfig
@@ -104,7 +104,7 @@ def in_cluster_config(environ: Mapping[str, str], folder: Path = SERVICE_ACCOUNT
         certificate_authority=authority,
         token=token,
         token_file=str(folder / "token"),
-        context="in-cluster",
+        context=IN_CLUSTER,
     )
 
 

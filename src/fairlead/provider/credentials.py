@@ -75,7 +75,7 @@ async def ensure_credentials(
     konnectors use the kubeconfig that is written here.
 
     Raises:
-        InviteError: the cluster makes no token.
+        InviteError: the cluster makes no token, or no consumer would reach it.
         ApiError: the server refused.
     """
     account: JSON = {
@@ -91,11 +91,17 @@ async def ensure_credentials(
         stored_kubeconfig(client, namespace),
         client.list(SECRETS, namespace),
     )
+    reached = as_before(options, stored.config)
+    if not reached.external_address and client.config.only_inside:
+        raise InviteError(
+            f"only Pods of this cluster reach {client.config.server}, which consumers would get "
+            "as the address of its API server: give the provider --external-address "
+            "https://HOST:6443 (in the chart provider.externalAddress)"
+        )
     existing = token_secrets(listed.items)
     chosen = chosen_token(existing, stored.token)
     name = chosen.name if chosen is not None else next_name(existing)
     made = await make_token(client, namespace, name, seconds=options.token_timeout)
-    reached = as_before(options, stored.config)
     kubeconfig = consumer_kubeconfig(
         client.config, reached, namespace=namespace, token=made.token, ca=made.ca
     )

@@ -31,7 +31,7 @@ from fairlead.api.manifests import (
 )
 from fairlead.api.meta import JSON
 from fairlead.provider.credentials import binder_cluster_role
-from fairlead.provider.options import DEFAULT_NAMESPACE
+from fairlead.provider.options import DEFAULT_NAMESPACE, check_external_address
 
 
 NAME = "fairlead-provider"
@@ -48,6 +48,7 @@ def manifests(
     exports: Sequence[str] = (),
     claims: Sequence[str] = DEFAULT_CLAIMS,
     invitations: bool = False,
+    external_address: str = "",
     pods: Pods = DEFAULT_PODS,
 ) -> list[JSON]:
     """Return all objects to apply, in order.
@@ -59,12 +60,14 @@ def manifests(
         claims: which core resources consumers may claim beside them; rights on these are part of
             the result only when there are exports.
         invitations: whether BindableResourcesRequests are answered; see :func:`invitation_role`.
+        external_address: the address of this cluster's API server for consumers.
         pods: how many, how large and where; one of them works at a time.
 
     Raises:
-        ValueError: an export has no group, or a claim is for what cannot be claimed.
+        ValueError: an export has no group, a claim is for what cannot be claimed, or the address
+            is no https URL.
     """
-    program = _program(namespace, image, pods)
+    program = _program(namespace, image, pods, external_address)
     controllers = program.cluster_role(f"{NAME}-controllers", _controller_rules())
     handed_out = program.aggregated_role(NAME, LABEL_AGGREGATE_TO_PROVIDER)
     election = program.role(f"{NAME}-leader-election", program.lease_rules())
@@ -83,8 +86,12 @@ def manifests(
 
 
 def _program(
-    namespace: str = DEFAULT_NAMESPACE, image: str = "", pods: Pods = DEFAULT_PODS
+    namespace: str = DEFAULT_NAMESPACE,
+    image: str = "",
+    pods: Pods = DEFAULT_PODS,
+    external_address: str = "",
 ) -> PodProgram:
+    address = external_address and check_external_address(external_address)
     return PodProgram(
         name=NAME,
         namespace=namespace,
@@ -92,6 +99,7 @@ def _program(
         command=("provider", "run"),
         lease=NAME,
         pods=pods,
+        flags=(f"--external-address={address}",) if address else (),
     )
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import uuid
 from collections.abc import AsyncIterator, Awaitable, Iterator
 from contextlib import AsyncExitStack
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -25,9 +26,11 @@ from fairlead.api.kubebind import (
 from fairlead.api.meta import JSON
 from fairlead.api.resource import CLUSTERROLEBINDINGS, NAMESPACES, Resource
 from fairlead.client import Client, Forbidden, Invalid, NotFound, parse_kubeconfig
+from fairlead.client.config import IN_CLUSTER
+from fairlead.provider.identity import InviteError
 from fairlead.provider.invitation import invite
 from fairlead.provider.offer import InvitationRecord, record_of
-from fairlead.provider.options import ProviderOptions
+from fairlead.provider.options import InviteOptions, ProviderOptions
 from fairlead.runtime import install_crds
 
 
@@ -382,3 +385,15 @@ async def test_any_request_is_the_originals_rule(admin: Client, stack: AsyncExit
         team = await consumer(stack, admin)
         await ask(team, "gauges", resources=[entry("gauges")])
         await succeeded(team, "gauges")
+
+
+async def test_nobody_is_invited_to_an_address_that_only_pods_reach(admin: Client) -> None:
+    """A provider in a Pod knows the Service of its API server alone."""
+    name = f"t{uuid.uuid4().hex[:8]}"
+    outside = InviteOptions(external_address=admin.config.server)
+    async with Client(replace(admin.config, context=IN_CLUSTER)) as pod:
+        with pytest.raises(InviteError, match=r"only Pods .* --external-address"):
+            await invite(pod, name=name, template="widgets")
+        assert await invite(pod, name=name, template="widgets", options=outside)
+        # The address of a consumer that is known stays.
+        assert await invite(pod, name=name, template="widgets")

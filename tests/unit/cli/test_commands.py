@@ -75,6 +75,11 @@ def test_what_is_said_of_commands_that_are_not_imported_is_their_own_first_sente
         pytest.param(["demo", "--json", "--keep"], "exclude each other", id="json-and-keep"),
         pytest.param(["manifests", "konnector", EXPORT], "for the provider only", id="export"),
         pytest.param(
+            ["manifests", "serve", "--external-address", "https://h"],
+            "for the provider only",
+            id="address",
+        ),
+        pytest.param(
             ["manifests", "konnector", "--invitations"], "for the provider only", id="invitations"
         ),
         pytest.param(

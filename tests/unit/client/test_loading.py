@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -7,7 +8,7 @@ import pytest
 from tests.unit.client.kubeconfigs import kubeconfig
 
 from fairlead.client import ClusterConfig, ConfigError
-from fairlead.client.loading import find_config
+from fairlead.client.loading import find_config, in_cluster_config
 
 
 @pytest.fixture
@@ -61,6 +62,25 @@ class TestPlaces:
     def test_a_pod_without_a_home(self, home: Path) -> None:
         with pytest.raises(ConfigError, match="automountServiceAccountToken"):
             load(home, environ={"HOME": "", "KUBERNETES_SERVICE_HOST": "10.0.0.1"})
+
+    @pytest.mark.parametrize(
+        ("host", "inside"),
+        [
+            pytest.param("10.96.0.1", True, id="Service"),
+            pytest.param("fd00::1", True, id="Service of IPv6"),
+            pytest.param("100.64.0.1", True, id="shared network"),
+            pytest.param("shop.hcp.example.com", False, id="the cloud's name"),
+            pytest.param("8.8.8.8", False, id="public address"),
+        ],
+    )
+    def test_who_reaches_the_server_of_a_pod(
+        self, tmp_path: Path, host: str, *, inside: bool
+    ) -> None:
+        for name in ("ca.crt", "token", "namespace"):
+            (tmp_path / name).write_text(name)
+        config = in_cluster_config({"KUBERNETES_SERVICE_HOST": host}, tmp_path)
+        assert config.only_inside is inside
+        assert not replace(config, context="admin").only_inside
 
     def test_a_file_where_a_folder_is_meant(self, home: Path) -> None:
         (home / "file").touch()

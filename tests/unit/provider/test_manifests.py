@@ -88,6 +88,18 @@ def test_namespace_and_names_fit_together() -> None:
     assert deployment["selector"]["matchLabels"] == deployment["template"]["metadata"]["labels"]
 
 
+def test_the_provider_is_given_the_address_for_consumers() -> None:
+    address = "https://api.example.org:6443"
+    *others, deployment = manifests(image="i", external_address=address)
+    *plain, without = manifests(image="i")
+    assert others == plain
+    (container,) = deployment["spec"]["template"]["spec"]["containers"]
+    assert f"--external-address={address}" in container["args"]
+    assert "--external-address" not in str(without)
+    with pytest.raises(ValueError, match="has to be a URL such as https://host:6443"):
+        manifests(image="i", external_address="http://api.example.org")
+
+
 def test_the_names_that_kube_bind_knows_are_there() -> None:
     found = by_name(manifests(image="i"))
     aggregated = found["ClusterRole/kube-binder-exports"]["aggregationRule"]

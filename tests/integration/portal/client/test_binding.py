@@ -11,8 +11,9 @@ import pytest
 import yaml
 from tests.integration.konnector.test_bind import names, written
 from tests.integration.portal.client.conftest import Planes, request
-from tests.integration.portal.client.test_signing_in import begun, run, signed_in, started
+from tests.integration.portal.client.test_signing_in import signed_in
 from tests.support.frontdoor import FrontDoor, browse, template
+from tests.support.terminals import begun, run, started
 
 from fairlead.api.kubebind import APISERVICEEXPORTREQUESTS
 from fairlead.api.resource import CUSTOMRESOURCEDEFINITIONS, NAMESPACES, SECRETS

@@ -11,7 +11,6 @@ from urllib.parse import parse_qs, urlsplit
 import pytest
 import yaml
 from tests.integration.konnector.test_bind import names
-from tests.integration.portal.client.test_signing_in import Ran, begun, run
 from tests.integration.portal.console.test_binding import PAGE, offered, says, seat, unlimited
 from tests.integration.portal.console.test_pages import read
 from tests.integration.portal.handshake.conftest import House, _quiet, admin, house, plane
@@ -19,6 +18,7 @@ from tests.support.commands import against
 from tests.support.frontdoor import browse
 from tests.support.konnector import konnector
 from tests.support.seat import Seat, form, told
+from tests.support.terminals import Ran, begun, run
 from tests.support.waiting import eventually
 
 from fairlead.api.resource import NAMESPACES, SECRETS
