@@ -172,30 +172,42 @@ def uncollected(**condition: Any) -> JSON:
     return found
 
 
+UNSEEN = "the controllers have not set CollectionReady for its present spec"
+
+
 @pytest.mark.parametrize(
-    "binding",
+    ("binding", "reason"),
     [
-        pytest.param(changed(spec(), finalizers=[]), id="no finalizer"),
-        pytest.param(changed(spec(), annotations={}), id="kind not noted"),
-        pytest.param(changed(spec(), generation=2), id="edited"),
+        pytest.param(changed(spec(), finalizers=[]), UNSEEN, id="no finalizer"),
+        pytest.param(changed(spec(), annotations={}), UNSEEN, id="kind not noted"),
+        pytest.param(changed(spec(), generation=2), UNSEEN, id="edited"),
         pytest.param(
             changed(
                 spec(), annotations={**spec()["metadata"]["annotations"], MAPPING_ANNOTATION: ""}
             ),
+            UNSEEN,
             id="being projected anew",
         ),
-        pytest.param(uncollected(status="False"), id="not collected"),
-        pytest.param({**spec(), "status": {}}, id="new"),
-        pytest.param({**spec(), "status": {"conditions": 7}}, id="odd status"),
-        pytest.param(spec(env=[{"name": "A", "key": "none"}]), id="entry missing"),
         pytest.param(
-            {**spec(), "spec": {**spec()["spec"], "service": {"kind": "Secret"}}}, id="no service"
+            uncollected(status="False", message="no service"), "no service", id="not collected"
+        ),
+        pytest.param({**spec(), "status": {}}, UNSEEN, id="new"),
+        pytest.param({**spec(), "status": {"conditions": 7}}, UNSEEN, id="odd status"),
+        pytest.param(spec(env=[{"name": "A", "key": "none"}]), "none", id="entry missing"),
+        pytest.param(
+            {**spec(), "spec": {**spec()["spec"], "service": {"kind": "Secret"}}},
+            "spec.service",
+            id="no service",
         ),
     ],
 )
-async def test_what_cannot_bind_yet_is_said_to_who_creates_a_job(binding: JSON) -> None:
-    after, (warning,) = await World(binding).ask(job())
+async def test_what_cannot_bind_yet_is_said_to_who_creates_a_job(
+    binding: JSON, reason: str
+) -> None:
+    after, (warning, why) = await World(binding).ask(job())
     assert after == job()
+    assert why.startswith("ServiceBinding sb: ")
+    assert reason in why
     assert warning.startswith("ServiceBinding sb cannot bind yet, and Job web cannot be bound")
     assert len(warning) <= 256
 
@@ -258,8 +270,9 @@ async def test_another_version_is_left_to_the_controllers() -> None:
 async def test_what_is_in_the_way_keeps_only_its_own_binding_away() -> None:
     body = job()
     body["spec"]["template"]["spec"]["volumes"] = [{"name": "a", "emptyDir": {}}]
-    after, (warning,) = await World(spec("a"), spec("b")).ask(body)
+    after, (warning, why) = await World(spec("a"), spec("b")).ask(body)
     assert "ServiceBinding a " in warning
+    assert "volume a" in why
     names_ = [one["name"] for one in after["spec"]["template"]["spec"]["volumes"]]
     assert names_ == ["a", "b"]
 
@@ -270,8 +283,8 @@ async def test_a_secret_of_somebody_else_is_not_projected() -> None:
     (own,) = after["spec"]["template"]["spec"]["volumes"]
     name = own["secret"]["secretName"]
     world.server.objects["Secret", name] = secret(name)
-    after, warnings = await world.ask(job())
-    assert (after, len(warnings)) == (job(), 1)
+    after, (_, why) = await world.ask(job())
+    assert (after, why) == (job(), f"ServiceBinding sb: Secret {name} is not its own")
 
 
 async def test_unrelated_bindings_cost_no_read() -> None:

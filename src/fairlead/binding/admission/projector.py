@@ -122,37 +122,53 @@ class Projector:
         # In order: each binding sees the items of those before it.
         before, warnings = workload.body, []
         for api, binding in bindings:
-            body = await self._projected(workload, api, binding)
-            if body is not None:
-                workload.body = body
-            elif workload.is_fixed:
-                warnings.append(
-                    f"ServiceBinding {binding.meta.name} cannot bind yet, and {workload} cannot "
-                    "be bound once it is there: create it again when the binding is ready"
-                )
+            try:
+                workload.body = await self._projected(workload, api, binding)
+            except _CannotBindYetError as reason:
+                if workload.is_fixed:
+                    name = f"ServiceBinding {binding.meta.name}"
+                    # One by one: clients show little of a long warning.
+                    warnings += [
+                        (
+                            f"{name} cannot bind yet, and {workload} cannot be bound once it is "
+                            "there: create it again when the binding is ready"
+                        ),
+                        f"{name}: {reason}",
+                    ]
         return Verdict(patch=create_json_patch(before, workload.body), warnings=warnings)
 
-    async def _projected(self, workload: _Created, api: Api, binding: Object) -> JSON | None:
-        """Return the workload's body with the binding; None if it cannot bind yet."""
+    async def _projected(self, workload: _Created, api: Api, binding: Object) -> JSON:
+        """Return the workload's body with the binding.
+
+        Raises:
+            _CannotBindYetError: the text is the reason.
+            UnansweredError: a read had no answer.
+        """
         if not _is_collected(api, binding):
             # The creator may have waited for the binding, and our watch may lag: read it.
             meta = binding.meta
             fresh = await fetch(self._client, Get(api.resource, meta.namespace, meta.name))
-            if not isinstance(fresh, Object) or not _is_collected(api, fresh):
-                return None
+            if not isinstance(fresh, Object):
+                raise _CannotBindYetError("it is not there any more")
+            if not _is_collected(api, fresh):
+                raise _CannotBindYetError(_missing(fresh))
             binding = fresh
         item = object_from_dict(workload.body)
         try:
             responder = _Answers(lambda read: self._answer(workload, item, read))
             context = await api.builder.run(binding, Snapshot(responder))
         # A broken binding must not keep workloads from being created.
-        except (InvalidBinding, TooManyReadsError, msgspec.ValidationError):
-            return None
+        except (InvalidBinding, TooManyReadsError, msgspec.ValidationError) as error:
+            raise _CannotBindYetError(str(error)) from None
         # A read had no answer: the failurePolicy decides whether the workload is created unbound.
         if context.flow.error and context.reader.snapshot.unclear:
             raise UnansweredError(f"what binds {workload} could not be read: {context.flow.error}")
-        if context.flow.error or not context.secret or not _is_secret_its_own(context):
-            return None
+        if context.flow.error:
+            raise _CannotBindYetError(context.flow.error)
+        if not context.secret:
+            raise _CannotBindYetError("its service has no Secret yet")
+        if not _is_secret_its_own(context):
+            raise _CannotBindYetError(f"Secret {context.secret} is not its own")
         changed = context.changed_workloads()
         return next((one.body for one in changed if one.original is item), workload.body)
 
@@ -173,6 +189,10 @@ class Projector:
                 # Leftovers of earlier passes are the controllers' task.
                 return ()
         return await fetch(self._client, read)
+
+
+class _CannotBindYetError(Exception):
+    """A binding cannot be put onto a workload that is created; the text is the reason."""
 
 
 class _Answers:
@@ -280,6 +300,14 @@ def _is_collected(api: Api, binding: Object) -> bool:
         and (collected.status, collected.observed_generation) == ("True", meta.generation)
         and bool(api.secret(binding))
     )
+
+
+def _missing(binding: Object) -> str:
+    """Why a binding is not collected, as far as its conditions say."""
+    collected = get_condition(stored_conditions(binding), COLLECTION_READY)
+    if collected is None or collected.status == "True" or not collected.message:
+        return f"the controllers have not set {COLLECTION_READY} for its present spec"
+    return collected.message
 
 
 def _is_secret_its_own(context: BaseContext) -> bool:
