@@ -261,7 +261,7 @@ def _provider() -> Program:
 
 
 def _binding() -> Program:
-    path = "$.Values.binding.webhooks"
+    own, path = "$.Values.binding", "$.Values.binding.webhooks"
     project, one = "phplural.ph-group", "$project"
     plain = _call(binding.manifests)
     serving = _call(binding.manifests, webhooks=True)
@@ -284,6 +284,19 @@ def _binding() -> Program:
                 When(f"and {path}.project {path}.failClosed", f"--fail-closed={PROJECTOR}"),
             ]
     trees = when(f"{path}.enabled", plain, joined)
+    # A value may be a boolean, as `--set` makes one of true.
+    allowed = f'{own}.crossNamespace | default "false" | toString'
+    for tree in trees:
+        if isinstance(tree, dict) and tree["kind"] == "Deployment":
+            (container,) = tree["spec"]["template"]["spec"]["containers"]
+            container["args"] += [
+                When(f'ne ({allowed}) "false"', "--cross-namespace=ph-cross-namespace"),
+                Each(
+                    f"{own}.crossNamespaceDeniedRequesters",
+                    "$requester",
+                    "--cross-namespace-denied-requesters=ph-requester",
+                ),
+            ]
     return _program(
         "binding",
         binding.NAME,
@@ -295,6 +308,8 @@ def _binding() -> Program:
             "ph-group": f'(splitn "." 2 {one})._1 | default ""',
             project: one,
             "ph-webhook": "$webhook",
+            "ph-cross-namespace": f"(toString {own}.crossNamespace)",
+            "ph-requester": "$requester",
         },
     )
 

@@ -243,6 +243,20 @@ _OWN: Mapping[str, Sequence[Value]] = {
     "konnector": [],
     "binding": [
         Value(
+            "crossNamespace",
+            "false",
+            {"enum": ["false", "requester", "true", False, True]},
+            "Whether bindings may name services of other namespaces: never, with the rights of "
+            "who asks (which needs webhooks), or always.",
+        ),
+        Value(
+            "crossNamespaceDeniedRequesters",
+            [],
+            _TEXTS,
+            "Users and groups whose bindings may not with requester; default: service accounts of "
+            "other namespaces.",
+        ),
+        Value(
             "webhooks.enabled",
             False,
             _FLAG,

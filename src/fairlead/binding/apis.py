@@ -84,6 +84,7 @@ def coreos_api(options: BindingOptions, workloads: FindWorkloads | None = None) 
         DefaultBuilder(
             cross_namespace=options.cross_namespace,
             requester_key=options.requester_key,
+            denied_requesters=options.denied_requesters,
             workloads=workloads,
         ),
         coreos.workload_kind,

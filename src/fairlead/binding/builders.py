@@ -36,6 +36,7 @@ from fairlead.binding.handlers.projecting import (
     required_entries,
 )
 from fairlead.binding.handlers.unbinding import drop_superseded, unbind, unbind_leftovers
+from fairlead.binding.options import DEFAULT_DENIED
 from fairlead.binding.pipeline import Handler, Pipeline, Stage, at_once, stage
 from fairlead.binding.reads import Answer, Read, Snapshot
 
@@ -191,7 +192,8 @@ class DefaultBuilder(Builder[CoreosContext]):
     """The builder of binding.operators.coreos.com.
 
     ``workloads`` finds workloads outside Kubernetes; ``cross_namespace`` allows services of other
-    namespaces, ``requester_key`` only if it proves the requester.
+    namespaces, ``requester_key`` only if it proves a requester who is none of
+    ``denied_requesters``.
     """
 
     def __init__(
@@ -199,6 +201,7 @@ class DefaultBuilder(Builder[CoreosContext]):
         *,
         cross_namespace: bool = False,
         requester_key: tuple[str, str] | None = None,
+        denied_requesters: Sequence[str] = DEFAULT_DENIED,
         workloads: FindWorkloads | None = None,
     ) -> None:
         def provider(binding: Object, snapshot: Snapshot) -> CoreosContext:
@@ -207,6 +210,7 @@ class DefaultBuilder(Builder[CoreosContext]):
                 snapshot,
                 cross_namespace=cross_namespace,
                 requester_key=requester_key,
+                denied_requesters=denied_requesters,
                 workloads=workloads,
             )
 

@@ -8,7 +8,7 @@ The rights on the workloads of ``apps`` are in such a role, which can be left ou
 from __future__ import annotations
 
 import re
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 
 from fairlead.api.manifests import (
     ALL_VERBS,
@@ -24,7 +24,7 @@ from fairlead.api.resource import WEBHOOKCONFIGURATIONS
 from fairlead.api.servicebinding.common import CONTROLLER_LABEL
 from fairlead.api.servicebinding.coreos import BINDABLEKINDS
 from fairlead.binding.admission import names
-from fairlead.binding.options import DEFAULT_NAMESPACE
+from fairlead.binding.options import DEFAULT_NAMESPACE, CrossNamespace
 from fairlead.binding.rights import BINDING_GROUPS, controller_rules
 
 
@@ -48,6 +48,8 @@ def manifests(
     namespace: str = DEFAULT_NAMESPACE,
     image: str,
     pods: Pods = DEFAULT_PODS,
+    cross_namespace: CrossNamespace = "false",
+    denied_requesters: Sequence[str] = (),
     webhooks: bool = False,
     fail_open: Collection[str] = (),
     projected: Collection[str] = (),
@@ -60,6 +62,8 @@ def manifests(
         image: the container image.
         pods: number, resources and placement of Pods; one is the leader, and all serve
             webhooks.
+        cross_namespace: whether bindings may name services of other namespaces.
+        denied_requesters: users and groups whose bindings may not, () for the program's default.
         webhooks: whether to serve the admission webhooks.
         fail_open: those of :data:`fairlead.binding.admission.names.WEBHOOKS` whose failure does
             not block writes.
@@ -70,6 +74,10 @@ def manifests(
         ValueError: one of ``projected`` is not a resource.
     """
     kinds = [resource_of(name) for name in projected]
+    named = (
+        *((f"--cross-namespace={cross_namespace}",) if cross_namespace != "false" else ()),
+        *(f"--cross-namespace-denied-requesters={name}" for name in denied_requesters),
+    )
     flags = (
         (
             f"--webhooks-bind-address=0.0.0.0:{names.PORT}",
@@ -81,7 +89,7 @@ def manifests(
         if webhooks
         else ()
     )
-    program = _program(namespace, image, pods, flags)
+    program = _program(namespace, image, pods, (*flags, *named))
     rules = [*controller_rules(), *([_bundle_rule()] if webhooks else [])]
     own = program.cluster_role(f"{NAME}-controllers", rules)
     bound = program.aggregated_role(_AGGREGATED, CONTROLLER_LABEL)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from importlib.metadata import version
-from typing import Any
+from typing import Any, get_args
 
 import click
 
@@ -12,6 +12,7 @@ from fairlead.api.manifests import Pods, labelled
 from fairlead.api.meta import JSON
 from fairlead.binding.admission.names import PROJECTOR, WEBHOOKS
 from fairlead.binding.manifests import manifests as binding
+from fairlead.binding.options import DEFAULT_DENIED, CrossNamespace, denied_mistake
 from fairlead.cli.crds import to_yaml
 from fairlead.cli.placing import labels_of, pod_options, pods_of
 from fairlead.konnector.manifests import manifests as konnector
@@ -77,6 +78,22 @@ _PROGRAMS: dict[str, Callable[..., list[JSON]]] = {
     "--exported",
     is_flag=True,
     help="postgres only: let kube-bind's provider offer PostgresAccess.",
+)
+@click.option(
+    "--cross-namespace",
+    type=click.Choice(get_args(CrossNamespace)),
+    default="false",
+    show_default=True,
+    help="binding only: whether bindings may name services of other namespaces: never, with the "
+    "rights of who asks (which needs --webhooks), or always.",
+)
+@click.option(
+    "--cross-namespace-denied-requesters",
+    "denied_requesters",
+    multiple=True,
+    metavar="NAME",
+    help="binding only: user or group whose bindings may not with --cross-namespace requester; "
+    "default: service accounts of other namespaces. May be given several times.",
 )
 @click.option(
     "--webhooks",
@@ -170,6 +187,8 @@ def command(
     invitations: bool,
     external_address: str,
     exported: bool,
+    cross_namespace: CrossNamespace,
+    denied_requesters: tuple[str, ...],
     webhooks: bool,
     fail_open: tuple[str, ...],
     projected: tuple[str, ...],
@@ -214,6 +233,14 @@ def command(
         raise click.UsageError("--project needs --webhooks")
     if fail_closed and not projected:
         raise click.UsageError("--fail-closed needs --project")
+    if cross_namespace != "false" or denied_requesters:
+        if program != "binding":
+            raise click.UsageError("--cross-namespace is for binding only")
+        if cross_namespace == "requester" and not webhooks:
+            raise click.UsageError("--cross-namespace requester needs --webhooks")
+        if wrong := denied_mistake(cross_namespace, denied_requesters or DEFAULT_DENIED):
+            raise click.UsageError(wrong)
+        arguments |= {"cross_namespace": cross_namespace, "denied_requesters": denied_requesters}
     if webhooks:
         if program != "binding":
             raise click.UsageError("--webhooks is for binding only")

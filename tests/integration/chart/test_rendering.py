@@ -148,6 +148,29 @@ def test_each_flag_about_pods_has_its_value(helm: Helm, name: str) -> None:
             id="fail-closed",
         ),
         pytest.param(
+            "binding",
+            (
+                *("--webhooks", "--cross-namespace", "requester"),
+                *("--cross-namespace-denied-requesters", "ci:*"),
+                *("--cross-namespace-denied-requesters", "service-accounts-of-other-namespaces"),
+            ),
+            {
+                "webhooks": {"enabled": True},
+                "crossNamespace": "requester",
+                "crossNamespaceDeniedRequesters": ["ci:*", "service-accounts-of-other-namespaces"],
+            },
+            id="cross-namespace-requester",
+        ),
+        *(
+            pytest.param(
+                "binding",
+                () if value in {False, "false"} else ("--cross-namespace", "true"),
+                {"crossNamespace": value},
+                id=f"cross-namespace-{value!r}",
+            )
+            for value in ("false", False, "true", True)
+        ),
+        pytest.param(
             "serve",
             (
                 *("--trusted-proxies", "10.0.0.0/8", "--trusted-proxies", "192.168.0.1"),
@@ -338,6 +361,12 @@ def test_no_ports_are_no_rule_and_not_all_ports(helm: Helm) -> None:
         ),
         (on("binding", webhooks={"project": ["pods"]}), "needs binding.webhooks.enabled"),
         (on("binding", webhooks={"enabled": True, "failClosed": True}), "webhooks.project"),
+        (on("binding", crossNamespace="requester"), "requester needs binding.webhooks.enabled"),
+        (on("binding", crossNamespace="yes"), "crossNamespace"),
+        (
+            on("binding", crossNamespace=True, crossNamespaceDeniedRequesters=["ci"]),
+            "needs binding.crossNamespace requester",
+        ),
         ({"ca": {"configMap": "a", "secret": "b"}, **on("konnector")}, "keep one of them"),
         (
             {

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import copy
 import json
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
@@ -20,8 +21,9 @@ from fairlead.api.servicebinding.proof import PROOF_ANNOTATION
 from fairlead.binding.admission import names
 from fairlead.binding.admission.serving import reviewers
 from fairlead.binding.builders import DefaultBuilder
-from fairlead.binding.contexts.base import InvalidBinding
+from fairlead.binding.contexts.base import InvalidBinding, ServicesRefused
 from fairlead.binding.contexts.coreos import CoreosContext
+from fairlead.binding.options import DEFAULT_DENIED, SERVICE_ACCOUNTS_ELSEWHERE
 from fairlead.binding.pipeline import at_once
 from fairlead.binding.reads import Answer, Get, Read, ReadFailure, Snapshot
 from fairlead.runtime.admission.server import AdmissionRequest, Verdict
@@ -84,11 +86,14 @@ def respecified(body: JSON, **spec: Any) -> JSON:
     return {**body, "spec": {**body["spec"], **spec}}
 
 
-def context(body: JSON, key: Answer | None = None) -> CoreosContext:
+def context(
+    body: JSON, key: Answer | None = None, denied: Sequence[str] = DEFAULT_DENIED
+) -> CoreosContext:
     """A context that is open."""
     snapshot = Snapshot(FakeCluster())
     snapshot.put(READ_KEY, object_from_dict(key_secret()) if key is None else key)
-    made = DefaultBuilder(requester_key=PLACE).provider(object_from_dict(body), snapshot)
+    builder = DefaultBuilder(requester_key=PLACE, denied_requesters=denied)
+    made = builder.provider(object_from_dict(body), snapshot)
     at_once(made.open())
     return made
 
@@ -144,6 +149,56 @@ def test_what_no_webhook_noted_is_refused(body: JSON) -> None:
         context(body)
     deleted(body)
     context(body)
+
+
+def account(namespace: str, *groups: str) -> JSON:
+    return {
+        "username": f"system:serviceaccount:{namespace}:deployer",
+        "groups": ["system:serviceaccounts", f"system:serviceaccounts:{namespace}", *groups],
+    }
+
+
+ELSEWHERE = (SERVICE_ACCOUNTS_ELSEWHERE,)
+
+
+@pytest.mark.parametrize(
+    ("user", "denied"),
+    [
+        pytest.param(account("argocd"), ELSEWHERE, id="an account of another namespace"),
+        pytest.param(account("ns-2"), ELSEWHERE, id="a namespace whose name begins alike"),
+        pytest.param(
+            {"username": "system:serviceaccount:argocd:deployer"}, ELSEWHERE, id="without groups"
+        ),
+        pytest.param(
+            {"username": "ann", "groups": ["system:serviceaccounts"]}, ELSEWHERE, id="by its group"
+        ),
+        pytest.param(ANN, ("ann",), id="a user"),
+        pytest.param(ANN, ("devs",), id="a group"),
+        pytest.param({"username": "aws:role/cd/17"}, ("bob", "aws:role/cd/*"), id="any session"),
+        pytest.param({"username": "a[b]?"}, ("a[b]?",), id="characters of a pattern"),
+        pytest.param(account("ns"), ("system:serviceaccounts:ns",), id="its own account"),
+    ],
+)
+def test_a_denied_requester_is_refused_by_name(user: JSON, denied: tuple[str, ...]) -> None:
+    body, _ = review(binding(), user=user)
+    with pytest.raises(ServicesRefused, match="--cross-namespace-denied-requesters") as refused:
+        context(body, denied=denied)
+    assert user["username"] in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("user", "denied"),
+    [
+        pytest.param(ANN, ELSEWHERE, id="a person"),
+        pytest.param(account("ns"), ELSEWHERE, id="an account of the binding's namespace"),
+        pytest.param(account("argocd"), (), id="nobody is denied"),
+        pytest.param(account("argocd"), ("system:serviceaccounts:flux",), id="another group"),
+        pytest.param({"username": "ann2"}, ("ann", "an?2", "[a]nn2"), id="another user"),
+    ],
+)
+def test_other_requesters_are_believed(user: JSON, denied: tuple[str, ...]) -> None:
+    body, _ = review(binding(), user=user)
+    context(body, denied=denied)
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ from click.testing import CliRunner
 
 from fairlead.api.meta import JSON
 from fairlead.binding.admission import names
-from fairlead.binding.options import BindingOptions
+from fairlead.binding.options import SERVICE_ACCOUNTS_ELSEWHERE, BindingOptions
 from fairlead.cli.manifests import command as manifests
 from fairlead.cli.servicebinding.controllers import command as binding
 from fairlead.runtime import Cluster, Manager
@@ -108,14 +108,22 @@ def test_without_the_projector_nothing_is_named_for_it() -> None:
     [
         ([], False, False),
         (["--cross-namespace", "true"], True, False),
-        (LISTENING, False, True),
-        ([*LISTENING, "--cross-namespace", "true"], True, False),
+        (LISTENING, False, False),
+        ([*LISTENING, "--cross-namespace", "requester"], False, True),
+        ([*LISTENING, "--cross-namespace", "True"], True, False),
         ([*LISTENING, "--cross-namespace", "false"], False, False),
     ],
 )
-def test_other_namespaces_are_the_default_where_webhooks_say_who_asks(
+def test_services_of_other_namespaces_are_allowed_by_a_value_alone(
     args: list[str], allowed: bool, by_proof: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    options = options_of(args, monkeypatch)
+    key = ("own", names.KEY_SECRET) if by_proof else None
+    assert (options.cross_namespace, options.requester_key) == (allowed, key)
+
+
+def options_of(args: list[str], monkeypatch: pytest.MonkeyPatch) -> BindingOptions:
+    """The options with which the program would run."""
     found: list[BindingOptions] = []
 
     async def build(manager: Manager, cluster: Cluster, options: Any, webhooks: Any) -> None:
@@ -128,8 +136,60 @@ def test_other_namespaces_are_the_default_where_webhooks_say_who_asks(
     monkeypatch.setattr("fairlead.cli.servicebinding.controllers.run_program", run_program)
     assert CliRunner().invoke(binding, ["run", *args, "--namespace", "own"]).exit_code == 0
     (options,) = found
-    key = ("own", names.KEY_SECRET) if by_proof else None
-    assert (options.cross_namespace, options.requester_key) == (allowed, key)
+    return options
+
+
+DENIED = "--cross-namespace-denied-requesters"
+BY_PROOF = ["--cross-namespace", "requester"]
+
+
+@pytest.mark.parametrize(
+    ("args", "denied"),
+    [
+        ([], (SERVICE_ACCOUNTS_ELSEWHERE,)),
+        ([DENIED, "none"], ()),
+        ([DENIED, "deployer", DENIED, "ci:*"], ("deployer", "ci:*")),
+    ],
+)
+def test_denied_requesters_replace_the_default(
+    args: list[str], denied: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found = options_of([*LISTENING, *BY_PROOF, *args], monkeypatch)
+    assert found.denied_requesters == denied
+
+
+@pytest.mark.parametrize(
+    ("args", "told"),
+    [
+        (["--cross-namespace"], "requires an argument"),
+        (["--cross-namespace", "yes"], "'false', 'requester', 'true'"),
+        (BY_PROOF, "--cross-namespace requester needs --webhooks-bind-address"),
+        ([*LISTENING, DENIED, "ci"], f"{DENIED} needs --cross-namespace requester"),
+        ([*LISTENING, *BY_PROOF, DENIED, " "], f"{DENIED} has no name"),
+        (
+            [*LISTENING, *BY_PROOF, DENIED, "none", DENIED, "ci"],
+            f"{DENIED} none denies no requester",
+        ),
+    ],
+)
+def test_values_that_say_nothing_are_refused(args: list[str], told: str) -> None:
+    found = CliRunner().invoke(binding, ["run", *args])
+    assert found.exit_code == 2
+    assert told in " ".join(found.output.split())
+
+
+def test_manifests_take_what_the_program_takes() -> None:
+    assert not [one for one in arguments(printed()) if "cross-namespace" in one]
+    found = arguments(printed(*BY_PROOF, DENIED, "ci:*"))
+    assert {"--cross-namespace=requester", f"{DENIED}=ci:*"} <= {*found}
+    for args, told in (
+        (["binding", *BY_PROOF], "--cross-namespace requester needs --webhooks"),
+        (["binding", "--webhooks", DENIED, "ci"], f"{DENIED} needs --cross-namespace requester"),
+        (["konnector", "--cross-namespace", "true"], "--cross-namespace is for binding only"),
+    ):
+        refused = CliRunner().invoke(manifests, args)
+        assert refused.exit_code == 2
+        assert told in " ".join(refused.output.split())
 
 
 @pytest.mark.parametrize(

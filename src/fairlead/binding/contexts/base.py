@@ -59,6 +59,10 @@ class InvalidBinding(ValueError):  # noqa: N818 (a finding)
     """The binding's spec is contradictory; the text names the field and the remedy."""
 
 
+class ServicesRefused(InvalidBinding):
+    """The binding may not name one of its services; the text says why, and what helps."""
+
+
 class BaseContext:
     """One binding in one pass; subclasses define the fields and the status of their API.
 

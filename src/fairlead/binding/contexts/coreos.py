@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from functools import cached_property
+
 from fairlead.api.keys import UnusableKeyError, key_in
 from fairlead.api.meta import JSON, Object
 from fairlead.api.resource import SECRETS
@@ -12,9 +15,11 @@ from fairlead.binding.contexts.base import (
     BaseContext,
     FindWorkloads,
     InvalidBinding,
+    ServicesRefused,
     decoded,
     part,
 )
+from fairlead.binding.options import DEFAULT_DENIED
 from fairlead.binding.reads import Get, Lookup, ReadError, Snapshot
 from fairlead.binding.services.service import (
     Service,
@@ -41,10 +46,12 @@ class CoreosContext(BaseContext):
 
     Services of other namespaces are refused, since they would be read with the controller's
     rights. They are allowed with ``cross_namespace``, or if an admission webhook recorded the
-    requester, which the key in the Secret ``requester_key`` proves.
+    requester, which the key in the Secret ``requester_key`` proves, and it is none of
+    ``denied_requesters``.
 
     Raises:
-        InvalidBinding: the spec is contradictory, or (by :meth:`open`) a reference is refused.
+        InvalidBinding: the spec is contradictory.
+        ServicesRefused: services of other namespaces are not allowed (by :meth:`open`).
         msgspec.ValidationError: the object does not fit its type.
     """
 
@@ -55,6 +62,7 @@ class CoreosContext(BaseContext):
         *,
         cross_namespace: bool = False,
         requester_key: tuple[str, str] | None = None,
+        denied_requesters: Sequence[str] = DEFAULT_DENIED,
         workloads: FindWorkloads | None = None,
     ) -> None:
         super().__init__(binding, snapshot, workloads=workloads)
@@ -63,6 +71,7 @@ class CoreosContext(BaseContext):
         self._unread: ReadError | None = None
         self._cross_namespace = cross_namespace
         self._requester_key = requester_key
+        self._denied_requesters = denied_requesters
         if not self.meta.deleting:
             self._validate()
             self.reader.cluster_services = self._may_name_foreign
@@ -102,7 +111,16 @@ class CoreosContext(BaseContext):
         if self._requester_key is None:
             why = (
                 "services of other namespaces are off, since their Secrets would be read with the "
-                "controller's rights; the controller's --cross-namespace allows them"
+                "controller's rights; run the controller with webhooks and --cross-namespace "
+                "requester, to read them with the rights of who asks, or with --cross-namespace "
+                "true, to read them with its own rights"
+            )
+        elif self._denial and await self._is_proven():
+            why = (
+                f"{self._denial[:200]}, who edited it last, may not ask for that by the "
+                "controller's --cross-namespace-denied-requesters, since such an account may "
+                "write what others have asked for; change a label or an annotation of the "
+                "binding as a user who may read the services"
             )
         else:
             why = (
@@ -111,21 +129,32 @@ class CoreosContext(BaseContext):
                 "requester is on, as a user who may read the services; or run the controller with "
                 "--cross-namespace true, to read them with its own rights"
             )
-        raise InvalidBinding(
+        raise ServicesRefused(
             f"spec.services[{foreign[0]}].namespace is not the binding's own: {why}"
         )
 
     async def _may_name_foreign(self) -> bool:
         """Whether services of other namespaces, or cluster-scoped ones, are allowed.
 
-        The flag allows them, or the proven record of a requester. An unreadable key is reported
-        later, when the services are read.
+        The flag allows them, or the proven record of a requester who is not denied.
         """
-        if self._cross_namespace or self._requester_key is None:
-            return self._cross_namespace
+        if self._cross_namespace:
+            return True
+        return not self._denial and await self._is_proven()
+
+    @cached_property
+    def _denial(self) -> str:
+        """The name of a requester who may not ask for such services; "" for others."""
+        return self.reader.requester.denial(self._denied_requesters, self.meta.namespace)
+
+    async def _is_proven(self) -> bool:
+        """Whether an admission webhook recorded the requester of this spec.
+
+        An unreadable key counts as a proof, and is reported later, when the services are read.
+        """
         annotations, meta = self.meta.annotations, self.meta
         given = annotations.get(PROOF_ANNOTATION, "")
-        if not given or not self.reader.requester.is_known:
+        if self._requester_key is None or not given or not self.reader.requester.is_known:
             return False
         try:
             found = await self.reader.snapshot.get(Get(SECRETS, *self._requester_key))

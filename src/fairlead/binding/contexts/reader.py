@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Awaitable, Callable, Iterable, Sequence
+from fnmatch import fnmatchcase
 
 from fairlead.api.meta import JSON, Object, ObjectMeta
 from fairlead.api.resource import (
@@ -19,6 +20,7 @@ from fairlead.api.resource import (
 )
 from fairlead.api.servicebinding.common import REQUESTER_ANNOTATION
 from fairlead.api.servicebinding.mapping import CLUSTERWORKLOADRESOURCEMAPPINGS, mapping_name
+from fairlead.binding.options import SERVICE_ACCOUNTS_ELSEWHERE
 from fairlead.binding.reads import (
     Answer,
     FailureCode,
@@ -44,6 +46,8 @@ _SERVICES_AT_ONCE = 16
 """Largest number of services that are read concurrently, before their sizes are known."""
 MOST_REQUESTER_BYTES = 16 * 1024
 """Maximum size of the requester's annotation, in bytes; each access review sends its groups."""
+_SERVICE_ACCOUNT, _SERVICE_ACCOUNTS = "system:serviceaccount:", "system:serviceaccounts"
+"""Prefix of service accounts' user names, and the group of them all."""
 _NO_USER = (
     "the controllers were made to change the binding's spec, so no user has requested its present"
     " content; look at it, and edit it"
@@ -91,6 +95,28 @@ class Requester:
             raise ReadError(ReadFailure("Denied", f"{refusal}: {_NO_USER}"))
         if not await self._snapshot.review(_review(self._asked, verb, resource, namespace, name)):
             raise ReadError(ReadFailure("Denied", refusal))
+
+    def denial(self, denied: Iterable[str], namespace: str) -> str:
+        """Return the author's name if these patterns deny the author in a namespace; else "".
+
+        A pattern is a name of a user or group, in which ``*`` is any text, or
+        ``SERVICE_ACCOUNTS_ELSEWHERE``.
+        """
+        if self._author is None:
+            return ""
+        user, groups = self._author
+        own = f"{_SERVICE_ACCOUNT}{namespace}:"
+        for pattern in denied:
+            if pattern == SERVICE_ACCOUNTS_ELSEWHERE:
+                is_account = user.startswith(_SERVICE_ACCOUNT) or _SERVICE_ACCOUNTS in groups
+                is_denied = is_account and not user.startswith(own)
+            else:
+                # Names may have the other special characters of a shell's patterns.
+                literal = pattern.replace("[", "[[]").replace("?", "[?]")
+                is_denied = any(fnmatchcase(name, literal) for name in (user, *groups))
+            if is_denied:
+                return user
+        return ""
 
     async def may_update(self, resource: Resource, meta: ObjectMeta) -> bool:
         """Whether the author may update an object, also when the binding goes."""

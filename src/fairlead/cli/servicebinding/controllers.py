@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from importlib.util import find_spec
-from typing import Any
+from typing import Any, get_args
 
 import click
 
@@ -12,10 +12,14 @@ from fairlead.binding import app
 from fairlead.binding.admission.names import KEY_SECRET, PROJECTOR, WEBHOOKS, host
 from fairlead.binding.manifests import NAME, resource_of
 from fairlead.binding.options import (
+    DEFAULT_DENIED,
     DEFAULT_NAMESPACE,
     DEFAULT_WORKERS,
+    NONE_DENIED,
     AdmissionOptions,
     BindingOptions,
+    CrossNamespace,
+    denied_mistake,
 )
 from fairlead.cli.options import cluster_options, run_options
 from fairlead.cli.running import RunOptions, run_program
@@ -43,11 +47,23 @@ def command() -> None:
 )
 @click.option(
     "--cross-namespace",
-    type=bool,
-    default=None,
+    type=click.Choice(get_args(CrossNamespace), case_sensitive=False),
+    default="false",
+    show_default=True,
     help="Whether bindings of binding.operators.coreos.com may name services of other namespaces. "
-    "Default: false without webhooks; with --webhooks-bind-address a binding may if a "
-    "webhook has recorded its requester, who must have the right to read the service.",
+    "With `requester` a binding may if a webhook has recorded its requester, who must have the "
+    "right to read the service; it needs --webhooks-bind-address. With `true` all may.",
+)
+@click.option(
+    "--cross-namespace-denied-requesters",
+    "denied_requesters",
+    multiple=True,
+    default=DEFAULT_DENIED,
+    show_default=True,
+    metavar="NAME",
+    help="User or group, such as a delivery tool's, whose bindings may not name such services "
+    "with --cross-namespace requester; * is any text. May be given several times, and replaces "
+    f"the default; `{NONE_DENIED}` denies no requester.",
 )
 @click.option(
     "--workers",
@@ -94,7 +110,8 @@ def command() -> None:
 )
 def run(
     namespace: str,
-    cross_namespace: bool | None,
+    cross_namespace: CrossNamespace,
+    denied_requesters: tuple[str, ...],
     workers: int,
     address: str,
     hosts: tuple[str, ...],
@@ -119,7 +136,7 @@ def run(
             "--fail-closed": (fail_closed,) if fail_closed else (),
         },
     )
-    options = _options(cross_namespace, workers, webhooks)
+    options = _options(cross_namespace, denied_requesters, workers, webhooks)
 
     async def build(manager: Manager, cluster: Cluster) -> None:
         await app.build(manager, cluster, options, webhooks)
@@ -128,14 +145,20 @@ def run(
 
 
 def _options(
-    cross_namespace: bool | None, workers: int, webhooks: AdmissionOptions | None
+    cross_namespace: CrossNamespace,
+    denied_requesters: tuple[str, ...],
+    workers: int,
+    webhooks: AdmissionOptions | None,
 ) -> BindingOptions:
-    # A value of --cross-namespace decides for all; without one, a webhook's proof decides for each
-    # binding.
-    by_proof = webhooks is not None and cross_namespace is None
+    if wrong := denied_mistake(cross_namespace, denied_requesters):
+        raise click.UsageError(wrong)
+    by_proof = cross_namespace == "requester"
+    if by_proof and webhooks is None:
+        raise click.UsageError("--cross-namespace requester needs --webhooks-bind-address")
     return BindingOptions(
-        cross_namespace=bool(cross_namespace),
+        cross_namespace=cross_namespace == "true",
         requester_key=(webhooks.namespace, KEY_SECRET) if webhooks and by_proof else None,
+        denied_requesters=tuple(name for name in denied_requesters if name != NONE_DENIED),
         workers=workers,
     )
 

@@ -29,7 +29,8 @@ _cross_namespace = click.option(
     type=bool,
     default=False,
     show_default=True,
-    help="Same as --cross-namespace of `fairlead binding run`.",
+    help="Whether bindings may name services of other namespaces, as --cross-namespace true of "
+    "`fairlead binding run` allows it.",
 )
 
 
