@@ -51,13 +51,13 @@ from fairlead.binding.cluster.answering import Answers, BindingPass, Mappings, i
 from fairlead.binding.cluster.committing import Committer, Stored
 from fairlead.binding.cluster.dependencies import BindingDependencies
 from fairlead.binding.cluster.pacing import Pace, Pauses
-from fairlead.binding.contexts.base import BaseContext, InvalidBinding
-from fairlead.binding.contexts.outcome import invalid_status
+from fairlead.binding.contexts.base import BaseContext, InvalidBinding, ServicesRefused
+from fairlead.binding.contexts.outcome import invalid_status, is_collected, refused_status
 from fairlead.binding.handlers.projecting import persist
-from fairlead.binding.handlers.unbinding import unbind_leftovers
+from fairlead.binding.handlers.unbinding import drop_secrets, unbind, unbind_leftovers
 from fairlead.binding.metrics import BindingMetrics
 from fairlead.binding.options import BindingOptions
-from fairlead.binding.pipeline import Pipeline
+from fairlead.binding.pipeline import Pipeline, Stage
 from fairlead.binding.reads import Get, Lookup, Read, Snapshot, TooManyReadsError
 from fairlead.binding.workloads.records import (
     KINDS_ANNOTATION,
@@ -90,6 +90,17 @@ Its reads are not watched, so no event tells that they have become fewer. A try 
 
 _LEFTOVERS = Pipeline([unbind_leftovers, persist])
 """The pipeline of a contradictory binding."""
+
+_WITHDRAWAL = Pipeline(
+    [
+        unbind,
+        Stage("drop_secrets", drop_secrets, always=True),
+        Stage("persist", persist, always=True),
+    ]
+)
+"""The pipeline of a changed binding whose services are refused."""
+
+_KEPT = "what it has projected stays as it is until its spec changes"
 
 _CONFLICTS = 4
 """Largest number of immediate repetitions of a pass after conflicts.
@@ -360,22 +371,34 @@ class BindingController:
     async def _unfit(self, request: Request, binding: Object, error: Exception) -> Result | None:
         """Report an invalid spec, and unbind workloads that it no longer selects.
 
-        A spec that does not fit its type has no known selection, so nothing is unbound.
+        A spec that does not fit its type has no known selection, so nothing is unbound. Refused
+        services lose their whole projection, unless the spec is that of which it was made.
         """
-        left = ""
-        if isinstance(error, InvalidBinding) and self._api.secret(binding):
-            # A binding that is being deleted is not validated.
-            leaving = {**binding.to_dict()}
-            leaving["metadata"] = {**leaving["metadata"], "deletionTimestamp": now()}
-            context, _ = await self._run(request, object_from_dict(leaving), _LEFTOVERS)
-            # Only removals are written: an invalid spec is not projected.
-            await self._committer.workloads(context)
-            left = "; ".join(filter(None, [*context.refusals, context.flow.error]))
-        text = f"{error}; {left}" if left else str(error)
-        await self._committer.status(binding, invalid_status(binding, text, now()))
+        left, has_projection = "", bool(self._api.secret(binding))
+        is_refused = isinstance(error, ServicesRefused) and has_projection
+        changed = is_refused and not is_collected(binding)
+        if isinstance(error, InvalidBinding) and has_projection:
+            left = await self._remove(request, binding, _WITHDRAWAL if changed else _LEFTOVERS)
+        kept = is_refused and not changed
+        text = "; ".join(filter(None, [str(error), _KEPT if kept else "", left]))
+        if is_refused:
+            status = refused_status(binding, text, now(), withdrawn=changed and not left)
+        else:
+            status = invalid_status(binding, text, now())
+        await self._committer.status(binding, status)
         self._metrics.invalid(self.name, request)
         self._pauses.waits.over(request)
         return Result(backoff=delays.NO_WATCH) if left else None
+
+    async def _remove(self, request: Request, binding: Object, pipeline: Pipeline) -> str:
+        """Remove projections of a binding that is not projected; return what is in the way."""
+        # A binding that is being deleted is not validated.
+        leaving = {**binding.to_dict()}
+        leaving["metadata"] = {**leaving["metadata"], "deletionTimestamp": now()}
+        context, _ = await self._run(request, object_from_dict(leaving), pipeline)
+        # Only removals are written: an invalid spec is not projected.
+        await self._committer.removals(context)
+        return "; ".join(filter(None, [*context.refusals, context.flow.error]))
 
     async def _endless(self, request: Request, binding: Object, error: Exception) -> Result:
         """Report a binding with too many reads, and delay it for long.

@@ -47,10 +47,15 @@ async def serving(admin: Client) -> AsyncIterator[Served]:
 
 
 @contextlib.asynccontextmanager
-async def user_of(team: Team, other: Team, *, entitled: bool) -> AsyncIterator[Client]:
-    """Somebody who edits in the team's namespace, and may read the other's login or not."""
+async def user_of(
+    team: Team, other: Team, *, entitled: bool, account: str = ""
+) -> AsyncIterator[Client]:
+    """Somebody who edits in the team's namespace, and may read the other's login or not.
+
+    It is a person, unless it has the user name of a service account.
+    """
     user = f"user-{uuid.uuid4().hex[:8]}"
-    subjects = [{"kind": "User", "name": user, "apiGroup": RBAC}]
+    subjects = [{"kind": "User", "name": account or user, "apiGroup": RBAC}]
     rights = {
         team: [
             rule(COREOS_SERVICEBINDINGS.group, [COREOS_SERVICEBINDINGS.plural], ["*"]),
@@ -68,7 +73,7 @@ async def user_of(team: Team, other: Team, *, entitled: bool) -> AsyncIterator[C
     reference = {"apiGroup": RBAC, "kind": "ClusterRole", "name": user}
     body = {"metadata": {"name": user}, "roleRef": reference, "subjects": subjects}
     await team.admin.create(CLUSTERROLEBINDINGS, body)
-    config = replace(team.admin.config, impersonation=Impersonation(user=user))
+    config = replace(team.admin.config, impersonation=Impersonation(user=account or user))
     async with Client(config) as client:
 
         async def allowed() -> bool:
@@ -129,6 +134,43 @@ async def test_who_may_not_is_refused_by_name(admin: Client) -> None:
         text = f"cannot read service login in namespace {other.namespace}"
         await says(served.team, "False", "ProcessingError", text)
         assert await is_unbound(served.team)
+
+
+@pytest.mark.edge
+async def test_a_delivery_tool_does_not_lend_its_rights(admin: Client) -> None:
+    other = await Team.arrive(admin)
+    tool = f"system:serviceaccount:{other.namespace}:tool"
+    async with (
+        serving(admin) as served,
+        user_of(served.team, other, entitled=True, account=tool) as delivery,
+        user_of(served.team, other, entitled=True) as ann,
+    ):
+        team = served.team
+        await delivery.create(COREOS_SERVICEBINDINGS, foreign(other), team.namespace)
+        await says(team, "False", "ProcessingError", f"{tool}, who edited it last, may not ask")
+        assert await is_unbound(team)
+
+        async def edit(client: Client, change: JSON) -> None:
+            await client.merge_patch(COREOS_SERVICEBINDINGS, "db", team.namespace, change)
+
+        await edit(ann, {"metadata": {"labels": {"checked": "yes"}}})
+        name = (await bound(team))["status"]["secret"]
+        # What a person has had projected stays, until the tool changes what is asked for.
+        await edit(delivery, {"metadata": {"labels": {"wave": "2"}}})
+        await says(team, "False", "ProcessingError", "stays as it is until its spec changes")
+        web = (await admin.get(DEPLOYMENTS, "web", team.namespace)).to_dict()
+        assert mounted(web) == name
+        await edit(delivery, {"spec": {"detectBindingResources": True}})
+        await team.when(DEPLOYMENTS, "web", lambda body: not mounted(body))
+        await team.says(
+            "db",
+            "CollectionReady",
+            "False",
+            "ErrorReadingServices",
+            resource=COREOS_SERVICEBINDINGS,
+        )
+        with pytest.raises(NotFound):
+            await admin.get(SECRETS, name, team.namespace)
 
 
 async def test_what_was_written_by_hand_counts_once_somebody_edits_it(admin: Client) -> None:

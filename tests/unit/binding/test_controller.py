@@ -16,6 +16,7 @@ from tests.unit.binding.objects import (
     database,
     deleted,
     deployment,
+    edited,
     message,
     pod,
     secret,
@@ -23,7 +24,7 @@ from tests.unit.binding.objects import (
 )
 
 from fairlead.api.meta import JSON, Object, object_from_dict
-from fairlead.api.resource import DEPLOYMENTS, Resource
+from fairlead.api.resource import DEPLOYMENTS, SECRETS, Resource
 from fairlead.api.servicebinding.mapping import CLUSTERWORKLOADRESOURCEMAPPINGS
 from fairlead.api.status import Status
 from fairlead.binding import reads
@@ -104,7 +105,11 @@ class Bench:
     def __init__(self, *bodies: JSON, coreos: bool = False) -> None:
         self.client = FakeClient(*bodies, resources=RESOURCES)
         self.cluster = ClusterOf(self.client)
-        options = BindingOptions()
+        self.start(coreos=coreos)
+
+    def start(self, options: BindingOptions | None = None, *, coreos: bool = False) -> None:
+        """A program with these options, instead of the one before."""
+        options = options or BindingOptions()
         api = coreos_api(options) if coreos else spec_api()
         self.metrics = BindingMetrics()
         self.controller = BindingController(
@@ -440,6 +445,101 @@ async def test_workloads_that_stop_matching_are_unbound_though_the_spec_is_wrong
     if not left:
         assert result == Result(backoff=delays.NO_WATCH)
         assert "may not" in message(bench.binding, "Ready")
+
+
+FOREIGN = {"group": "", "version": "v1", "kind": "Secret", "name": "s1", "namespace": "other"}
+
+
+class Refusing(Bench):
+    """A binding that was projected, whose services the program refuses from now on."""
+
+    @classmethod
+    async def made(cls) -> Refusing:
+        login = secret()
+        login["metadata"]["namespace"] = "other"
+        bench = cls(coreos_binding(services=[FOREIGN]), login, deployment(), coreos=True)
+        bench.start(BindingOptions(cross_namespace=True), coreos=True)
+        await bench.look()
+        assert conditions(bench.binding)["Ready"] == ("True", "ApplicationsBound")
+        bench.start(coreos=True)
+        return bench
+
+    async def look(self) -> Result | None:
+        for resource in (DEPLOYMENTS, SECRETS):
+            found = [
+                object_from_dict(body)
+                for (kind, _), body in self.client.objects.items()
+                if kind == resource.kind
+            ]
+            informer = self.cluster.informer(resource)
+            informer.objects = {one.meta.name: one for one in found}
+        return await self.reconcile()
+
+    @property
+    def generated(self) -> list[str]:
+        return [name for kind, name in self.client.objects if kind == "Secret" and name != "s1"]
+
+    @property
+    def volumes(self) -> list[JSON]:
+        found: list[JSON] = pod(self.client.object("Deployment", "web"))["volumes"]
+        return found
+
+
+@pytest.mark.parametrize("noted", [True, False], ids=["ours", "of a controller without notes"])
+async def test_refused_services_stay_projected_until_the_spec_changes(noted: bool) -> None:
+    bench = await Refusing.made()
+    (projected,) = bench.generated
+    if not noted:
+        for condition in bench.binding["status"]["conditions"]:
+            condition.pop("observedGeneration")
+    for _ in range(2):
+        assert await bench.look() is None
+    assert conditions(bench.binding) == {
+        "CollectionReady": ("True", "DataCollected"),
+        "InjectionReady": ("True", "ApplicationUpdated"),
+        "Ready": ("False", "ProcessingError"),
+    }
+    assert "it has projected stays as it is until its spec changes" in message(
+        bench.binding, "Ready"
+    )
+    # No edit of the spec: as whoever gives a label.
+    bench.binding["metadata"]["labels"] = {"a": "b"}
+    await bench.look()
+    assert bench.volumes[0]["secret"]["secretName"] == projected
+    assert bench.generated == [projected]
+
+    edited(bench.binding, bindAsFiles=True)
+    for _ in range(2):
+        assert await bench.look() is None
+    assert {status for status, _ in conditions(bench.binding).values()} == {"False"}
+    assert "it has projected stays" not in message(bench.binding, "Ready")
+    assert (bench.volumes, bench.generated) == ([], [])
+    assert bench.binding["status"]["secret"] == ""
+    assert bench.binding["metadata"]["finalizers"]
+
+
+@pytest.mark.parametrize(
+    "failing", [("patch", "deployments"), ("delete", "secrets"), ("list", "secrets")]
+)
+async def test_a_withdrawal_that_fails_is_repeated(failing: tuple[str, str]) -> None:
+    bench = await Refusing.made()
+    edited(bench.binding, bindAsFiles=True)
+    bench.client.fail[failing] = Forbidden(Status("Failure", "may not", "Forbidden", 403))
+    if failing[0] == "list":
+        bench.cluster.informer(SECRETS).has_synced = False
+        bench.cluster.informer(SECRETS).error = "may not"
+    for _ in range(2):
+        assert await bench.look() == Result(backoff=delays.NO_WATCH)
+    assert "may not" in message(bench.binding, "Ready")
+    assert bench.binding["status"]["secret"]
+    assert bench.generated
+    assert bool(bench.volumes) == (failing[0] == "patch")
+    bench.client.fail.clear()
+    bench.cluster.informer(SECRETS).has_synced = True
+    bench.cluster.informer(SECRETS).error = ""
+    assert await bench.look() is None
+    assert (bench.volumes, bench.generated) == ([], [])
+    assert bench.binding["status"]["secret"] == ""
 
 
 async def test_an_object_that_does_not_fit_its_type_is_told_too() -> None:

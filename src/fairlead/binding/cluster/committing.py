@@ -92,13 +92,34 @@ class Committer:
             return
         if context.flow.error and not context.changes.withheld:
             return
-        for name, uid in context.changes.superseded:
-            with contextlib.suppress(NotFound, Forbidden):
-                await self._client.delete(SECRETS, name, context.meta.namespace, uid=uid)
+        with contextlib.suppress(Forbidden):
+            await self._delete_secrets(context)
 
     async def workloads(self, context: BaseContext) -> None:
         """Write only the changed workloads; refusals are reported in the context."""
         await self._workloads(context, context.changed_workloads(), {})
+
+    async def removals(self, context: BaseContext) -> None:
+        """Write the workloads, then delete the Secrets that none needs; refusals as above.
+
+        Raises:
+            Conflict: an object was changed meanwhile; repeat the pass.
+            ClientError: the server is unavailable.
+        """
+        await self.workloads(context)
+        # A Pod that starts anew would miss the Secret.
+        if context.flow.error:
+            return
+        try:
+            await self._delete_secrets(context)
+        except Forbidden as error:
+            text = f"{refusal_text(error)}; {grant(SECRETS, 'delete')}"
+            context.flow.retry_processing(text, transient=True)
+
+    async def _delete_secrets(self, context: BaseContext) -> None:
+        for name, uid in context.changes.superseded:
+            with contextlib.suppress(NotFound):
+                await self._client.delete(SECRETS, name, context.meta.namespace, uid=uid)
 
     async def _workloads(
         self, context: BaseContext, workloads: Sequence[Workload], stored: Stored

@@ -27,7 +27,7 @@ from fairlead.api.servicebinding.wishes import Wishes, read_wishes
 from fairlead.binding.contexts.outcome import BindingChanges, BindingSecret, conditions_after
 from fairlead.binding.contexts.protocol import Flow
 from fairlead.binding.contexts.reader import Reader
-from fairlead.binding.contexts.superseded import Superseded, superseded
+from fairlead.binding.contexts.superseded import Superseded, generated, superseded
 from fairlead.binding.contexts.workloads import Finder
 from fairlead.binding.reads import FailureCode, Lookup, ReadError, Snapshot
 from fairlead.binding.services.definitions import Definition
@@ -60,7 +60,10 @@ class InvalidBinding(ValueError):  # noqa: N818 (a finding)
 
 
 class ServicesRefused(InvalidBinding):
-    """The binding may not name one of its services; the text says why, and what helps."""
+    """The binding may not name one of its services; the text says why, and what helps.
+
+    Its projection stays until its spec changes.
+    """
 
 
 class BaseContext:
@@ -262,6 +265,11 @@ class BaseContext:
         if self._leftovers is None:
             self._leftovers = await self._workloads.bound()
         return list(self._leftovers)
+
+    async def drop_secrets(self) -> None:
+        """Choose all generated Secrets, also those that may be read; the caller deletes them."""
+        found = await generated(self.reader, self.owner)
+        self._wanted.superseded = [(one.meta.name, one.meta.uid) for one in found]
 
     async def drop_superseded(self) -> None:
         """Choose generated Secrets that nothing reads any more; the caller deletes them."""

@@ -7,9 +7,17 @@ from typing import Any
 
 import msgspec
 
-from fairlead.api.conditions import Condition, set_condition
+from fairlead.api.conditions import Condition, get_condition, set_condition
 from fairlead.api.meta import JSON, Object, OwnerReference
-from fairlead.api.servicebinding.common import LONGEST_MESSAGE, PROCESSING_ERROR, READY
+from fairlead.api.servicebinding.common import (
+    COLLECTION_READY,
+    ERROR,
+    ERROR_READING_SERVICES,
+    INJECTION_READY,
+    LONGEST_MESSAGE,
+    PROCESSING_ERROR,
+    READY,
+)
 from fairlead.binding.services.items import encode_data
 from fairlead.binding.workloads.operations import Operations
 from fairlead.binding.workloads.records import RECORDED_ANNOTATION
@@ -88,11 +96,14 @@ def _written(condition: Condition) -> JSON:
     return body
 
 
+def _status(binding: Object) -> JSON:
+    found = binding.to_dict().get("status")
+    return found if isinstance(found, dict) else {}
+
+
 def invalid_status(binding: Object, message: str, now: str) -> JSON:
     """Return the status with Ready False, and its other content unchanged."""
-    found = binding.to_dict().get("status")
-    status: JSON = found if isinstance(found, dict) else {}
-    generation = binding.meta.generation
+    status, generation = _status(binding), binding.meta.generation
     ready = Condition(READY, "False", PROCESSING_ERROR, message, observed_generation=generation)
     result: JSON = {**status, "conditions": conditions_after(status, [ready], now)}
     if binding.api_version.startswith("servicebinding.io/"):
@@ -100,3 +111,38 @@ def invalid_status(binding: Object, message: str, now: str) -> JSON:
     else:
         result.setdefault("secret", "")
     return result
+
+
+def is_collected(binding: Object) -> bool:
+    """Whether data were last collected of the present spec; True for one that was never seen."""
+    condition = _collected(binding)
+    return condition is None or condition.observed_generation == binding.meta.generation
+
+
+def refused_status(binding: Object, message: str, now: str, *, withdrawn: bool) -> JSON:
+    """Return the status of a binding with refused services.
+
+    All conditions are False if its projection was ``withdrawn``, else Ready alone.
+    """
+    status, former = invalid_status(binding, message, now), _collected(binding)
+    if not withdrawn:
+        said = [former] if former else []
+        return {**status, "conditions": conditions_after(status, said, now)}
+    reasons = {COLLECTION_READY: ERROR_READING_SERVICES, INJECTION_READY: ERROR}
+    seen = binding.meta.generation
+    said = [
+        Condition(type_, "False", reason, message, observed_generation=seen)
+        for type_, reason in reasons.items()
+    ]
+    return {**status, "conditions": conditions_after(status, said, now), "secret": ""}
+
+
+def _collected(binding: Object) -> Condition | None:
+    """Return CollectionReady, with the generation of the spec that it is about.
+
+    Service Binding Operator notes no generation; its projections count as of the present spec.
+    """
+    condition = get_condition(_conditions(_status(binding)), COLLECTION_READY)
+    if condition is None or condition.observed_generation:
+        return condition
+    return msgspec.structs.replace(condition, observed_generation=binding.meta.generation)

@@ -164,6 +164,9 @@ class Context(Protocol):
     async def drop_superseded(self) -> None:
         """Choose generated Secrets that nothing reads any more; the caller deletes them."""
 
+    async def drop_secrets(self) -> None:
+        """Choose all generated Secrets; the caller deletes them. Raises ReadError."""
+
     def doubt(self, why: str) -> None:
         """Report that former workloads may have a projection; a pass follows after a delay."""
 

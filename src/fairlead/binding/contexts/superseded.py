@@ -77,7 +77,7 @@ async def superseded(
     are ``changing`` in this pass do not count: they stop to read former Secrets.
     """
     places = {_place(one.resource, one.original.meta.name) for one in changing}
-    candidates = await _generated(reader, owner, current)
+    candidates = await _former(reader, owner, current)
     if not candidates:
         return Superseded([])
     free = candidates
@@ -93,28 +93,33 @@ async def superseded(
     return Superseded(free, read=len(free) < len(candidates))
 
 
-async def _generated(
-    reader: Reader, owner: ProjectionOwner, current: str
-) -> list[tuple[str, str]]:
+async def generated(reader: Reader, owner: ProjectionOwner) -> list[Object]:
+    """Return the metadata of the owner's generated Secrets.
+
+    Raises:
+        ReadError: the Secrets cannot be listed.
+    """
+    pattern = re.compile(re.escape(owner.name) + "-[0-9a-f]{8}")
+    read = Marked(SECRETS, owner.namespace, owner=owner.uid, optional=True)
+    return [one for one in await reader.snapshot.list(read) if pattern.fullmatch(one.meta.name)]
+
+
+async def _former(reader: Reader, owner: ProjectionOwner, current: str) -> list[tuple[str, str]]:
     """Return names and uids of the owner's generated Secrets except ``current``.
 
     Secrets from before there were records are left out, and all if the list fails.
     """
-    read = Marked(SECRETS, owner.namespace, owner=owner.uid, optional=True)
-    pattern = re.compile(re.escape(owner.name) + "-[0-9a-f]{8}")
     try:
-        found = await reader.snapshot.list(read)
+        found = await generated(reader, owner)
     except ReadError:
         return []
-    generated: list[tuple[str, str]] = []
-    for item in found:
-        meta = item.meta
-        # Without this annotation the Secret is from before records, and ReplicaSets without a
-        # record may read it.
-        recorded = RECORDED_ANNOTATION in meta.annotations
-        if recorded and meta.name != current and pattern.fullmatch(meta.name):
-            generated.append((meta.name, meta.uid))
-    return generated
+    # Without this annotation the Secret is from before records, and ReplicaSets without a record
+    # may read it.
+    return [
+        (one.meta.name, one.meta.uid)
+        for one in found
+        if RECORDED_ANNOTATION in one.meta.annotations and one.meta.name != current
+    ]
 
 
 async def _used(

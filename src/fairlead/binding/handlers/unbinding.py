@@ -2,7 +2,8 @@
 
 The first stage of a pipeline unbinds all workloads if the binding is deleted or its mapping has
 changed; the second one workloads that are no longer selected, even if the binding has errors. The
-last stage before the decisions are handed over chooses the Secrets of former content to delete.
+last stage before the decisions are handed over chooses the Secrets of former content to delete, or
+all of a binding whose projection is withdrawn.
 """
 
 from __future__ import annotations
@@ -75,6 +76,16 @@ async def unbind_leftovers(context: Context) -> None:
     stuck = _taken_away(found)
     if stuck:
         context.doubt(stuck)
+
+
+async def drop_secrets(context: Context) -> None:
+    """Choose all generated Secrets to delete, if no workload keeps the projection."""
+    if context.flow.error:
+        return
+    try:
+        await context.drop_secrets()
+    except ReadError as error:
+        _failed(context, f"cannot delete generated Secrets: {error}", transient=True)
 
 
 async def drop_superseded(context: Context) -> None:
