@@ -1,7 +1,8 @@
 """The hook that asks, before a release goes, whether a program is still needed.
 
 It runs ``fairlead uninstall PROGRAM --prepare`` as a ServiceAccount of its own, which may look at
-what the program is used for and take away what nothing else needs, and no more.
+what the program is used for and take away what nothing else needs, and no more. Where another tool
+than Helm makes the Job, it does nothing: so it also looks at the Secrets of the release.
 """
 
 from __future__ import annotations
@@ -12,9 +13,12 @@ from hack.chart.programs import IMAGE, NAMESPACE, Program, labelled
 from hack.chart.templating import Expression, Given, Tree
 
 from fairlead.api import manifests
+from fairlead.api.meta import JSON
+from fairlead.uninstall import release
 from fairlead.uninstall.rights import hook_rights
 
 
+_RELEASE_NAMESPACE = "ph-home"
 _POLICY = "before-hook-creation,hook-succeeded"
 
 
@@ -23,7 +27,13 @@ def template(programs: Sequence[Program]) -> str:
     lines = ["{{- if .Values.uninstall.hook }}"]
     for one in programs:
         lines.append(f"{{{{- if {one.path}.enabled }}}}")
-        writer = one.writer({"ph-timeout": "$.Values.uninstall.timeout"})
+        writer = one.writer(
+            {
+                "ph-timeout": "$.Values.uninstall.timeout",
+                _RELEASE_NAMESPACE: "$.Release.Namespace",
+                "ph-release": "$.Release.Name",
+            }
+        )
         for tree in _trees(one):
             lines += writer.document(tree)
         lines.append("{{- end }}")
@@ -41,11 +51,20 @@ def _trees(program: Program) -> list[Tree]:
     rights = hook_rights(program.key)
     role, here = own.cluster_role(own.name, rights.cluster), own.role(own.name, rights.namespace)
     _, account = own.account()
-    found = [account, role, own.bound(role), here, own.bound(here)]
+    found = [account, role, own.bound(role), here, own.bound(here), *_release_role(own)]
     return [
         *(_hooked(labelled(one), "-10") for one in found),
         _hooked(labelled(_job(program, own)), "0"),
     ]
+
+
+def _release_role(own: manifests.PodProgram) -> list[JSON]:
+    """The right to see in the release's namespace whether Helm uninstalls the release."""
+    role = own.role(f"{own.name}-release", release.RULES)
+    found = [role, own.bound(role)]
+    for tree in found:
+        tree["metadata"]["namespace"] = _RELEASE_NAMESPACE
+    return found
 
 
 def _hooked(tree: Tree, weight: str) -> Tree:
@@ -75,6 +94,7 @@ def _job(program: Program, own: manifests.PodProgram) -> Tree:
         # Helm itself deletes the objects of the release.
         "--prepare",
         "--yes",
+        f"--helm-release={_RELEASE_NAMESPACE}/ph-release",
         "--timeout=ph-timeout",
     ]
     pod["containers"] = [container]

@@ -145,7 +145,7 @@ _COMMON = [
         True,
         _FLAG,
         "Run `fairlead uninstall PROGRAM --prepare` before `helm uninstall`; it refuses while a "
-        "program is needed.",
+        "program is needed, and does nothing where another tool applies the chart.",
     ),
     Value(
         "uninstall.timeout",

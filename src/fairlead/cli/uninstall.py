@@ -23,6 +23,7 @@ from fairlead.cli.texts import printable, say
 from fairlead.client import Client
 from fairlead.uninstall.findings import Choices, Survey, UninstallError, refusal
 from fairlead.uninstall.footprints import Program
+from fairlead.uninstall.release import why_kept
 from fairlead.uninstall.work import survey, uninstall
 
 
@@ -60,6 +61,14 @@ _SHOWN = 20
     "deletes the others. Not together with --orphan.",
 )
 @click.option(
+    "--helm-release",
+    "release",
+    default="",
+    metavar="NAMESPACE/NAME",
+    help="With --prepare: do nothing, and end with exit code 0, unless Helm is uninstalling this "
+    "release. The hook of the chart gives it.",
+)
+@click.option(
     "--dry-run",
     is_flag=True,
     help="Report what would be removed; exit code 1 if something still needs the program.",
@@ -73,6 +82,7 @@ def command(
     force: bool,
     crds: bool,
     prepare: bool,
+    release: str,
     dry_run: bool,
     yes: bool,
     timeout: str,
@@ -96,8 +106,13 @@ def command(
     check_name("--namespace", namespace)
     if orphan and prepare:
         raise _unprepared(program, namespace)
+    place, name = _release(release, prepare=prepare)
     choices = Choices(orphan=orphan, force=force, crds=crds, prepare=prepare)
     config = cluster_config(kubeconfig, context)
+
+    async def look_at_release(stop: asyncio.Event) -> str:
+        async with Client(config, user_agent="fairlead-uninstall") as client:
+            return await process.cancel_on(stop, why_kept(client, place, name))
 
     async def look(stop: asyncio.Event) -> Survey:
         async with Client(config, user_agent="fairlead-uninstall") as client:
@@ -117,6 +132,14 @@ def command(
                 ),
             )
 
+    if name and (why := process.run(look_at_release)):
+        say(
+            f"nothing is done: Helm does not uninstall release {name}: {why}. A tool that applies "
+            "what `helm template` prints leaves this Job out with --no-hooks or "
+            "uninstall.hook=false; to prepare a removal by hand, run `fairlead uninstall "
+            f"{program}{_where(namespace)} --prepare`"
+        )
+        return
     # The question comes between two runs of the event loop, which it would block. The work looks
     # again, since time has passed.
     found = process.run(look)
@@ -164,10 +187,27 @@ def _tell_plan(found: Survey, choices: Choices) -> None:
         say(f"note: {note}")
 
 
+def _release(text: str, *, prepare: bool) -> tuple[str, str]:
+    """Return namespace and name of a release, both "" without one."""
+    if not text:
+        return "", ""
+    if not prepare:
+        raise click.UsageError("--helm-release needs --prepare")
+    namespace, _, name = text.partition("/")
+    if not (namespace and name):
+        raise click.UsageError(f"--helm-release {text}: give it as NAMESPACE/NAME")
+    for part in (namespace, name):
+        check_name("--helm-release", part)
+    return namespace, name
+
+
 def _unprepared(program: Program, namespace: str) -> click.UsageError:
-    where = f" --namespace {namespace}" if namespace else ""
     return click.UsageError(
         "--prepare leaves the program running, which would add its finalizers again: run "
-        f"`fairlead uninstall {program}{where} --orphan` without --prepare, and then the "
-        "other tool"
+        f"`fairlead uninstall {program}{_where(namespace)} --orphan` without --prepare, and then "
+        "the other tool"
     )
+
+
+def _where(namespace: str) -> str:
+    return f" --namespace {namespace}" if namespace else ""

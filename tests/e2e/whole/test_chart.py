@@ -14,7 +14,16 @@ import pytest
 import yaml
 from tests.support.documents import Person, blocks, section
 from tests.support.e2e import Database, link
-from tests.support.helm import CHART, MISSING, NAMESPACE, PROGRAMS, RELEASE, Helm, program
+from tests.support.helm import (
+    CHART,
+    MISSING,
+    NAMESPACE,
+    PROGRAMS,
+    RELEASE,
+    Helm,
+    by_identity,
+    program,
+)
 from tests.support.image import ROOT
 from tests.support.kubectl import MISSING as NO_KUBECTL
 from tests.support.kubectl import kubectls
@@ -62,8 +71,9 @@ PROVIDER: JSON = {
 class Cluster:
     """A control plane with a node, and Helm for it."""
 
-    def __init__(self, admin: Client, helm: Helm, worker: Node) -> None:
+    def __init__(self, admin: Client, kubeconfig: bytes, helm: Helm, worker: Node) -> None:
         self.admin = admin
+        self.kubeconfig = kubeconfig
         self.helm = helm
         self.node = worker
 
@@ -109,7 +119,7 @@ async def clusters(
         kubeconfig = plane.kubeconfig()
         admin = await stack.enter_async_context(Client(parse_kubeconfig(kubeconfig)))
         worker = await stack.enter_async_context(node(admin, place / "node"))
-        found.append(Cluster(admin, Helm(place, kubeconfig), worker))
+        found.append(Cluster(admin, kubeconfig, Helm(place, kubeconfig), worker))
     return found
 
 
@@ -166,6 +176,40 @@ def _bundles(configuration: JSON) -> list[str]:
     """What each webhook's server is trusted by, once all have it."""
     hooks = [hook["clientConfig"].get("caBundle") for hook in configuration.get("webhooks", [])]
     return hooks if all(hooks) else []
+
+
+@pytest.mark.parametrize("version", ["helm", "helm4"])
+async def test_a_hook_that_is_applied_plainly_takes_nothing(
+    version: str, request: pytest.FixtureRequest, stack: AsyncExitStack, tmp_path: Path
+) -> None:
+    (cluster,) = await clusters(request, stack, "sandbox", tmp_path, "plain")
+    cluster.helm = Helm(tmp_path / "plain", cluster.kubeconfig, version)
+    values: JSON = {"binding": {"enabled": True, "webhooks": {"enabled": True}}}
+    await cluster.install(values)
+    await cluster.running("binding")
+    configuration = (MUTATINGWEBHOOKCONFIGURATIONS, "fairlead-binding")
+    await when(cluster.admin, *configuration, until=_bundles)
+
+    plain = by_identity(cluster.helm.render(values, hooks=True))
+    for key, body in plain.items():
+        if key not in by_identity(cluster.helm.render(values)):
+            resource = await cluster.admin.discovery.resource_for(body["apiVersion"], body["kind"])
+            await cluster.admin.create(resource, body, body["metadata"].get("namespace", ""))
+
+    async def has_run() -> bool:
+        return bool(cluster.node.jobs)
+
+    await eventually(has_run)
+    (ran,) = cluster.node.jobs
+    assert ran.code == 0
+    assert "nothing is done: Helm does not uninstall release fairlead: its last" in ran.said
+    assert _bundles((await cluster.admin.get(*configuration)).to_dict())
+
+    # Helm replaces what was applied, and its own Job does the work.
+    await cluster.helm.does("uninstall", RELEASE, *NAMESPACE[:2])
+    assert cluster.node.jobs[-1].code == 0
+    assert "deleted MutatingWebhookConfiguration fairlead-binding" in cluster.node.jobs[-1].said
+    assert not await cluster.there(*configuration)
 
 
 class Story:

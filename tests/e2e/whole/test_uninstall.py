@@ -51,6 +51,7 @@ from fairlead.client import (
     ApiError,
     Client,
     ClusterConfig,
+    Forbidden,
     NotFound,
     ObjectList,
     parse_kubeconfig,
@@ -59,6 +60,7 @@ from fairlead.demo.identity import as_service_account
 from fairlead.konnector.manifests import manifests as konnector_manifests
 from fairlead.portal.identity.secretstore import LABEL_KIND
 from fairlead.runtime import install_crds
+from fairlead.uninstall import release
 from fairlead.uninstall.findings import Choices, UninstallError
 from fairlead.uninstall.footprints import KINDS, Program, footprint
 from fairlead.uninstall.rights import hook_rights
@@ -694,6 +696,68 @@ async def test_a_hook_needs_no_right_but_its_own(
     word = taken_by.get(program, "none")
     assert not [name for name in left if word in name]
     assert lines or program in {"postgres", "provider"}
+
+
+@pytest.mark.parametrize(
+    ("revisions", "kept"),
+    [
+        pytest.param([], "has no Secret with the labels owner=helm,name=shop", id="plain apply"),
+        pytest.param([("shop", 1, "deployed")], "is deployed, not uninstalling", id="installed"),
+        pytest.param([("shop", 1, "superseded"), ("shop", 2, "uninstalling")], "", id="goes"),
+        pytest.param(
+            [("shop", 9, "uninstalling"), ("shop", 10, "deployed")],
+            "is deployed, not uninstalling",
+            id="rolled back after a refusal",
+        ),
+        pytest.param(
+            [("shop", 1, "deployed"), ("other", 1, "uninstalling")],
+            "is deployed, not uninstalling",
+            id="another release goes",
+        ),
+    ],
+)
+async def test_helm_uninstalls_what_its_last_revision_says(
+    alone: tuple[Sandbox, Client], revisions: list[tuple[str, int, str]], kept: str
+) -> None:
+    _, client = alone
+    hook = Manifested(name="hook", namespace="shop", image="", command=())
+    role = hook.role("hook", release.RULES)
+    for body in (*hook.account(), role, hook.bound(role)):
+        await client.create(KINDS[body["kind"]], body, body["metadata"].get("namespace", ""))
+    for name, version, status in revisions:
+        await client.create(SECRETS, revision(name, version, status), "shop")
+    async with Client(await as_service_account(client, "shop", "hook")) as mine:
+        assert kept in await release.why_kept(mine, "shop", "shop")
+        assert bool(await release.why_kept(mine, "shop", "shop")) == bool(kept)
+        # What could not be seen is no answer.
+        with pytest.raises(Forbidden):
+            await release.why_kept(mine, "default", "shop")
+
+
+def revision(name: str, version: int, status: str) -> JSON:
+    """The Secret of a release's revision as Helm labels it."""
+    labels = {"owner": "helm", "name": name, "version": str(version), "status": status}
+    return {
+        "metadata": {"name": f"sh.helm.release.v1.{name}.v{version}", "labels": labels},
+        "type": "helm.sh/release.v1",
+    }
+
+
+async def test_a_hook_that_another_tool_applies_takes_nothing(
+    alone: tuple[Sandbox, Client], tmp_path: Path
+) -> None:
+    plane, client = alone
+    await installed(client, "binding")
+    before = await there(client, "binding")
+    hook = ("uninstall", "binding", "--prepare", "--yes", "--helm-release=default/shop")
+    code, out, err = await fairlead(plane, tmp_path, *hook)
+    assert (code, out) == (0, "")
+    assert "nothing is done: Helm does not uninstall release shop: namespace default has no" in err
+    assert await there(client, "binding") == before
+    await client.create(SECRETS, revision("shop", 1, "uninstalling"), "default")
+    code, _, err = await fairlead(plane, tmp_path, *hook)
+    assert code == 0, err
+    assert len(await there(client, "binding")) == len(before) - 2
 
 
 async def hook_of(client: Client, program: Program) -> ClusterConfig:

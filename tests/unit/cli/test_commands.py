@@ -73,6 +73,16 @@ def test_what_is_said_of_commands_that_are_not_imported_is_their_own_first_sente
             ["bind", "-f", "-", "--timeout", "soon"], "'soon' is not a duration", id="time"
         ),
         pytest.param(["demo", "--json", "--keep"], "exclude each other", id="json-and-keep"),
+        pytest.param(
+            ["uninstall", "binding", "--helm-release", "a/b"],
+            "--helm-release needs --prepare",
+            id="release-without-prepare",
+        ),
+        pytest.param(
+            ["uninstall", "binding", "--prepare", "--helm-release", "fairlead"],
+            "--helm-release fairlead: give it as NAMESPACE/NAME",
+            id="release-without-namespace",
+        ),
         pytest.param(["manifests", "konnector", EXPORT], "for the provider only", id="export"),
         pytest.param(
             ["manifests", "serve", "--external-address", "https://h"],
