@@ -10,12 +10,16 @@ from __future__ import annotations
 
 from fairlead.api.manifests import rule
 from fairlead.api.meta import Object
-from fairlead.api.resource import SECRETS
+from fairlead.api.resource import NAMESPACES, SECRETS
 from fairlead.client import Client
+from fairlead.client.lookups import find
 
 
 RULES = [rule("", [SECRETS.plural], ("list",))]
-"""Rights of the look in the release's namespace; RBAC cannot narrow a list to labels."""
+"""Rights of the look in the release's namespace; RBAC cannot narrow a list to labels.
+
+Those in the cluster are among the hook's others.
+"""
 
 
 async def why_kept(client: Client, namespace: str, name: str) -> str:
@@ -24,6 +28,9 @@ async def why_kept(client: Client, namespace: str, name: str) -> str:
     Raises:
         ClientError: the server refused the look or cannot be reached.
     """
+    # A tool that only renders the chart may name a namespace that is nowhere, and so has no Role.
+    if await find(client, NAMESPACES, namespace) is None:
+        return f"there is no namespace {namespace}"
     labels = f"owner=helm,name={name}"
     # Their content has all values of the release, which may be secret.
     found = await client.list(SECRETS, namespace, labels=labels, metadata_only=True)

@@ -721,8 +721,9 @@ async def test_helm_uninstalls_what_its_last_revision_says(
 ) -> None:
     _, client = alone
     hook = Manifested(name="hook", namespace="shop", image="", command=())
+    cluster = hook.cluster_role("hook", hook_rights("binding").cluster)
     role = hook.role("hook", release.RULES)
-    for body in (*hook.account(), role, hook.bound(role)):
+    for body in (*hook.account(), cluster, hook.bound(cluster), role, hook.bound(role)):
         await client.create(KINDS[body["kind"]], body, body["metadata"].get("namespace", ""))
     for name, version, status in revisions:
         await client.create(SECRETS, revision(name, version, status), "shop")
@@ -732,6 +733,7 @@ async def test_helm_uninstalls_what_its_last_revision_says(
         # What could not be seen is no answer.
         with pytest.raises(Forbidden):
             await release.why_kept(mine, "default", "shop")
+        assert await release.why_kept(mine, "none", "shop") == "there is no namespace none"
 
 
 def revision(name: str, version: int, status: str) -> JSON:
