@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections import defaultdict
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -72,6 +73,25 @@ class Writes:
             await asyncio.sleep(0.05)
 
 
+def shared(body: JSON) -> dict[str, set[str]]:
+    """The paths of an object that more than one manager has, with these."""
+    managers: defaultdict[str, set[str]] = defaultdict(set)
+
+    def note(fields: JSON, path: str, manager: str) -> None:
+        for key, inner in fields.items():
+            if key == ".":
+                continue
+            if inner:
+                note(inner, f"{path}/{key}", manager)
+            else:
+                managers[f"{path}/{key}"].add(manager)
+
+    for entry in body["metadata"]["managedFields"]:
+        if not entry.get("subresource"):
+            note(entry["fieldsV1"], "", entry["manager"])
+    return {path: who for path, who in managers.items() if len(who) > 1}
+
+
 @pytest.mark.parametrize("version", ["helm4", "helm"])
 async def test_a_release_is_installed_upgraded_and_uninstalled(
     planes: list[Cluster], admin: Client, tmp_path: Path, version: str
@@ -106,6 +126,22 @@ async def test_a_release_is_installed_upgraded_and_uninstalled(
     assert writes.refused == []
     for kind in (MUTATINGWEBHOOKCONFIGURATIONS, VALIDATINGWEBHOOKCONFIGURATIONS):
         await gone(admin, kind, "fairlead-binding")
+
+    # A release whose Pods do not come up is taken back, and nobody else has written its objects.
+    failing = everything()
+    failing["image"]["tag"] = "of-nowhere"
+    back = {"helm": ("--atomic",), "helm4": ("--rollback-on-failure", "--wait")}[version]
+    waiting = (*back, "--timeout", "15s")
+    refused = await helm.tell("upgrade", RELEASE, str(CHART), *NAMESPACE, *waiting, values=failing)
+    assert (refused.code, "rolled back" in refused.err) == (1, True), refused.err
+    for namespace, name in PROGRAMS.values():
+        planes[0].kubectl("-n", namespace, "rollout", "status", f"deployment/{name}")
+    manifest = await helm.does("get", "manifest", RELEASE, *NAMESPACE[:2])
+    for body in yaml.safe_load_all(manifest):
+        resource = await admin.discovery.resource_for(body["apiVersion"], body["kind"])
+        meta = body["metadata"]
+        stored = await admin.get(resource, meta["name"], meta.get("namespace", ""))
+        assert shared(stored.to_dict()) == {}
 
     await helm.does("uninstall", RELEASE, *NAMESPACE[:2], "--wait", "--timeout", "150s")
     for namespace, name in PROGRAMS.values():
