@@ -52,6 +52,8 @@ def _make_folders(cluster: Cluster) -> None:
         Path(path).mkdir(parents=True, exist_ok=True)
         _run("mount", "-t", "tmpfs", "tmpfs", path)
     Path("/run/lock").mkdir()
+    # Unpacked images are tens of thousands of files, which nobody has to delete this way.
+    _run("mount", "-t", "tmpfs", "tmpfs", str(cluster.folder / "containerd"))
     _run("mount", "--bind", str(cluster.folder / "kubelet"), "/var/lib/kubelet")
     # Mounts of Pods go on into containers that ask for them.
     _run("mount", "--make-rshared", "/var/lib/kubelet")
