@@ -23,6 +23,7 @@ from tests.sim.binding_model import (
     split,
 )
 from tests.sim.binding_specs import Specs
+from tests.sim.planes import Plane
 from tests.sim.programs import Program, Replica
 from tests.sim.simulation import Simulation
 from tests.sim.stores import held, one, watch_commits
@@ -105,6 +106,15 @@ class Binding(Specs):
         notes = {"servicebinding.io/requester": f'{{"username":"{world.STRANGER}"}}'}
         for resource in world.BINDINGS:
             await self.admin.create(resource, world.strangers(resource, notes))
+
+    def saved(self, plane: Plane) -> object:
+        """Whose is what on workloads."""
+        return self.watched.saved()
+
+    def restored(self, plane: Plane, known: object) -> None:
+        """Know that again as it was then."""
+        assert isinstance(known, tuple)
+        self.watched.restored(known)
 
     def leads(self, replica: Replica) -> bool:
         """Whether a replica holds its Lease."""

@@ -81,6 +81,21 @@ class Watched:
     def _now(self) -> float:
         return self._simulation.loop.time()
 
+    def saved(self) -> tuple[dict[str, Items], dict[str, set[Item]]]:
+        """Whose is what at present, for a backup of the server."""
+        return (
+            {uid: dict(items) for uid, items in self.hand.items()},
+            {uid: set(items) for uid, items in self.doubtful.items()},
+        )
+
+    def restored(self, saved: tuple[dict[str, Items], dict[str, set[Item]]]) -> None:
+        """Know again whose was what then: what people did since then never happened."""
+        hand, doubtful = saved
+        self.hand.clear()
+        self.doubtful.clear()
+        self.hand.update({uid: dict(items) for uid, items in hand.items()})
+        self.doubtful.update({uid: set(items) for uid, items in doubtful.items()})
+
     def logs_no_password(self, text: str) -> None:
         """Look at a line of a log."""
         if PASSWORD in text:
