@@ -205,6 +205,9 @@ def expected(plane: Plane) -> list[Expected]:
         for binding in held(plane, resource):
             made = Expected(binding, resource)
             try:
+                # Its spec may be any that the schema allows: only that it goes is expected.
+                if binding.meta.deleting:
+                    raise _MissingError("it is being deleted")
                 _collect(plane, made)
             except _MissingError as missing:
                 made.why = str(missing)
