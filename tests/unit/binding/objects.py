@@ -120,6 +120,8 @@ def edited(binding: JSON, **spec: Any) -> None:
 
 
 def deleted(binding: JSON) -> None:
+    """Delete a binding that has a finalizer: servers raise the generation then, too."""
+    binding["metadata"]["generation"] += 1
     binding["metadata"]["deletionTimestamp"] = "2026-01-02T00:00:00Z"
 
 

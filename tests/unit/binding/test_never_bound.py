@@ -23,7 +23,7 @@ from tests.unit.binding.test_controller import Bench
 from fairlead.api.meta import JSON
 from fairlead.api.resource import Resource
 from fairlead.api.status import Status
-from fairlead.binding.reads import Get, ListAll, Lookup, Marked, Read, ReadFailure
+from fairlead.binding.reads import FailureCode, Get, ListAll, Lookup, Marked, Read, ReadFailure
 from fairlead.binding.workloads.records import KINDS_ANNOTATION, kinds_text, read_kinds
 from fairlead.client import Forbidden
 
@@ -128,6 +128,41 @@ def test_what_was_bound_is_waited_for(selected: JSON, api: str) -> None:
     )
     assert cluster.reconcile(body).flow.error == "cannot unbind: may not"
     cluster.refuse = hidden
+    assert not cluster.reconcile(body).flow.error
+    assert not pod(cluster.get("deployments", "web"))["volumes"]
+
+
+@pytest.mark.parametrize("code", ["Forbidden", "Error"])
+@pytest.mark.parametrize("before", [{"name": "web"}, {"selector": LABELS}], ids=str)
+@pytest.mark.parametrize("api", ["spec", "coreos"])
+def test_what_was_bound_before_it_named_another_workload_is_waited_for(
+    before: JSON, code: FailureCode, api: str
+) -> None:
+    cluster, body = world(), binding(api, "apps", "Deployment", **before)
+    cluster.reconcile(body)
+    part = "workload" if api == "spec" else "application"
+    edited(body, **{part: binding(api, "apps", "Deployment", name="other")["spec"][part]})
+    deleted(body)
+    cluster.refuse = lambda read: (
+        ReadFailure(code, "no list") if isinstance(read, ListAll | Marked) else None
+    )
+    assert cluster.reconcile(body).flow.error == "cannot unbind: no list"
+    cluster.refuse = hidden
+    assert not cluster.reconcile(body).flow.error
+    assert not pod(cluster.get("deployments", "web"))["volumes"]
+
+
+@pytest.mark.parametrize("api", ["spec", "coreos"])
+def test_the_one_workload_that_was_ever_named_is_unbound_without_the_right_to_list(
+    api: str,
+) -> None:
+    cluster, body = world(), binding(api, "apps", "Deployment", name="web")
+    cluster.refuse = lambda read: (
+        ReadFailure("Forbidden", "no list") if isinstance(read, ListAll | Marked) else None
+    )
+    cluster.reconcile(body)
+    assert pod(cluster.get("deployments", "web"))["volumes"]
+    deleted(body)
     assert not cluster.reconcile(body).flow.error
     assert not pod(cluster.get("deployments", "web"))["volumes"]
 

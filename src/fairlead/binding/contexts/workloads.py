@@ -109,7 +109,7 @@ class Finder:
             MappingError: a projection without a record needs the mapping, which is invalid.
         """
         # By metadata first, so that selected workloads are not read here.
-        found = await self._marked(self._key, strict=False, unselected=True)
+        found = await self._marked(self._key, unselected=True)
         if self._legacy:
             with contextlib.suppress(ReadError):
                 unmarked = await self._unmarked(await self._everything())
@@ -131,11 +131,7 @@ class Finder:
             self._key,
             *([reference_key(self._former.owner.uid)] if self._of_reference else []),
         ]
-        found = [
-            item
-            for key in keys
-            for item in await self._marked(key, strict=self._reference.selector is not None)
-        ]
+        found = [item for key in keys for item in await self._marked(key)]
         if self._legacy:
             found += await self._unmarked(await self._everything())
         elif self._is_noted(self._reference.lookup):
@@ -159,6 +155,18 @@ class Finder:
         except ReadError:
             return True
 
+    def _is_only_named(self, error: ReadError) -> bool:
+        """Whether only the named workload of a kind that may not be listed was ever selected.
+
+        An API server counts each change of a spec in ``metadata.generation``, and the deletion.
+        """
+        meta = self._reader.binding
+        return (
+            error.failure.code == "Forbidden"
+            and self._reference.selector is None
+            and meta.generation - meta.deleting <= 1
+        )
+
     @property
     def _of_reference(self) -> bool:
         """Whether the reference runtime of servicebinding.io handles bindings of this API."""
@@ -168,13 +176,11 @@ class Finder:
     def _legacy(self) -> bool:
         return bool(self._former.secret) and self._kinds is None
 
-    async def _marked(
-        self, key: str, *, strict: bool, unselected: bool = False
-    ) -> list[Projection]:
+    async def _marked(self, key: str, *, unselected: bool = False) -> list[Projection]:
         """Return workloads with an annotation, with ``unselected`` only no longer selected ones.
 
-        Without ``strict`` errors are ignored for the current kind, and for kinds that cannot have
-        a projection.
+        Errors are ignored for kinds that cannot have a projection, and for the current one where
+        the selected workloads, which are read besides, are all that can have one.
         """
         current = self._reference.lookup
         found: list[Projection] = []
@@ -196,8 +202,10 @@ class Finder:
                     else ()
                 )
                 seen.add((resource.group, resource.plural))
-            except ReadError:
-                if (strict or lookup != current) and await self._is_missed(lookup):
+            except ReadError as error:
+                # While the binding stays, the pass tells by itself that it cannot read the kind.
+                skipped = lookup == current and (unselected or self._is_only_named(error))
+                if not skipped and await self._is_missed(lookup):
                     raise
                 continue
             found += [
