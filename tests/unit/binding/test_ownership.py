@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import json
 from typing import Any
 
 import pytest
@@ -164,6 +165,118 @@ def test_a_mount_of_our_volume_that_somebody_added_goes_with_it() -> None:
     deleted(binding)
     cluster.reconcile(binding)
     assert app(cluster)["volumeMounts"] == []
+
+
+def _filled_in(cluster: FakeCluster) -> None:
+    """Add what policies, schemas with defaults and people add to any item of a workload."""
+    for volume in pod(web(cluster)).get("volumes", []):
+        volume |= {"csi": None}
+        volume["secret"] |= {"optional": False, "items": [{"key": "password", "path": "pw"}]}
+    for container in pod(web(cluster))["containers"]:
+        for mount in container.get("volumeMounts", []):
+            mount |= {"readOnly": True, "mountPropagation": "None", "subPath": "pw"}
+        for variable in container.get("env", []):
+            variable.setdefault("value", "")
+            if "valueFrom" in variable:
+                variable["valueFrom"]["fieldRef"] = None
+                variable["valueFrom"]["secretKeyRef"]["optional"] = True
+        for source in container.get("envFrom", []):
+            source |= {"prefix": "", "configMapRef": None}
+            source["secretRef"]["optional"] = False
+
+
+@pytest.mark.parametrize("way", ["removed", "renamed", "another Secret", "record lost"])
+@pytest.mark.parametrize(
+    "make",
+    [
+        pytest.param(lambda: files(env=ENV), id="files and a variable"),
+        pytest.param(
+            lambda: coreos_binding(services=DIRECT, bindAsFiles=False, namingStrategy="none"),
+            id="whole",
+        ),
+    ],
+)
+def test_fields_that_others_add_to_what_is_ours_leave_it_ours(make: Any, way: str) -> None:
+    cluster, binding = world(deployment(), secret("s2")), make()
+    cluster.reconcile(binding)
+    _filled_in(cluster)
+    settled = copy.deepcopy(web(cluster))
+    for _ in range(2):
+        assert cluster.reconcile(binding).changed_workloads() == []
+        assert conditions(binding)["Ready"] == BOUND
+    if way == "renamed":
+        edited(binding, name="other")
+    elif way == "another Secret" and "service" in binding["spec"]:
+        edited(binding, service={**SECRET_SERVICE, "name": "s2"})
+    elif way == "another Secret":
+        edited(binding, services=[{**DIRECT[0], "name": "s2"}])
+    elif way == "record lost":
+        # As a binding from before notes.
+        del web(cluster)["metadata"]["annotations"]
+        binding["metadata"]["annotations"] = {}
+    cluster.reconcile(binding)
+    assert conditions(binding)["Ready"] == BOUND
+    if way == "another Secret":
+        assert pod(web(cluster)) == json.loads(json.dumps(pod(settled)).replace('"s1"', '"s2"'))
+    deleted(binding)
+    cluster.reconcile(binding)
+    assert "s1" not in str(web(cluster))
+    assert "s2" not in str(web(cluster))
+    assert not app(cluster).get("volumeMounts")
+
+
+def test_what_is_there_with_filled_in_defaults_is_used_and_stays() -> None:
+    variable = {
+        "name": "X",
+        "valueFrom": {"secretKeyRef": {"name": "s1", "key": "password", "optional": False}},
+    }
+    mount = {"name": "sb", "mountPath": "/bindings/sb", "readOnly": True}
+    volume = {"name": "sb", "secret": {"secretName": "s1", "optional": False}}
+    own = deployment(
+        containers=[{"name": "app", "env": [variable, ROOT], "volumeMounts": [mount]}],
+        volumes=[volume],
+    )
+    cluster, binding = world(own), files(env=ENV)
+    for _ in range(2):
+        cluster.reconcile(binding)
+        assert conditions(binding)["Ready"] == BOUND
+    deleted(binding)
+    cluster.reconcile(binding)
+    assert web(cluster)["spec"] == own["spec"]
+
+
+@pytest.mark.parametrize(
+    ("volume", "mount"),
+    [({}, {"subPath": "password"}), ({"items": [{"key": "password", "path": "p"}]}, {})],
+    ids=["a mount of one file", "a volume of one file"],
+)
+def test_what_has_only_a_part_of_the_secret_is_in_the_way(volume: JSON, mount: JSON) -> None:
+    own = deployment(
+        containers=[
+            {
+                "name": "app",
+                "volumeMounts": [{"name": "sb", "mountPath": "/bindings/sb", **mount}],
+            }
+        ],
+        volumes=[{"name": "sb", "secret": {"secretName": "s1", **volume}}],
+    )
+    cluster, binding = world(own), files()
+    cluster.reconcile(binding)
+    assert web(cluster) == own
+    assert "not this binding's" in message(binding, "InjectionReady")
+
+
+def test_a_source_of_the_same_secret_with_a_prefix_is_another_writers() -> None:
+    own = deployment(
+        containers=[{"name": "app", "envFrom": [{"prefix": "DB_", "secretRef": {"name": "s1"}}]}]
+    )
+    cluster = world(own)
+    binding = coreos_binding(services=DIRECT, bindAsFiles=False, namingStrategy="none")
+    cluster.reconcile(binding)
+    assert len(app(cluster)["envFrom"]) == 2
+    deleted(binding)
+    cluster.reconcile(binding)
+    assert web(cluster)["spec"] == own["spec"]
 
 
 def test_a_renamed_container_takes_what_is_ours_along() -> None:

@@ -1,7 +1,8 @@
 """Holdings: the items of a record in the workload's present state.
 
 A volume, mount or variable is a binding's while it has the recorded name and place, and refers to
-a Secret of the binding. If another writer has replaced it, it is theirs.
+a Secret of the binding. If another writer has replaced it, it is theirs. Fields that others add to
+it, as policies, schemas with defaults and people do, leave it the binding's.
 """
 
 from __future__ import annotations
@@ -82,7 +83,8 @@ class Holding:
             for bound in held.bounds:
                 self._effort.spend(1 + len(bound.env))
                 known.env.update(bound.env)
-                known.mounts.add(bound.mount)
+                if bound.mount:
+                    known.mounts.add(bound.mount)
                 known.env_from = known.env_from or bound.env_from
         return found
 
@@ -100,9 +102,7 @@ class Holding:
     def is_mount(self, container: Container, item: Any) -> bool:
         """Whether the mount ``item`` is the binding's."""
         path = _get(item, "mountPath")
-        wanted = {"name": self.record.volume, "mountPath": path}
-        # Exactly as bindings write it: a mount with a subPath or readOnly is another writer's.
-        return item == wanted and path in self._of(container).mounts
+        return name_of(item) == self.record.volume and path in self._of(container).mounts
 
     def is_variable(self, container: Container, item: Any) -> bool:
         """Whether the variable ``item`` is the binding's."""
@@ -212,36 +212,59 @@ def place_template(place: ContainerPath) -> ContainerTemplate | None:
 
 
 def secret_of_volume(item: Any) -> str | None:
-    """Return the Secret of a volume in the form that bindings write, else None."""
-    if not isinstance(item, dict) or set(item) != {"name", "secret"}:
-        return None
-    source = item["secret"]
-    # API servers add defaultMode to every Secret volume.
-    if not isinstance(source, dict) or not set(source) <= {"secretName", "defaultMode"}:
-        return None
-    return _get(source, "secretName")
+    """Return the Secret of a volume, None for a volume of another kind."""
+    return _get(_part(item, "secret"), "secretName")
 
 
 def secret_of_variable(item: Any) -> str | None:
-    """Return the Secret of a variable in the form that bindings write, else None."""
-    if not isinstance(item, dict) or set(item) != {"name", "valueFrom"}:
-        return None
-    source = item["valueFrom"]
-    if not isinstance(source, dict) or set(source) != {"secretKeyRef"}:
-        return None
-    return _get(source["secretKeyRef"], "name")
+    """Return the Secret of which a variable has an entry, else None."""
+    return _get(_part(_part(item, "valueFrom"), "secretKeyRef"), "name")
 
 
 def secret_of_source(item: Any) -> str | None:
-    """Return the Secret of an envFrom source in the form that bindings write, else None."""
-    if not isinstance(item, dict) or set(item) != {"secretRef"}:
-        return None
-    return _get(item["secretRef"], "name")
+    """Return the Secret of which an envFrom source has all entries by their names, else None."""
+    # A prefix gives other variables: a workload may have the same Secret with one and without.
+    return None if _get(item, "prefix") else _get(_part(item, "secretRef"), "name")
+
+
+_NARROWING = {"items", "subPath", "subPathExpr"}
+"""Fields with which a volume or a mount has only a part of the Secret."""
+
+
+def is_as_wanted(item: Any, wanted: Any) -> bool:
+    """Whether an item of any writer does what a binding's does.
+
+    It may have more fields, as filled-in defaults are, but none that hides files.
+    """
+    if not isinstance(wanted, dict):
+        return bool(item == wanted)
+    return (
+        isinstance(item, dict)
+        and not any(item.get(name) for name in _NARROWING)
+        and all(is_as_wanted(item.get(name), value) for name, value in wanted.items())
+    )
+
+
+def with_added(wanted: JSON, item: Any) -> JSON:
+    """Return the wanted item with the fields that others added to the present one."""
+    if not isinstance(item, dict):
+        return wanted
+    return {
+        **item,
+        **{
+            name: with_added(value, item.get(name)) if isinstance(value, dict) else value
+            for name, value in wanted.items()
+        },
+    }
 
 
 def name_of(item: Any) -> str | None:
     """Return the name of a list's item, None if it is malformed."""
     return _get(item, "name")
+
+
+def _part(item: Any, field: str) -> Any:
+    return item.get(field) if isinstance(item, dict) else None
 
 
 def _get(item: Any, field: str) -> str | None:

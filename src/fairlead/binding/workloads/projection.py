@@ -16,7 +16,16 @@ import msgspec
 
 from fairlead.api.servicebinding.common import DEFAULT_ROOT, ROOT_VARIABLE
 from fairlead.binding.expressions.fixedpath import ProjectionError, read, write
-from fairlead.binding.workloads.holdings import Holding, Key, key_of, name_of, secret_of_volume
+from fairlead.binding.workloads.holdings import (
+    Holding,
+    Key,
+    is_as_wanted,
+    key_of,
+    name_of,
+    secret_of_source,
+    secret_of_volume,
+    with_added,
+)
 from fairlead.binding.workloads.records import (
     BindingRecord,
     BoundContainer,
@@ -136,6 +145,10 @@ class Projection:
                 # A mode that the binding requested earlier and no longer does is dropped.
                 mode = None if mode == self._asked_mode else mode
         source |= {} if mode is None else {"defaultMode": mode}
+        if self._mine:
+            for there in filter(self._mine.is_volume, volumes):
+                # A mode is decided above, and not kept as a field that others added.
+                there["secret"].pop("defaultMode", None)
         path = self.workload.template.volumes
         ours = await self._put(
             volumes,
@@ -207,7 +220,8 @@ class Projection:
             "source",
             wanted,
             same=lambda item: (
-                item == wanted or (former is not None and former.is_source(container, item))
+                secret_of_source(item) == secret
+                or (former is not None and former.is_source(container, item))
             ),
             held=lambda holding, item: holding.is_source(container, item),
             what=lambda: (
@@ -324,15 +338,16 @@ class Projection:
                 for other in [one for one, holding in self._others.items() if held(holding, item)]:
                     await self._contend(other, *what())
             rivals = [item for item in items if same(item)]
-            # Another writer added an equal item: it is left, and not removed with the binding.
-            if wanted in rivals:
+            # Another writer added such an item: it is left, and not removed with the binding.
+            if any(is_as_wanted(item, wanted) for item in rivals):
                 return False
             if rivals:
                 place, remedy = what()
                 raise InTheWayError(f"{place} that is not this binding's: {remedy}")
             items.append(wanted)
         else:
-            items[next(n for n, item in enumerate(items) if item is mine)] = wanted
+            position = next(n for n, item in enumerate(items) if item is mine)
+            items[position] = with_added(wanted, mine)
         self._kept.add(key)
         return True
 

@@ -93,7 +93,7 @@ class ReferenceProjection:
 
     def _is_volume(self, item: Any) -> bool:
         # The runtime writes projected volumes only: another form is another writer's.
-        return name_of(item) == self._volume and set(item) == {"name", "projected"}
+        return name_of(item) == self._volume and isinstance(item.get("projected"), dict)
 
     def _is_variable(self, container: Container, item: Any, secret: Any) -> bool:
         source = item.get("valueFrom") if isinstance(item, dict) else None

@@ -106,7 +106,7 @@ def _certain(item: Any, former: Former, taken: Collection[Holding]) -> bool:
 def _mount(container: Container, volume: str, former: Former) -> str:
     for item in container.volume_mounts(create=False) if volume else ():
         path = item.get("mountPath") if isinstance(item, dict) else None
-        if not isinstance(path, str) or item != {"name": volume, "mountPath": path}:
+        if not isinstance(path, str) or name_of(item) != volume:
             continue
         if former.generated or posixpath.basename(path) == former.directory:
             return path
