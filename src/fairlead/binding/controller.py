@@ -15,7 +15,7 @@ The steps of one event, each with the module where to read on:
    mappings, adjust their names, and write the Secret's name at a ``secretPath``.
 3. A write waits if another writer keeps undoing it, or if it comes too often (``cluster/pacing``).
 4. The finalizer is added and the kind of workloads noted (``_prepare``): from here on unbinding
-   finds what is projected.
+   finds what is projected. Where both are there, a first projection asks for the binding again.
 5. The Secret is written, then the workloads that name it, then the status
    (``cluster/committing``).
 6. Secrets of former content are deleted, and the objects that the pass read stay watched until the
@@ -45,6 +45,7 @@ import msgspec
 
 from fairlead.api.meta import JSON, Object, object_from_dict
 from fairlead.api.resource import CUSTOMRESOURCEDEFINITIONS, SECRETS, Resource
+from fairlead.api.status import Status
 from fairlead.api.timestamps import now
 from fairlead.binding.apis import Api
 from fairlead.binding.cluster.answering import Answers, BindingPass, Mappings, is_mapping
@@ -197,8 +198,9 @@ class BindingController:
             await asyncio.sleep(random.uniform(0, _CONFLICT_SECONDS))  # noqa: S311 - spreads
 
     async def _reconcile(self, request: Request) -> Result | None:
+        seen = self._seen(request)
         try:
-            binding = self._seen(request) or await self._get(request)
+            binding = seen or await self._get(request)
         except NotFound:
             await self._forget(request)
             return None
@@ -212,7 +214,7 @@ class BindingController:
             return Result(requeue_after=left)
         self._pauses.passes.done(request)
         try:
-            return await self._process(request, binding)
+            return await self._process(request, binding, is_cached=seen is not None)
         except TooManyReadsError as error:
             return await self._endless(request, binding, error)
 
@@ -239,7 +241,9 @@ class BindingController:
             self._versions[request] = int(binding.meta.resource_version)
         return binding
 
-    async def _process(self, request: Request, binding: Object) -> Result | None:
+    async def _process(
+        self, request: Request, binding: Object, *, is_cached: bool
+    ) -> Result | None:
         """Make one pass over a binding, and write its result.
 
         These are steps 2 to 6 at the head of this module.
@@ -259,6 +263,8 @@ class BindingController:
         # Steps 4 and 5.
         if not context.meta.deleting:
             await self._prepare(request, context)
+            if is_cached and context.binding is binding and context.first_projections():
+                await self._check_present(request, binding)
         written = await self._write(request, context)
         self._metrics.passed(self.name, request, context)
         self._remember_version(request, await self._note_kinds(written, context))
@@ -296,6 +302,23 @@ class BindingController:
                 self._cluster.client, self._api.resource, binding, fields
             )
             context.binding = self._remember_version(request, patched)
+
+    async def _check_present(self, request: Request, binding: Object) -> None:
+        """Check that the server has the binding, before a workload gets its first projection.
+
+        Of one that is gone nothing would take the projection away again: a watch may be behind the
+        pass of another replica, or of the former process, that let the binding go.
+
+        Raises:
+            Conflict: the binding is gone, is being deleted, or is another of its name.
+        """
+        try:
+            present = await self._get(request)
+        except NotFound as error:
+            raise Conflict(error.status) from None
+        if present.meta.uid != binding.meta.uid or present.meta.deleting:
+            text = f"{self._api.resource.group_resource} {binding.meta.key} is going, or another"
+            raise Conflict(Status(message=text, code=409))
 
     async def _write(self, request: Request, context: BaseContext) -> Object:
         """Write the result, and have its own echoes in the watches start no pass."""

@@ -392,6 +392,24 @@ async def test_a_binding_that_is_gone_or_let_go_is_forgotten() -> None:
     assert bench.client.writes == []
 
 
+@pytest.mark.parametrize("since", ["gone", "going", "another"])
+async def test_a_binding_that_only_an_old_view_has_is_not_projected(since: str) -> None:
+    before = Bench(spec_binding(service=SECRET_SERVICE), secret(), deployment())
+    await before.reconcile()
+    bench = Bench(before.binding, secret(), deployment())
+    view = bench.cluster.informer(bench.controller._api.resource)
+    view.objects["sb"] = object_from_dict(before.binding)
+    if since == "gone":
+        del bench.client.objects["ServiceBinding", "sb"]
+    elif since == "going":
+        deleted(bench.binding)
+    else:
+        bench.binding["metadata"] |= {"uid": "uid-new", "resourceVersion": "9"}
+    await bench.reconcile()
+    records = bench.client.object("Deployment", "web")["metadata"].get("annotations") or {}
+    assert [*records] == ([f"{RECORD_PREFIX}uid-new"] if since == "another" else [])
+
+
 async def test_a_spec_that_contradicts_itself_is_told_once() -> None:
     bench = Bench(spec_binding(workload={}))
     for _ in range(2):

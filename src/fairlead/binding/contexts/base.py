@@ -450,6 +450,11 @@ class BaseContext:
         """Return the selected workloads in Kubernetes to write."""
         return _of_kubernetes(self.changes.workloads)
 
+    def first_projections(self) -> list[Workload]:
+        """Return the workloads in Kubernetes to write that get their first projection."""
+        key = self.reader.record_key
+        return [one for one in self.changed_selected() if key not in one.original.meta.annotations]
+
     def changed_operations(self) -> list[Operations]:
         """Return the operations on all workloads to write, in Kubernetes or elsewhere."""
         return [*self.changes.leftovers, *self.changes.workloads]
