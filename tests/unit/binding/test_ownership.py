@@ -353,6 +353,139 @@ def test_a_projection_without_a_record_is_taken_over_where_it_is_certain(
     assert not pod(web(cluster)).get("volumes")
 
 
+def _lose_record(cluster: FakeCluster, way: str) -> None:
+    notes = web(cluster)["metadata"]["annotations"]
+    for key in records(web(cluster)):
+        notes[key] = "{"
+        if way == "lost":
+            del notes[key]
+
+
+@pytest.mark.parametrize("passes", [0, 1], ids=["deleted at once", "after a pass"])
+@pytest.mark.parametrize("way", ["lost", "spoiled"])
+def test_without_its_record_a_projection_of_a_secret_that_others_own_goes(
+    way: str, passes: int
+) -> None:
+    """Name, path and Secret prove whose it is."""
+    own = deployment(containers=[{"name": "app"}, {"name": "side"}])
+    cluster, binding = world(own), files(env=ENV)
+    cluster.reconcile(binding)
+    before = copy.deepcopy(web(cluster))
+    _lose_record(cluster, way)
+    app(cluster)["env"].insert(0, {"name": "OWN", "value": "x"})
+    for _ in range(passes):
+        cluster.reconcile(binding)
+        assert conditions(binding)["Ready"] == BOUND
+        assert records(web(cluster)) == records(before)
+    deleted(binding)
+    assert not cluster.reconcile(binding).flow.error
+    assert app(cluster) == {
+        "name": "app",
+        "env": [{"name": "OWN", "value": "x"}, ROOT],
+        "volumeMounts": [],
+    }
+    assert app(cluster, 1) == {"name": "side", "env": [ROOT], "volumeMounts": []}
+    assert pod(web(cluster))["volumes"] == []
+    assert records(web(cluster)) == []
+
+
+def _written_by(manager: str, fields: JSON) -> JSON:
+    spec = {"f:spec": {"f:template": {"f:spec": {"f:volumes": fields}}}}
+    return {"manager": manager, "operation": "Update", "fieldsV1": spec}
+
+
+OF_SB: JSON = {'k:{"name":"sb"}': {".": {}, "f:name": {}}}
+
+
+@pytest.mark.parametrize(
+    ("writers", "goes"),
+    [
+        pytest.param([], True, id="managers that are not known"),
+        pytest.param([_written_by("fairlead-binding", OF_SB)], True, id="ours"),
+        pytest.param([_written_by("team", OF_SB)], False, id="another"),
+        pytest.param(
+            [_written_by("team", OF_SB), _written_by("fairlead-binding", OF_SB)], True, id="both"
+        ),
+        pytest.param(
+            [_written_by("team", {'k:{"name":"own"}': {}})], True, id="another, of another volume"
+        ),
+        pytest.param([_written_by("team", {})], False, id="another, of the whole list"),
+        pytest.param([_written_by("fairlead-binding", {})], True, id="ours, of the whole list"),
+    ],
+)
+@pytest.mark.parametrize("passes", [0, 1], ids=["deleted at once", "after a pass"])
+def test_without_a_record_a_volume_that_another_program_wrote_stays(
+    writers: list[JSON], goes: bool, passes: int
+) -> None:
+    cluster, binding = world(deployment()), files(env=ENV)
+    cluster.reconcile(binding)
+    _lose_record(cluster, "lost")
+    web(cluster)["metadata"]["managedFields"] = writers
+    for _ in range(passes):
+        # It is in the way now, since the mode that the binding asks for is another.
+        binding["metadata"]["annotations"]["servicebinding.io/default-mode"] = "0400"
+        cluster.reconcile(binding)
+        assert conditions(binding)["Ready"][0] == ("True" if goes else "False")
+    deleted(binding)
+    cluster.reconcile(binding)
+    assert [one["name"] for one in pod(web(cluster))["volumes"]] == ([] if goes else ["sb"])
+    assert [item["name"] for item in app(cluster)["env"]][:-1] == ([] if goes else ["X"])
+
+
+MINE = {"name": "mine", "secret": {"secretName": "s1"}}
+ELSEWHERE = {"name": "sb", "mountPath": "/elsewhere/sb"}
+PASSWORD = {"name": "Y", "valueFrom": {"secretKeyRef": {"name": "s1", "key": "password"}}}
+
+
+@pytest.mark.parametrize(
+    ("container", "volumes", "left"),
+    [
+        pytest.param({"env": [PASSWORD]}, [], [], id="another variable"),
+        pytest.param({"envFrom": [{"secretRef": {"name": "s1"}}]}, [], [], id="all variables"),
+        pytest.param(
+            {"volumeMounts": [{"name": "mine", "mountPath": "/x"}]}, [MINE], [MINE], id="a volume"
+        ),
+        pytest.param(
+            {"volumeMounts": [ELSEWHERE]},
+            [{"name": "sb", "secret": {"secretName": "s1"}}],
+            [{"name": "sb", "secret": {"secretName": "s1"}}],
+            id="a second mount of the volume",
+        ),
+    ],
+)
+def test_without_its_record_what_only_has_the_same_secret_stays(
+    container: JSON, volumes: list[JSON], left: list[JSON]
+) -> None:
+    own = deployment(containers=[{"name": "app", **container}], volumes=volumes)
+    cluster, binding = world(own), files()
+    cluster.reconcile(binding)
+    _lose_record(cluster, "lost")
+    deleted(binding)
+    cluster.reconcile(binding)
+    assert pod(web(cluster))["volumes"] == left
+    kept = {key: value for key, value in app(cluster).items() if key in container}
+    assert {**kept, "env": [one for one in app(cluster)["env"] if one != ROOT]} == {
+        "env": [],
+        **container,
+    }
+
+
+def test_what_a_binding_found_just_so_is_recorded_as_none_of_its_own() -> None:
+    volume = {"name": "sb", "secret": {"secretName": "s1"}}
+    mount = {"name": "sb", "mountPath": "/bindings/sb"}
+    own = deployment(
+        containers=[{"name": "app", "env": [ROOT], "volumeMounts": [mount]}], volumes=[volume]
+    )
+    cluster, binding = world(own), files()
+    cluster.reconcile(binding)
+    assert len(records(web(cluster))) == 1
+    assert cluster.reconcile(binding).changed_workloads() == []
+    deleted(binding)
+    cluster.reconcile(binding)
+    assert web(cluster)["spec"] == own["spec"]
+    assert records(web(cluster)) == []
+
+
 def test_a_relabelled_workload_without_a_record_is_unbound_too() -> None:
     binding = files(workload={"selector": {"matchLabels": {"a": "b"}}})
     cluster = world(deployment(labels={"a": "b"}))

@@ -432,16 +432,16 @@ class Finder:
     ) -> BindingRecord | None:
         """Infer the record of a projection without one, if it is certainly the binding's.
 
-        A user may have written the same by hand, and the rights of the user who deletes a binding
-        are unknown. So the binding has to be from before notes, or its Secret its own.
+        A user may have written parts of it by hand, and the rights of the user who deletes a
+        binding are unknown: its author has to have the right to update the workload.
         """
         former = self._former
         if not former.secret:
             return None
-        own = former.generated and await self._reader.owns_secret(former.secret, former.owner.uid)
-        if not self._legacy and not own:
-            return None
-        found = infer(workload, former, others)
+        own = former.generated and (
+            self._legacy or await self._reader.owns_secret(former.secret, former.owner.uid)
+        )
+        found = infer(workload, former, others, own=own, recorded=not self._legacy)
         requester, original = self._reader.requester, workload.original.meta
         if found is None or await requester.may_update(workload.resource, original):
             return found

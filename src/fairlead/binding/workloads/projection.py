@@ -273,12 +273,8 @@ class Projection:
                 self._unmark(self._owner, self._mine)
             self._mine.remove(self._kept)
         self._next.containers = [place for place in self._places.values() if place.bound]
-        noted = (
-            self._next.containers
-            or self._next.volumes
-            or self._next.secret_path
-            or self._next.annotations
-        )
+        # Also without items of ours: a record that lists none shows that none was lost.
+        noted = self._next.secret or self._next.annotations
         write_record(self.workload.body, self._owner.uid, self._next if noted else None)
         kept = self._keep() if self.workload.stays else ""
         self.settled = True

@@ -1,12 +1,14 @@
-"""Projections without a record: from before records, or by Service Binding Operator.
+"""Projections without a record: from before records, by the original operator, or of a lost one.
 
-A client that replaces a workload may lose a record too. An item counts as the binding's only if
-that is certain: by the binding's own Secret in its status, or for another Secret by the form of
-the whole projection. Other items are left.
+A client that replaces a workload may lose a record too. An item counts as the binding's by the
+binding's own Secret in its status, or for another Secret by the form of the whole projection:
+volume and mount with the binding's name, at its place, of that Secret. Other items are left, and
+so is a volume that another program alone wrote by ``metadata.managedFields``.
 """
 
 from __future__ import annotations
 
+import json
 import posixpath
 import re
 from collections.abc import Collection, Sequence
@@ -14,6 +16,7 @@ from typing import Any
 
 import msgspec
 
+from fairlead.api.servicebinding.common import DEFAULT_ROOT, ROOT_VARIABLE
 from fairlead.binding.expressions import fixedpath
 from fairlead.binding.expressions.fixedpath import ProjectionError
 from fairlead.binding.workloads.holdings import (
@@ -26,6 +29,10 @@ from fairlead.binding.workloads.holdings import (
 from fairlead.binding.workloads.projection import ProjectionOwner
 from fairlead.binding.workloads.records import BindingRecord, BoundContainer, ContainerPath
 from fairlead.binding.workloads.workload import Container, TooMuchEffortError, Workload
+
+
+_MANAGER = "fairlead"
+"""Beginning of the field managers of our programs."""
 
 
 class Former(msgspec.Struct, frozen=True):
@@ -51,82 +58,179 @@ class Former(msgspec.Struct, frozen=True):
 
 
 def infer(
-    workload: Workload, former: Former, others: Collection[BindingRecord]
+    workload: Workload,
+    former: Former,
+    others: Collection[BindingRecord],
+    *,
+    own: bool,
+    recorded: bool,
 ) -> BindingRecord | None:
-    """Infer the record of a projection without one."""
+    """Infer the record of a projection without one.
+
+    Args:
+        workload: the workload.
+        former: the binding's former projection.
+        others: the records of other bindings on the workload.
+        own: whether the Secret is the binding's own, so that all references to it are, too.
+        recorded: whether each projection of the binding had a record. Then volume and mount at
+            their exact places have to prove that one was lost.
+    """
     # Without a Secret in the status nothing was ever projected.
     if not former.secret:
         return None
     taken = [Holding(workload.body, record, effort=workload.effort) for record in others]
-    volumes = fixedpath.read_list(workload.body, workload.template.volumes)
-    volume = next((name_of(item) for item in volumes if _certain(item, former, taken)), None) or ""
-    places: dict[int, ContainerPath] = {}
-    mounted = False
-    for container in _containers(workload):
-        bound = BoundContainer(mount=_mount(container, volume, former))
-        mounted = mounted or bool(bound.mount)
-        places.setdefault(id(container.template), _place(container)).bound[container.key] = bound
-    # Variables of any writer may refer to a Secret that the binding does not own; but a mount of
-    # it at the binding's directory is the binding's.
-    certain = former.generated or mounted
-    for container in _containers(workload):
-        bound = places[id(container.template)].bound[container.key]
-        bound.env = _variables(container, former, taken, certain=certain)
-        bound.env_from = (former.generated or former.env_from) and any(
-            secret_of_source(item) == former.secret
-            and not any(other.is_source(container, item) for other in taken)
+    search = _Search(workload, former, taken, own=own, recorded=recorded)
+    return search.record()
+
+
+class _Search:
+    """The search for the items of one projection without a record; see :func:`infer`."""
+
+    def __init__(
+        self,
+        workload: Workload,
+        former: Former,
+        taken: Collection[Holding],
+        *,
+        own: bool,
+        recorded: bool,
+    ) -> None:
+        self._workload = workload
+        self._former = former
+        self._taken = taken
+        self._own = own
+        self._recorded = recorded
+        self._containers = _containers(workload)
+
+    def record(self) -> BindingRecord | None:
+        """Return the record of what was found; None without anything."""
+        former, workload = self._former, self._workload
+        volumes = fixedpath.read_list(workload.body, workload.template.volumes)
+        volume = next((name_of(item) for item in volumes if self._is_volume(item)), None) or ""
+        places: dict[int, ContainerPath] = {}
+        mounted = False
+        for container in self._containers:
+            bound = BoundContainer(mount=self._mount(container, volume))
+            mounted = mounted or bool(bound.mount)
+            place = places.setdefault(id(container.template), _place(container))
+            place.bound[container.key] = bound
+        # Variables of any writer may refer to a Secret that the binding does not own; but a mount
+        # of it at the binding's directory is the binding's.
+        certain = self._own or mounted
+        for container in self._containers:
+            bound = places[id(container.template)].bound[container.key]
+            bound.env = self._variables(container) if certain else []
+            bound.env_from = self._has_source(container, certain=certain)
+        for place in places.values():
+            place.bound = {key: bound for key, bound in place.bound.items() if bound}
+        found = [place for place in places.values() if place.bound]
+        own_volume = bool(volume) and certain and not self._is_shared(volume, found)
+        if not found and not own_volume:
+            return None
+        owner = former.owner
+        return BindingRecord(
+            group=owner.group,
+            name=owner.name,
+            created=owner.created,
+            secret=former.secret,
+            volume=volume,
+            volumes=workload.template.volumes if own_volume else (),
+            containers=found,
+        )
+
+    def _is_volume(self, item: Any) -> bool:
+        return (
+            secret_of_volume(item) == self._former.secret
+            and (self._own or name_of(item) == self._former.volume)
+            and not any(other.is_volume(item) for other in self._taken)
+            and not self._is_by_hand(item)
+        )
+
+    def _is_by_hand(self, item: Any) -> bool:
+        """Whether a volume without a record was written by another program, and not by ours.
+
+        A binding that finds it in its way has a Secret in its status, and no record, too.
+        """
+        if self._own or not self._recorded:
+            return False
+        path, body = self._workload.template.volumes, self._workload.original.to_dict()
+        writers = {
+            str(entry.get("manager"))
+            for entry in fixedpath.read_list(body, ("metadata", "managedFields"))
+            if isinstance(entry, dict)
+            and not entry.get("subresource")
+            and _owns(entry.get("fieldsV1"), path, name_of(item) or "")
+        }
+        return bool(writers) and not any(one.startswith(_MANAGER) for one in writers)
+
+    def _mount(self, container: Container, volume: str) -> str:
+        """Return the path of the binding's mount of the volume in a container, "" for none."""
+        for item in container.volume_mounts(create=False) if volume else ():
+            path = item.get("mountPath") if isinstance(item, dict) else None
+            if isinstance(path, str) and name_of(item) == volume and self._is_at(container, path):
+                return path
+        return ""
+
+    def _is_at(self, container: Container, path: str) -> bool:
+        if self._own:
+            return True
+        if not self._recorded:
+            return posixpath.basename(path) == self._former.directory
+        return path == posixpath.join(_root(container), self._former.directory)
+
+    def _is_shared(self, volume: str, found: Collection[ContainerPath]) -> bool:
+        """Whether the volume of a lost record is mounted elsewhere, too, by another writer."""
+        if self._own or not self._recorded:
+            return False
+        mounts = {bound.mount for place in found for bound in place.bound.values()}
+        return any(
+            name_of(item) == volume and item.get("mountPath") not in mounts
+            for container in self._containers
+            for item in container.volume_mounts(create=False)
+        )
+
+    def _variables(self, container: Container) -> list[str]:
+        """Return the variables of a generated Secret; of another one those in the spec."""
+        return [
+            str(name_of(item))
+            for item in container.env(create=False)
+            if secret_of_variable(item) == self._former.secret
+            and not any(other.is_variable(container, item) for other in self._taken)
+            and (
+                self._own
+                or (name_of(item), item["valueFrom"]["secretKeyRef"].get("key"))
+                in self._former.variables
+            )
+        ]
+
+    def _has_source(self, container: Container, *, certain: bool) -> bool:
+        if not self._own and not (self._former.env_from and (certain or not self._recorded)):
+            return False
+        return any(
+            secret_of_source(item) == self._former.secret
+            and not any(other.is_source(container, item) for other in self._taken)
             for item in container.env_from(create=False)
         )
-    for place in places.values():
-        place.bound = {key: bound for key, bound in place.bound.items() if bound}
-    found = [place for place in places.values() if place.bound]
-    own_volume = bool(volume) and certain
-    if not found and not own_volume:
-        return None
-    owner = former.owner
-    return BindingRecord(
-        group=owner.group,
-        name=owner.name,
-        created=owner.created,
-        secret=former.secret,
-        volume=volume,
-        volumes=workload.template.volumes if own_volume else (),
-        containers=found,
-    )
 
 
-def _certain(item: Any, former: Former, taken: Collection[Holding]) -> bool:
-    return (
-        secret_of_volume(item) == former.secret
-        and (former.generated or name_of(item) == former.volume)
-        and not any(other.is_volume(item) for other in taken)
-    )
+def _owns(fields: Any, path: fixedpath.FixedPath, name: str) -> bool:
+    """Whether fields of a manager have the item of a name in the list at a path.
+
+    Source: FieldsV1 in k8s.io/apimachinery. A list that is atomic has no keys, and one owner.
+    """
+    owned = fixedpath.read(fields, tuple(f"f:{step}" for step in path))
+    if not isinstance(owned, dict):
+        return False
+    keys = [key.removeprefix("k:") for key in owned if key.startswith("k:")]
+    return not keys or json.dumps({"name": name}, separators=(",", ":")) in keys
 
 
-def _mount(container: Container, volume: str, former: Former) -> str:
-    for item in container.volume_mounts(create=False) if volume else ():
-        path = item.get("mountPath") if isinstance(item, dict) else None
-        if not isinstance(path, str) or name_of(item) != volume:
-            continue
-        if former.generated or posixpath.basename(path) == former.directory:
-            return path
-    return ""
-
-
-def _variables(
-    container: Container, former: Former, taken: Collection[Holding], *, certain: bool
-) -> list[str]:
-    """Return the variables of a generated Secret; of another one those in the spec."""
-    return [
-        str(name_of(item))
-        for item in (container.env(create=False) if certain else ())
-        if secret_of_variable(item) == former.secret
-        and not any(other.is_variable(container, item) for other in taken)
-        and (
-            former.generated
-            or (name_of(item), item["valueFrom"]["secretKeyRef"].get("key")) in former.variables
-        )
-    ]
+def _root(container: Container) -> str:
+    """Return the binding root of a container that a binding was projected onto."""
+    env = container.env(create=False)
+    values = [item.get("value") for item in env if name_of(item) == ROOT_VARIABLE]
+    root = values[-1] if values else DEFAULT_ROOT
+    return posixpath.normpath(root) if isinstance(root, str) and root else DEFAULT_ROOT
 
 
 def _containers(workload: Workload) -> list[Container]:
