@@ -93,11 +93,12 @@ class ProcessOperations:
         self.settled = True
         return ""
 
-    def take_away(self) -> None:
+    def take_away(self) -> str:
         self.workload.body.environment.clear()
         self.workload.body.files.clear()
         # Only what is settled is handed over to be written, here as in settle.
         self.settled = True
+        return ""
 
 
 class Processes:

@@ -65,7 +65,7 @@ from fairlead.binding.workloads.records import (
     kinds_text,
     read_kinds,
 )
-from fairlead.client import Conflict, NotFound
+from fairlead.client import ApiError, Conflict, NotFound
 from fairlead.runtime import (
     Cluster,
     Controller,
@@ -382,6 +382,13 @@ class BindingController:
             # The finalizer stays as long as some workload may still have the projection.
             await self._committer.status(context.binding, context.status(now()))
             return Result(backoff=delays.NO_WATCH)
+        if context.left:
+            # Clients that wait for the end of the binding can read it; Events say it afterwards. A
+            # status that cannot be written must not hold the binding up.
+            with contextlib.suppress(ApiError):
+                context.binding = await self._committer.status(
+                    context.binding, context.status(now())
+                )
         finalizers = self._api.our_finalizers(context.binding)
         await remove_finalizer(
             self._cluster.client, self._api.resource, context.binding, *finalizers

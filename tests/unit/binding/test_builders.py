@@ -129,8 +129,9 @@ class OnShelf:
         self.settled = False
         self._settles = settles
 
-    def take_away(self) -> None:
+    def take_away(self) -> str:
         self.settled = self._settles
+        return ""
 
 
 @pytest.mark.parametrize(

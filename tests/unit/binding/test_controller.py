@@ -749,6 +749,49 @@ async def test_passes_are_counted_by_where_they_stop(
     assert bench.bindings == {expected[1]: 1.0}
 
 
+@pytest.mark.parametrize("refused", [False, True], ids=["", "a status that is refused"])
+async def test_what_unbinding_leaves_is_told_before_the_finalizer_goes(
+    monkeypatch: pytest.MonkeyPatch, refused: bool
+) -> None:
+    bench = Bench(spec_binding(service=SECRET_SERVICE), secret(), deployment())
+    await bench.reconcile()
+    pod(bench.client.object("Deployment", "web"))["volumes"] = [{"name": "sb", "emptyDir": {}}]
+    deleted(bench.binding)
+    if refused:
+        monkeypatch.setattr(bench.controller._committer._statuses, "write", failing)
+    del bench.client.writes[:], bench.events[:]
+    assert await bench.reconcile() is None
+    told = [] if refused else [("patch", "ServiceBinding/status")]
+    assert bench.client.writes == [("patch", "Deployment"), *told, ("patch", "ServiceBinding")]
+    assert not bench.binding["metadata"].get("finalizers")
+    (event,) = bench.events
+    assert event[:2] == ("Warning", "ItemsLeft")
+    assert event[2].startswith("Deployment ns/web keeps volume sb, which another writer")
+    if not refused:
+        assert conditions(bench.binding)["InjectionReady"] == ("False", "ItemsLeft")
+        assert message(bench.binding, "InjectionReady") == event[2]
+
+
+async def failing(*_: Any) -> Object:
+    raise Forbidden(Status("Failure", "no", "Forbidden", 403))
+
+
+async def test_what_a_workload_keeps_that_is_no_longer_selected_is_told_once() -> None:
+    workload = {"name": "", "selector": {"matchLabels": {"a": "b"}}}
+    bench = Bench(
+        spec_binding(service=SECRET_SERVICE, workload=workload),
+        secret(),
+        deployment(labels={"a": "b"}),
+    )
+    await bench.reconcile()
+    web = bench.client.object("Deployment", "web")
+    pod(web)["volumes"] = [{"name": "sb", "emptyDir": {}}]
+    web["metadata"]["labels"] = {}
+    for _ in range(2):
+        await bench.reconcile()
+    assert [event[:2] for event in bench.events].count(("Warning", "ItemsLeft")) == 1
+
+
 async def test_an_unbinding_is_counted_too() -> None:
     bench = Bench(spec_binding(service=SECRET_SERVICE), secret(), deployment())
     await bench.reconcile()

@@ -140,6 +140,7 @@ WANTED: dict[str, tuple[str, ...]] = {
         "spec-type-override-secret-no-data",
         "spec-provisioned-no-status-with-type",
     ),
+    "what unbinding leaves at a secretPath is told": ("files-path-both-then-again-then-unbind",),
     "spec.type overrides annotations too": (
         "spec-annotation-with-type-type-and-host",
         "spec-annotation-with-type-type-overridden-by-annotation",

@@ -189,6 +189,7 @@ ELSEWHERE = {
     "ApplicationUpdateError": "test_refusals_end_up_in_the_status",
     "WorkloadNotAllowed": "test_eligible",
     "WritesPaced": "test_controller",
+    "ItemsLeft": "test_unbinding",
     "ResolvedBindingSecret": "ServiceAvailable: test_provisioned_services",
     "ServiceNotFound": "ServiceAvailable: test_provisioned_services",
     "ServiceMissingBinding": "ServiceAvailable: test_provisioned_services",

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.unit.binding.cluster import FakeCluster
 from tests.unit.binding.objects import (
+    conditions,
     coreos_binding,
     database,
     deleted,
     deployment,
+    pod,
     secret,
     spec_binding,
 )
@@ -124,3 +128,103 @@ def _projected(cluster: FakeCluster) -> bool:
         for body in cluster.of("appconfigs")
         for key in body["metadata"].get("annotations") or {}
     ) or any(body["spec"].get("volumes") for body in cluster.of("appconfigs"))
+
+
+DIRECT = {"apiVersion": "v1", "kind": "Secret", "name": "s1"}
+VARIABLE = {"name": "Y", "valueFrom": {"secretKeyRef": {"name": "s1", "key": "password"}}}
+
+
+def _web(cluster: FakeCluster) -> JSON:
+    found: JSON = pod(cluster.get("deployments", "web"))
+    return found
+
+
+def _app(cluster: FakeCluster) -> JSON:
+    found: JSON = _web(cluster)["containers"][0]
+    return found
+
+
+def _rename_volume(cluster: FakeCluster) -> None:
+    _web(cluster)["volumes"][0]["name"] = "mine"
+    _app(cluster)["volumeMounts"][0]["name"] = "mine"
+
+
+def _lose_all_but(cluster: FakeCluster, **container: Any) -> None:
+    cluster.set(deployment(containers=[{"name": "app", **container}]))
+
+
+LEFT: dict[str, tuple[Callable[[FakeCluster], object], str]] = {
+    "nothing": (lambda cluster: None, ""),
+    "filled-in defaults": (
+        lambda cluster: _web(cluster)["volumes"][0]["secret"].update(optional=False),
+        "",
+    ),
+    "a second user of the Secret": (lambda cluster: _app(cluster)["env"].append(VARIABLE), ""),
+    "what a tool has dropped": (lambda cluster: _web(cluster).update(volumes=[]), ""),
+    "another volume": (
+        lambda cluster: _web(cluster).update(volumes=[{"name": "sb", "emptyDir": {}}]),
+        "Deployment ns/web keeps volume sb, which another writer has changed",
+    ),
+    "another variable": (
+        lambda cluster: _app(cluster).update(env=[{"name": "X", "value": "mine"}]),
+        "keeps variable X of container app, which",
+    ),
+    "another mount": (
+        lambda cluster: _app(cluster).update(
+            volumeMounts=[{"name": "mine", "mountPath": "/bindings/sb"}]
+        ),
+        "keeps mount /bindings/sb of container app, which",
+    ),
+    "a renamed volume": (
+        _rename_volume,
+        "keeps mount /bindings/sb of container app, volume mine of Secret s1, which",
+    ),
+    "a prefix": (
+        lambda cluster: _app(cluster)["envFrom"][0].update(prefix="DB_"),
+        "keeps the variables of Secret s1 in container app, which",
+    ),
+    "no record, another variable": (
+        lambda cluster: _lose_all_but(cluster, env=[VARIABLE]),
+        "keeps variable Y of container app, and no record says",
+    ),
+    "no record, all variables": (
+        lambda cluster: _lose_all_but(cluster, envFrom=[{"secretRef": {"name": "s1"}}]),
+        "keeps the variables of Secret s1 in container app, and no record says",
+    ),
+    "no record, nothing": (_lose_all_but, ""),
+}
+
+
+@pytest.mark.parametrize("what", LEFT)
+def test_what_unbinding_leaves_is_told(what: str) -> None:
+    change, text = LEFT[what]
+    cluster = FakeCluster(objects=[secret(), deployment()])
+    binding = spec_binding(service=DIRECT, env=[{"name": "X", "key": "password"}])
+    binding["metadata"]["annotations"]["servicebinding.io/bind-as-env"] = "true"
+    cluster.reconcile(binding)
+    change(cluster)
+    deleted(binding)
+    made = cluster.reconcile(binding)
+    assert not made.flow.error
+    assert len(made.left) == bool(text)
+    assert text in "".join(made.left)
+    told = conditions(binding)["InjectionReady"]
+    assert told == (("False", "ItemsLeft") if text else ("True", "ApplicationUpdated"))
+
+
+def test_what_another_binding_has_in_the_place_is_no_leftover() -> None:
+    """Its record says so."""
+    cluster = FakeCluster(objects=[secret(), deployment()])
+    binding, other = (
+        spec_binding(service=DIRECT, name="sb", env=[{"name": "X", "key": "password"}])
+        for _ in range(2)
+    )
+    other["metadata"] |= {"name": "other", "uid": "uid-other"}
+    cluster.reconcile(binding)
+    taken = cluster.get("deployments", "web")["metadata"]["annotations"]
+    (record,) = [taken[key] for key in taken if key.startswith("projection.")]
+    taken["projection.servicebinding.io/uid-other"] = record.replace("s1", "s2")
+    _web(cluster)["volumes"][0]["secret"]["secretName"] = "s2"
+    _app(cluster)["env"][0]["valueFrom"]["secretKeyRef"]["name"] = "s2"
+    deleted(binding)
+    assert cluster.reconcile(binding).left == []

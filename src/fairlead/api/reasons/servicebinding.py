@@ -92,6 +92,12 @@ SERVICE_BINDING: Final = Reasons(
             "find out with metadata.managedFields who changes it back",
             "waiting",
         ),
+        Reason(
+            common.ITEMS_LEFT,
+            "unbinding has left on a workload what others have changed; an Event of the workload"
+            " says it too",
+            "take away by hand what the message names, if nothing needs it",
+        ),
         Reason(common.ERROR, "the pass has failed", "do as the message says"),
         Reason(common.PROCESSING_ERROR, "the binding is wrong", "correct what the message names"),
         Reason(

@@ -16,7 +16,12 @@ import msgspec
 from fairlead.api.conditions import Condition, Event, get_condition, turned
 from fairlead.api.meta import JSON, Object
 from fairlead.api.resource import SECRETS, Resource
-from fairlead.api.servicebinding.common import COLLECTION_READY, MAPPING_ANNOTATION, READY
+from fairlead.api.servicebinding.common import (
+    COLLECTION_READY,
+    ITEMS_LEFT,
+    MAPPING_ANNOTATION,
+    READY,
+)
 from fairlead.api.timestamps import now
 from fairlead.binding.cluster.fetching import grant
 from fairlead.binding.cluster.refusals import refusal_text
@@ -54,6 +59,7 @@ class Committer:
         arrived: Callable[[BaseContext, Workload], None] = lambda *_: None,
     ) -> None:
         self._client = client
+        self._recorder = recorder
         self._arrived = arrived
         self._resource = resource
         self._statuses = StatusWriter(client, resource, recorder, ready_events)
@@ -133,13 +139,37 @@ class Committer:
                 *(self._workload(context, workload, stored) for workload in some),
                 return_exceptions=True,
             )
+            self._tell_left(
+                context, [one for one, end in zip(some, done, strict=True) if end is True]
+            )
             for error in done:
                 if isinstance(error, Conflict):
                     conflicts.append(error)
-                elif error is not None:
+                elif isinstance(error, BaseException):
                     raise error
         if conflicts:
             raise conflicts[0]
+        if not context.flow.error:
+            self._tell_left(
+                context,
+                [
+                    operations.workload
+                    for operations, _ in context.changes.left
+                    if isinstance(operations.workload, Workload)
+                    and not operations.workload.changed
+                ],
+            )
+
+    def _tell_left(self, context: BaseContext, written: Sequence[Workload]) -> None:
+        """Record Events on workloads about what unbinding leaves there.
+
+        No later pass can tell it: with the write the record is gone.
+        """
+        names = {id(workload) for workload in written}
+        for operations, text in context.changes.left:
+            workload = operations.workload
+            if isinstance(workload, Workload) and id(workload) in names:
+                self._recorder.event(workload.original, "Warning", ITEMS_LEFT, text)
 
     async def status(self, binding: Object, status: JSON, *, waiting: bool = False) -> Object:
         """Write a whole status if it differs, with an Event if Ready has changed.
@@ -206,14 +236,15 @@ class Committer:
         wanted: JSON = {**live.to_dict(), "data": body["data"]}
         return await commit(self._client, SECRETS, live, wanted)
 
-    async def _workload(self, context: BaseContext, workload: Workload, stored: Stored) -> None:
+    async def _workload(self, context: BaseContext, workload: Workload, stored: Stored) -> bool:
+        """Write one workload; return whether the server took it. Refusals are reported."""
         resource = workload.resource
         try:
             answer = await self._commit(workload)
             if lost := _lost_name(workload, answer):
                 # The write had no effect, so it counts neither as arrived nor as undone.
                 context.injection_failed(lost)
-                return
+                return False
             self._arrived(context, workload)
             if _holds(workload.body, answer):
                 stored[resource, workload.original.meta.name] = answer
@@ -230,6 +261,9 @@ class Committer:
         # The change cannot be sent, for example another name of the object.
         except ValueError as error:
             context.injection_failed(f"{workload} cannot be updated: {error}")
+        else:
+            return True
+        return False
 
     async def _commit(self, workload: Workload) -> Object:
         """Patch a workload, or update it if only patching is forbidden.

@@ -284,6 +284,15 @@ class BaseContext:
         """Leave a workload unchanged for a reason; the others are still projected onto."""
         self._refused[id(projection)] = why
 
+    def leave(self, projection: Operations, what: str) -> None:
+        """Tell what unbinding leaves on a workload, which nothing can tell afterwards."""
+        self._wanted.left.append((projection, what))
+
+    @property
+    def left(self) -> list[str]:
+        """The items that unbinding leaves on workloads, in words."""
+        return [what for _, what in self._wanted.left]
+
     def doubt(self, why: str) -> None:
         """Report that former workloads may have a projection; a pass follows after a delay."""
         # Other keys are the ids of workloads; 0 is the id of none, and stands for former ones.

@@ -40,7 +40,8 @@ class BindingChanges(msgspec.Struct):
     ``annotation`` says that the annotation of the superseded mapping is removed. ``superseded``
     has names and uids of the Secrets to delete after the workloads are written; if all workloads
     are ``withheld``, of those that no workload reads in its present state. Other Secrets of
-    former content are ``kept``, since something may read them. ``arrived`` is set when a server
+    former content are ``kept``, since something may read them. ``left`` says what unbinding leaves
+    on workloads. ``arrived`` is set when a server
     has accepted a change of a selected workload.
     """
 
@@ -51,6 +52,7 @@ class BindingChanges(msgspec.Struct):
     arrived: bool = False
     withheld: bool = False
     superseded: list[tuple[str, str]] = []
+    left: list[tuple[Operations, str]] = []
     kept: bool = False
 
 

@@ -167,6 +167,13 @@ class Context(Protocol):
     async def drop_secrets(self) -> None:
         """Choose all generated Secrets; the caller deletes them. Raises ReadError."""
 
+    def leave(self, projection: Operations, what: str) -> None:
+        """Tell what unbinding leaves on a workload, which nothing can tell afterwards."""
+
+    @property
+    def left(self) -> list[str]:
+        """The items that unbinding leaves on workloads, in words."""
+
     def doubt(self, why: str) -> None:
         """Report that former workloads may have a projection; a pass follows after a delay."""
 

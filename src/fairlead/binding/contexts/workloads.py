@@ -121,7 +121,9 @@ class Finder:
         ]
 
     async def bound(self) -> list[Projection]:
-        """Return all workloads with a projection of the binding.
+        """Return all workloads with a projection of the binding, and all selected ones.
+
+        What a selected one without a record has of the binding's Secret is told, at least.
 
         Raises:
             ReadError: workloads cannot be read.
@@ -135,7 +137,9 @@ class Finder:
         if self._legacy:
             found += await self._unmarked(await self._everything())
         elif self._is_noted(self._reference.lookup):
-            found += await self._unmarked(await self._still_selected())
+            selected = await self._still_selected()
+            staying = [item for item in selected if not item.original.meta.deleting]
+            found += [await self._projection(item) for item in staying]
         return _distinct(found)
 
     def _is_noted(self, lookup: Lookup) -> bool:

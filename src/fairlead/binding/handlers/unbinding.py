@@ -8,7 +8,12 @@ all of a binding whose projection is withdrawn.
 
 from __future__ import annotations
 
-from fairlead.api.servicebinding.common import ERROR, INJECTION_READY, WORKLOAD_NOT_ALLOWED
+from fairlead.api.servicebinding.common import (
+    ERROR,
+    INJECTION_READY,
+    ITEMS_LEFT,
+    WORKLOAD_NOT_ALLOWED,
+)
 from fairlead.binding.contexts.protocol import Context
 from fairlead.binding.expressions.fixedpath import ProjectionError
 from fairlead.binding.reads import ReadError
@@ -25,7 +30,9 @@ async def unbind(context: Context) -> None:
         return
     # Before the work, for this pass projects nothing, whether unbinding works or not.
     context.flow.stop_processing()
-    stuck = _taken_away(await _bound(context))
+    stuck = _taken_away(context, await _bound(context))
+    if context.left:
+        context.set_condition(INJECTION_READY, "False", ITEMS_LEFT, "; ".join(context.left))
     if stuck:
         _failed(context, f"cannot unbind: {stuck}", transient=True)
     # Unbinding needed the recorded mapping; without it the next pass projects by the new one.
@@ -49,14 +56,17 @@ def _failed(context: Context, text: str, *, transient: bool) -> None:
     context.flow.retry_processing(text, transient=transient)
 
 
-def _taken_away(projections: list[Operations]) -> str:
-    """Remove projections where possible; return why it failed elsewhere."""
+def _taken_away(context: Context, projections: list[Operations]) -> str:
+    """Remove projections where possible, and tell what stays; return why it failed elsewhere."""
     stuck: list[str] = []
     for projection in projections:
         try:
-            projection.take_away()
+            left = projection.take_away()
         except ProjectionError as error:
             stuck.append(str(error))
+        else:
+            if left:
+                context.leave(projection, left)
     return "; ".join(stuck)
 
 
@@ -73,7 +83,7 @@ async def unbind_leftovers(context: Context) -> None:
     except (ReadError, MappingError) as error:
         context.doubt(f"cannot unbind workloads that are no longer selected: {error}")
         return
-    stuck = _taken_away(found)
+    stuck = _taken_away(context, found)
     if stuck:
         context.doubt(stuck)
 

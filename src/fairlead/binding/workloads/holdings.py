@@ -16,7 +16,7 @@ import msgspec
 
 from fairlead.api.meta import JSON
 from fairlead.binding.expressions import fixedpath
-from fairlead.binding.expressions.fixedpath import ProjectionError
+from fairlead.binding.expressions.fixedpath import FixedPath, ProjectionError
 from fairlead.binding.workloads.operations import MappingError
 from fairlead.binding.workloads.records import BindingRecord, BoundContainer, ContainerPath
 from fairlead.binding.workloads.workload import (
@@ -133,6 +133,46 @@ class Holding:
                     found.append("the variables of the whole Secret")
         return list(dict.fromkeys(found))
 
+    def containers(self) -> list[Container]:
+        """Return the containers at the recorded paths, each once."""
+        found = {id(held.container.body): held.container for held in self._containers}
+        return [*found.values()]
+
+    def replaced(self, others: Collection[Holding]) -> list[str]:
+        """Return descriptions of items in the recorded places that are not the binding's.
+
+        Without those of ``others``, which are the holdings of other bindings. At the place of a
+        Secret's name the name itself is described, since it stays there.
+        """
+        record = self.record
+        volumes = fixedpath.read_list(self._body, record.volumes) if record.volumes else []
+        found = [
+            f"volume {record.volume}"
+            for item in volumes
+            if name_of(item) == record.volume
+            and not any(one.is_volume(item) for one in (self, *others))
+        ]
+        for held in self._containers:
+            container, known = held.container, self._of(held.container)
+            env, mounts = container.env(create=False), container.volume_mounts(create=False)
+            self._effort.spend(len(env) + len(mounts))
+            found += [
+                f"variable {name_of(item)} of {container}"
+                for item in env
+                if name_of(item) in known.env
+                and not any(one.is_variable(container, item) for one in (self, *others))
+            ]
+            found += [
+                f"mount {_get(item, 'mountPath')} of {container}"
+                for item in mounts
+                if _get(item, "mountPath") in known.mounts
+                and not any(one.is_mount(container, item) for one in (self, *others))
+            ]
+        path = tuple(record.secret_path.split("."))
+        if record.secret_path and fixedpath.read(self._body, path) == record.secret:
+            found.append(f"the name of Secret {record.secret} at .{record.secret_path}")
+        return list(dict.fromkeys(found))
+
     def remove(self, kept: Collection[Key] = ()) -> None:
         """Remove the binding's items except those in ``kept``.
 
@@ -151,6 +191,43 @@ class Holding:
             # A server refuses mounts of a missing volume, so others' mounts of it are removed too.
             mounts[:] = [item for item in mounts if name_of(item) not in gone]
             _remove(mounts, partial(self.is_mount, container), "mount", kept)
+
+
+def naming(
+    body: JSON,
+    volumes: FixedPath,
+    containers: Collection[Container],
+    secrets: Collection[str],
+    others: Collection[Holding],
+) -> list[str]:
+    """Return descriptions of the items that name one of the Secrets, without those of others.
+
+    Args:
+        body: the workload.
+        volumes: the path of its volumes, () for none.
+        containers: its containers.
+        secrets: the names of Secrets.
+        others: the holdings of other bindings.
+    """
+    found = [
+        f"volume {name_of(item)} of Secret {secret_of_volume(item)}"
+        for item in (fixedpath.read_list(body, volumes) if volumes else [])
+        if secret_of_volume(item) in secrets and not any(one.is_volume(item) for one in others)
+    ]
+    for container in containers:
+        found += [
+            f"variable {name_of(item)} of {container}"
+            for item in container.env(create=False)
+            if secret_of_variable(item) in secrets
+            and not any(one.is_variable(container, item) for one in others)
+        ]
+        found += [
+            f"the variables of Secret {_part(item, 'secretRef')['name']} in {container}"
+            for item in container.env_from(create=False)
+            if _get(_part(item, "secretRef"), "name") in secrets
+            and not any(one.is_source(container, item) for one in others)
+        ]
+    return found
 
 
 def key_of(items: list[Any], kind: str, item: Any) -> Key:

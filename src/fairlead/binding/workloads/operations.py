@@ -78,8 +78,11 @@ class WorkloadOperations(Protocol[C]):
         Return a message on a workload that is immutable and keeps its state; else "".
         """
 
-    def take_away(self) -> None:
-        """Remove all of the binding's items; the result is settled."""
+    def take_away(self) -> str:
+        """Remove all of the binding's items; the result is settled.
+
+        Return a message on what stays in their places; else "".
+        """
 
 
 Operations = WorkloadOperations[Any]

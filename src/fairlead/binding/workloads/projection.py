@@ -22,6 +22,7 @@ from fairlead.binding.workloads.holdings import (
     is_as_wanted,
     key_of,
     name_of,
+    naming,
     secret_of_source,
     secret_of_volume,
     with_added,
@@ -34,8 +35,16 @@ from fairlead.binding.workloads.records import (
     write_record,
 )
 from fairlead.binding.workloads.reference import ReferenceProjection
-from fairlead.binding.workloads.workload import Container, ContainerTemplate, Workload
+from fairlead.binding.workloads.workload import (
+    Container,
+    ContainerTemplate,
+    TooMuchEffortError,
+    Workload,
+)
 
+
+_TOLD = 5
+"""Largest number of items that a message lists."""
 
 _LOOKS = 3
 """Number of passes over a list when an item is added, for the cost of the edit."""
@@ -93,6 +102,7 @@ class Projection:
         self.settled = False
         """Whether the workload is in its wanted state, and so may be written."""
         self._owner = owner
+        self._secrets = {*secrets} - {""}
         self._asked_mode = former.mode if former else None
         effort = workload.effort
         self._mine = Holding(workload.body, former, secrets, effort) if former else None
@@ -290,15 +300,22 @@ class Projection:
         self.workload.restore()
         return f"{self.workload} keeps what it was created with"
 
-    def take_away(self) -> None:
+    def take_away(self) -> str:
         """Remove all of the binding's items from the workload, and its record.
+
+        Returns:
+            A message on what stays in the places of items, or has a Secret of the binding without
+            a record that says whose it is; else "".
 
         Raises:
             FixedError: the workload is immutable, and has not finished.
         """
+        moved = False
         if self._mine:
+            moved = bool(self._mine.lost())
             self._unmark(self._owner, self._mine)
             self._mine.remove()
+        left = ""
         if self.workload.stays:
             if not self.workload.finished:
                 raise FixedError(
@@ -307,8 +324,47 @@ class Projection:
                 )
             # A finished Pod or Job may keep its items: without the record it is unbound.
             self.workload.restore()
+        else:
+            left = self._left(moved=moved)
         write_record(self.workload.body, self._owner.uid, None)
         self.settled = True
+        return left
+
+    def _left(self, *, moved: bool) -> str:
+        """Return a message on what unbinding leaves on the workload; "" for nothing.
+
+        With ``moved`` it includes what names a Secret of the binding elsewhere.
+        """
+        others = self._others.values()
+        items: list[str] = []
+        if self._mine:
+            why = "which another writer has changed, or which the binding cannot give back"
+            items = self._mine.replaced(others)
+            if moved:
+                record, containers = self._mine.record, self._mine.containers()
+                secrets = self._secrets | {record.secret}
+                items += naming(self.workload.body, record.volumes, containers, secrets, others)
+        elif not self.known:
+            why = "and no record says whether they are this binding's"
+            path, containers = self.workload.template.volumes, self._present()
+            items = naming(self.workload.body, path, containers, self._secrets, others)
+        items = list(dict.fromkeys(items))
+        if not items:
+            return ""
+        more = f" and {len(items) - _TOLD} more" if len(items) > _TOLD else ""
+        return (
+            f"{self.workload} keeps {', '.join(items[:_TOLD])}{more}, {why}: take away what "
+            "nothing needs any more"
+        )
+
+    def _present(self) -> list[Container]:
+        try:
+            return self.workload.containers()
+        except TooMuchEffortError:
+            raise
+        # Another kind of object has the name now: there is nothing in containers.
+        except ProjectionError:
+            return []
 
     async def _put(
         self,

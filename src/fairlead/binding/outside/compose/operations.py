@@ -149,10 +149,11 @@ class ComposeOperations:
         self.settled = True
         return ""
 
-    def take_away(self) -> None:
+    def take_away(self) -> str:
         """Remove all of the binding's items from the service."""
         self.workload.put = Put(self.workload.put.owner)
         self.settled = True
+        return ""
 
     def _root(self) -> str:
         """Return the binding root, and set it if the service does not."""
