@@ -325,10 +325,15 @@ class BindingController:
         namespace = context.meta.namespace
         places: list[tuple[Resource, str, str]] = []
         for workload in context.changed_workloads():
-            self._dependencies.expect_newer(request, workload.resource, workload.original)
-            places.append((workload.resource, namespace, workload.original.meta.name))
+            meta = workload.original.meta
+            places.append((workload.resource, namespace, meta.name))
+            self._dependencies.expect_newer(request, places[-1], meta.resource_version)
         if context.changes.secret:
-            places.append((SECRETS, namespace, context.changes.secret.name))
+            name = context.changes.secret.name
+            places.append((SECRETS, namespace, name))
+            if not isinstance(context.reader.snapshot.known(Get(*places[-1])), Object):
+                # A pass that comes before the watch shows it would miss it among the former ones.
+                self._dependencies.expect_newer(request, places[-1], "")
         # Recorded before the requests: a watch may show a write before its answer.
         for place in places:
             self._dependencies.writing(request, *place)

@@ -60,7 +60,7 @@ async def test_what_a_binding_has_just_written_is_read_anew(
     informer = place.informer(DEPLOYMENTS)
     informer.objects = {"web": before}
     await answers.give(REQUEST, [READ])
-    dependencies.expect_newer(REQUEST, DEPLOYMENTS, before)
+    dependencies.expect_newer(REQUEST, (DEPLOYMENTS, "ns", "web"), "1")
     if error:
         client.fail["get", "deployments"] = error
     (given,) = await answers.give(REQUEST, [READ])

@@ -370,6 +370,25 @@ async def test_the_kind_is_noted_with_the_finalizer_and_a_changed_one_besides(
     assert RECORD_PREFIX not in str(bench.client.object("Deployment", "web")["metadata"])
 
 
+async def test_a_former_secret_that_the_watch_does_not_show_yet_goes_too() -> None:
+    """The events of our own writes start no pass, in which it could go later."""
+    bench = Bench(spec_binding(service=SECRET_SERVICE, type="t"), secret(), deployment())
+    names = []
+    for host in ("a", "b"):
+        bench.client.objects["Secret", "s1"] = secret(host=host)
+        await bench.reconcile()
+        names.append(bench.binding["status"]["binding"]["name"])
+    former, current = names
+    assert ("Secret", former) in bench.client.objects
+    assert await bench.reconcile() is None
+    assert ("Secret", former) not in bench.client.objects
+    assert ("Secret", current) in bench.client.objects
+    for _ in range(2):
+        bench.client.reads.clear()
+        await bench.reconcile()
+    assert ("get", f"Secret {former}") not in bench.client.reads
+
+
 async def test_a_binding_from_before_gets_records_first_and_its_kind_then() -> None:
     body = spec_binding(service=SECRET_SERVICE)
     body["status"] = {"binding": {"name": "s1"}}

@@ -367,9 +367,7 @@ async def test_what_was_written_a_moment_ago_is_looked_at_besides(
 ) -> None:
     bench = Bench()
     await bench.watches.join(ONE, MARKED)
-    bench.watches.expect_newer(
-        ONE, DEPLOYMENTS, object_from_dict(body("web", namespace="ns", resourceVersion="7"))
-    )
+    bench.watches.expect_newer(ONE, (DEPLOYMENTS, "ns", "web"), "7")
     informer = bench.cluster.informers[DEPLOYMENTS, "ns"]
     if seen:
         informer.objects["web"] = object_from_dict(body("web", resourceVersion=seen))

@@ -185,6 +185,8 @@ class Answers:
                 known[name] = answer
             elif isinstance(answer, Object) or _is_gone(answer):
                 known.pop(name, None)
+                if _is_gone(answer):
+                    self._dependencies.is_gone(request, read, name)
         return tuple(known.values())
 
 

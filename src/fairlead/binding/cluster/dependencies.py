@@ -258,15 +258,27 @@ class BindingDependencies:
             if _within(read, item.meta) and read.matcher.matches(item.meta.labels)
         ]
 
-    def expect_newer(self, request: Request, resource: Resource, before: Object) -> None:
-        """Record before a write that the watch lags until it shows a newer state than ``before``.
+    def expect_newer(
+        self, request: Request, place: tuple[Resource, str, str], before: str
+    ) -> None:
+        """Record before a write that the watch lags until it shows a newer version.
 
-        Until then :meth:`marked` names the object, so that the server is asked about it.
+        Until then :meth:`marked` names the object, so that the server is asked about it. ``place``
+        is its resource, namespace and name, ``before`` the version before the write; "" for none.
         """
-        meta = before.meta
-        watch = self._watches.get(self._placed(resource, meta.namespace))
+        resource, namespace, name = place
+        watch = self._watches.get(self._placed(resource, namespace))
         if watch is not None:
-            watch.written.setdefault(request, {})[meta.name] = meta.resource_version
+            watch.written.setdefault(request, {})[name] = before
+
+    def is_gone(self, request: Request, read: Marked, name: str) -> None:
+        """Record that the server has no object of a name that :meth:`marked` gave.
+
+        A watch that never showed it will not show it any more.
+        """
+        watch = self._watches.get(self._place(read))
+        if watch is not None and watch.informer.get(read.namespace, name) is None:
+            watch.written.get(request, {}).pop(name, None)
 
     def writing(self, request: Request, resource: Resource, namespace: str, name: str) -> None:
         """Record before a write that the object's next changes may be our own."""
