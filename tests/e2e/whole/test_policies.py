@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 
 import pytest
-from tests.support.binding import Team, bind
+from tests.support.binding import Team, bind, pod
 from tests.support.binding import prepare as prepare_binding
 from tests.support.binding import running as binding_at_work
 from tests.support.konnector import World as Crossing
@@ -29,6 +29,22 @@ pytestmark = [pytest.mark.needs_control_plane, pytest.mark.edge, today("no polic
 
 OPTIONS = PostgresOptions(pending_interval=0.5, synced_interval=0.5)
 BLUE = "Object{metadata: Object.metadata{labels: {'colour': 'blue'}}}"
+_PODS = "Object.spec.template.spec"
+_VOLUMES = (
+    "object.spec.template.spec.?volumes.orValue([]).filter(v, has(v.secret)).map(v, "
+    f"{_PODS}.volumes{{name: v.name, secret: {_PODS}.volumes.secret{{optional: false}}}})"
+)
+_CONTAINERS = (
+    f"object.spec.template.spec.containers.map(c, {_PODS}.containers{{name: c.name, "
+    "volumeMounts: c.?volumeMounts.orValue([]).map(m, "
+    f"{_PODS}.containers.volumeMounts{{mountPath: m.mountPath, name: m.name, readOnly: true}})}})"
+)
+FILLING_IN = (
+    f"object.kind == 'ConfigMap' ? {BLUE.replace('blue', 'green')} : "
+    "Object{spec: Object.spec{template: "
+    f"Object.spec.template{{spec: {_PODS}{{volumes: {_VOLUMES}, containers: {_CONTAINERS}}}}}}}}}"
+)
+"""Makes ConfigMaps green, Secrets of volumes required and mounts read-only."""
 
 
 @pytest.fixture
@@ -45,9 +61,11 @@ async def _denied(client: Client, resource: Resource, body: JSON, namespace: str
     return False
 
 
-async def _blue(client: Client, resource: Resource, body: JSON, namespace: str) -> bool:
+async def _blue(
+    client: Client, resource: Resource, body: JSON, namespace: str, colour: str = "blue"
+) -> bool:
     made = await client.create(resource, body, namespace, dry_run=True)
-    return made.meta.labels.get("colour") == "blue"
+    return made.meta.labels.get("colour") == colour
 
 
 async def test_a_login_beside_policies(admin: Client, postgres: EmbeddedPostgres) -> None:
@@ -124,7 +142,31 @@ async def test_a_binding_beside_policies(admin: Client) -> None:
             assert await idle(1.0)
             after = await admin.get(DEPLOYMENTS, "web", team.namespace)
             assert after.meta.generation <= changed["metadata"]["generation"] + 1
-        await team.delete(SERVICEBINDINGS, "db")
+        async with policy(
+            admin, team.namespace, [*configmap, *deployments], setting(FILLING_IN),
+            lambda: _blue(admin, CONFIGMAPS, bare, team.namespace, "green"),
+        ):  # fmt: skip
+            await team.patch(SERVICEBINDINGS, "db", {"spec": {"name": "third"}})
+            filled = await team.when(DEPLOYMENTS, "web", _is_filled_in)
+            # The next pass finds its own items as the policy has left them.
+            await team.patch(SERVICEBINDINGS, "db", {"metadata": {"annotations": {"look": "1"}}})
+            assert await idle(1.0)
+            after = await admin.get(DEPLOYMENTS, "web", team.namespace)
+            assert after.meta.generation == filled["metadata"]["generation"]
+            await team.says("db", "Ready", "True", "ApplicationsBound")
+            await team.delete(SERVICEBINDINGS, "db")
+            await team.when(SERVICEBINDINGS, "db", lambda body: not body)
+            left = pod((await admin.get(DEPLOYMENTS, "web", team.namespace)).to_dict())
+            assert not left.get("volumes")
+            assert not left["containers"][0].get("volumeMounts")
+
+
+def _is_filled_in(body: JSON) -> bool:
+    volumes = pod(body).get("volumes") or []
+    mounts = pod(body)["containers"][0].get("volumeMounts") or []
+    return [(one["name"], one["secret"].get("optional")) for one in volumes] == [
+        ("third", False)
+    ] and [one.get("readOnly") for one in mounts] == [True]
 
 
 @pytest.mark.parametrize("provider_world", ["provider"], indirect=True, ids=["real-provider"])
