@@ -127,6 +127,10 @@ class Watched:
         for item in {**before, **items}:
             if items.get(item) == before.get(item):
                 continue
+            if _is_filled_in(before.get(item), items.get(item)):
+                if item in self.hand[uid]:
+                    self.hand[uid][item] = items[item]
+                continue
             self.hand[uid].pop(item, None)
             if item not in items:
                 continue
@@ -138,7 +142,8 @@ class Watched:
                 self.hand[uid][item] = items[item]
                 self.doubtful[uid].discard(item)
         taken_over = old is not None and any(
-            item in items and items[item] != value for item, value in before.items()
+            item in items and items[item] != value and not _is_filled_in(value, items[item])
+            for item, value in before.items()
         )
         if lost or taken_over:
             self.doubtful[uid] |= {item for item in items if item not in self.hand[uid]}
@@ -243,6 +248,18 @@ class Watched:
         if commit.collection == "secrets" or PASSWORD.encode() not in commit.change.record.raw:
             return None
         return f"{commit.by} has put a password into {commit.collection} {commit.key}"
+
+
+def _is_filled_in(before: Any, after: Any) -> bool:
+    """Whether an item is as before but for what policies fill in, which changes no owner."""
+    return before is not None and after is not None and _bare(before) == _bare(after)
+
+
+def _bare(item: Any) -> Any:
+    if not isinstance(item, dict):
+        return item
+    filled = {"optional", "readOnly"}
+    return {name: _bare(value) for name, value in item.items() if name not in filled}
 
 
 def is_driver(commit: Commit) -> bool:

@@ -48,6 +48,7 @@ class Teams(Owners):
         "roll_out": 2.0,
         "by_hand": 1.0,
         "take_over": 1.0,
+        "fill_in": 1.5,
         "lose_record": 0.5,
         "lose_generated": 1.0,
     }
@@ -68,6 +69,7 @@ class Teams(Owners):
         "strip": 0.2,
         "relabel": 0.3,
         "roll_out": 0.3,
+        "fill_in": 0.1,
         "lose_generated": 0.1,
     }
 
@@ -337,6 +339,25 @@ class Teams(Owners):
                 return False
             dice.choice(ours)["secret"]["secretName"] = "own-elsewhere"
             return True
+
+        return await self._edit(dice, change)
+
+    async def fill_in(self, dice: Random) -> bool:
+        """A policy fills in what somebody's items do not say."""
+
+        def change(body: JSON) -> bool:
+            pod, containers, volumes = world.pod_of(body)
+            references = [it["secret"] for it in pod.get(volumes) or [] if "secret" in it]
+            mounts: list[JSON] = []
+            for container in pod[containers]:
+                mounts += container.get("volumeMounts") or []
+                variables = [it for it in container.get("env") or [] if "valueFrom" in it]
+                references += [it["valueFrom"]["secretKeyRef"] for it in variables]
+            for reference in references:
+                reference["optional"] = False
+            for mount in mounts:
+                mount["readOnly"] = True
+            return bool(references or mounts)
 
         return await self._edit(dice, change)
 
