@@ -12,6 +12,7 @@ from fairlead.api.golang import text as gotext
 from fairlead.api.golang.text import go_json, go_text
 from fairlead.api.jsonpath import JSONPathError
 from fairlead.api.meta import JSON
+from fairlead.api.servicebinding.generated import is_generated
 from fairlead.api.servicebinding.mapping import MappingContainer, MappingSpec, MappingTemplate
 from fairlead.binding.expressions.fixedpath import (
     ProjectionError,
@@ -25,6 +26,7 @@ from fairlead.binding.services.definitions import InvalidDefinition, parse_defin
 from fairlead.binding.services.items import Item, merge, secret_name
 from fairlead.binding.workloads.operations import MappingError
 from fairlead.binding.workloads.workload import build_template, parse_mapping
+from fairlead_sandbox.schema.names import dns1123_subdomain
 
 
 @pytest.mark.parametrize(
@@ -39,6 +41,23 @@ from fairlead.binding.workloads.workload import build_template, parse_mapping
 def test_the_secrets_name_is_a_hash_of_its_content(content: dict[str, str], digest: str) -> None:
     encoded = {name: value.encode() for name, value in reversed(content.items())}
     assert secret_name("sb", encoded) == f"sb-{digest}"
+
+
+@pytest.mark.parametrize(
+    "binding",
+    [
+        pytest.param("b" * 244, id="longest with room"),
+        pytest.param("b" * 253, id="longest"),
+        pytest.param("b" * 234 + "." + "c" * 18, id="cut at a dot"),
+    ],
+)
+def test_a_long_name_leaves_room_for_the_digest(binding: str) -> None:
+    name = secret_name(binding, {"a": b"b"})
+    assert len(name) <= 253
+    assert not dns1123_subdomain(name)
+    assert is_generated(name, binding)
+    assert not is_generated(name, binding[:-1] + "x")
+    assert not is_generated(binding, binding)
 
 
 def test_of_items_with_one_name_the_last_counts() -> None:

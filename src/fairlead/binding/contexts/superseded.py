@@ -11,7 +11,6 @@ kind, all its former Secrets are kept.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Collection, Iterable, Sequence
 from typing import NamedTuple, TypeAlias
 
@@ -26,6 +25,7 @@ from fairlead.api.resource import (
     STATEFULSETS,
     Resource,
 )
+from fairlead.api.servicebinding.generated import is_generated
 from fairlead.binding.contexts.reader import Reader
 from fairlead.binding.reads import Lookup, Marked, ReadError
 from fairlead.binding.workloads.projection import ProjectionOwner
@@ -99,9 +99,9 @@ async def generated(reader: Reader, owner: ProjectionOwner) -> list[Object]:
     Raises:
         ReadError: the Secrets cannot be listed.
     """
-    pattern = re.compile(re.escape(owner.name) + "-[0-9a-f]{8}")
     read = Marked(SECRETS, owner.namespace, owner=owner.uid, optional=True)
-    return [one for one in await reader.snapshot.list(read) if pattern.fullmatch(one.meta.name)]
+    found = await reader.snapshot.list(read)
+    return [one for one in found if is_generated(one.meta.name, owner.name)]
 
 
 async def _former(reader: Reader, owner: ProjectionOwner, current: str) -> list[tuple[str, str]]:

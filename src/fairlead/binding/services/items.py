@@ -13,6 +13,7 @@ import msgspec
 
 from fairlead.api.golang.text import go_text
 from fairlead.api.meta import JSON
+from fairlead.api.servicebinding.generated import generated_name
 
 
 MOST_BYTES = 1024 * 1024
@@ -131,7 +132,7 @@ def merge(items: Iterable[Item]) -> dict[str, bytes]:
 
 def secret_name(binding: str, content: Mapping[str, bytes]) -> str:
     """Return the intermediate Secret's name: new content has a new name, hence a rollout."""
-    return f"{binding}-{digest(content)}"
+    return generated_name(binding, digest(content))
 
 
 def digest(content: Mapping[str, bytes]) -> str:
@@ -155,7 +156,7 @@ def other_name(binding: str, content: Mapping[str, bytes]) -> str:
     for name in sorted(content, key=str.encode):
         for part in (name.encode(), content[name]):
             found.update(len(part).to_bytes(8) + part)
-    return f"{binding}-{found.hexdigest()[:8]}"
+    return generated_name(binding, found.hexdigest()[:8])
 
 
 def is_mistaken(there: JSON, content: Mapping[str, bytes]) -> bool:

@@ -10,13 +10,13 @@ from __future__ import annotations
 
 import json
 import posixpath
-import re
 from collections.abc import Collection, Sequence
 from typing import Any
 
 import msgspec
 
 from fairlead.api.servicebinding.common import DEFAULT_ROOT, ROOT_VARIABLE
+from fairlead.api.servicebinding.generated import is_generated
 from fairlead.binding.expressions import fixedpath
 from fairlead.binding.expressions.fixedpath import ProjectionError
 from fairlead.binding.workloads.holdings import (
@@ -53,8 +53,7 @@ class Former(msgspec.Struct, frozen=True):
     @property
     def generated(self) -> bool:
         """Whether the Secret is the binding's own, so that references to it are, too."""
-        # The form of services.items.secret_name, which is Service Binding Operator's, too.
-        return bool(re.fullmatch(re.escape(self.owner.name) + "-[0-9a-f]{8}", self.secret))
+        return is_generated(self.secret, self.owner.name)
 
 
 def infer(
