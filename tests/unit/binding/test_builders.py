@@ -105,6 +105,24 @@ def test_without_its_last_stage_a_pass_writes_nothing() -> None:
     assert context.changes == library.BindingChanges()
 
 
+@pytest.mark.parametrize(
+    ("change", "status"),
+    [
+        pytest.param(lambda b: b.before(b.names[0], stop), "False", id="at first"),
+        pytest.param(lambda b: b.before("postflight", stop), "False", id="before the last step"),
+        pytest.param(lambda b: b.after("postflight", stop), "True", id="after it"),
+    ],
+)
+def test_a_handler_that_stops_a_pass_early_leaves_it_not_ready(
+    change: Callable[[Builder[Any]], Builder[Any]], status: str
+) -> None:
+    context = processed(change(SpecBuilder()))
+    for type_ in ("Ready", "InjectionReady"):
+        condition = context.get_condition(type_)
+        assert condition.status == status
+        assert ("stop has stopped the pass" in condition.message) == (status == "False")
+
+
 def test_what_was_decided_is_persisted_where_a_later_stage_stops_the_pass() -> None:
     cluster = objects()
     binding = spec_binding()

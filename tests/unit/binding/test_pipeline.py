@@ -47,7 +47,7 @@ def _break(context: Context) -> None:
     ("handler", "second_runs", "retry", "ready"),
     [
         pytest.param(lambda _: None, True, False, ("True", "ApplicationsBound"), id="goes on"),
-        pytest.param(_stop, False, False, ("True", "ApplicationsBound"), id="stops"),
+        pytest.param(_stop, False, False, ("False", "ProcessingError"), id="stops"),
         pytest.param(_retry, False, True, ("False", "ProcessingError"), id="comes again"),
         pytest.param(_fail, True, False, ("False", "ProcessingError"), id="fails and goes on"),
         pytest.param(_break, False, True, ("False", "ProcessingError"), id="breaks"),

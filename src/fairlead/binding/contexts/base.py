@@ -407,14 +407,32 @@ class BaseContext:
         return conditions_after(self.status_before, self._said.values(), now)
 
     def close(self) -> None:
-        """Set Ready: False with the error if there is one, else True unless it is deleted."""
+        """Set Ready: False with the error if there is one, else True unless it is deleted.
+
+        It is False, too, if a handler has stopped the pass without a word on what is projected.
+        """
         if self.flow.error:
             self.set_condition(READY, "False", PROCESSING_ERROR, self.flow.error)
-        elif not self.meta.deleting:
+        elif self.meta.deleting:
+            return
+        elif self._is_stopped_early:
+            text = f"{self.flow.stage} has stopped the pass before anything was projected"
+            self.set_condition(INJECTION_READY, "False", ERROR, text)
+            self.set_condition(READY, "False", PROCESSING_ERROR, text)
+        else:
             collected = self._said.get(COLLECTION_READY)
             # CollectionReady True has a message only if entries hide others.
             hidden = collected.message if collected else ""
             self.set_condition(READY, "True", APPLICATIONS_BOUND, hidden)
+
+    @property
+    def _is_stopped_early(self) -> bool:
+        """Whether a handler stopped the pass without a word on what is projected.
+
+        A pass that only takes off what a former mapping had projected is followed by another.
+        """
+        unsaid = self.get_condition(INJECTION_READY) is None
+        return self.flow.stop and unsaid and not self._wanted.annotation
 
     def workload_failed(self, message: str) -> None:
         """Report in Ready that a workload could not be written; a pass follows after a delay."""
