@@ -19,7 +19,8 @@ The steps of one event, each with the module where to read on:
 5. The Secret is written, then the workloads that name it, then the status
    (``cluster/committing``).
 6. Secrets of former content are deleted, and the objects that the pass read stay watched until the
-   next pass (``cluster/dependencies``).
+   next pass (``cluster/dependencies``). Changes of a workload's status count while its rollout may
+   still fail (``workloads/rollout``).
 
 Beside these steps: passes over one binding are spaced out before step 2 (``pacing.pass_pace``). A
 deleted binding goes to ``_release`` after step 3, an invalid one to ``_unfit``, and one with too
@@ -103,6 +104,12 @@ _WITHDRAWAL = Pipeline(
 
 _KEPT = "what it has projected stays as it is until its spec changes"
 
+_ROLLOUT_SECONDS = 2.0
+"""Delay of a pass after a change of the status of a workload that rolls out, in seconds.
+
+A rollout changes it several times for each Pod, and one pass is enough for all of that.
+"""
+
 _CONFLICTS = 4
 """Largest number of immediate repetitions of a pass after conflicts.
 
@@ -158,7 +165,11 @@ class BindingController:
             group=lambda request: (request.cluster, request.namespace),
         )
         self._evaluating: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
-        self._dependencies = BindingDependencies(cluster, self.controller.enqueue)
+        self._dependencies = BindingDependencies(
+            cluster,
+            self.controller.enqueue,
+            lambda request: self.controller.enqueue(request, after=_ROLLOUT_SECONDS),
+        )
         self._bindings = cluster.informer(api.resource)
         self._crds = cluster.informer(CUSTOMRESOURCEDEFINITIONS, metadata_only=True)
         self._mappings = Mappings(cluster, self._projected_by, self.controller.enqueue)
@@ -260,6 +271,10 @@ class BindingController:
         # After a failed read the projections are unknown, so the binding keeps its finalizer.
         if context.meta.deleting and not context.flow.error:
             return await self._release(request, context)
+        # Before the write: its rollout may fail at once.
+        self._dependencies.follow(
+            request, [(one.resource, one.original) for one in context.rolling()]
+        )
         # Steps 4 and 5.
         if not context.meta.deleting:
             await self._prepare(request, context)

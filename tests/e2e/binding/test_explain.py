@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.support.binding import DATABASES, Team, bind, encoded, prepare, running
+from tests.support.binding import DATABASES, Team, bind, condition, encoded, prepare, running
 from tests.support.commands import fairlead
 from tests.support.konnector import WIDGETS, World, widget
 from tests.support.waiting import eventually
@@ -18,6 +18,7 @@ from fairlead.api.meta import JSON
 from fairlead.api.resource import DEPLOYMENTS, SECRETS
 from fairlead.api.servicebinding.coreos import COREOS_SERVICEBINDINGS
 from fairlead.api.servicebinding.spec import SERVICEBINDINGS
+from fairlead.binding import controller
 from fairlead.binding.app import install_crds
 from fairlead.binding.commands.chain import BindingChain
 from fairlead.binding.commands.explain import UnknownTargetError, explain, parse_target
@@ -205,6 +206,36 @@ async def test_as_a_person_runs_it(tmp_path: Path) -> None:
         other = ("binding", "explain", "deployment/other", *place)
         code, _, err = await fairlead(plane, tmp_path, *other)
         assert (code, "selects deployment/other" in err) == (1, True)
+
+
+async def test_pods_that_are_refused_after_the_write_are_told(
+    team: Team, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What a Deployment's controller says then is in its status alone."""
+    monkeypatch.setattr(controller, "_ROLLOUT_SECONDS", 0.1)
+    await team.deployment("web")
+    await team.create(SECRETS, "login", data=encoded(type="postgresql", password="s3cret"))
+
+    async def say(type_: str, reason: str, message: str) -> None:
+        found = await team.admin.get(DEPLOYMENTS, "web", team.namespace)
+        condition = {"type": type_, "status": "True", "reason": reason, "message": message}
+        status = {"observedGeneration": found.meta.generation, "conditions": [condition]}
+        await team.patch(DEPLOYMENTS, "web", {"status": status}, subresource="status")
+
+    async with running(team.admin):
+        await team.create(SERVICEBINDINGS, "db", spec=bind())
+        await team.says("db", "Ready", "True", "ApplicationsBound")
+        await say("ReplicaFailure", "FailedCreate", "a policy denied request: no secretKeyRef")
+        body = await team.says(
+            "db", "RolloutFailing", "True", "PodsRefused", text="no secretKeyRef"
+        )
+        assert condition(body, "Ready")["status"] == "True"
+        found = await one(team)
+        assert (found.ready, found.broken, found.reason) == (False, "workload", "PodsRefused")
+        assert "no secretKeyRef" in found.message
+        await say("Progressing", "NewReplicaSetAvailable", "has successfully progressed")
+        await team.when(SERVICEBINDINGS, "db", lambda body: not condition(body, "RolloutFailing"))
+        assert (await one(team)).ready
 
 
 async def test_a_service_that_kube_bind_brings(world: World, tmp_path: Path) -> None:

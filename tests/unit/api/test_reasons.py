@@ -74,6 +74,7 @@ def test_each_reason_of_both_apis_stands_in_the_table() -> None:
         common.COLLECTION_READY,
         common.INJECTION_READY,
         common.READY,
+        common.ROLLOUT_FAILING,
         common.SERVICE_AVAILABLE,
     }
     words = {

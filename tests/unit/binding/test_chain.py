@@ -101,6 +101,32 @@ RECORD = BindingRecord(
     ],
 )
 WEB = BoundWorkload(workload=there("Deployment", "web"), record=RECORD)
+REFUSAL = "ReplicaFailure is True, FailedCreate: no variables of Secrets"
+FAILING = BoundWorkload(
+    workload=there(
+        "Deployment",
+        "web",
+        metadata={"generation": 2},
+        status={
+            "observedGeneration": 2,
+            "conditions": [
+                {
+                    "type": "ReplicaFailure",
+                    "status": "True",
+                    "reason": "FailedCreate",
+                    "message": "no variables of Secrets",
+                }
+            ],
+        },
+    ),
+    record=RECORD,
+)
+NOT_READ = BoundWorkload(workload=absent("Deployment", "web", "Forbidden", "you may not read it"))
+ROLLOUT_FAILS = told(
+    ("Ready", "True", "ApplicationsBound"),
+    ("RolloutFailing", "True", "PodsRefused"),
+    secret="login",
+)
 BARE = BoundWorkload(workload=there("Deployment", "web"))
 
 
@@ -197,6 +223,17 @@ AWAY = Link(name="provider", object="x", state="failed", reason="NotReached", re
             whole(READY, workloads=[BARE]), None, "", "unknown ok ok ok", id="without-a-record",
         ),
         pytest.param(
+            whole(READY, workloads=[FAILING]),
+            "workload", "PodsRefused", "failed ok ok ok", id="pods-refused",
+        ),
+        pytest.param(
+            whole(ROLLOUT_FAILS, workloads=[NOT_READ]),
+            "workload", "PodsRefused", "failed ok ok ok", id="pods-refused-of-what-is-not-read",
+        ),
+        pytest.param(
+            whole(ROLLOUT_FAILS), None, "", "ok ok ok ok", id="a-rollout-that-goes-on-again",
+        ),
+        pytest.param(
             whole(READY, workloads=[]),
             "workload", "ApplicationNotFound", "failed ok ok ok", id="selects-nothing",
         ),
@@ -222,6 +259,19 @@ def test_no_value_of_a_secret_is_told() -> None:
 def test_what_a_workload_has() -> None:
     (link,) = workload_links([WEB], READY, "")
     assert link.message == "Deployment shop/web: has Secret login at /b and as 1 variable"
+
+
+def test_a_failed_rollout_is_quoted() -> None:
+    (link,) = workload_links([FAILING], READY, "")
+    assert link.message == f"Deployment shop/web: has Secret login, but {REFUSAL}"
+
+
+def test_pods_that_are_of_an_older_template_are_counted() -> None:
+    status = {"observedGeneration": 3, "updatedReplicas": 1}
+    spec = {"replicas": 3}
+    waiting = there("StatefulSet", "web", metadata={"generation": 3}, spec=spec, status=status)
+    (link,) = workload_links([BoundWorkload(workload=waiting, record=RECORD)], READY, "")
+    assert (link.state, link.message.partition("; ")[2]) == ("ok", "so far 1 of 3 Pods have it")
 
 
 def test_what_a_workload_has_lost() -> None:

@@ -657,6 +657,89 @@ async def test_after_a_restart_a_wait_is_told_no_second_time(since: str, events:
     assert [kind for kind, _, _ in bench.events] == ["Warning"] * events
 
 
+def says(body: JSON, *found: tuple[str, str, str], observed: int = 2) -> None:
+    """The status that a Deployment's controller writes: type, status and reason of conditions."""
+    body["metadata"]["generation"] = 2
+    body["status"] = {
+        "observedGeneration": observed,
+        "conditions": [
+            {"type": type_, "status": status, "reason": reason, "message": f"about {reason}"}
+            for type_, status, reason in found
+        ],
+    }
+
+
+REFUSED = ("ReplicaFailure", "True", "FailedCreate")
+COMPLETE = ("Progressing", "True", "NewReplicaSetAvailable")
+
+
+async def test_a_rollout_that_fails_is_told_apart_from_ready() -> None:
+    bench = Bench(spec_binding(service=SECRET_SERVICE), secret(), deployment())
+    await bench.reconcile()
+    assert "RolloutFailing" not in conditions(bench.binding)
+    web = bench.client.object("Deployment", "web")
+    says(web, REFUSED)
+    await bench.reconcile()
+    found = conditions(bench.binding)
+    assert found["RolloutFailing"] == ("True", "PodsRefused")
+    assert found["Ready"] == ("True", "ApplicationsBound")
+    assert message(bench.binding, "RolloutFailing") == (
+        "Deployment ns/web: ReplicaFailure is True, FailedCreate: about FailedCreate"
+    )
+    assert bench.events[-1][:2] == ("Warning", "PodsRefused")
+    count = len(bench.events)
+    # Not known again yet: a changed spec that its controller has not seen.
+    says(web, REFUSED, observed=1)
+    await bench.reconcile()
+    assert "RolloutFailing" in conditions(bench.binding)
+    says(web, COMPLETE)
+    await bench.reconcile()
+    assert "RolloutFailing" not in conditions(bench.binding)
+    assert len(bench.events) == count
+
+
+async def test_a_rollout_is_not_failing_any_more_when_its_workload_is_gone() -> None:
+    bench = Bench(spec_binding(service=SECRET_SERVICE), secret(), deployment())
+    await bench.reconcile()
+    says(bench.client.object("Deployment", "web"), REFUSED)
+    await bench.reconcile()
+    bench.client.fail["get", "deployments"] = Forbidden(Status("Failure", "no", "Forbidden", 403))
+    await bench.reconcile()
+    assert "RolloutFailing" in conditions(bench.binding)
+    del bench.client.fail["get", "deployments"]
+    del bench.client.objects["Deployment", "web"]
+    await bench.reconcile()
+    assert "RolloutFailing" not in conditions(bench.binding)
+
+
+async def test_a_workload_that_failed_before_it_was_bound_is_not_told_of() -> None:
+    web = deployment(containers=[{"name": "app", "volumeMounts": "none"}])
+    says(web, REFUSED)
+    bench = Bench(spec_binding(service=SECRET_SERVICE), secret(), web)
+    await bench.reconcile()
+    assert "RolloutFailing" not in conditions(bench.binding)
+
+
+async def test_the_status_is_followed_until_the_rollout_is_complete(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    bench = Bench(spec_binding(service=SECRET_SERVICE), secret(), deployment())
+    followed: list[list[str]] = []
+
+    def follow(request: Request, found: list[tuple[Resource, Object]]) -> None:
+        followed.append([obj.meta.name for _, obj in found])
+
+    monkeypatch.setattr(bench.controller._dependencies, "follow", follow)
+    await bench.reconcile()
+    web = bench.client.object("Deployment", "web")
+    for condition in (("Progressing", "True", "ReplicaSetUpdated"), REFUSED, COMPLETE):
+        says(web, condition)
+        await bench.reconcile()
+    deleted(bench.binding)
+    await bench.reconcile()
+    assert followed == [["web"], ["web"], ["web"], []]
+
+
 async def test_who_keeps_undoing_the_projection_is_not_fought() -> None:
     bench = Bench(spec_binding(service=SECRET_SERVICE), secret(), deployment())
     for _ in range(WRITES):

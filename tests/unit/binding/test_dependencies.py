@@ -135,6 +135,63 @@ async def test_the_status_of_a_workload_is_of_no_interest(
     assert bench.tell(DEPLOYMENTS, delta) == ([ONE] if told else [])
 
 
+async def test_the_status_of_a_workload_counts_while_it_rolls_out() -> None:
+    bench = Bench()
+    later: list[Request] = []
+    bench.watches = BindingDependencies(
+        cast("Cluster", bench.cluster), bench.told.append, later.append
+    )
+    for request in (ONE, TWO):
+        await bench.watches.join(request, WEB)
+    read = object_from_dict(body("web", generation=1, resourceVersion="5"))
+    bench.watches.follow(ONE, [(DEPLOYMENTS, read)])
+    status = modified(body("web", generation=1), body("web", generation=1))
+    spec = modified(body("web", generation=1), body("web", generation=2))
+    assert bench.tell(DEPLOYMENTS, status) == []
+    assert later == [ONE]
+    # A changed spec has a pass at once, as ever.
+    assert bench.tell(DEPLOYMENTS, spec) == [ONE, TWO]
+    assert later == [ONE]
+    elsewhere = modified(
+        body("web", generation=1, namespace="x"), body("web", generation=1, namespace="x")
+    )
+    assert bench.tell(DEPLOYMENTS, elsewhere) == []
+    assert later == [ONE]
+    bench.watches.follow(ONE, [])
+    bench.tell(DEPLOYMENTS, status)
+    assert later == [ONE]
+
+
+@pytest.mark.parametrize(
+    ("shown", "told"),
+    [
+        pytest.param("4", [], id="the watch lags behind the read"),
+        pytest.param("5", [], id="as it was read"),
+        pytest.param("6", [ONE], id="changed since it was read"),
+    ],
+)
+async def test_a_status_that_changed_before_it_was_followed_counts(
+    shown: str, told: list[Request]
+) -> None:
+    bench = Bench()
+    await bench.watches.join(ONE, WEB)
+    informer = bench.cluster.informers[DEPLOYMENTS, "ns"]
+    informer.objects["web"] = object_from_dict(body("web", resourceVersion=shown))
+    read = object_from_dict(body("web", resourceVersion="5"))
+    bench.watches.follow(ONE, [(DEPLOYMENTS, read)])
+    assert bench.told == told
+
+
+async def test_what_a_binding_no_longer_reads_is_not_followed() -> None:
+    bench = Bench()
+    for request in (ONE, TWO):
+        await bench.watches.join(request, WEB)
+    bench.watches.follow(ONE, [(DEPLOYMENTS, object_from_dict(body("web")))])
+    await bench.watches.keep_only(ONE, ())
+    status = modified(body("web", generation=1), body("web", generation=1))
+    assert bench.tell(DEPLOYMENTS, status) == []
+
+
 async def test_the_status_of_a_service_is_what_is_waited_for() -> None:
     bench = Bench()
     await bench.watches.join(ONE, Get(DEPLOYMENTS, "ns", "web"))

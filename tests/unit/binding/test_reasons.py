@@ -190,6 +190,8 @@ ELSEWHERE = {
     "WorkloadNotAllowed": "test_eligible",
     "WritesPaced": "test_controller",
     "ItemsLeft": "test_unbinding",
+    "PodsRefused": "RolloutFailing: test_rollout, test_controller",
+    "RolloutStuck": "RolloutFailing: test_rollout",
     "ResolvedBindingSecret": "ServiceAvailable: test_provisioned_services",
     "ServiceNotFound": "ServiceAvailable: test_provisioned_services",
     "ServiceMissingBinding": "ServiceAvailable: test_provisioned_services",
@@ -236,7 +238,7 @@ def _refusal(read: Read, target: str, code: FailureCode) -> ReadFailure | None:
 
 def test_every_reason_of_the_original_has_a_row() -> None:
     words: dict[str, Any] = vars(common)
-    types = {"CollectionReady", "InjectionReady", "Ready", "ServiceAvailable"}
+    types = {"CollectionReady", "InjectionReady", "Ready", "RolloutFailing", "ServiceAvailable"}
     reasons = {
         value
         for name, value in words.items()

@@ -78,6 +78,7 @@ TYPES: Final[Mapping[str, ConditionType]] = MappingProxyType(
             ConditionType(STALLED, "True"),
             ConditionType(common.COLLECTION_READY),
             ConditionType(common.INJECTION_READY),
+            ConditionType(common.ROLLOUT_FAILING, "True"),
             ConditionType(common.SERVICE_AVAILABLE),
             # Kubernetes' own, of CRDs and of Deployments.
             ConditionType("Available"),

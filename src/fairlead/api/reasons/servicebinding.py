@@ -98,6 +98,17 @@ SERVICE_BINDING: Final = Reasons(
             " says it too",
             "take away by hand what the message names, if nothing needs it",
         ),
+        Reason(
+            common.PODS_REFUSED,
+            "a workload has been written, and the server refuses its new Pods",
+            "have the policy or quota that the message names admit the Pods, or change what it"
+            " refuses: as files in place of variables, for instance",
+        ),
+        Reason(
+            common.ROLLOUT_STUCK,
+            "a workload has been written, and says that its rollout does not go on",
+            "see why the new Pods do not become ready: kubectl describe them and the workload",
+        ),
         Reason(common.ERROR, "the pass has failed", "do as the message says"),
         Reason(common.PROCESSING_ERROR, "the binding is wrong", "correct what the message names"),
         Reason(

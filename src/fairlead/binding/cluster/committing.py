@@ -21,6 +21,7 @@ from fairlead.api.servicebinding.common import (
     ITEMS_LEFT,
     MAPPING_ANNOTATION,
     READY,
+    ROLLOUT_FAILING,
 )
 from fairlead.api.timestamps import now
 from fairlead.binding.cluster.fetching import grant
@@ -318,7 +319,15 @@ def ready_events(old: Object, new: Object) -> list[Event]:
     """Return the Events about a binding's changed status."""
     before, after = (stored_conditions(binding) for binding in (old, new))
     events = turned(before, after, READY, good="the service is bound to the workload")
-    return [*events, *_hidden_events(before, after)]
+    return [*events, *_hidden_events(before, after), *_rollout_events(before, after)]
+
+
+def _rollout_events(before: list[Condition], after: list[Condition]) -> list[Event]:
+    """Return the Event about a rollout that has begun to fail, or fails for another reason."""
+    old, new = get_condition(before, ROLLOUT_FAILING), get_condition(after, ROLLOUT_FAILING)
+    if new is None or (old is not None and old.reason == new.reason):
+        return []
+    return [Event("Warning", new.reason, new.message)]
 
 
 def _hidden_events(before: list[Condition], after: list[Condition]) -> list[Event]:
@@ -333,10 +342,10 @@ def _hidden_events(before: list[Condition], after: list[Condition]) -> list[Even
 
 def waiting_events(old: Object, new: Object) -> list[Event]:
     """Return the Events about a binding that waits for a missing object."""
-    return [
-        event if event.reason == ENTRIES_HIDDEN else Event("Normal", "Waiting", event.message)
-        for event in ready_events(old, new)
-    ]
+    before, after = (stored_conditions(binding) for binding in (old, new))
+    turns = turned(before, after, READY)
+    waiting = [Event("Normal", "Waiting", event.message) for event in turns]
+    return [*waiting, *_hidden_events(before, after), *_rollout_events(before, after)]
 
 
 def stored_conditions(binding: Object) -> list[Condition]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from typing import NamedTuple, TypeAlias
 
 from fairlead.api.meta import Object, ObjectMeta
@@ -40,6 +40,8 @@ _MARKS, _OWNERS, _LABELS, _KEYS = "records", "owners", "labels", "keys"
 
 Enqueue: TypeAlias = Callable[[Request], None]
 _Watched: TypeAlias = Get | ListAll | Marked
+_Name: TypeAlias = tuple[str, str]
+"""Namespace and name of an object."""
 _Topic: TypeAlias = tuple[str, str]
 """Index key of reads and changes: an object's name, a record, an owner, a label, or any."""
 
@@ -68,6 +70,26 @@ class _Watch:
         self.echoes: dict[Request, dict[str, str | list[str]]] = {}
         """resourceVersions of bindings' own writes; during a write a list of those seen."""
         self._topics: dict[_Topic, dict[Request, set[Read]]] = {}
+        self.rolling: dict[Request, frozenset[_Name]] = {}
+        """Workloads of which changes of the status count too, by binding."""
+        self._rolling_for: dict[_Name, set[Request]] = {}
+
+    def follow(self, request: Request, names: Collection[_Name]) -> None:
+        """Record of which workloads changes of the status count, instead of those before."""
+        for name in self.rolling.pop(request, ()):
+            self._rolling_for[name].discard(request)
+            if not self._rolling_for[name]:
+                del self._rolling_for[name]
+        if names:
+            self.rolling[request] = frozenset(names)
+        for name in names:
+            self._rolling_for.setdefault(name, set()).add(request)
+
+    def rolled(self, delta: Delta) -> Collection[Request]:
+        """Return the bindings that follow the status that has changed."""
+        meta = delta.object.meta
+        followers = self._rolling_for.get((meta.namespace, meta.name), ())
+        return tuple(followers) if followers and _status_only(delta) else ()
 
     def add(self, request: Request, read: _Watched) -> None:
         """Record that a binding's read relies on this watch."""
@@ -87,6 +109,7 @@ class _Watch:
             if not self._topics[topic]:
                 del self._topics[topic]
         if not known:
+            self.follow(request, ())
             self.readers.pop(request, None)
             self.blind.discard(request)
             self.written.pop(request, None)
@@ -141,11 +164,18 @@ class _Watch:
 
 
 class BindingDependencies:
-    """The watches of one controller's bindings; ``enqueue`` requests a pass of a binding."""
+    """The watches of one controller's bindings.
 
-    def __init__(self, cluster: Cluster, enqueue: Enqueue) -> None:
+    ``enqueue`` requests a pass of a binding. ``enqueue_later``, by default the same, does so after
+    a change of the status of a workload that rolls out: such changes come in numbers.
+    """
+
+    def __init__(
+        self, cluster: Cluster, enqueue: Enqueue, enqueue_later: Enqueue | None = None
+    ) -> None:
         self._cluster = cluster
         self._enqueue = enqueue
+        self._enqueue_later = enqueue_later or enqueue
         self._watches: dict[_Place, _Watch] = {}
         self._unwatched: dict[Request, set[Read]] = {}
         self._places: dict[Request, dict[_Place, None]] = {}
@@ -280,6 +310,32 @@ class BindingDependencies:
         if watch is not None and watch.informer.get(read.namespace, name) is None:
             watch.written.get(request, {}).pop(name, None)
 
+    def follow(self, request: Request, workloads: Iterable[tuple[Resource, Object]]) -> None:
+        """Have changes of the status of these workloads count too, until the next call.
+
+        Args:
+            request: the binding.
+            workloads: resources and objects, which the pass has read.
+        """
+        names: dict[_Place, dict[_Name, str]] = {}
+        for resource, found in workloads:
+            meta = found.meta
+            place = self._placed(resource, meta.namespace)
+            versions = names.setdefault(place, {})
+            versions[meta.namespace, meta.name] = meta.resource_version
+        for place in self._places.get(request, ()):
+            watch, versions = self._watches.get(place), names.get(place, {})
+            if watch is None:
+                continue
+            watch.follow(request, versions)
+            # A change between the read and this call counted for nothing.
+            if any(
+                _shows(seen, version)
+                for key, version in versions.items()
+                if (seen := watch.informer.get(*key)) is not None
+            ):
+                self._enqueue_later(request)
+
     def writing(self, request: Request, resource: Resource, namespace: str, name: str) -> None:
         """Record before a write that the object's next changes may be our own."""
         watch = self._watches.get(self._placed(resource, namespace))
@@ -370,6 +426,8 @@ class BindingDependencies:
         def tell(delta: Delta) -> None:
             for request in watch.affected(delta):
                 self._enqueue(request)
+            for request in watch.rolled(delta):
+                self._enqueue_later(request)
 
         informer.subscribe(tell)
         return watch

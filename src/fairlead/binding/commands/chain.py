@@ -23,12 +23,14 @@ from fairlead.api.servicebinding.common import (
     INJECTION_READY,
     NO_BINDING_DATA,
     READY,
+    ROLLOUT_FAILING,
     SERVICE_AVAILABLE,
     SERVICE_MISSING_BINDING,
     SERVICE_NOT_FOUND,
 )
 from fairlead.binding.workloads.holdings import Holding
 from fairlead.binding.workloads.records import BindingRecord
+from fairlead.binding.workloads.rollout import missing_pods, rollout_failure
 
 
 Sight = Literal["there", "NotFound", "NotServed", "Forbidden", "Error"]
@@ -194,6 +196,10 @@ def _workload_link(bound: BoundWorkload, told: ToldBinding) -> Link:
     if found.sight == "NotFound":
         return broken(APPLICATION_NOT_FOUND, "is not there")
     if found.sight != "there":
+        failing = told.condition(ROLLOUT_FAILING)
+        # The condition tells of workloads that the caller may not read.
+        if failing is not None and failing.status == "True":
+            return broken(failing.reason, failing.message)
         return link("unknown", found.problem)
     # Bound before there were records, or the record was lost: the workload alone cannot tell.
     if record is None and told.ready:
@@ -207,7 +213,11 @@ def _workload_link(bound: BoundWorkload, told: ToldBinding) -> Link:
     if lost:
         about = f"was bound, and has lost {', '.join(lost)}"
         return broken("NotProjected", about, _UNDONE)
-    return link("ok", f"has Secret {record.secret} {_places(record)}".rstrip())
+    failure = rollout_failure(found.body)
+    if failure is not None:
+        return broken(failure.reason, f"has Secret {record.secret}, but {failure.text}")
+    about = f"has Secret {record.secret} {_places(record)}".rstrip()
+    return link("ok", "; ".join(filter(None, [about, missing_pods(found.body)])))
 
 
 def _places(record: BindingRecord) -> str:

@@ -13,6 +13,7 @@ import msgspec
 from fairlead.api.conditions import Condition, ConditionStatus
 from fairlead.api.meta import JSON, Object
 from fairlead.api.servicebinding.common import (
+    APPLICATION_NOT_FOUND,
     APPLICATION_UPDATE_ERROR,
     APPLICATIONS_BOUND,
     COLLECTION_READY,
@@ -20,8 +21,11 @@ from fairlead.api.servicebinding.common import (
     ERROR_PERSISTING_SECRET,
     INJECTION_READY,
     MAPPING_ANNOTATION,
+    PODS_REFUSED,
     PROCESSING_ERROR,
     READY,
+    ROLLOUT_FAILING,
+    ROLLOUT_STUCK,
 )
 from fairlead.api.servicebinding.wishes import Wishes, read_wishes
 from fairlead.binding.contexts.outcome import BindingChanges, BindingSecret, conditions_after
@@ -46,11 +50,15 @@ from fairlead.binding.services.service import Service, ServiceReference, Workloa
 from fairlead.binding.workloads.operations import Operations, Workloads
 from fairlead.binding.workloads.projection import ProjectionOwner
 from fairlead.binding.workloads.records import kinds_to_note, read_kinds
+from fairlead.binding.workloads.rollout import is_rolling, is_unobserved, rollout_failure
 from fairlead.binding.workloads.takeover import Former
-from fairlead.binding.workloads.workload import Workload
+from fairlead.binding.workloads.workload import FIXED, Workload
 
 
 Decoded = TypeVar("Decoded")
+
+_TOLD_FAILURES = 3
+"""Largest number of workloads with a failing rollout that a message names."""
 
 _LABEL = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?")
 
@@ -97,6 +105,7 @@ class BaseContext:
         self._leftovers: Sequence[Operations] | None = None
         self._refused: dict[int, str] = {}
         self._said: dict[str, Condition] = {}
+        self._is_rolled_out = False
         self._wanted = BindingChanges()
         self._wishes = Wishes()
         if not self.meta.deleting:
@@ -404,13 +413,17 @@ class BaseContext:
 
     def conditions(self, now: str) -> list[JSON]:
         """Return the conditions after this pass, with reason and message even if empty."""
-        return conditions_after(self.status_before, self._said.values(), now)
+        after = conditions_after(self.status_before, self._said.values(), now)
+        gone = {ROLLOUT_FAILING} if self._is_rolled_out else set()
+        return [condition for condition in after if condition["type"] not in gone]
 
     def close(self) -> None:
         """Set Ready: False with the error if there is one, else True unless it is deleted.
 
         It is False, too, if a handler has stopped the pass without a word on what is projected.
+        Also set RolloutFailing while workloads say that their rollout fails.
         """
+        self._report_rollouts()
         if self.flow.error:
             self.set_condition(READY, "False", PROCESSING_ERROR, self.flow.error)
         elif self.meta.deleting:
@@ -433,6 +446,52 @@ class BaseContext:
         """
         unsaid = self.get_condition(INJECTION_READY) is None
         return self.flow.stop and unsaid and not self._wanted.annotation
+
+    def _report_rollouts(self) -> None:
+        """Set RolloutFailing, or take it away when each workload has rolled out or is gone.
+
+        It stays as it is while that is not known. It is no part of Ready: the binding has done its
+        part, and an app that runs as before is no reason to take it for unbound.
+        """
+        if self._projections is None:
+            condition = self._said.get(INJECTION_READY)
+            is_gone = condition is not None and condition.reason == APPLICATION_NOT_FOUND
+            self._is_rolled_out = is_gone and self.flow.waiting
+            return
+        bound, written = self._bound_workloads(), {id(one) for one in self.changed_selected()}
+        failures = {
+            str(workload): failure
+            for workload in bound
+            if id(workload) not in written and (failure := rollout_failure(workload.body))
+        }
+        if failures:
+            texts = [f"{name}: {failure.text}" for name, failure in failures.items()]
+            more = len(texts) - _TOLD_FAILURES
+            text = "; ".join(texts[:_TOLD_FAILURES] + ([f"and {more} more"] if more > 0 else []))
+            reasons = {failure.reason for failure in failures.values()}
+            reason = PODS_REFUSED if PODS_REFUSED in reasons else ROLLOUT_STUCK
+            self.set_condition(ROLLOUT_FAILING, "True", reason, text)
+        else:
+            unobserved = any(is_unobserved(one.body) for one in bound)
+            self._is_rolled_out = not written and not unobserved
+
+    def _bound_workloads(self) -> list[Workload]:
+        """Return the selected workloads with a projection of the binding, whose rollout counts."""
+        key = self.reader.record_key
+        return [
+            one
+            for one in _of_kubernetes(self._projections or ())
+            if (one.resource.group, one.resource.plural) not in FIXED
+            and key in one.original.meta.annotations
+        ]
+
+    def rolling(self) -> list[Workload]:
+        """Return the workloads that this pass writes, or whose rollout may still fail."""
+        if self.meta.deleting:
+            return []
+        written = {id(one): one for one in self.changed_selected()}
+        rolling = {id(one): one for one in self._bound_workloads() if is_rolling(one.body)}
+        return [*(written | rolling).values()]
 
     def workload_failed(self, message: str) -> None:
         """Report in Ready that a workload could not be written; a pass follows after a delay."""

@@ -17,6 +17,7 @@ from fairlead.api.servicebinding.common import (
     LONGEST_MESSAGE,
     PROCESSING_ERROR,
     READY,
+    ROLLOUT_FAILING,
 )
 from fairlead.binding.services.items import encode_data
 from fairlead.binding.workloads.operations import Operations
@@ -136,7 +137,10 @@ def refused_status(binding: Object, message: str, now: str, *, withdrawn: bool) 
         Condition(type_, "False", reason, message, observed_generation=seen)
         for type_, reason in reasons.items()
     ]
-    return {**status, "conditions": conditions_after(status, said, now), "secret": ""}
+    after = conditions_after(status, said, now)
+    # A rollout of what is withdrawn is not the binding's any more.
+    kept = [condition for condition in after if condition["type"] != ROLLOUT_FAILING]
+    return {**status, "conditions": kept, "secret": ""}
 
 
 def _collected(binding: Object) -> Condition | None:
