@@ -359,6 +359,11 @@ class BindingController:
             written = await self._committer.write(context, stored)
             succeeded = not context.flow.error
         finally:
+            # What was read again after a 409 is older in the watch than that.
+            for workload in context.changed_workloads():
+                meta = workload.original.meta
+                place = (workload.resource, namespace, meta.name)
+                self._dependencies.expect_newer(request, place, meta.resource_version)
             self._pauses.count_write(request, context)
             for resource, _, name in places:
                 found = stored.get((resource, name)) if succeeded else None

@@ -21,6 +21,7 @@ from tests.unit.binding.objects import (
 )
 
 from fairlead.api.meta import JSON, Object, object_from_dict
+from fairlead.api.patch import apply_merge_patch
 from fairlead.api.resource import Resource
 from fairlead.api.servicebinding.coreos import COREOS_SERVICEBINDINGS
 from fairlead.api.servicebinding.spec import SERVICEBINDINGS
@@ -69,6 +70,68 @@ def committer(client: FakeClient, events: Events | None = None) -> Committer:
 async def commit(client: FakeClient, context: BaseContext) -> JSON:
     await committer(client).write(context)
     return client.object("ServiceBinding", "sb")
+
+
+class Crowded(FakeClient):
+    """Other writers change the Deployment just before each of the first writes of ours."""
+
+    def __init__(self, *bodies: JSON, change: JSON, times: int) -> None:
+        super().__init__(*bodies)
+        self.change, self.left, self.tries = change, times, 0
+        self.objects["Deployment", "web"]["metadata"]["resourceVersion"] = "1"
+
+    async def merge_patch(self, resource: Resource, *args: Any, **options: Any) -> Object:
+        if resource.kind == "Deployment":
+            self.tries += 1
+            if self.left:
+                self.left -= 1
+                web = self.objects["Deployment", "web"]
+                web["metadata"]["resourceVersion"] = str(self.tries + 1)
+                self.objects["Deployment", "web"] = apply_merge_patch(web, self.change)
+        return await super().merge_patch(resource, *args, **options)
+
+
+def annotated(name: str) -> JSON:
+    return {"metadata": {"annotations": {name: "x"}}}
+
+
+@pytest.mark.parametrize(
+    ("change", "times", "tries"),
+    [
+        pytest.param(annotated("writer"), 9, 10, id="an annotation"),
+        pytest.param({"status": {"replicas": 1}}, 1, 2, id="the status"),
+        pytest.param(annotated("writer"), 99, None, id="without end"),
+        pytest.param({"spec": {"replicas": 2}}, 1, None, id="the spec"),
+        pytest.param({"metadata": {"labels": {"a": "b"}}}, 1, None, id="labels"),
+        pytest.param({"metadata": {"uid": "other"}}, 1, None, id="made anew"),
+        pytest.param({"metadata": {"deletionTimestamp": "x"}}, 1, None, id="going"),
+        pytest.param(
+            annotated("projection.servicebinding.io/uid-2"), 1, None, id="bound by another"
+        ),
+        pytest.param(
+            annotated("projection.servicebinding.io/uid-sb"), 1, None, id="our own record"
+        ),
+        pytest.param({}, 1, 2, id="nothing but the version"),
+    ],
+)
+async def test_a_write_that_comes_second_is_based_on_what_is_there(
+    change: JSON, times: int, tries: int | None
+) -> None:
+    body, web = binding(), deployment()
+    web["metadata"]["resourceVersion"] = "1"
+    context = collected(body, web)
+    client = Crowded(body, secret(), web, change=change, times=times)
+    if tries is None:
+        with pytest.raises(Conflict):
+            await commit(client, context)
+        assert "volumes" not in pod(client.object("Deployment", "web"))
+        return
+    assert conditions(await commit(client, context))["Ready"] == ("True", "ApplicationsBound")
+    assert client.tries == tries
+    web = client.object("Deployment", "web")
+    assert apply_merge_patch(web, change) == web
+    assert pod(web)["volumes"]
+    assert any(name.startswith("projection.") for name in web["metadata"]["annotations"])
 
 
 @pytest.mark.parametrize(

@@ -15,6 +15,7 @@ import msgspec
 
 from fairlead.api.conditions import Condition, Event, get_condition, turned
 from fairlead.api.meta import JSON, Object
+from fairlead.api.patch import apply_merge_patch, create_merge_patch
 from fairlead.api.resource import SECRETS, Resource
 from fairlead.api.servicebinding.common import (
     COLLECTION_READY,
@@ -30,7 +31,7 @@ from fairlead.binding.contexts.base import BaseContext
 from fairlead.binding.contexts.outcome import BindingSecret, secret_body
 from fairlead.binding.expressions.fixedpath import read
 from fairlead.binding.reads import Answer, Get, ReadFailure
-from fairlead.binding.workloads.records import RECORDED_ANNOTATION
+from fairlead.binding.workloads.records import RECORDED_ANNOTATION, marks
 from fairlead.binding.workloads.workload import Workload
 from fairlead.client import AlreadyExists, ApiError, Client, Conflict, Forbidden, NotFound
 from fairlead.runtime import EventRecorder, StatusWriter, commit
@@ -41,6 +42,13 @@ ENTRIES_HIDDEN = "EntriesHidden"
 
 _AT_ONCE = 16
 """Largest number of a binding's workloads that are written concurrently."""
+
+_REBASES = 10
+"""Largest number of times that a workload is read again after a 409, in one write.
+
+Each takes two short requests, and a pass takes many: beside writers who come every few
+milliseconds a pass would hardly ever be the first.
+"""
 
 Stored: TypeAlias = dict[tuple[Resource, str], Object]
 """Objects that were stored exactly as wanted, by resource and name."""
@@ -241,7 +249,7 @@ class Committer:
         """Write one workload; return whether the server took it. Refusals are reported."""
         resource = workload.resource
         try:
-            answer = await self._commit(workload)
+            answer = await self._commit_on_present(workload)
             if lost := _lost_name(workload, answer):
                 # The write had no effect, so it counts neither as arrived nor as undone.
                 context.injection_failed(lost)
@@ -266,6 +274,22 @@ class Committer:
             return True
         return False
 
+    async def _commit_on_present(self, workload: Workload) -> Object:
+        """Write a workload, also over a newer state that the pass would decide the same about.
+
+        Raises:
+            Conflict: it was changed in another way, or too often.
+        """
+        for _ in range(_REBASES):
+            try:
+                return await self._commit(workload)
+            except Conflict:
+                meta = workload.original.meta
+                present = await self._client.get(workload.resource, meta.name, meta.namespace)
+                if not _rebase(workload, present):
+                    raise
+        return await self._commit(workload)
+
     async def _commit(self, workload: Workload) -> Object:
         """Patch a workload, or update it if only patching is forbidden.
 
@@ -279,6 +303,35 @@ class Committer:
                 return await self._client.update(resource, workload.body)
             except Forbidden:
                 raise forbidden from None
+
+
+def _rebase(workload: Workload, present: Object) -> bool:
+    """Base a change on a newer state of the workload; return whether that was possible.
+
+    It is where only the status, managed fields and annotations of others differ: nothing that a
+    pass decides by.
+    """
+    old, new = workload.original, present
+    if new.meta.resource_version == old.meta.resource_version or _decisive(old) != _decisive(new):
+        return False
+    change = create_merge_patch(old.to_dict(), workload.body)
+    touched = (change.get("metadata") or {}).get("annotations") or {}
+    before, after = old.meta.annotations, new.meta.annotations
+    if any(before.get(name) != after.get(name) for name in [*touched, *marks(before)]):
+        return False
+    if set(marks(before)) != set(marks(after)):
+        return False
+    workload.original, workload.body = present, apply_merge_patch(present.to_dict(), change)
+    return True
+
+
+def _decisive(obj: Object) -> JSON:
+    """Return the fields of a workload by which a pass decides, without annotations."""
+    body, meta = obj.to_dict(), obj.meta
+    fields = {name: value for name, value in body.items() if name not in {"metadata", "status"}}
+    owners = body["metadata"].get("ownerReferences")
+    seen = (meta.uid, meta.deletion_timestamp, meta.labels, owners)
+    return {"metadata": seen, **fields}
 
 
 def _lost_name(workload: Workload, stored: Object) -> str:
