@@ -267,7 +267,7 @@ class BindingController:
         except (InvalidBinding, msgspec.ValidationError) as error:
             return await self._unfit(request, binding, error)
         # Step 3: a rollout that would be undone, or that repeats itself, is not started again.
-        pause = await self._pauses.before_write(request, context)
+        pause = await self._pauses.before_write(context)
         # After a failed read the projections are unknown, so the binding keeps its finalizer.
         if context.meta.deleting and not context.flow.error:
             return await self._release(request, context)
@@ -354,7 +354,6 @@ class BindingController:
             self._dependencies.writing(request, *place)
         stored: Stored = {}
         succeeded = False
-        context.changes.arrived = False
         try:
             written = await self._committer.write(context, stored)
             succeeded = not context.flow.error
@@ -364,7 +363,6 @@ class BindingController:
                 meta = workload.original.meta
                 place = (workload.resource, namespace, meta.name)
                 self._dependencies.expect_newer(request, place, meta.resource_version)
-            self._pauses.count_write(request, context)
             for resource, _, name in places:
                 found = stored.get((resource, name)) if succeeded else None
                 # After an error the next pass has to see the actual state.

@@ -753,6 +753,55 @@ async def test_who_keeps_undoing_the_projection_is_not_fought() -> None:
     assert conditions(bench.binding)["InjectionReady"] == ("False", "Error")
 
 
+def _rotate(bench: Bench, number: int) -> None:
+    bench.client.objects["Secret", "s1"] = secret(type="postgresql", password=str(number))
+
+
+def _make_anew(bench: Bench, number: int) -> None:
+    bench.client.objects["Deployment", "web"] = deployment()
+    bench.client.objects["Deployment", "web"]["metadata"]["uid"] = f"uid-web-{number}"
+
+
+def _add_a_container(bench: Bench, number: int, name: str = "web") -> None:
+    containers = pod(bench.client.object("Deployment", name))["containers"]
+    containers.append({"name": f"sidecar-{number}"})
+
+
+@pytest.mark.parametrize("change", [_rotate, _make_anew, _add_a_container])
+async def test_writes_that_others_have_not_undone_are_no_fight(
+    change: Callable[[Bench, int], None],
+) -> None:
+    rolling = {"servicebinding.io/roll-on-change": "true"}
+    binding = spec_binding(service=SECRET_SERVICE, annotations=rolling)
+    bench = Bench(binding, secret(), deployment())
+    for number in range(WRITES + 3):
+        assert await bench.reconcile() is None
+        change(bench, number)
+    assert conditions(bench.binding)["Ready"] == ("True", "ApplicationsBound")
+    before = bench.client.writes.count(("patch", "Deployment"))
+    assert before == WRITES + 3
+
+
+async def test_a_fight_about_one_workload_holds_up_no_other() -> None:
+    by_label = {"selector": {"matchLabels": {"app": "x"}}}
+    binding = spec_binding(service=SECRET_SERVICE, workload=by_label)
+    webs = [deployment(name, labels={"app": "x"}) for name in ("fought", "calm")]
+    bench = Bench(binding, secret(), *webs)
+    for number in range(WRITES):
+        assert await bench.reconcile() is None
+        bench.client.objects["Deployment", "fought"] = copy.deepcopy(webs[0])
+        # The set of workloads that are written is another one each time.
+        if number % 2:
+            _add_a_container(bench, number, "calm")
+    _add_a_container(bench, WRITES, "calm")
+    await bench.reconcile()
+    said = message(bench.binding, "InjectionReady")
+    assert "something else keeps changing Deployment ns/fought back" in said
+    assert bench.client.object("Deployment", "fought") == webs[0]
+    last = pod(bench.client.object("Deployment", "calm"))["containers"][-1]
+    assert last["volumeMounts"]
+
+
 def _writer(manager: str, operation: str, second: int, **more: str) -> JSON:
     time = f"2026-01-01T00:00:0{second}Z"
     return {"manager": manager, "operation": operation, "time": time, **more}

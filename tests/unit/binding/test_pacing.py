@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from itertools import pairwise
 
 import pytest
@@ -53,12 +54,12 @@ def test_the_same_write_that_arrives_again_and_again_is_paused() -> None:
     clock = Clock()
     fights = Fights(clock)
     for _ in range(WRITES):
-        assert fights.pause("k", "content") == 0.0
-        fights.arrived("k", "content")
+        assert fights.pause("k", "content", "") == 0.0
+        fights.arrived("k", "content", "", "record")
         clock.now += 1
-    assert fights.pause("k", "content") == WINDOW_SECONDS - 1
+    assert fights.pause("k", "content", "") == WINDOW_SECONDS - 1
     clock.now += WINDOW_SECONDS - 1
-    assert fights.pause("k", "content") == 0.0
+    assert fights.pause("k", "content", "") == 0.0
 
 
 def test_a_fight_has_one_write_in_each_window_until_there_is_none_for_longer() -> None:
@@ -66,35 +67,58 @@ def test_a_fight_has_one_write_in_each_window_until_there_is_none_for_longer() -
     fights = Fights(clock)
     written: list[float] = []
     while clock.now < 600:
-        if not fights.pause("k", "content"):
-            fights.arrived("k", "content")
+        if not fights.pause("k", "content", ""):
+            fights.arrived("k", "content", "", "record")
             written.append(clock.now)
-        assert fights.pause("neighbour", "content") == 0.0
+        assert fights.pause("neighbour", "content", "") == 0.0
         clock.now += 2
     assert written == [0, 2, 4, 6, 8, *range(68, 600, 60)]
     clock.now = written[-1] + CALM_SECONDS + 1
     for _ in range(WRITES):
-        assert fights.pause("k", "content") == 0.0
-        fights.arrived("k", "content")
-    assert fights.pause("k", "content") == WINDOW_SECONDS
+        assert fights.pause("k", "content", "") == 0.0
+        fights.arrived("k", "content", "", "record")
+    assert fights.pause("k", "content", "") == WINDOW_SECONDS
 
 
 def test_what_never_arrives_is_no_fight() -> None:
     fights = Fights(Clock())
-    assert [fights.pause("k", "content") for _ in range(WRITES * 2)] == [0.0] * WRITES * 2
+    paused = [fights.pause("k", "content", "") for _ in range(WRITES * 2)]
+    assert paused == [0.0] * WRITES * 2
+
+
+@pytest.mark.parametrize(
+    ("before", "is_fight"),
+    [
+        pytest.param(lambda number: f"record-{number - 1}", False, id="as it was left"),
+        pytest.param(lambda _: "", True, id="lost"),
+        pytest.param(lambda _: "older", True, id="rolled back"),
+    ],
+)
+def test_what_nobody_has_undone_is_no_fight(before: Callable[[int], str], is_fight: bool) -> None:
+    """The same content is written again for another reason, such as a new container."""
+    fights = Fights(Clock())
+    for number in range(WRITES):
+        assert fights.pause("k", "content", before(number)) == 0.0
+        fights.arrived("k", "content", before(number), f"record-{number}")
+    assert (fights.pause("k", "content", before(WRITES)) > 0) is is_fight
+    # What is there after a fight, and whole, is changed at once.
+    assert fights.pause("k", "content", f"record-{WRITES - 1}") == 0.0
 
 
 def test_other_content_and_other_bindings_are_no_fight() -> None:
-    fights = Fights(Clock())
+    clock = Clock()
+    fights = Fights(clock)
     for number in range(WRITES * 2):
-        assert fights.pause("k", number) == 0.0
-        fights.arrived("k", number)
+        assert fights.pause("k", number, "") == 0.0
+        fights.arrived("k", number, "", "record")
     for _ in range(WRITES):
-        fights.arrived("k", "same")
-    assert fights.pause("other", "same") == 0.0
-    assert fights.pause("k", "same") > 0.0
-    fights.forget("k")
-    assert fights.pause("k", "same") == 0.0
+        fights.arrived("k", "same", "", "record")
+    assert fights.pause("other", "same", "") == 0.0
+    assert fights.pause("k", "same", "") > 0.0
+    # What is over is forgotten with the next write of any binding.
+    clock.now += CALM_SECONDS + 1
+    fights.arrived("other", "same", "", "record")
+    assert [*fights._fights] == ["other"]
 
 
 def test_what_is_done_all_the_time_is_done_at_once_and_then_once_a_minute() -> None:

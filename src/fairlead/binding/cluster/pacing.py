@@ -20,6 +20,10 @@ from fairlead.api.timestamps import moment, parse_time
 from fairlead.binding.cluster.committing import stored_conditions
 from fairlead.binding.cluster.rivals import rivals_text
 from fairlead.binding.contexts.base import BaseContext
+from fairlead.binding.expressions.fixedpath import ProjectionError
+from fairlead.binding.workloads.holdings import Holding
+from fairlead.binding.workloads.operations import MappingError
+from fairlead.binding.workloads.records import read_records
 from fairlead.binding.workloads.workload import Workload
 from fairlead.runtime import EventRecorder
 
@@ -74,12 +78,16 @@ class Waits:
 
 
 class Fight(msgspec.Struct):
-    """The writes of one content: their times in the window, and the last time."""
+    """The writes of one content to one workload that others have undone, and the last write.
+
+    ``record`` is the hash of the record that the last write left on the workload.
+    """
 
     content: Hashable
-    # A short list and not a deque, which takes 0.7 KiB: each binding has one.
-    times: list[float] = []
-    last: float = 0.0
+    record: int
+    last: float
+    # A short list and not a deque, which takes 0.7 KiB.
+    times: list[float]
     on: bool = False
 
 
@@ -87,17 +95,23 @@ class Fights:
     """Detects that another writer keeps undoing the same write.
 
     After that there is one write per window, until the fight is over. ``clock`` returns seconds.
+    Each key is a binding on a workload. ``whole`` is the record of a projection of which nothing
+    is missing, "" where something is: after a write it is the same until another writer undoes it.
     """
 
     def __init__(self, clock: Callable[[], float]) -> None:
         self._clock = clock
-        self._fights: dict[Hashable, Fight] = {}
+        self._fights: OrderedDict[Hashable, Fight] = OrderedDict()
+        """By key, the one that was written last at the end."""
 
-    def pause(self, key: Hashable, content: Hashable) -> float:
+    def __contains__(self, key: Hashable) -> bool:
+        """Whether a write of this key has arrived lately."""
+        return key in self._fights
+
+    def pause(self, key: Hashable, content: Hashable, whole: str) -> float:
         """Return the seconds to wait before writing this content; 0 for none."""
         fight, now = self._fights.get(key), self._clock()
-        # Other content is a change of the binding, and not a writer who undoes it.
-        if fight is None or fight.content != content:
+        if fight is None or not _is_undone(fight, content, whole):
             return 0.0
         if now - fight.last > CALM_SECONDS:
             fight.on = False
@@ -106,17 +120,30 @@ class Fights:
         fight.on = fight.on or len(fight.times) >= WRITES
         return max(WINDOW_SECONDS - (now - fight.last), 0.0) if fight.on else 0.0
 
-    def arrived(self, key: Hashable, content: Hashable) -> None:
-        """Count a write of this content that the server accepted."""
-        fight = self._fights.get(key)
-        if fight is None or fight.content != content:
-            fight = self._fights[key] = Fight(content)
-        fight.last = self._clock()
-        fight.times.append(fight.last)
+    def arrived(self, key: Hashable, content: Hashable, whole: str, written: str) -> None:
+        """Count a write of this content that the server accepted.
 
-    def forget(self, key: Hashable) -> None:
-        """Drop a deleted binding."""
-        self._fights.pop(key, None)
+        Args:
+            key: the binding and the workload.
+            content: the identity of what is projected.
+            whole: the record that was there before, as for :meth:`pause`.
+            written: the record that is there now.
+        """
+        fight, now = self._fights.pop(key, None), self._clock()
+        if fight is None or fight.content != content:
+            fight = Fight(content, 0, now, [now])
+        elif _is_undone(fight, content, whole):
+            fight.times.append(now)
+        fight.last, fight.record = now, hash(written)
+        self._fights[key] = fight
+        # A write of long ago is no part of a fight.
+        while now - next(iter(self._fights.values())).last > CALM_SECONDS:
+            self._fights.popitem(last=False)
+
+
+def _is_undone(fight: Fight, content: Hashable, whole: str) -> bool:
+    # Other content is a change of the binding, and other records are of another writer.
+    return fight.content == content and (not whole or hash(whole) != fight.record)
 
 
 class Pace:
@@ -196,67 +223,67 @@ class Pauses:
         self._fights = Fights(clock)
         self._workloads = workloads or workload_pace(clock)
 
-    async def before_write(self, key: Hashable, context: BaseContext) -> float:
+    async def before_write(self, context: BaseContext) -> float:
         """Withhold what may not be written yet; return the seconds until it may, 0 for now.
 
         Removals are always written at once.
         """
         changed = [] if context.meta.deleting else context.changed_selected()
-        if not changed:
+        fought, paced = self._fought(context, changed), self._paced(context, changed)
+        paced = {place: left for place, left in paced.items() if place not in fought}
+        held = [one for one in changed if id(one) in fought or id(one) in paced]
+        if not held:
             return 0.0
-        return await self._for_fight(key, context, changed) or await self._for_pace(
-            context, changed
-        )
-
-    async def _for_fight(
-        self, key: Hashable, context: BaseContext, changed: Sequence[Workload]
-    ) -> float:
-        """Withhold the projection if another writer keeps removing it.
-
-        Without the pause two writers would roll the workload out without end.
-        """
-        pause = self._fights.pause(key, _content(context, changed))
-        if pause:
-            text = (
-                f"something else keeps changing {_names(changed)} back; "
-                f"{rivals_text(changed, context.meta.uid, self._ours)}; "
-                f"the next try is in {pause:.0f} s"
+        texts = []
+        if fought:
+            some = [one for one in held if id(one) in fought]
+            # Without the pause two writers would roll the workload out without end.
+            texts.append(
+                f"something else keeps changing {_names(some)} back; "
+                f"{rivals_text(some, context.meta.uid, self._ours)}; "
+                f"the next try is in {max(fought.values()):.0f} s"
             )
-            await _withhold(context, changed, ERROR, text)
-        return pause
+        if paced:
+            some = [one for one in held if id(one) in paced]
+            texts.append(
+                f"{_names(some)} was changed so often by its bindings that it is changed once a"
+                " minute at most for now: check whether one of them reads a field that its own"
+                " write changes, such as metadata.generation or metadata.resourceVersion, or one"
+                " that keeps changing"
+            )
+        await _withhold(context, held, ERROR if fought else WRITES_PACED, "; ".join(texts))
+        return max([*fought.values(), *paced.values()])
 
-    async def _for_pace(self, context: BaseContext, changed: Sequence[Workload]) -> float:
-        """Withhold the workloads that change too often.
+    def _fought(self, context: BaseContext, changed: Sequence[Workload]) -> dict[int, float]:
+        """Return the pauses of workloads whose projection another writer keeps removing."""
+        pauses = {
+            id(one): self._fights.pause(key, _content(context), _whole(context, one))
+            for one in changed
+            # Almost no workload is written twice in a short time.
+            if (key := _key(context, one)) in self._fights
+        }
+        return {place: pause for place, pause in pauses.items() if pause}
+
+    def _paced(self, context: BaseContext, changed: Sequence[Workload]) -> dict[int, float]:
+        """Return the pauses of workloads that change too often.
 
         A binding's first projection onto a workload is written at once.
         """
-        left = {
-            id(workload): self._workloads.left(_place(workload))
-            for workload in changed
-            if context.reader.record_key in workload.original.meta.annotations
+        pauses = {
+            id(one): self._workloads.left(_place(one))
+            for one in changed
+            if context.reader.record_key in one.original.meta.annotations
         }
-        held = [one for one in changed if left.get(id(one))]
-        if not held:
-            return 0.0
-        text = (
-            f"{_names(held)} was changed so often by its bindings that it is changed once a minute"
-            " at most for now: check whether one of them reads a field that its own write changes,"
-            " such as metadata.generation or metadata.resourceVersion, or one that keeps changing"
-        )
-        await _withhold(context, held, WRITES_PACED, text)
-        return max(left.values())
+        return {place: pause for place, pause in pauses.items() if pause}
 
     def accepted(self, context: BaseContext, workload: Workload) -> None:
         """Count a write of a workload that the server accepted."""
         if any(workload is one.workload for one in context.changes.workloads):
-            context.changes.arrived = True
+            key = _key(context, workload)
+            whole = _whole(context, workload) if key in self._fights else ""
+            self._fights.arrived(key, _content(context), whole, _wanted(context, workload))
             if context.reader.record_key in workload.original.meta.annotations:
                 self._workloads.done(_place(workload))
-
-    def count_write(self, key: Hashable, context: BaseContext) -> None:
-        """Count the write of a projection, if the server accepted any part of it."""
-        if context.changes.arrived:
-            self._fights.arrived(key, _content(context, context.changed_selected()))
 
     def tell_of_wait(self, key: Hashable, binding: Object, context: BaseContext) -> None:
         """Send a Warning if an object stays missing, or if the wait ended with another problem.
@@ -283,7 +310,6 @@ class Pauses:
 
     def forget(self, key: Hashable) -> None:
         """Drop a deleted binding."""
-        self._fights.forget(key)
         self.waits.over(key)
 
 
@@ -296,14 +322,40 @@ async def _withhold(
     context.close()
 
 
-def _content(context: BaseContext, changed: Sequence[Workload]) -> tuple[object, ...]:
-    """Return the identity of a projection: generation, Secret and workloads.
+def _key(context: BaseContext, workload: Workload) -> tuple[str, str]:
+    """Return the uids of binding and workload: an object that is made anew is another one."""
+    return context.meta.uid, workload.original.meta.uid
+
+
+def _content(context: BaseContext) -> tuple[object, ...]:
+    """Return the identity of what is projected: generation, Secret, and its marked content.
 
     A change of the binding or its Secret makes another projection, which is no fight.
     """
-    # One short text, since the content of each binding is remembered.
-    names = " ".join(f"{one.resource.plural}/{one.original.meta.name}" for one in changed)
-    return context.meta.generation, context.secret, names
+    return context.meta.generation, context.secret, context.content_mark
+
+
+def _wanted(context: BaseContext, workload: Workload) -> str:
+    """Return the record that the write leaves on a workload."""
+    annotations = workload.body["metadata"].get("annotations") or {}
+    return str(annotations.get(context.reader.record_key, ""))
+
+
+def _whole(context: BaseContext, workload: Workload) -> str:
+    """Return the record of what a write replaces; "" if its projection is not whole.
+
+    It is not where items are missing, or where the write restores what the record has.
+    """
+    notes = workload.original.meta.annotations
+    text = notes.get(context.reader.record_key, "")
+    record = read_records({context.reader.record_key: text}).get(context.meta.uid)
+    if record is None or text == _wanted(context, workload):
+        return ""
+    try:
+        return "" if Holding(workload.original.to_dict(), record).lost() else text
+    # Each editor of a workload can write records: this one is none that a binding wrote.
+    except (ProjectionError, MappingError):
+        return ""
 
 
 def _place(workload: Workload) -> tuple[str, ...]:

@@ -42,15 +42,13 @@ class BindingChanges(msgspec.Struct):
     has names and uids of the Secrets to delete after the workloads are written; if all workloads
     are ``withheld``, of those that no workload reads in its present state. Other Secrets of
     former content are ``kept``, since something may read them. ``left`` says what unbinding leaves
-    on workloads. ``arrived`` is set when a server
-    has accepted a change of a selected workload.
+    on workloads.
     """
 
     secret: BindingSecret | None = None
     leftovers: list[Operations] = []
     workloads: list[Operations] = []
     annotation: bool = False
-    arrived: bool = False
     withheld: bool = False
     superseded: list[tuple[str, str]] = []
     left: list[tuple[Operations, str]] = []
