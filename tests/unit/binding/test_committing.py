@@ -215,6 +215,8 @@ async def test_refusals_end_up_in_the_status(
     after = await commit(client, context)
     assert conditions(after)["Ready"] == ("False", reason)
     assert text in message(after, "Ready")
+    assert conditions(after)["InjectionReady"][0] == "False"
+    assert text in message(after, "InjectionReady")
     assert context.flow.transient
     assert client.object("Deployment", "web") == deployment()
 
@@ -363,6 +365,39 @@ async def test_a_name_that_the_server_does_not_keep_is_said(path: str) -> None:
     )
     # Nobody writes it back, so that nobody is fought.
     assert not seen
+
+
+class WithoutPart(FakeClient):
+    """The schema of its workloads lacks a part of the Pod's spec."""
+
+    part = ""
+
+    async def merge_patch(self, *given: Any, **more: Any) -> Object:
+        stored = (await super().merge_patch(*given, **more)).to_dict()
+        for spec in (
+            (pod(stored), *pod(stored)["containers"]) if stored["kind"] == "Deployment" else ()
+        ):
+            spec.pop(self.part, None)
+        return object_from_dict(stored)
+
+
+@pytest.mark.parametrize(
+    ("part", "path"),
+    [
+        pytest.param("volumes", ".spec.template.spec.volumes", id="volumes"),
+        pytest.param(
+            "volumeMounts", ".spec.template.spec.containers[app].volumeMounts", id="mounts"
+        ),
+        pytest.param("env", ".spec.template.spec.containers[app].env", id="variables"),
+    ],
+)
+async def test_a_projection_that_the_server_does_not_keep_is_said(part: str, path: str) -> None:
+    body = binding(type="t")
+    client = WithoutPart(body, deployment())
+    client.part = part
+    after = await commit(client, collected(body))
+    assert conditions(after)["Ready"] == ("False", "ApplicationUpdateError")
+    assert f"Deployment ns/web does not keep {path}" in message(after, "InjectionReady")
 
 
 async def test_a_name_that_the_server_keeps_is_where_it_was_asked_for() -> None:

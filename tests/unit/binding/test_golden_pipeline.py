@@ -141,6 +141,9 @@ WANTED: dict[str, tuple[str, ...]] = {
         "spec-provisioned-no-status-with-type",
     ),
     "what unbinding leaves at a secretPath is told": ("files-path-both-then-again-then-unbind",),
+    "InjectionReady is False where the server refuses the workload": (
+        "files-fail-update-workload",
+    ),
     "spec.type overrides annotations too": (
         "spec-annotation-with-type-type-and-host",
         "spec-annotation-with-type-type-overridden-by-annotation",

@@ -250,9 +250,9 @@ class Committer:
         resource = workload.resource
         try:
             answer = await self._commit_on_present(workload)
-            if lost := _lost_name(workload, answer):
+            if lost := _lost_name(workload, answer) or _lost_items(workload, answer):
                 # The write had no effect, so it counts neither as arrived nor as undone.
-                context.injection_failed(lost)
+                context.workload_failed(lost)
                 return False
             self._arrived(context, workload)
             if _holds(workload.body, answer):
@@ -269,7 +269,7 @@ class Committer:
             context.workload_failed(f"{workload} was not updated: {refusal_text(error)}")
         # The change cannot be sent, for example another name of the object.
         except ValueError as error:
-            context.injection_failed(f"{workload} cannot be updated: {error}")
+            context.workload_failed(f"{workload} cannot be updated: {error}")
         else:
             return True
         return False
@@ -346,14 +346,61 @@ def _lost_name(workload: Workload, stored: Object) -> str:
     )
 
 
+def _lost_items(workload: Workload, stored: Object) -> str:
+    """Return a message if the server did not store what was added to the workload; else ""."""
+    before, after = workload.original.to_dict(), stored.to_dict()
+    for part in _parts(workload.body):
+        path = _lost(workload.body[part], before.get(part), after.get(part), f".{part}")
+        if path:
+            return (
+                f"{workload} does not keep {path}: its schema has no such field, or something "
+                "else takes it away; correct the ClusterWorkloadResourceMapping of its kind"
+            )
+    return ""
+
+
+def _lost(wanted: Any, before: Any, stored: Any, path: str) -> str:
+    """Return the first path that was added to ``before`` and is not ``stored``; else ""."""
+    if isinstance(wanted, dict):
+        before, stored = (one if isinstance(one, dict) else {} for one in (before, stored))
+        for name, value in wanted.items():
+            inner = f"{path}.{name}"
+            # Servers drop what is empty.
+            if not stored.get(name) and not before.get(name) and value:
+                return inner
+            if found := _lost(value, before.get(name), stored.get(name), inner):
+                return found
+    elif isinstance(wanted, list):
+        # Something else may have changed the order.
+        held, known = _by_name(stored), _by_name(before)
+        for name, value in _by_name(wanted).items():
+            inner = f"{path}[{name}]"
+            if name not in held and name not in known:
+                return inner
+            if name in held and (found := _lost(value, known.get(name), held[name], inner)):
+                return found
+    return ""
+
+
+def _by_name(items: Any) -> dict[str, JSON]:
+    """Return the items of a list that have names, if each has another; else {}."""
+    found = items if isinstance(items, list) else []
+    named = {one["name"]: one for one in found if isinstance(one, dict) and one.get("name")}
+    return named if len(named) == len(found) else {}
+
+
+def _parts(body: JSON) -> set[str]:
+    """Return the top-level members that people and controllers write."""
+    return body.keys() - {"status", "metadata", "apiVersion", "kind"}
+
+
 def _holds(wanted: JSON, stored: Object) -> bool:
     """Whether the workload was stored as wanted, apart from defaults that servers add."""
     body = stored.to_dict()
-    parts = wanted.keys() - {"status", "metadata", "apiVersion", "kind"}
     # Annotations contain the record, which a webhook must not have changed.
     annotations = wanted["metadata"].get("annotations") or {}
     return annotations == stored.meta.annotations and all(
-        _contains(body.get(part), wanted[part]) for part in parts
+        _contains(body.get(part), wanted[part]) for part in _parts(wanted)
     )
 
 

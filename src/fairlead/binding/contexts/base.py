@@ -494,15 +494,11 @@ class BaseContext:
         return [*(written | rolling).values()]
 
     def workload_failed(self, message: str) -> None:
-        """Report in Ready that a workload could not be written; a pass follows after a delay."""
+        """Report that a workload was not stored as wanted; a pass follows after a delay."""
         text = f"{self.flow.error}; {message}" if self.flow.error else message
+        self.set_condition(INJECTION_READY, "False", ERROR, text)
         self.set_condition(READY, "False", APPLICATION_UPDATE_ERROR, text)
         self.flow.retry_processing(text, transient=True)
-
-    def injection_failed(self, message: str) -> None:
-        """Report in Ready and InjectionReady that a workload was not stored as wanted."""
-        self.workload_failed(message)
-        self.set_condition(INJECTION_READY, "False", ERROR, self.flow.error)
 
     def secret_failed(self, message: str) -> None:
         """Report that the intermediate Secret could not be written, and project nothing."""
