@@ -75,6 +75,16 @@ STATUSLESS: JSON = {"kind": "Deployment", "metadata": {"generation": 1}, "spec":
             workload(("Ready", "False", "Starting"), kind="Rig"),
             "", True, id="a custom kind that is not ready",
         ),
+        pytest.param(
+            workload(
+                conditions=[
+                    "none",
+                    {"type": "Ready", "status": None},
+                    {"type": "ReplicaFailure", "status": "True", "lastTransitionTime": None},
+                ]
+            ),
+            "PodsRefused", True, id="conditions without times, and others",
+        ),
         pytest.param(workload(conditions="none"), "", True, id="conditions of another form"),
         pytest.param(
             {**workload(), "status": "none"}, "", True, id="a status of another form"
