@@ -152,6 +152,22 @@ def test_what_was_bound_before_it_named_another_workload_is_waited_for(
     assert not pod(cluster.get("deployments", "web"))["volumes"]
 
 
+@pytest.mark.parametrize("selected", [{"name": "web"}, {"selector": LABELS}], ids=str)
+@pytest.mark.parametrize("api", ["spec", "coreos"])
+def test_what_was_bound_before_its_status_could_be_written_is_waited_for(
+    selected: JSON, api: str
+) -> None:
+    cluster, body = world(), binding(api, "apps", "Deployment", **selected)
+    cluster.reconcile(body)
+    del body["status"]
+    deleted(body)
+    cluster.failing["list", "deployments"] = "no list"
+    assert cluster.reconcile(body).flow.error == "cannot unbind: no list"
+    cluster.failing.clear()
+    assert not cluster.reconcile(body).flow.error
+    assert not pod(cluster.get("deployments", "web"))["volumes"]
+
+
 @pytest.mark.parametrize("api", ["spec", "coreos"])
 def test_the_one_workload_that_was_ever_named_is_unbound_without_the_right_to_list(
     api: str,

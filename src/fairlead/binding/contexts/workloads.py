@@ -143,12 +143,13 @@ class Finder:
         return _distinct(found)
 
     def _is_noted(self, lookup: Lookup) -> bool:
-        """Whether workloads of the kind may have a projection, by status and annotation.
+        """Whether workloads of the kind may have a projection, by annotation or status.
 
-        Without a Secret in the status nothing was projected, and a kind is noted before the first
-        projection onto its workloads. A user who may edit the binding can add notes, too.
+        A kind is noted before the first projection onto its workloads. The status does not count
+        then: it is written after them, and a pass may end in between. A user who may edit the
+        binding can add notes, too.
         """
-        return bool(self._former.secret) and (self._kinds is None or lookup in self._kinds)
+        return bool(self._former.secret) if self._kinds is None else lookup in self._kinds
 
     async def _is_missed(self, lookup: Lookup) -> bool:
         """Whether workloads of the kind, which cannot be read, may have a projection."""
