@@ -26,7 +26,7 @@ LIMIT = 5_000_000
 """Steps for the validation of one object."""
 CRD_LIMIT = 10_000_000
 """Steps for the validation of one CRD: compiling patterns, checking defaults."""
-_TOLD = 20
+_TOLD = 50
 """Steps of reporting one error."""
 _STOPPED = (
     "the check of this object was stopped because it takes too long; shorten its texts and "

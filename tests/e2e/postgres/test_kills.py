@@ -6,15 +6,16 @@ And two of them at once, and one whose API server goes away.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import AsyncExitStack
 from typing import Any
 
+import psycopg
 import pytest
 from tests.support.dying import DyingClient
 from tests.support.hostile import Stalling
 from tests.support.postgres import prepare, running, server_profile
-from tests.support.servers import OPERATOR
+from tests.support.servers import LOG, OPERATOR, quick, started
 from tests.support.team import Administrator, Team
 from tests.support.tiers import ADMINISTRATORS
 from tests.support.waiting import SECONDS, eventually
@@ -33,6 +34,18 @@ POLICIES: tuple[CleanupPolicy, ...] = ("Restrict", "Cascade", "Orphan", "Retain"
 NEVER = 1 << 30
 _CREATION, _DELETION = 30, 22
 """Statements of either, with those by which the operator looks at the server."""
+
+
+@pytest.fixture(scope="module")
+def postgres() -> Iterator[EmbeddedPostgres]:
+    """A server for the sessions of thirty PostgresServers at once, each by a proxy of its own."""
+    server = EmbeddedPostgres(version=18, settings=LOG | {"max_connections": "300"})
+    for _ in started(server):
+        with psycopg.connect(server.dsn(), autocommit=True) as connection:
+            connection.execute(
+                f"CREATE ROLE {OPERATOR} LOGIN CREATEROLE PASSWORD '{quick(OPERATOR)}'"
+            )
+        yield server
 
 
 @pytest.fixture
