@@ -19,6 +19,9 @@ from fairlead.uninstall.rights import hook_rights
 
 
 _RELEASE_NAMESPACE = "ph-home"
+_NO_SIDECAR_LABELS = {"sidecar.istio.io/inject": "false", "kuma.io/sidecar-injection": "disabled"}
+_NO_SIDECAR_ANNOTATIONS = {"linkerd.io/inject": "disabled"}
+"""What meshes are asked: a Pod with a proxy that does not end would keep its Job from ending."""
 _POLICY = "before-hook-creation,hook-succeeded"
 
 
@@ -106,7 +109,10 @@ def _job(program: Program, own: manifests.PodProgram) -> Tree:
             "backoffLimit": 0,
             "activeDeadlineSeconds": Expression("$.Values.uninstall.deadlineSeconds"),
             "template": {
-                "metadata": {"labels": template["metadata"]["labels"]},
+                "metadata": {
+                    "labels": {**template["metadata"]["labels"], **_NO_SIDECAR_LABELS},
+                    "annotations": _NO_SIDECAR_ANNOTATIONS,
+                },
                 "spec": {**pod, "tolerations": Given(f"{program.path}.tolerations")},
             },
         },

@@ -55,6 +55,7 @@ from fairlead.binding.cluster.dependencies import BindingDependencies
 from fairlead.binding.cluster.pacing import Pace, Pauses
 from fairlead.binding.contexts.base import BaseContext, InvalidBinding, ServicesRefused
 from fairlead.binding.contexts.outcome import invalid_status, is_collected, refused_status
+from fairlead.binding.contexts.protocol import in_one
 from fairlead.binding.handlers.projecting import persist
 from fairlead.binding.handlers.unbinding import drop_secrets, unbind, unbind_leftovers
 from fairlead.binding.metrics import BindingMetrics
@@ -433,7 +434,7 @@ class BindingController:
         if isinstance(error, InvalidBinding) and has_projection:
             left = await self._remove(request, binding, _WITHDRAWAL if changed else _LEFTOVERS)
         kept = is_refused and not changed
-        text = "; ".join(filter(None, [str(error), _KEPT if kept else "", left]))
+        text = in_one([str(error), _KEPT if kept else "", left])
         if is_refused:
             status = refused_status(binding, text, now(), withdrawn=changed and not left)
         else:
@@ -451,7 +452,7 @@ class BindingController:
         context, _ = await self._run(request, object_from_dict(leaving), pipeline)
         # Only removals are written: an invalid spec is not projected.
         await self._committer.removals(context)
-        return "; ".join(filter(None, [*context.refusals, context.flow.error]))
+        return in_one([*context.refusals, context.flow.error])
 
     async def _endless(self, request: Request, binding: Object, error: Exception) -> Result:
         """Report a binding with too many reads, and delay it for long.

@@ -454,6 +454,16 @@ async def test_one_workload_that_is_refused_keeps_no_other_from_being_written() 
     assert [name in told for name in ("ns/one", "ns/two", "ns/three")] == [True, False, True]
 
 
+async def test_what_several_refusals_have_in_common_is_said_once() -> None:
+    body = binding(workload={"selector": {"matchLabels": {"a": "b"}}})
+    workloads = [deployment(name, labels={"a": "b"}) for name in ("one", "two")]
+    client = FakeClient(body, *workloads)
+    client.fail["patch", "deployments"] = FORBIDDEN
+    after = await commit(client, collected(body, *workloads))
+    told = message(after, "Ready")
+    assert (told.count("get, list, watch, update and patch"), told.count("no")) == (1, 1)
+
+
 async def test_a_secret_that_was_not_written_is_in_every_condition() -> None:
     body = binding(type="t")
     client = FakeClient(body, deployment())

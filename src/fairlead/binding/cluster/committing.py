@@ -264,7 +264,7 @@ class Committer:
             raise Conflict(error.status) from None
         except Forbidden as error:
             remedy = grant(resource, "get, list, watch, update and patch")
-            context.workload_failed(f"{refusal_text(error)}; {remedy}")
+            context.workload_failed(refusal_text(error), remedy)
         except ApiError as error:
             context.workload_failed(f"{workload} was not updated: {refusal_text(error)}")
         # The change cannot be sent, for example another name of the object.

@@ -29,7 +29,7 @@ from fairlead.api.servicebinding.common import (
 )
 from fairlead.api.servicebinding.wishes import Wishes, read_wishes
 from fairlead.binding.contexts.outcome import BindingChanges, BindingSecret, conditions_after
-from fairlead.binding.contexts.protocol import Flow
+from fairlead.binding.contexts.protocol import Flow, in_one
 from fairlead.binding.contexts.reader import Reader
 from fairlead.binding.contexts.superseded import Superseded, generated, superseded
 from fairlead.binding.contexts.workloads import Finder
@@ -493,9 +493,9 @@ class BaseContext:
         rolling = {id(one): one for one in self._bound_workloads() if is_rolling(one.body)}
         return [*(written | rolling).values()]
 
-    def workload_failed(self, message: str) -> None:
+    def workload_failed(self, *messages: str) -> None:
         """Report that a workload was not stored as wanted; a pass follows after a delay."""
-        text = f"{self.flow.error}; {message}" if self.flow.error else message
+        text = in_one([self.flow.error, *messages])
         self.set_condition(INJECTION_READY, "False", ERROR, text)
         self.set_condition(READY, "False", APPLICATION_UPDATE_ERROR, text)
         self.flow.retry_processing(text, transient=True)

@@ -6,7 +6,7 @@ context; the handlers need no change.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Protocol
 
 import msgspec
@@ -215,3 +215,14 @@ class Context(Protocol):
 
     async def template_data(self) -> Mapping[str, Any]:
         """Return the data of mapping templates: services by id, then items by name."""
+
+
+def in_one(texts: Iterable[str]) -> str:
+    """Join messages into one that says each thing once; empty ones are left out.
+
+    A message that another one contains is said already.
+    """
+    messages = [text for text in dict.fromkeys(texts) if text]
+    return "; ".join(
+        text for text in messages if not any(text != other and text in other for other in messages)
+    )

@@ -25,7 +25,7 @@ from fairlead.api.servicebinding.common import (
     ROOT_VARIABLE,
     WORKLOAD_NOT_ALLOWED,
 )
-from fairlead.binding.contexts.protocol import Context
+from fairlead.binding.contexts.protocol import Context, in_one
 from fairlead.binding.expressions.fixedpath import ProjectionError
 from fairlead.binding.reads import ReadError
 from fairlead.binding.services.items import Source
@@ -70,7 +70,7 @@ async def find_workloads(context: Context) -> None:
     try:
         found = await context.projections()
     except (ReadError, MappingError) as error:
-        text = "; ".join([str(error), *context.refusals])
+        text = in_one([str(error), *context.refusals])
         if isinstance(error, ReadError) and error.failure.code == "Ineligible":
             context.flow.fail(text)
             context.flow.stop_processing()
@@ -218,7 +218,7 @@ async def postflight(context: Context) -> None:
         text = "; ".join([*said[:_TOLD], more] if more else said)
         context.set_condition(INJECTION_READY, "True", APPLICATION_UPDATED, text)
         return
-    text = "; ".join(context.refusals)
+    text = in_one(context.refusals)
     context.flow.fail(text)
     context.flow.stop_processing()
     context.set_condition(INJECTION_READY, "False", ERROR, text)

@@ -14,7 +14,7 @@ from fairlead.api.servicebinding.common import (
     ITEMS_LEFT,
     WORKLOAD_NOT_ALLOWED,
 )
-from fairlead.binding.contexts.protocol import Context
+from fairlead.binding.contexts.protocol import Context, in_one
 from fairlead.binding.expressions.fixedpath import ProjectionError
 from fairlead.binding.reads import ReadError
 from fairlead.binding.workloads.operations import MappingError, Operations
@@ -32,7 +32,7 @@ async def unbind(context: Context) -> None:
     context.flow.stop_processing()
     stuck = _taken_away(context, await _bound(context))
     if context.left:
-        context.set_condition(INJECTION_READY, "False", ITEMS_LEFT, "; ".join(context.left))
+        context.set_condition(INJECTION_READY, "False", ITEMS_LEFT, in_one(context.left))
     if stuck:
         _failed(context, f"cannot unbind: {stuck}", transient=True)
     # Unbinding needed the recorded mapping; without it the next pass projects by the new one.
@@ -67,7 +67,7 @@ def _taken_away(context: Context, projections: list[Operations]) -> str:
         else:
             if left:
                 context.leave(projection, left)
-    return "; ".join(stuck)
+    return in_one(stuck)
 
 
 async def unbind_leftovers(context: Context) -> None:
