@@ -34,6 +34,7 @@ class FakeInformer:
         self.cause: Exception | None = None
         self.closed = False
         self.handler: Callable[[Delta], None] = lambda delta: None
+        self.listener: Callable[[], None] = lambda: None
         self.objects: dict[str, Object] = {}
         self.indexes: dict[str, Callable[[Object], list[str]]] = {}
 
@@ -48,6 +49,9 @@ class FakeInformer:
 
     def subscribe(self, handler: Callable[[Delta], None]) -> None:
         self.handler = handler
+
+    def listen(self, listener: Callable[[], None]) -> None:
+        self.listener = listener
 
     async def close(self) -> None:
         self.closed = True
@@ -471,6 +475,39 @@ async def test_what_a_binding_wrote_itself_is_no_news_to_it(
     assert bench.told.count(ONE) == told
     # To another binding of the same workload it is.
     assert bench.told.count(TWO) == len(during) + len(after)
+
+
+@pytest.mark.parametrize(
+    ("version", "there", "told"),
+    [
+        pytest.param("7", False, [ONE], id="read, and gone"),
+        pytest.param("7", True, [], id="read, and there"),
+        pytest.param("", False, [], id="was not there when it was read"),
+    ],
+)
+async def test_what_was_read_and_went_while_nothing_was_watched_is_news(
+    version: str, there: bool, told: list[Request]
+) -> None:
+    bench = Bench()
+    await bench.watches.join(ONE, SECRET)
+    await bench.watches.join(TWO, Get(SECRETS, "ns", "s2"))
+    bench.watches.asking(ONE, SECRET)
+    bench.watches.answered(ONE, SECRET, version)
+    informer = bench.cluster.informers[SECRETS, "ns"]
+    if there:
+        informer.objects["s1"] = object_from_dict(body("s1"))
+    informer.listener()
+    assert bench.told == told
+
+
+async def test_what_was_written_and_went_while_nothing_was_watched_is_news_once() -> None:
+    bench = Bench()
+    await bench.watches.join(ONE, SECRET)
+    bench.watches.writing(ONE, SECRETS, "ns", "s1")
+    bench.watches.stored(ONE, (SECRETS, "ns", "s1"), "7")
+    bench.cluster.informers[SECRETS, "ns"].listener()
+    bench.cluster.informers[SECRETS, "ns"].listener()
+    assert bench.told == [ONE]
 
 
 async def test_the_first_list_is_no_news_to_who_waits_for_it() -> None:

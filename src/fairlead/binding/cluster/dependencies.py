@@ -135,6 +135,30 @@ class _Watch:
             return [request for request in concerned if request in self.blind]
         return [request for request in concerned if not self._echo(request, delta)]
 
+    def vanished(self) -> list[Request]:
+        """Return the bindings that read or wrote an object that is not there after a list.
+
+        It came and went while the watch was interrupted, so no change tells of its end.
+        """
+        get = self.informer.get
+        found = []
+        for request, reads in self.readers.items():
+            written = [
+                name
+                for name, version in self.echoes.get(request, {}).items()
+                if version and get(request.namespace, name) is None
+            ]
+            for name in written:
+                del self.echoes[request][name]
+            answered = (
+                (read.namespace if read.resource.namespaced else "", read.name)
+                for read, version in reads.items()
+                if version and isinstance(read, Get)
+            )
+            if written or any(get(*place) is None for place in answered):
+                found.append(request)
+        return found
+
     def _is_answered(self, request: Request, read: Read, delta: Delta) -> bool:
         """Whether the binding has read, or may just be reading, the object as the change shows it.
 
@@ -429,7 +453,12 @@ class BindingDependencies:
             for request in watch.rolled(delta):
                 self._enqueue_later(request)
 
+        def look() -> None:
+            for request in watch.vanished():
+                self._enqueue(request)
+
         informer.subscribe(tell)
+        informer.listen(look)
         return watch
 
 

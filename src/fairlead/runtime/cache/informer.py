@@ -73,6 +73,7 @@ class SharedInformer:
         self._transform = transform
         # Replaced and never changed, so that handlers may come and go while all of them are told.
         self._handlers: tuple[Handler, ...] = ()
+        self._listeners: tuple[Callable[[], None], ...] = ()
         self._indexes: Counter[IndexFunction] = Counter()
 
     async def run(self) -> None:
@@ -94,6 +95,8 @@ class SharedInformer:
             if number % _PUTS_PER_TURN == 0:
                 await asyncio.sleep(0)
         self.synced.set()
+        for listener in self._listeners:
+            listener()
 
     def arrived(self, objects: Sequence[Object]) -> None:
         """Store pages of the first list as they come, before the last one is there."""
@@ -177,6 +180,14 @@ class SharedInformer:
         """Remove a handler; it is not called any more."""
         self._handlers = tuple(known for known in self._handlers if known is not handler)
 
+    def listen(self, listener: Callable[[], None]) -> None:
+        """Call the listener after each list, once the store holds it."""
+        self._listeners = (*self._listeners, listener)
+
+    def unlisten(self, listener: Callable[[], None]) -> None:
+        """Remove a listener; it is not called any more."""
+        self._listeners = tuple(known for known in self._listeners if known is not listener)
+
     def add_index(self, function: IndexFunction) -> None:
         """Index by this function as long as one lease wants it."""
         self._indexes[function] += 1
@@ -241,6 +252,7 @@ class Informer:
         self._shared = shared
         self._release = release
         self._handlers: list[Handler] = []
+        self._listeners: list[Callable[[], None]] = []
         self._indexes: dict[str, IndexFunction] = {}
         self._closed = asyncio.Event()
         # Every pass of every controller asks this: the store answers without a call in between.
@@ -313,6 +325,14 @@ class Informer:
         self._handlers.append(handler)
         self._shared.subscribe(handler)
 
+    def listen(self, listener: Callable[[], None]) -> None:
+        """Call the listener after each list, once the store holds it.
+
+        No change tells of an object that came and went while nothing was watched.
+        """
+        self._listeners.append(listener)
+        self._shared.listen(listener)
+
     async def synced(self) -> None:
         """Wait until the store holds the whole collection.
 
@@ -337,6 +357,8 @@ class Informer:
         self._closed.set()
         for handler in self._handlers:
             self._shared.unsubscribe(handler)
+        for listener in self._listeners:
+            self._shared.unlisten(listener)
         for function in self._indexes.values():
             self._shared.remove_index(function)
         await self._release()
