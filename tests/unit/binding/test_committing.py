@@ -555,6 +555,18 @@ async def test_unbinding_writes_workloads_alone() -> None:
     assert pod(client.object("Deployment", "web"))["volumes"] == []
 
 
+async def test_unbinding_keeps_what_another_writer_has_just_noted() -> None:
+    body = binding()
+    cluster = FakeCluster(objects=[secret(), deployment()])
+    cluster.reconcile(body)
+    deleted(body)
+    web = cluster.get("deployments", "web")
+    web["metadata"]["resourceVersion"] = "1"
+    client = Crowded(body, web, change=annotated("writer"), times=1)
+    await committer(client).workloads(cluster.process(body))
+    assert client.object("Deployment", "web")["metadata"]["annotations"] == {"writer": "x"}
+
+
 @pytest.mark.parametrize(
     ("refused", "left"),
     [

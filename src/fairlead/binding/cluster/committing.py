@@ -314,7 +314,7 @@ def _rebase(workload: Workload, present: Object) -> bool:
     old, new = workload.original, present
     if new.meta.resource_version == old.meta.resource_version or _decisive(old) != _decisive(new):
         return False
-    change = create_merge_patch(old.to_dict(), workload.body)
+    change = create_merge_patch(_with_annotations(old.to_dict()), _with_annotations(workload.body))
     touched = (change.get("metadata") or {}).get("annotations") or {}
     before, after = old.meta.annotations, new.meta.annotations
     if any(before.get(name) != after.get(name) for name in [*touched, *marks(before)]):
@@ -323,6 +323,15 @@ def _rebase(workload: Workload, present: Object) -> bool:
         return False
     workload.original, workload.body = present, apply_merge_patch(present.to_dict(), change)
     return True
+
+
+def _with_annotations(body: JSON) -> JSON:
+    """Return a body that has annotations, so that a patch of the last one names it.
+
+    Without them the patch would take away all annotations, those of others too.
+    """
+    meta = body["metadata"]
+    return {**body, "metadata": {**meta, "annotations": meta.get("annotations") or {}}}
 
 
 def _decisive(obj: Object) -> JSON:
