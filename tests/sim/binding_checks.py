@@ -216,12 +216,18 @@ class Watched:
                 if self._now - written < FRESH_SECONDS:
                     continue
                 text = msgspec.json.encode(found.to_dict()["spec"]).decode()
-                if f'"{commit.key.name}"' in text:
+                if f'"{commit.key.name}"' in text and not self._is_lost(found, commit.key.name):
                     return (
                         f"{commit.by} has deleted Secret {commit.key}, which {resource.kind} "
                         f"{found.meta.name} reads"
                     )
         return None
+
+    def _is_lost(self, workload: Object, secret: str) -> bool:
+        """Whether people took off the record by which a binding knows what reads a Secret."""
+        items, _ = split(workload.to_dict())
+        reading = {item for item, value in items.items() if secret in named_secrets([value])}
+        return bool(reading) and reading <= self.doubtful[workload.meta.uid]
 
     def _projects_for_somebody(self, commit: Commit) -> str | None:
         if commit.collection not in WORKLOADS or not is_ours(commit):

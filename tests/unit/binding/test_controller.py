@@ -62,6 +62,9 @@ class Informer:
     def get(self, namespace: str, name: str) -> Object | None:
         return self.objects.get(name)
 
+    def listen(self, listener: Callable[[], None]) -> None:
+        """Ignore it: nothing is listed here."""
+
     def subscribe(self, handler: Callable[[Delta], None]) -> None:
         self.handler = handler
 
