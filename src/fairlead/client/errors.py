@@ -30,6 +30,7 @@ Messages are one line, name the object or server, and never contain a credential
 
 from __future__ import annotations
 
+import re
 from http.client import responses
 
 import msgspec
@@ -108,7 +109,18 @@ class Unauthorized(ApiError):
 
 
 class Forbidden(ApiError):
-    """The user lacks the right for the request; the message names user, verb and resource."""
+    """The user lacks the right for the request, or admission refuses it with the same code."""
+
+    @property
+    def lacks_right(self) -> bool:
+        """Whether a role would help: the authorizer refused, and not a webhook, policy or quota.
+
+        Source: ``forbiddenMessage`` in k8s.io/apiserver's responsewriters. It names user and verb.
+        """
+        return bool(_AUTHORIZER.search(self.message))
+
+
+_AUTHORIZER = re.compile(r'(?:^|: )User "[^"]*" cannot \S+ ')
 
 
 class NotFound(ApiError):

@@ -171,7 +171,7 @@ class SyncReport:
             generation=generation,
             since=known.since if known is not None else self._clock(),
             tried=self._clock(),
-            forbidden=isinstance(error, Forbidden),
+            forbidden=isinstance(error, Forbidden) and error.lacks_right,
         )
         self.failures[key] = found
         return known is None or (known.reason, known.generation) != (

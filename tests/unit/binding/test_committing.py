@@ -41,7 +41,10 @@ from fairlead.client import (
 from fairlead.runtime import EventRecorder
 
 
-FORBIDDEN = Forbidden(Status("Failure", "no", "Forbidden", 403))
+FORBIDDEN = Forbidden(
+    Status("Failure", 'x is forbidden: User "sa" cannot patch resource "x"', "Forbidden", 403)
+)
+DENIED = Forbidden(Status("Failure", 'admission webhook "a.b" denied the request: no', "", 403))
 INVALID = Invalid(Status("Failure", "template is immutable", "Invalid", 422))
 
 
@@ -193,6 +196,22 @@ async def test_nothing_is_written_when_all_is_as_it_should_be() -> None:
             id="workload refused",
         ),
         pytest.param(
+            "patch",
+            "deployments",
+            DENIED,
+            "ApplicationUpdateError",
+            'Deployment ns/web was not updated: admission webhook "a.b" denied the request: no',
+            id="workload denied",
+        ),
+        pytest.param(
+            "create",
+            "secrets",
+            DENIED,
+            "ErrorPersistingSecret",
+            'admission webhook "a.b" denied the request: no',
+            id="Secret denied",
+        ),
+        pytest.param(
             "create",
             "secrets",
             FORBIDDEN,
@@ -217,6 +236,7 @@ async def test_refusals_end_up_in_the_status(
     assert text in message(after, "Ready")
     assert conditions(after)["InjectionReady"][0] == "False"
     assert text in message(after, "InjectionReady")
+    assert ("ClusterRole" in message(after, "Ready")) == (error is FORBIDDEN)
     assert context.flow.transient
     assert client.object("Deployment", "web") == deployment()
 
@@ -461,7 +481,7 @@ async def test_what_several_refusals_have_in_common_is_said_once() -> None:
     client.fail["patch", "deployments"] = FORBIDDEN
     after = await commit(client, collected(body, *workloads))
     told = message(after, "Ready")
-    assert (told.count("get, list, watch, update and patch"), told.count("no")) == (1, 1)
+    assert (told.count("get, list, watch, update and patch"), told.count("cannot")) == (1, 1)
 
 
 async def test_a_secret_that_was_not_written_is_in_every_condition() -> None:

@@ -78,12 +78,12 @@ async def test_what_is_there_is_the_answer() -> None:
 )
 async def test_a_missing_right_names_the_role_that_would_give_it(read: Read, verbs: str) -> None:
     client = server()
-    error = Forbidden(Status("Failure", "may not", "Forbidden", 403))
+    error = Forbidden(Status("Failure", 'User "sa" cannot list x', "Forbidden", 403))
     client.fail = {("get", "secrets"): error, ("list", "deployments"): error}
     answer = await fetch(client.client, read)
     assert isinstance(answer, ReadFailure)
     assert answer.code == "Forbidden"
-    assert answer.message.startswith("may not; grant ")
+    assert answer.message.startswith('User "sa" cannot list x; grant ')
     assert f"{verbs} with a ClusterRole labelled servicebinding.io/controller=true" in (
         answer.message
     )

@@ -183,7 +183,7 @@ def test_the_one_workload_that_was_ever_named_is_unbound_without_the_right_to_li
     assert not pod(cluster.get("deployments", "web"))["volumes"]
 
 
-FORBIDDEN = Forbidden(Status("Failure", "no", "Forbidden", 403))
+FORBIDDEN = Forbidden(Status("Failure", 'User "sa" cannot list x', "Forbidden", 403))
 PODS = Resource("", "v1", "pods", "Pod")
 
 
@@ -218,7 +218,7 @@ async def test_a_kind_is_noted_in_one_write_once_its_workloads_can_be_looked_for
     await bench.reconcile()
     assert read_kinds(bench.binding["metadata"]["annotations"]) == []
     assert bench.binding["status"]["binding"]["name"] == "s1"
-    assert "no; grant" in message(bench.binding, "InjectionReady")
+    assert "cannot list x; grant" in message(bench.binding, "InjectionReady")
     del bench.client.fail["get", "deployments"]
     # None is there, which can be told.
     await bench.reconcile()

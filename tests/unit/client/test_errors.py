@@ -126,3 +126,39 @@ def test_the_tree_in_the_docstring_is_complete() -> None:
         if isinstance(value, type) and issubclass(value, errors.ClientError)
     }
     assert defined - {"ClientError", "ApiError"} == drawn - {"ApiError"}
+
+
+@pytest.mark.parametrize(
+    ("text", "lacking"),
+    [
+        pytest.param(
+            'deployments.apps "web" is forbidden: User "system:serviceaccount:a:b" cannot patch '
+            'resource "deployments" in API group "apps" in the namespace "shop"',
+            True,
+            id="authorizer",
+        ),
+        pytest.param('forbidden: User "" cannot get path "/metrics"', True, id="a path"),
+        pytest.param('admission webhook "a.b" denied the request: no', False, id="webhook"),
+        pytest.param(
+            "secrets \"x\" is forbidden: ValidatingAdmissionPolicy 'p' with binding 'b' denied "
+            "request: a label is missing",
+            False,
+            id="policy",
+        ),
+        pytest.param(
+            'secrets "x" is forbidden: exceeded quota: q, requested: secrets=1, used: secrets=9, '
+            "limited: secrets=9",
+            False,
+            id="quota",
+        ),
+        pytest.param(
+            'secrets "x" is forbidden: unable to create new content in namespace shop because it '
+            "is being terminated",
+            False,
+            id="namespace",
+        ),
+        pytest.param('admission webhook "a.b" denied: user "x" cannot do it', False, id="alike"),
+    ],
+)
+def test_a_role_helps_only_where_the_authorizer_refused(text: str, lacking: bool) -> None:
+    assert errors.Forbidden(Status("Failure", text, "Forbidden", 403)).lacks_right is lacking

@@ -11,7 +11,10 @@ from fairlead.konnector.policies.steps import FOREIGN_OBJECT, NAME_TOO_LONG, OWN
 from fairlead.konnector.reports import LASTING_SECONDS, Reports, SyncFault, SyncReport
 
 
-INVALID, FORBIDDEN = refusal("Invalid", "colour: no"), refusal("Forbidden", "may not")
+INVALID, FORBIDDEN = (
+    refusal("Invalid", "colour: no"),
+    refusal("Forbidden", 'User "k" cannot list x'),
+)
 
 
 class Desk:
@@ -236,7 +239,7 @@ def watch(what: str, cause: ApiError | ConnectionFailed = GONE) -> SyncFault:
         pytest.param(
             {"s": [watch("a", FORBIDDEN)], "t": [watch("b", FORBIDDEN)]},
             None,
-            "cannot watch a: may not; cannot watch b: may not",
+            f"cannot watch a: {FORBIDDEN}; cannot watch b: {FORBIDDEN}",
             id="an-answer-is-of-one-resource",
         ),
         pytest.param(

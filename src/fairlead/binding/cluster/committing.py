@@ -25,7 +25,7 @@ from fairlead.api.servicebinding.common import (
     ROLLOUT_FAILING,
 )
 from fairlead.api.timestamps import now
-from fairlead.binding.cluster.fetching import grant
+from fairlead.binding.cluster.fetching import grants
 from fairlead.binding.cluster.refusals import refusal_text
 from fairlead.binding.contexts.base import BaseContext
 from fairlead.binding.contexts.outcome import BindingSecret, secret_body
@@ -128,7 +128,7 @@ class Committer:
         try:
             await self._delete_secrets(context)
         except Forbidden as error:
-            text = f"{refusal_text(error)}; {grant(SECRETS, 'delete')}"
+            text = "; ".join([refusal_text(error), *grants(error, SECRETS, "delete")])
             context.flow.retry_processing(text, transient=True)
 
     async def _delete_secrets(self, context: BaseContext) -> None:
@@ -204,7 +204,8 @@ class Committer:
         except Conflict:
             raise
         except Forbidden as error:
-            context.secret_failed(f"{refusal_text(error)}; {grant(SECRETS, 'create and patch')}")
+            remedy = grants(error, SECRETS, "create and patch")
+            context.secret_failed("; ".join([refusal_text(error), *remedy]))
         except ApiError as error:
             context.secret_failed(refusal_text(error))
         except SecretTaken as error:
@@ -263,8 +264,11 @@ class Committer:
         except NotFound as error:
             raise Conflict(error.status) from None
         except Forbidden as error:
-            remedy = grant(resource, "get, list, watch, update and patch")
-            context.workload_failed(refusal_text(error), remedy)
+            remedy = grants(error, resource, "get, list, watch, update and patch")
+            text = refusal_text(error)
+            if not remedy:
+                text = f"{workload} was not updated: {text}"
+            context.workload_failed(text, *remedy)
         except ApiError as error:
             context.workload_failed(f"{workload} was not updated: {refusal_text(error)}")
         # The change cannot be sent, for example another name of the object.

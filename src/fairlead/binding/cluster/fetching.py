@@ -52,7 +52,7 @@ async def fetch(client: Client, read: Read) -> Answer:
             case RightsReview():
                 return bool(await review(client, read))
     except Forbidden as error:
-        return ReadFailure("Forbidden", _remedy(str(error), read))
+        return ReadFailure("Forbidden", _remedy(error, read))
     except (BadRequest, Invalid) as error:
         # The request is malformed, so a retry cannot help.
         return ReadFailure("Invalid", str(error))
@@ -123,16 +123,16 @@ async def review(client: Client, read: RightsReview) -> bool | None:
     return status.get("allowed") is True
 
 
-def _remedy(message: str, read: Read) -> str:
+def _remedy(error: Forbidden, read: Read) -> str:
     if not isinstance(read, Get | ListAll | Marked):
-        return message
+        return str(error)
     verbs = _WORKLOAD_VERBS if read.spec_only else _SERVICE_VERBS
-    return f"{message}; {grant(read.resource, verbs)}"
+    return "; ".join([str(error), *grants(error, read.resource, verbs)])
 
 
-def grant(resource: Resource, verbs: str) -> str:
-    """Return the remedy for a missing right."""
-    return (
-        f"grant {verbs} on {resource.group_resource} with a ClusterRole labelled "
-        f"{CONTROLLER_LABEL}=true"
-    )
+def grants(error: Forbidden, resource: Resource, verbs: str) -> list[str]:
+    """Return the remedy for a missing right; none where a webhook, policy or quota refused."""
+    if not error.lacks_right:
+        return []
+    place = f"{verbs} on {resource.group_resource}"
+    return [f"grant {place} with a ClusterRole labelled {CONTROLLER_LABEL}=true"]

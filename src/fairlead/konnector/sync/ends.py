@@ -277,7 +277,7 @@ class Executor:
         try:
             after = await self._do(step, pair)
         except Forbidden as error:
-            if ours:
+            if ours and error.lacks_right:
                 self.forbidden_steps.setdefault(type(step), error)
             raise
         except NotFound as error:

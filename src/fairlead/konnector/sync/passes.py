@@ -184,7 +184,7 @@ class Passes:
 
     def advised(self, message: str, cause: Exception | None) -> str:
         """Return the message, with the remedy if the consumer's server refuses a right."""
-        if isinstance(cause, Forbidden):
+        if isinstance(cause, Forbidden) and cause.lacks_right:
             return f"{message}. {remedy(self._context.binding)}"
         return message
 

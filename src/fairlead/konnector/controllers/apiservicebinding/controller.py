@@ -223,4 +223,5 @@ def _held(obj: Object | None) -> str:
 
 
 def _advice(error: ApiError, binding: str) -> str:
-    return f"{error.message}. {remedy(binding)}" if isinstance(error, Forbidden) else error.message
+    lacks_right = isinstance(error, Forbidden) and error.lacks_right
+    return f"{error.message}. {remedy(binding)}" if lacks_right else error.message

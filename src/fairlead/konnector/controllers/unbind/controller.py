@@ -116,9 +116,10 @@ class UnbindController:
             except NotFound:
                 continue
             except Forbidden as error:
-                # A missing right is no failure of the pass: the condition reports it, and the
-                # binding is given up when the patience is over.
-                self._refused[found.meta.name] = f"{error.message}. {remedy(found.meta.name)}"
+                # A refusal is no failure of the pass: the condition reports it, and the binding is
+                # given up when the patience is over.
+                advice = f". {remedy(found.meta.name)}" if error.lacks_right else ""
+                self._refused[found.meta.name] = f"{error.message}{advice}"
             else:
                 self._refused.pop(found.meta.name, None)
         if plan.condition is not None:
