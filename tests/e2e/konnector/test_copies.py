@@ -19,6 +19,8 @@ from fairlead.provider.options import ProviderOptions
 
 ORPHAN = {"metadata": {"annotations": {"kube-bind.io/deletion-policy": "Orphan"}}}
 SYNCER = "kubebind.io/syncer"
+HELD = {"metadata": {"finalizers": ["example.org/factory"]}}
+FREE: JSON = {"metadata": {"finalizers": None}}
 
 
 THEIRS = [{"name": "theirs"}]
@@ -316,14 +318,58 @@ async def test_a_deletion_that_takes_long_says_what_it_waits_for(
     await world.konnector()
     link = await world.bound()
     _, namespace = await copied(world, link)
-    held = {"metadata": {"finalizers": ["example.org/factory"]}}
-    await world.provider.merge_patch(world.widgets, "blue", namespace, held)
+    await world.provider.merge_patch(world.widgets, "blue", namespace, HELD)
     await world.consumer.delete(world.widgets, "blue", "default")
     told = await event(world.consumer, "default", "DeletionPending")
     assert "example.org/factory" in told["message"]
-    free: JSON = {"metadata": {"finalizers": None}}
-    await world.provider.merge_patch(world.widgets, "blue", namespace, free)
+    await world.provider.merge_patch(world.widgets, "blue", namespace, FREE)
     await gone(world.consumer, world.widgets, "blue", "default")
+
+
+@pytest.mark.edge
+async def test_a_deleted_object_takes_its_changes_across_until_its_copy_is_gone(
+    any_world: World,
+) -> None:
+    world, widgets = any_world, any_world.widgets
+    konnector = await world.konnector()
+    link = await world.bound()
+    _, namespace = await copied(world, link)
+    await world.provider.merge_patch(widgets, "blue", namespace, HELD)
+    await konnector.stop()
+    await world.consumer.merge_patch(widgets, "blue", "default", {"spec": {"count": 8}})
+    await world.consumer.delete(widgets, "blue", "default")
+    await konnector.start()
+
+    async def going(count: int) -> None:
+        await when(
+            world.provider,
+            widgets,
+            "blue",
+            namespace,
+            until=lambda body: (
+                "deletionTimestamp" in body["metadata"] and body["spec"]["count"] == count
+            ),
+        )
+
+    await going(8)
+    await world.consumer.merge_patch(widgets, "blue", "default", {"spec": {"count": 9}})
+    await going(9)
+    await world.provider.merge_patch(widgets, "blue", namespace, FREE)
+    await gone(world.consumer, widgets, "blue", "default")
+    # A copy that the provider deletes by itself comes anew, of the object as it is then.
+    await copied(world, link)
+    await world.provider.merge_patch(widgets, "blue", namespace, HELD)
+    await world.provider.delete(widgets, "blue", namespace)
+    await world.consumer.merge_patch(widgets, "blue", "default", {"spec": {"count": 10}})
+    await going(10)
+    await world.provider.merge_patch(widgets, "blue", namespace, FREE)
+    await when(
+        world.provider,
+        widgets,
+        "blue",
+        namespace,
+        until=lambda body: body and "deletionTimestamp" not in body["metadata"],
+    )
 
 
 async def test_an_orphaned_copy_stays_and_is_taken_up_again(any_world: World) -> None:

@@ -11,7 +11,7 @@ from typing import cast
 
 import pytest
 from tests.support.countingplanes import WRITES, Plane
-from tests.support.konnector import Link, Requests, World
+from tests.support.konnector import Link, Requests, World, event
 from tests.support.requests import hooked
 from tests.support.waiting import SECONDS, eventually, gone, when
 
@@ -243,6 +243,52 @@ async def test_a_provider_that_lets_nothing_be_written(world: World) -> None:
     await link.condition("ObjectsFailing", lambda one: not one)
     await link.says(Ready="True")
     await crossed(world, await link.provider_namespace(), *names)
+
+
+async def test_a_change_that_is_refused_does_not_keep_a_deleted_object(world: World) -> None:
+    konnector = await world.konnector()
+    link = await world.bound()
+    await create(world, "good")
+    namespace = await link.provider_namespace()
+    await crossed(world, namespace, "good")
+    held: JSON = {"metadata": {"finalizers": ["example.org/factory"]}}
+    await world.provider.merge_patch(world.widgets, "good", namespace, held)
+    await konnector.stop()
+    await world.consumer.merge_patch(world.widgets, "good", "default", {"spec": {"count": 8}})
+    await world.consumer.delete(world.widgets, "good", "default")
+
+    def refuse(info: RequestInfo) -> None:
+        if info.resource == "widgets" and info.verb == "update" and not info.subresource:
+            raise StatusError(403, "Forbidden", "eight are too many")
+
+    with hooked(cast("Plane", SimpleNamespace(sandbox=world.provider_plane)), refuse):
+        await konnector.start()
+        going = await when(
+            world.provider,
+            world.widgets,
+            "good",
+            namespace,
+            until=lambda body: "deletionTimestamp" in body["metadata"],
+        )
+        assert going["spec"].get("count") != 8
+        # The status of a copy that is going still comes back, and tells what it waits for.
+        going["status"] = {"made": 3}
+        await world.provider.update(world.widgets, going, subresource="status")
+        await when(
+            world.consumer,
+            world.widgets,
+            "good",
+            "default",
+            until=lambda body: body.get("status") == going["status"],
+        )
+        assert (
+            "eight are too many"
+            in (await event(world.consumer, "default", "SyncFailed"))["message"]
+        )
+        assert await told(world, "SyncFailed") == 1
+        free: JSON = {"metadata": {"finalizers": None}}
+        await world.provider.merge_patch(world.widgets, "good", namespace, free)
+        await gone(world.consumer, world.widgets, "good", "default")
 
 
 async def test_a_status_that_the_consumer_refuses(world: World) -> None:

@@ -152,6 +152,16 @@ FOREIGN = {**SOURCE, "kube-bind.io/cluster-namespace": "cluster-other"}
             id="deleting-takes-the-copy",
         ),
         pytest.param(
+            {
+                "consumer": consumer(deleting=True),
+                "provider": provider(
+                    annotations={**SOURCE, "kube-bind.io/consumer-uid": "one-before"}
+                ),
+            },
+            Delete("provider", TARGET, "provider-1"),
+            id="deleting-takes-the-copy-of-an-object-of-the-same-name-before",
+        ),
+        pytest.param(
             {"consumer": consumer(deleting=True), "provider": provider(deleting=True)},
             Wait("deletion of the provider's copy"),
             id="deleting-awaits-the-copy",
@@ -222,6 +232,78 @@ def test_spec_refuses_with_a_reason_that_a_person_can_act_on(
     step = next_step(pair(**given))
     assert isinstance(step, Refuse)
     assert step.reason == reason
+
+
+FREE = {"kube-bind.io/cluster-namespace": OURS}
+
+
+@pytest.mark.parametrize(
+    ("given", "orphan", "size"),
+    [
+        pytest.param(
+            {"consumer": consumer(deleting=True, spec={"size": 2})}, False, 2, id="first"
+        ),
+        pytest.param(
+            {
+                "consumer": consumer(deleting=True, spec={"size": 2}),
+                "provider": provider(deleting=True),
+            },
+            False,
+            2,
+            id="both-are-being-deleted",
+        ),
+        pytest.param(
+            {"consumer": consumer(spec={"size": 2}), "provider": provider(deleting=True)},
+            False,
+            2,
+            id="copy-being-deleted-there",
+        ),
+        pytest.param(
+            {
+                "consumer": consumer(spec={"size": 2}, finalizers=()),
+                "provider": provider(deleting=True),
+            },
+            False,
+            2,
+            id="copy-being-deleted-there-without-our-finalizer-here",
+        ),
+        pytest.param(
+            {"consumer": consumer(deleting=True, finalizers=("a",), spec={"size": 2})},
+            False,
+            2,
+            id="our-finalizer-taken-off-by-hand",
+        ),
+        pytest.param(
+            {"consumer": consumer(deleting=True, spec={"size": 2})}, True, 2, id="orphan-first"
+        ),
+        pytest.param(
+            {
+                "consumer": consumer(deleting=True, finalizers=("a",), spec={"size": 2}),
+                "provider": provider(annotations=FREE),
+            },
+            True,
+            None,
+            id="orphan-that-was-let-go",
+        ),
+        pytest.param(
+            {
+                "consumer": consumer(deleting=True, spec={"size": 2}),
+                "provider": provider(annotations=FOREIGN, deleting=True),
+                "owned": {},
+            },
+            False,
+            None,
+            id="foreign-copy",
+        ),
+    ],
+)
+def test_changes_cross_until_the_copy_is_gone(
+    given: dict[str, Any], orphan: bool, size: int | None
+) -> None:
+    step = next_step(pair(**given, converged=()), orphan=orphan)
+    assert isinstance(step, Replace) == (size is not None)
+    if isinstance(step, Replace):
+        assert (step.side, step.body["spec"]) == ("provider", {"size": size})
 
 
 def test_a_new_copy_carries_what_is_the_users_and_nothing_of_the_cluster() -> None:

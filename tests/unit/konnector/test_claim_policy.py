@@ -234,6 +234,20 @@ def test_provider_owned(given: dict[str, Any], step: Step) -> None:
             Wait("deletion of the provider's copy"),
             id="copy-is-going",
         ),
+        pytest.param(
+            {"provider": sent(deleting=True)},
+            Wait("deletion of the provider's copy"),
+            id="copy-is-going-like-its-original",
+        ),
+        pytest.param(
+            {
+                "consumer": consumer("consumer", data={"a": "Yw=="}),
+                "provider": sent(immutable=True, deleting=True),
+                "converged": False,
+            },
+            Wait("deletion of the provider's copy"),
+            id="copy-is-going-and-immutable",
+        ),
         pytest.param({"provider": sent()}, Read("consumer"), id="original-gone-says-the-cache"),
         pytest.param(
             {"provider": sent(), "gone": frozenset({"consumer"})},
@@ -259,6 +273,13 @@ def test_provider_owned(given: dict[str, Any], step: Step) -> None:
 )
 def test_consumer_owned(given: dict[str, Any], step: Step) -> None:
     assert next_step(**given) == step
+
+
+def test_a_claimed_copy_takes_changes_until_it_is_gone() -> None:
+    original = consumer("consumer", data={"a": "Yw=="})
+    step = next_step(consumer=original, provider=sent(deleting=True), converged=False)
+    assert isinstance(step, Replace)
+    assert (step.side, step.body["data"]) == ("provider", {"a": "Yw=="})
 
 
 @pytest.mark.parametrize(

@@ -1,8 +1,9 @@
 """Objects of bound resources: the spec goes to the provider, the status comes back.
 
 Every object that crosses gets the finalizer ``kubebind.io/syncer`` first, so that it cannot go
-without its copy. What the consumer wants of the copy is done before anything comes back. Sources:
-kube-bind's documents on its spec and status syncers, and on isolation.
+without its copy. What the consumer wants of the copy is done before anything comes back. A copy
+takes changes until it is gone: what it waits for may depend on its spec. Sources: kube-bind's
+documents on its spec and status syncers, and on isolation.
 """
 
 from __future__ import annotations
@@ -37,6 +38,7 @@ from fairlead.konnector.policies.holding import Holding, withheld
 from fairlead.konnector.policies.isolation import MAX_NAME
 from fairlead.konnector.policies.merge import merged
 from fairlead.konnector.policies.steps import (
+    DELETION,
     FOREIGN_OBJECT,
     NAME_TOO_LONG,
     AskNamespace,
@@ -57,10 +59,6 @@ from fairlead.konnector.policies.steps import (
     Wait,
     content,
 )
-
-
-DELETION = "deletion of the provider's copy"
-"""Text for an object that waits for the deletion of its copy."""
 
 
 class BoundPolicy(msgspec.Struct, frozen=True, kw_only=True):
@@ -128,18 +126,23 @@ class BoundPolicy(msgspec.Struct, frozen=True, kw_only=True):
                 return step
             if not _proved(pair, consumer, provider):
                 return self._refuse(provider)
-        if provider.meta.deleting:
-            return Wait(DELETION)
         # Both in one request: the annotations about the copy would be another write of the same
         # object.
-        if FINALIZER_SYNCER not in consumer.meta.finalizers:
+        if FINALIZER_SYNCER not in consumer.meta.finalizers and not provider.meta.deleting:
             return _with_finalizer(consumer, provider_annotations(provider.meta))
-        # The payload leaves kube-bind's own keys out, so that they are compared by themselves.
+        if (step := self._change(pair, consumer, provider)) is not None:
+            return step
+        return Wait(DELETION) if provider.meta.deleting else InSync()
+
+    def _change(self, pair: Pair, consumer: Object, provider: Object) -> Step | None:
+        """Return the step that brings the copy's content up to date; None if it is."""
+        # The payload leaves kube-bind's own keys out, so that they are compared by themselves. A
+        # copy that is about to go needs no other than it has.
         wanted = source_annotations(consumer.meta, self.cluster_namespace)
-        annotated = wanted.items() <= provider.meta.annotations.items()
+        annotated = consumer.meta.deleting or wanted.items() <= provider.meta.annotations.items()
         now = _payload_outcome(pair)
         if annotated and pair.converged("provider", now):
-            return InSync()
+            return None
         new, found = pair.contents(("consumer", payload), ("provider", payload))
         # Fields that the provider's side added stay, fields that the consumer removed go. Only the
         # provider's managedFields tell which is which, and only a copy with more fields needs the
@@ -172,12 +175,15 @@ class BoundPolicy(msgspec.Struct, frozen=True, kw_only=True):
         return Refuse(FOREIGN_OBJECT, message)
 
     def _release(self, pair: Pair, consumer: Object) -> Step:
-        """Return the step that releases a deleted object: after its copy is gone or released."""
+        """Return the step towards the end of a deleted object, which its copy precedes."""
+        provider, orphan = pair.provider, is_orphan(consumer.meta) or self.orphaning()
         if FINALIZER_SYNCER not in consumer.meta.finalizers:
-            return Done()
+            # Other finalizers may keep the object for as long as they like.
+            if provider is None or not is_ours(provider.meta, self.cluster_namespace):
+                return Done()
+            return self._change(pair, consumer, provider) or Done()
         remaining = consumer.meta.without_finalizer(FINALIZER_SYNCER)
         release = PatchMetadata("consumer", {"finalizers": remaining})
-        provider, orphan = pair.provider, is_orphan(consumer.meta) or self.orphaning()
         # Without a provider namespace there is no copy: it was never made, or went with the
         # namespace.
         if pair.target is None:
@@ -197,6 +203,9 @@ class BoundPolicy(msgspec.Struct, frozen=True, kw_only=True):
                 return step
             if not _proved(pair, consumer, provider):
                 return release
+        # Before the deletion too: how the provider takes the copy away may depend on its spec.
+        if (step := self._change(pair, consumer, provider)) is not None:
+            return step
         if provider.meta.deleting:
             return Wait(DELETION)
         if orphan:

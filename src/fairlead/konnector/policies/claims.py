@@ -37,6 +37,7 @@ from fairlead.konnector.policies.copies import (
 )
 from fairlead.konnector.policies.holding import Holding, withheld
 from fairlead.konnector.policies.steps import (
+    DELETION,
     FOREIGN_OBJECT,
     OWNER_UNKNOWN,
     AskNamespace,
@@ -150,11 +151,9 @@ class ClaimPolicy(msgspec.Struct, frozen=True, kw_only=True):
                 return Read("provider")
             if not (stripped and pair.wrote):
                 return self._refuse_silent(pair, state, provider)
-        if provider.meta.deleting:
-            return Wait("deletion of the provider's copy")
         if consumer is None:
             # A cache that lacks the original is no proof that it is gone.
-            if "consumer" not in pair.gone:
+            if "consumer" not in pair.gone and not provider.meta.deleting:
                 return Read("consumer")
             return self._delete_provider(state, provider)
         if owner_of(consumer) == OWNER_PROVIDER:
@@ -167,10 +166,13 @@ class ClaimPolicy(msgspec.Struct, frozen=True, kw_only=True):
             return self._delete_provider(state, provider)
         if owner_of(consumer) != OWNER_CONSUMER:
             return _set_owner("consumer", OWNER_CONSUMER)
+        # A copy takes changes until it is gone.
         if pair.converged("provider", self.outcome("provider", pair)):
-            return InSync()
+            return Wait(DELETION) if provider.meta.deleting else InSync()
         content = pair.content("consumer", self._sent).value
         if must_recreate(provider, content):
+            if provider.meta.deleting:
+                return Wait(DELETION)
             return Delete("provider", provider.key, provider.meta.uid)
         return Replace("provider", replaced_body(provider, content, owner=None))
 
@@ -187,6 +189,8 @@ class ClaimPolicy(msgspec.Struct, frozen=True, kw_only=True):
 
     def _delete_provider(self, state: ClaimState, provider: Object) -> Step:
         """Return the deletion of a copy; one that is released, or has to be, stays."""
+        if provider.meta.deleting:
+            return Wait(DELETION)
         if not is_ours(provider.meta, self.cluster_namespace):
             return Done()
         if state.orphan:

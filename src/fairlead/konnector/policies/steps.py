@@ -26,6 +26,8 @@ COPY_HELD: Final = "CopyHeld"
 """The reason of a :class:`Refuse` that keeps the copy of another cluster's object."""
 CONFLICTS: Final = frozenset({FOREIGN_OBJECT, OWNER_UNKNOWN, NAME_TOO_LONG})
 """The reasons of :class:`Refuse` that the binding's condition ``Conflicts`` counts."""
+DELETION: Final = "deletion of the provider's copy"
+"""The reason of a :class:`Wait` for the end of a copy."""
 
 
 class StepOutcome(NamedTuple):

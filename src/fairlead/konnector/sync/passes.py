@@ -15,7 +15,14 @@ from typing import NamedTuple, Protocol
 import msgspec
 
 from fairlead.api.meta import Key, Object
-from fairlead.client.errors import ApiError, ClientError, Forbidden
+from fairlead.client.errors import (
+    ApiError,
+    BadRequest,
+    ClientError,
+    Forbidden,
+    Invalid,
+    RequestTooLarge,
+)
 from fairlead.konnector.metrics import SyncLook, SyncMetrics
 from fairlead.konnector.policies.copies import payload
 from fairlead.konnector.policies.steps import (
@@ -51,6 +58,8 @@ A new object needs five: finalizer, copy, annotations, status, and the end of th
 is there already may cost two questions to servers and one write more. Steps that undo one another
 end here, and the error makes the object wait for its back-off.
 """
+REFUSALS = (BadRequest, Forbidden, Invalid, RequestTooLarge)
+"""Answers of a server that will not have this content, as against one that cannot answer now."""
 LONG = 10.0
 """Time after which an object's wait for a deletion on the provider is reported, in seconds."""
 
@@ -205,6 +214,7 @@ class Passes:
             ClientError: a server refused or cannot be reached.
         """
         self._in_sync.discard(pair.key)
+        refusal: ApiError | None = None
         with self._context.metrics.looking(pair.key) as look:
             for _ in range(MOST_STEPS):
                 step = self._policy.next_step(pair)
@@ -214,23 +224,39 @@ class Passes:
                     self._unanswered.pop(pair.key, None)
                     if isinstance(step, Undone):
                         await self._blame(step, pair)
-                    return self._rest(step, pair, look)
-                after = await self._carry_out(step, pair, look)
+                    result = self._rest(step, pair, look, well=refusal is None)
+                    if refusal is not None:
+                        raise refusal
+                    return result
+                try:
+                    after = await self._carry_out(step, pair, look)
+                except REFUSALS as error:
+                    if refusal is not None or not _is_change_of_leaving(step, pair):
+                        raise
+                    # A change that the provider refuses must not keep the object from going, nor
+                    # its status from coming back. It is told once all else is done.
+                    refusal, after = error, self._settled(pair)
                 if after is None:
-                    self._report.well(pair.key)
+                    if refusal is None:
+                        self._report.well(pair.key)
                     return None
                 pair = after
             raise RuntimeError(
                 f"not settled after {MOST_STEPS} steps: the last was {type(step).__name__}"
             )
 
+    def _settled(self, pair: Pair) -> Pair:
+        """Return the pair as if the copy's stored content were the wanted one."""
+        now = self._policy.outcome("provider", pair)
+        if now is None:
+            return pair
+        return pair.knowing(outcomes={**pair.outcomes, "provider": now})
+
     def _paced(self, step: Step, pair: Pair, seconds: float) -> Step:
         """Return the step to take while a write that was undone again and again waits."""
         side = _side(step)
-        now = self._policy.outcome("provider", pair) if side == "provider" else None
-        if now is not None:
-            # The status still comes back, as if the stored content were the wanted one.
-            settled = pair.knowing(outcomes={**pair.outcomes, "provider": now})
+        if side == "provider" and (settled := self._settled(pair)) is not pair:
+            # The status still comes back, and a deletion goes on.
             rest = self._policy.next_step(settled)
             if not isinstance(rest, TERMINAL) and not self._undone.pause(pair, rest):
                 return rest
@@ -318,13 +344,17 @@ class Passes:
         if since is not None and _long_ago(since):
             self._speaks()
 
-    def _rest(self, step: Step, pair: Pair, look: SyncLook) -> Result | None:
-        """Record how a pass ended, and return when to look at the object again."""
+    def _rest(self, step: Step, pair: Pair, look: SyncLook, *, well: bool) -> Result | None:
+        """Record how a pass ended, and return when to look at the object again.
+
+        ``well`` tells whether no server refused a part of it.
+        """
         if isinstance(step, Refuse):
             if self._report.left_alone(pair.key, step.reason):
                 self._tell(pair.consumer, step.reason, step.message)
             return None
-        self._report.well(pair.key)
+        if well:
+            self._report.well(pair.key)
         if isinstance(step, Wait):
             look.unfinished()
             if pair.provider is not None and pair.provider.meta.deleting:
@@ -372,6 +402,13 @@ class Passes:
 
 def _long_ago(since: float) -> bool:
     return asyncio.get_running_loop().time() - since >= SILENT
+
+
+def _is_change_of_leaving(step: Step, pair: Pair) -> bool:
+    """Whether the step writes a copy of which either end is being deleted."""
+    ends = (pair.consumer, pair.provider)
+    leaving = any(end is not None and end.meta.deleting for end in ends)
+    return leaving and isinstance(step, Replace) and step.side == "provider"
 
 
 def _side(step: Step) -> str:

@@ -11,8 +11,8 @@ from fairlead.api.meta import Object
 from fairlead.api.timestamps import parse_time
 from fairlead.konnector.commands.overview.comparison import changed_at
 from fairlead.konnector.commands.overview.rows import FetchedBinding, unsynced
-from fairlead.konnector.policies.bound import DELETION
 from fairlead.konnector.policies.steps import (
+    DELETION,
     AskNamespace,
     Create,
     Delete,
