@@ -7,8 +7,8 @@ from fairlead.api.meta import Object
 from fairlead.api.postgresaccess import POSTGRESACCESSES
 from fairlead.api.resource import Resource
 from fairlead.client import Client, ClientError
-from fairlead.konnector.commands.overview.origin import origin_of
-from fairlead.postgres.commands.links import role_by_status, role_link
+from fairlead.konnector.commands.overview.origin import ObjectOrigin, origin_of
+from fairlead.postgres.commands.links import provided_role_link, role_link
 
 
 class Beyond:
@@ -27,19 +27,18 @@ class Beyond:
     async def __call__(self, resource: Resource, service: Object) -> list[Link]:
         """Return the known links behind a service, the nearest first."""
         origin = await self._origin(resource, service)
-        links = [origin] if origin is not None else []
+        links = [origin.link] if origin is not None else []
         # Only a PostgresAccess has a role behind it: any other service ends at the provider's
         # object.
         if resource.group_resource != POSTGRESACCESSES.group_resource:
             return links
         if origin is not None:
-            # The role is on the provider's server: its state is in the synced status.
-            return [*links, role_by_status(service)]
+            return [*links, provided_role_link(service, origin.copy)]
         role, notes = await role_link(self._client, service, self._operator_namespace)
         self.notes += notes
         return [*links, role]
 
-    async def _origin(self, resource: Resource, service: Object) -> Link | None:
+    async def _origin(self, resource: Resource, service: Object) -> ObjectOrigin | None:
         try:
             return await origin_of(self._client, resource, service)
         except ClientError as error:

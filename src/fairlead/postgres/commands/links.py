@@ -8,15 +8,19 @@ import msgspec
 
 from fairlead.api.conditions import get_condition
 from fairlead.api.links import Link, wrong
-from fairlead.api.meta import Object
+from fairlead.api.meta import Object, object_from_dict
 from fairlead.api.postgresaccess import READY, PostgresAccess
 from fairlead.api.reasons.model import State
-from fairlead.api.reasons.postgres import POSTGRES
+from fairlead.api.reasons.postgres import POSTGRES, step_of
 from fairlead.client import Client, ClientError
 from fairlead.postgres.commands.explain import AccessExplanation, explain
 from fairlead.postgres.commands.steps import told
 from fairlead.postgres.commands.surroundings import Surroundings
 from fairlead.postgres.errors import AccessError
+
+
+_OPERATORS_OWN = frozenset({"InsufficientPrivilege", "KeyInvalid", "StatementFailed"})
+"""Reasons, beside those of server and policy, of which no field of the access is the cause."""
 
 
 async def role_link(
@@ -53,8 +57,41 @@ def _refused(by_status: Link, explained: AccessExplanation) -> Link:
     )
 
 
+def provided_role_link(access: Object, copy: Object | None) -> Link:
+    """Return the link of the role of an access that a provider brings, for its consumer.
+
+    The role is on the provider's server, so that its state is by the status alone.
+
+    Args:
+        access: the consumer's object.
+        copy: the provider's copy of it, whose operator writes the status; None if it is not seen.
+    """
+    link = role_by_status(copy or _as_observed(access))
+    if link.reason == "Unseen":
+        remedy = "wait; if it lasts, ask the provider whether its PostgresAccess operator runs"
+        return msgspec.structs.replace(link, remedy=remedy)
+    theirs = step_of(link.reason) in {"server", "policy"} or link.reason in _OPERATORS_OWN
+    if link.remedy and theirs:
+        return msgspec.structs.replace(link, remedy=f"ask the provider: {link.remedy}")
+    return link
+
+
+def _as_observed(access: Object) -> Object:
+    """Return an access with the generation that its status is about.
+
+    That is the copy's, and each cluster counts by itself. Whether the last change has crossed is
+    told by another link.
+    """
+    body = access.to_dict()
+    status = body.get("status")
+    observed = status.get("observedGeneration") if isinstance(status, dict) else None
+    if isinstance(observed, int):
+        body["metadata"]["generation"] = observed
+    return object_from_dict(body)
+
+
 def role_by_status(found: Object) -> Link:
-    """Return the link of an access's role by the access's status alone."""
+    """Return the link of an access's role by the access's status alone, in its own cluster."""
     try:
         access = found.decode(PostgresAccess)
     except msgspec.ValidationError as error:

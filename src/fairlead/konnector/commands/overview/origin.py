@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+from typing import NamedTuple
 
 import msgspec
 
@@ -18,7 +19,14 @@ from fairlead.konnector.commands.overview.objects import waits_for
 from fairlead.konnector.commands.overview.rows import FetchedBinding, unsynced
 
 
-async def origin_of(consumer: Client, resource: Resource, obj: Object) -> Link | None:
+class ObjectOrigin(NamedTuple):
+    """The link of an object's copy, and the copy itself; None if it is not there or not seen."""
+
+    link: Link
+    copy: Object | None
+
+
+async def origin_of(consumer: Client, resource: Resource, obj: Object) -> ObjectOrigin | None:
     """Look for the copy of an object; None if no APIServiceBinding binds its kind.
 
     Raises:
@@ -26,7 +34,15 @@ async def origin_of(consumer: Client, resource: Resource, obj: Object) -> Link |
     """
     async with Overview(consumer) as overview:
         bound = await overview.look_at_object(resource, obj)
-    return None if bound is None else judge(bound, obj)
+    return None if bound is None else ObjectOrigin(judge(bound, obj), copy_in(bound, obj))
+
+
+def copy_in(bound: FetchedBinding, obj: Object) -> Object | None:
+    """Return an object's copy among the data fetched for its binding; None if it is not there."""
+    # One kind with one object: see look_at_object.
+    copies = bound.kinds[0].copies if bound.kinds else None
+    target = copies.strategy.place(obj.key).target if copies is not None else None
+    return copies.objects.get(target) if copies is not None and target is not None else None
 
 
 def judge(bound: FetchedBinding, obj: Object) -> Link:
@@ -37,13 +53,10 @@ def judge(bound: FetchedBinding, obj: Object) -> Link:
     def broken(reason: str, about: str, remedy: str = "") -> Link:
         return wrong(KUBE_BIND, reason, name="provider", subject=text, about=about, remedy=remedy)
 
-    # One kind with one object: see look_at_object.
-    copies = bound.kinds[0].copies if bound.kinds else None
-    if bound.problem or copies is None:
+    if bound.problem or not bound.kinds or bound.kinds[0].copies is None:
         problem = bound.problem or "the provider was not seen"
         return broken("NotReached", problem, f"fairlead bindings {name}")
-    target = copies.strategy.place(obj.key).target
-    copy = copies.objects.get(target) if target is not None else None
+    copy = copy_in(bound, obj)
     waits = _waits(bound)
     remedy = f"fairlead bindings {name} --objects"
     if copy is None:
