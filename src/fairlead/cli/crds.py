@@ -56,6 +56,9 @@ def file_name(crd: JSON) -> str:
 def command(group: str | None, without_rules: bool, output_dir: Path | None) -> None:
     """Print the CustomResourceDefinitions as YAML.
 
+    They are for the cluster in which the program runs. A consumer's cluster has those of its
+    provider by `fairlead bind`, and applying others there would overwrite them.
+
     \b
     Examples:
         fairlead crds provider | kubectl apply -f -

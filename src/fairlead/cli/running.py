@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import itertools
 import os
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import NamedTuple
 
 import click
@@ -14,6 +14,7 @@ import structlog
 
 from fairlead import process
 from fairlead.api.manifests import HEALTH_PORT, METRICS_PORT
+from fairlead.api.meta import JSON
 from fairlead.cli.logs import configure_logs
 from fairlead.client import Client, ClientError, load_config, outages_of
 from fairlead.runtime import (
@@ -23,6 +24,8 @@ from fairlead.runtime import (
     Manager,
     Metrics,
     delays,
+    install_crds,
+    refuse_bound_crds,
     strip_managed_fields,
 )
 from fairlead.runtime.backoff import BackoffPolicy
@@ -46,15 +49,18 @@ def run_program(
     name: str,
     namespace: str,
     options: RunOptions,
-    install: Callable[[Client], Awaitable[None]],
+    crds: Sequence[JSON],
     build: Callable[[Manager, Cluster], Awaitable[object]],
     *,
     lease: str = "",
 ) -> None:
     """Run a program's controllers until a signal; its name is the default for its Lease.
 
+    It does not run where kube-bind brings one of the ``crds``, which are the program's own.
+
     Raises:
-        ClientError: the cluster cannot be reached, or refuses what the program needs at start.
+        ClientError: the cluster cannot be reached, refuses what the program needs at start, or is
+            a consumer's of these CRDs.
         ManagerError: leadership was lost.
         click.ClickException: an address cannot be listened on; the message names the flag.
     """
@@ -69,8 +75,8 @@ def run_program(
     patience = delays.PROGRAM_START if in_pod(os.environ) else None
 
     async def start(client: Client, manager: Manager) -> None:
-        if options.install_crds:
-            await outlasting(patience, lambda: install(client))
+        prepare = install_crds if options.install_crds else refuse_bound_crds
+        await outlasting(patience, lambda: prepare(client, crds))
         # No controller reads managedFields, and they are a third of the cache.
         await build(manager, Cluster(name, client, transform=strip_managed_fields))
 

@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Callable, Iterable
 from difflib import get_close_matches
 
+from fairlead.api.kubebind import binding_of_crd
 from fairlead.api.meta import Object
 from fairlead.api.resource import CUSTOMRESOURCEDEFINITIONS, Resource
 from fairlead.client.client import Client
@@ -13,6 +14,7 @@ from fairlead.client.errors import (
     ApiError,
     ClientError,
     ConnectionFailed,
+    Forbidden,
     Gone,
     NotFound,
     Unauthorized,
@@ -50,6 +52,22 @@ async def find_custom(client: Client, resource: Resource, name: str) -> Object |
         if await find(client, CUSTOMRESOURCEDEFINITIONS, resource.group_resource) is not None:
             raise
         return None
+
+
+async def binding_of(client: Client, resource: Resource) -> str | None:
+    """Return the APIServiceBinding that brings a kind to this cluster, "" if none does.
+
+    With one, the cluster is a consumer's, where its provider serves the objects. None if the
+    caller may not read CRDs.
+
+    Raises:
+        ClientError: the server cannot be reached.
+    """
+    try:
+        crd = await find(client, CUSTOMRESOURCEDEFINITIONS, resource.group_resource)
+    except Forbidden:
+        return None
+    return binding_of_crd(crd.meta) if crd is not None else ""
 
 
 async def list_all(client: Client, resource: Resource) -> list[Object]:

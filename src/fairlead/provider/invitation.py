@@ -27,13 +27,13 @@ from fairlead.api.kubebind import (
 )
 from fairlead.api.label_names import subdomain_errors
 from fairlead.api.meta import JSON, Object
-from fairlead.api.resource import CUSTOMRESOURCEDEFINITIONS
 from fairlead.client import AlreadyExists, Client, Conflict, NotFound
 from fairlead.client.lookups import find, list_all, unknown
 from fairlead.provider.credentials import ensure_credentials
 from fairlead.provider.identity import InviteError, ensure_cluster_namespace
 from fairlead.provider.offer import record_of, with_template
 from fairlead.provider.options import InviteOptions
+from fairlead.provider.presence import NoProviderError, check_provider
 from fairlead.runtime import commit
 
 
@@ -116,13 +116,11 @@ async def _template(client: Client, name: str) -> TemplateSpec:
     try:
         found = await find(client, APISERVICEEXPORTTEMPLATES, name)
     except NotFound:
-        crd = APISERVICEEXPORTTEMPLATES.group_resource
-        if await find(client, CUSTOMRESOURCEDEFINITIONS, crd) is not None:
-            raise
-        raise InviteError(
-            f"this cluster has no kind {APISERVICEEXPORTTEMPLATES.kind}: is it the provider's? "
-            "`fairlead provider run` installs it there"
-        ) from None
+        try:
+            await check_provider(client, APISERVICEEXPORTTEMPLATES)
+        except NoProviderError as error:
+            raise InviteError(str(error)) from None
+        raise
     if found is None:
         known = [item.meta.name for item in await list_all(client, APISERVICEEXPORTTEMPLATES)]
         raise TemplateMissingError(unknown(APISERVICEEXPORTTEMPLATES.kind, name, known))

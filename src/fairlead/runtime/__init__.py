@@ -31,7 +31,7 @@ from fairlead.runtime.controller.reconcile import (
     owner_mapper,
     spec_changed,
 )
-from fairlead.runtime.crds import CRDError, install_crds
+from fairlead.runtime.crds import CRDError, install_crds, refuse_bound_crds
 from fairlead.runtime.events import EventRecorder
 from fairlead.runtime.manager.lease import LeaderElection
 from fairlead.runtime.manager.manager import (
@@ -87,6 +87,7 @@ __all__ = [
     "object_mapper",
     "owner_mapper",
     "patch_metadata",
+    "refuse_bound_crds",
     "remove_finalizer",
     "spec_changed",
     "strip_managed_fields",

@@ -5,13 +5,15 @@ from __future__ import annotations
 import asyncio
 import itertools
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 import structlog
 
+from fairlead.api.kubebind import ANNOTATION_BOUND_BY, binding_of_crd
 from fairlead.api.meta import JSON, Object
 from fairlead.api.resource import CUSTOMRESOURCEDEFINITIONS
-from fairlead.client.errors import AlreadyExists, ClientError, Conflict, NotFound
+from fairlead.client.errors import AlreadyExists, ClientError, Conflict, Forbidden, NotFound
 from fairlead.runtime import delays
 
 
@@ -39,26 +41,63 @@ async def install_crds(
 ) -> None:
     """Create or update each CRD and wait until the server has established all.
 
-    A CRD that is as wanted already is not written. Labels and annotations of others stay.
+    A CRD that is as wanted already is not written. Labels and annotations of others stay. Where
+    kube-bind brings one of them, none is written.
 
     Raises:
-        CRDError: a CRD was not established within ``timeout`` seconds, or its names are taken.
+        CRDError: a CRD was not established within ``timeout`` seconds, its names are taken, or
+            this is a consumer's cluster, whose provider serves its objects.
         ApiError: the server refused, for example because of missing rights.
     """
     # All are written before one is waited for: the server establishes them side by side.
-    for crd in crds:
-        await _write(client, crd)
+    there = [await _seen(client, crd["metadata"]["name"]) for crd in crds]
+    for crd, live in zip(crds, there, strict=True):
+        await _write(client, crd, live)
     for crd in crds:
         await _established(client, crd["metadata"]["name"], timeout)
     client.discovery.invalidate()
 
 
-async def _write(client: Client, crd: JSON) -> None:
+async def refuse_bound_crds(client: Client, crds: Sequence[JSON]) -> None:
+    """Raise if kube-bind brings one of these CRDs to the cluster.
+
+    A caller who may not read CRDs is taken at its word.
+
+    Raises:
+        CRDError: this is a consumer's cluster, whose provider serves the objects of a CRD.
+        ClientError: the server cannot be reached.
+    """
+    with suppress(Forbidden):
+        for crd in crds:
+            await _seen(client, crd["metadata"]["name"])
+
+
+async def _seen(client: Client, name: str) -> Object | None:
+    """Return a CRD, None if there is none.
+
+    Raises:
+        CRDError: kube-bind brings it.
+    """
+    try:
+        live = await client.get(CUSTOMRESOURCEDEFINITIONS, name)
+    except NotFound:
+        return None
+    if binding := binding_of_crd(live.meta):
+        raise CRDError(
+            f"APIServiceBinding {binding} brings CRD {name}, so this is a consumer's cluster, and "
+            "the provider serves the objects: run this program in the provider's cluster. Here "
+            f"`fairlead bindings {binding}` tells how they stand. If that binding is gone for "
+            f"good, take annotation {ANNOTATION_BOUND_BY} off the CRD"
+        )
+    return live
+
+
+async def _write(client: Client, crd: JSON, live: Object | None) -> None:
     name: str = crd["metadata"]["name"]
-    for _ in range(_ATTEMPTS):
-        try:
-            live = await client.get(CUSTOMRESOURCEDEFINITIONS, name)
-        except NotFound:
+    for attempt in range(_ATTEMPTS):
+        if attempt:
+            live = await _seen(client, name)
+        if live is None:
             try:
                 await client.create(CUSTOMRESOURCEDEFINITIONS, crd)
             except AlreadyExists:

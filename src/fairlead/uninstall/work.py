@@ -7,6 +7,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 
 from fairlead.api.definitions import crd_spec
+from fairlead.api.kubebind import binding_of_crd
 from fairlead.api.meta import Object
 from fairlead.api.resource import (
     CUSTOMRESOURCEDEFINITIONS,
@@ -122,7 +123,7 @@ class _Uninstallation:
         crds = [
             crd.meta.name
             for crd in (await self._client.list(CUSTOMRESOURCEDEFINITIONS)).items
-            if crd.meta.name in self._footprint.crds
+            if crd.meta.name in self._footprint.crds and not binding_of_crd(crd.meta)
         ]
         return Survey(
             program=self._footprint.program,
@@ -256,6 +257,8 @@ class _Uninstallation:
 
     async def _why_crd_kept(self, crd: Object) -> str:
         """Return the reason why a CRD has to stay, "" if it may be deleted."""
+        if binding := binding_of_crd(crd.meta):
+            return f"APIServiceBinding {binding} brings it; `fairlead unbind {binding}` ends that"
         if crd.meta.name in self._footprint.own:
             return ""
         # Objects of a version that is not served stay stored, and their list answers 404: an

@@ -241,8 +241,8 @@ async def test_a_cluster_without_kube_bind_has_nothing_bound(
     code, _, err = await fairlead(plane, tmp_path, "unbind", "db", "--yes")
     assert (code, err.count("kube-bind is not installed in this cluster")) == (1, 1)
     code, out, err = await fairlead(plane, tmp_path, "provider", "consumers")
-    assert (code, out) == (0, "")
-    assert "no consumers yet" in err
+    assert (code, out) == (1, "")
+    assert "no kind APIServiceExport: is it the provider's?" in err
     file = str(tmp_path / "invitation.json")
     code, _, err = await fairlead(
         plane, tmp_path, "provider", "invite", "shop", "--template", "db", "-o", file

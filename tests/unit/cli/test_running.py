@@ -27,10 +27,6 @@ from fairlead.runtime.backoff import BackoffPolicy
 from fairlead_sandbox import Sandbox
 
 
-async def _install(client: Client) -> None:
-    raise AssertionError("nothing was to be installed")
-
-
 def test_programs_keep_no_managed_fields(tmp_path: Path) -> None:
     file = tmp_path / "kubeconfig"
     file.write_text(config_file(ClusterConfig(server="https://127.0.0.1:1", namespace="default")))
@@ -44,7 +40,7 @@ def test_programs_keep_no_managed_fields(tmp_path: Path) -> None:
         raise ManagerError("enough was seen")
 
     with pytest.raises(ManagerError, match="enough"):
-        run_program("konnector", "default", _options(file), _install, build)
+        run_program("konnector", "default", _options(file), (), build)
     assert [sorted(body["metadata"]) for body in kept] == [["name", "namespace"]]
 
 

@@ -11,7 +11,7 @@ from tests.unit.runtime.fakes import refusal
 from fairlead.api.meta import JSON, Object, object_from_dict
 from fairlead.api.resource import Resource
 from fairlead.client import Client
-from fairlead.runtime.crds import CRDError, install_crds, merged
+from fairlead.runtime.crds import CRDError, install_crds, merged, refuse_bound_crds
 
 
 Run = Callable[[Awaitable[Any]], Any]
@@ -178,6 +178,110 @@ def test_two_that_create_at_once_agree(virtual: Run) -> None:
     server.errors = [refusal("AlreadyExists")]
     virtual(install_crds(cast("Client", server), [crd()]))
     assert server.writes == ["create widgets.example.org"]
+
+
+def owner(kind: str, api_version: str, *, controller: bool = True) -> JSON:
+    return {
+        "apiVersion": api_version,
+        "kind": kind,
+        "name": "databases",
+        "uid": "binding-1",
+        "controller": controller,
+    }
+
+
+BOUND_BY = {"kube-bind.io/bound-by": "databases"}
+HELM = {"meta.helm.sh/release-name": "ours", "meta.helm.sh/release-namespace": "default"}
+ARGO = {"argocd.argoproj.io/tracking-id": "ours:apiextensions.k8s.io/CRD:default/widgets"}
+
+
+@pytest.mark.parametrize(
+    ("metadata", "bound"),
+    [
+        pytest.param({"annotations": BOUND_BY}, True, id="annotation-of-a-backup"),
+        pytest.param(
+            {"ownerReferences": [owner("APIServiceBinding", "kube-bind.io/v1alpha2")]},
+            True,
+            id="controller-of-kube-binds-own-konnector",
+        ),
+        pytest.param(
+            {"ownerReferences": [owner("APIServiceBinding", "kube-bind.io/v1alpha1")]},
+            True,
+            id="controller-of-an-older-version",
+        ),
+        pytest.param(
+            {"ownerReferences": [owner("APIServiceBinding", "kube-bind.io/v1", controller=False)]},
+            False,
+            id="an-owner-that-is-no-controller",
+        ),
+        pytest.param(
+            {"ownerReferences": [owner("APIServiceBinding", "example.org/v1")]},
+            False,
+            id="a-kind-of-that-name-of-another-group",
+        ),
+        pytest.param(
+            {"ownerReferences": [owner("App", "example.org/v1")]}, False, id="another-controller"
+        ),
+        pytest.param({"annotations": HELM}, False, id="helm"),
+        pytest.param({"annotations": ARGO}, False, id="argo-cd"),
+        pytest.param(
+            {"labels": {"kube-bind.io/exported": "true"}}, False, id="exported-by-this-cluster"
+        ),
+        pytest.param({}, False, id="kubectl"),
+    ],
+)
+def test_a_crd_that_kube_bind_brings_is_left_alone(
+    virtual: Run, metadata: JSON, bound: bool
+) -> None:
+    server = Server()
+    server.crds["widgets.example.org"] = served(crd(**metadata))
+    client = cast("Client", server)
+    wanted = [crd("another.example.org"), crd(labels={"version": "new"})]
+    if not bound:
+        virtual(refuse_bound_crds(client, wanted))
+        virtual(install_crds(client, wanted))
+        assert server.writes == ["create another.example.org", "update widgets.example.org"]
+        return
+    for look in (install_crds, refuse_bound_crds):
+        with pytest.raises(CRDError, match="databases brings CRD widgets") as error:
+            virtual(look(client, wanted))
+        assert "run this program in the provider's cluster" in str(error.value)
+        assert "`fairlead bindings databases`" in str(error.value)
+    # Also none that comes before it.
+    assert server.writes == []
+
+
+@pytest.mark.parametrize("reason", ["AlreadyExists", "Conflict"])
+def test_a_crd_that_is_bound_meanwhile_is_left_alone(
+    virtual: Run, monkeypatch: pytest.MonkeyPatch, reason: str
+) -> None:
+    server = Server()
+    bound = served(crd(annotations=BOUND_BY))
+    if reason == "Conflict":
+        server.crds["widgets.example.org"] = served(crd())
+
+    def bind(verb: str, _body: JSON) -> Object:
+        server.writes.append(verb)
+        server.crds["widgets.example.org"] = bound
+        raise refusal(reason)
+
+    monkeypatch.setattr(server, "write", bind)
+    with pytest.raises(CRDError, match="databases brings CRD"):
+        virtual(install_crds(cast("Client", server), [crd(labels={"version": "new"})]))
+    assert len(server.writes) == 1
+    assert server.crds["widgets.example.org"] is bound
+
+
+def test_who_may_not_read_crds_is_not_refused(
+    virtual: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    server = Server()
+
+    async def get(_resource: Resource, _name: str) -> Object:
+        raise refusal("Forbidden")
+
+    monkeypatch.setattr(server, "get", get)
+    virtual(refuse_bound_crds(cast("Client", server), [crd()]))
 
 
 @pytest.mark.parametrize(

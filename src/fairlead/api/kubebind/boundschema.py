@@ -17,14 +17,16 @@ from fairlead.api.kubebind.names import (
     ANNOTATION_BOUND_BY,
     ANNOTATION_SOURCE_SPEC_HASH,
     API_VERSION,
+    APISERVICEBINDINGS,
     BOUNDSCHEMAS,
+    GROUP,
     crd_name,
     resource_name,
     spec_hash,
 )
 from fairlead.api.kubebind.types import Kind
-from fairlead.api.meta import JSON, OwnerReference
-from fairlead.api.resource import Resource
+from fairlead.api.meta import JSON, ObjectMeta, OwnerReference
+from fairlead.api.resource import Resource, split_api_version
 
 
 _WRAPPER = "openAPIV3Schema"
@@ -284,6 +286,21 @@ def crd_from_bound_schema(spec: BoundSchemaSpec, *, owner: OwnerReference | None
         "metadata": metadata,
         "spec": body,
     }
+
+
+def binding_of_crd(crd: ObjectMeta) -> str:
+    """Return the APIServiceBinding that brings a CRD to this cluster, "" if none does.
+
+    Such a cluster is a consumer's: its provider serves the objects of the kind. Each mark counts
+    by itself: every konnector sets the controller, and the annotation is what a backup keeps.
+    """
+    owner = crd.controller()
+    if owner is not None and (split_api_version(owner.api_version)[0], owner.kind) == (
+        GROUP,
+        APISERVICEBINDINGS.kind,
+    ):
+        return owner.name
+    return crd.annotations.get(ANNOTATION_BOUND_BY, "")
 
 
 def unwrapped_schema(schema: JSON) -> JSON:

@@ -34,7 +34,7 @@ from fairlead.binding.commands.chain import (
 from fairlead.binding.services.service import label_selector
 from fairlead.binding.workloads.records import BindingRecord, read_records
 from fairlead.client import ApiError, Client, ClientError, Forbidden, NotFound, NotServed
-from fairlead.client.lookups import find
+from fairlead.client.lookups import binding_of, find
 
 
 AT_ONCE = 8
@@ -206,6 +206,13 @@ class _Explaining:
             known = True
             found += [wish_of(one) for one in listed.items if self._is_wanted(one)]
         if not known:
+            for resource in (SERVICEBINDINGS, COREOS_SERVICEBINDINGS):
+                if provided := await binding_of(self._client, resource):
+                    raise UnknownTargetError(
+                        f"APIServiceBinding {provided} brings {resource.group_resource} to this"
+                        f" cluster, and its provider serves them: fairlead bindings {provided}"
+                        " --objects tells how they stand"
+                    )
             raise UnknownTargetError(
                 "the cluster does not know ServiceBinding: install the controllers, or the CRDs"
                 " with fairlead crds binding | kubectl apply -f -"

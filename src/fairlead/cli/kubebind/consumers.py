@@ -24,6 +24,7 @@ from fairlead.client import Client
 from fairlead.provider.commands.overview import ConsumerRow, age
 from fairlead.provider.commands.overview import consumers as census
 from fairlead.provider.manifests import NAME
+from fairlead.provider.presence import check_provider
 
 
 _COLUMNS = (
@@ -59,7 +60,13 @@ def consumers(as_json: bool, kubeconfig: str | None, context: str | None) -> Non
 
     async def main(stop: asyncio.Event) -> list[ConsumerRow]:
         async with Client(config, user_agent=NAME, field_manager=NAME) as client:
-            return await process.cancel_on(stop, census(client))
+            return await process.cancel_on(stop, listed(client))
+
+    async def listed(client: Client) -> list[ConsumerRow]:
+        rows = await census(client)
+        if not rows:
+            await check_provider(client)
+        return rows
 
     found = process.run(main)
     if as_json:

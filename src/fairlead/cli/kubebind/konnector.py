@@ -7,6 +7,7 @@ from typing import Any
 import click
 from click.core import ParameterSource
 
+from fairlead.api.kubebind import consumer_crds
 from fairlead.cli.options import check_name, cluster_options, parse_duration, run_options
 from fairlead.cli.running import RunOptions, run_program
 from fairlead.konnector import app
@@ -116,7 +117,7 @@ def run(
     async def build(manager: Manager, cluster: Cluster) -> None:
         await app.build(manager, cluster, options)
 
-    run_program(NAME, lease_namespace, RunOptions(**shared), app.install_crds, build, lease=LEASE)
+    run_program(NAME, lease_namespace, RunOptions(**shared), consumer_crds(), build, lease=LEASE)
 
 
 def _health_address(given: click.Context, address: str) -> str:

@@ -12,6 +12,7 @@ from typing import Any
 import click
 
 from fairlead import process
+from fairlead.api.kubebind import provider_crds
 from fairlead.api.label_names import subdomain_errors
 from fairlead.cli import completion
 from fairlead.cli.kubebind.consumers import consumers
@@ -159,7 +160,7 @@ def run(
     async def build(manager: Manager, cluster: Cluster) -> None:
         await app.build(manager, cluster, options, invitations)
 
-    run_program(NAME, namespace, RunOptions(**shared), app.install_crds, build)
+    run_program(NAME, namespace, RunOptions(**shared), provider_crds(), build)
 
 
 @command.command("invite")

@@ -13,7 +13,6 @@ from click.core import ParameterSource
 from fairlead.cli.kubebind.storing import redis_options
 from fairlead.cli.options import check_name, cluster_options, serving_options
 from fairlead.cli.running import RunOptions, run_program
-from fairlead.client import Client
 from fairlead.portal.options import (
     CALLBACK_PATH,
     DEFAULT_LISTEN,
@@ -376,11 +375,7 @@ def serve(
         except (OSError, ValueError) as error:
             raise click.ClickException(str(error)) from None
 
-    run_program(NAME, options.namespace, shared, _install_nothing, build)
-
-
-async def _install_nothing(_: Client) -> None:
-    """Install no CRDs: the controllers install them."""
+    run_program(NAME, options.namespace, shared, (), build)
 
 
 def _drop_elsewhere(given: click.Context, flags: dict[str, Any]) -> None:

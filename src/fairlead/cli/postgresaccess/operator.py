@@ -6,11 +6,11 @@ from typing import Any
 
 import click
 
+from fairlead.api.postgresaccess import crds
 from fairlead.api.postgresaccess.controller import UnmanagedUsers
 from fairlead.cli.options import check_name, cluster_options, parse_duration, run_options
 from fairlead.cli.postgresaccess import audit, explain, importing, plan
 from fairlead.cli.running import RunOptions, run_program
-from fairlead.client import Client
 from fairlead.postgres import app
 from fairlead.postgres.manifests import NAME
 from fairlead.postgres.options import (
@@ -138,10 +138,7 @@ def run(
     async def build(manager: Manager, cluster: Cluster) -> None:
         await app.build(manager, cluster, options)
 
-    async def install(client: Client) -> None:
-        await app.install_crds(client, exported=exported)
-
-    run_program(NAME, namespace, RunOptions(**shared), install, build)
+    run_program(NAME, namespace, RunOptions(**shared), crds(exported=exported), build)
 
 
 command.add_command(audit.command)

@@ -8,6 +8,7 @@ from typing import Any, get_args
 
 import click
 
+from fairlead.api.servicebinding.spec import crds
 from fairlead.binding import app
 from fairlead.binding.admission.names import KEY_SECRET, PROJECTOR, WEBHOOKS, host
 from fairlead.binding.manifests import NAME, resource_of
@@ -141,7 +142,7 @@ def run(
     async def build(manager: Manager, cluster: Cluster) -> None:
         await app.build(manager, cluster, options, webhooks)
 
-    run_program(NAME, namespace, RunOptions(**shared), app.install_crds, build)
+    run_program(NAME, namespace, RunOptions(**shared), crds(), build)
 
 
 def _options(

@@ -15,7 +15,7 @@ from fairlead.api.reasons.postgres import POSTGRES, step_of
 from fairlead.client import Client, ClientError
 from fairlead.postgres.commands.explain import AccessExplanation, explain
 from fairlead.postgres.commands.steps import told
-from fairlead.postgres.commands.surroundings import Surroundings
+from fairlead.postgres.commands.surroundings import ConsumerClusterError, Surroundings, is_provided
 from fairlead.postgres.errors import AccessError
 
 
@@ -28,11 +28,15 @@ async def role_link(
 ) -> tuple[Link, Sequence[str]]:
     """Return the link of an access's role, with notes on objects that cannot be read.
 
-    The link is by the status alone where the server cannot be queried.
+    The link is by the status alone where the server cannot be queried, or is a provider's.
     """
+    if is_provided(found.meta):
+        return provided_role_link(found, None), []
     try:
         around = await Surroundings.of(client, operator_namespace)
         explained = await explain(around, found.meta.name, found.meta.namespace)
+    except ConsumerClusterError as error:
+        return provided_role_link(found, None), [str(error)]
     except (AccessError, ClientError) as error:
         note = f"what is told of {found.kind} {found.key} is by its status alone: {error}"
         return role_by_status(found), [note]

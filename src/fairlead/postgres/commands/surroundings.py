@@ -10,6 +10,7 @@ from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from typing import NamedTuple
 
+from fairlead.api.kubebind import FINALIZER_SYNCER
 from fairlead.api.meta import Object, ObjectMeta
 from fairlead.api.postgresaccess import POSTGRESACCESSES, PostgresAccess
 from fairlead.api.postgresaccess.controller import CONTROLLERS
@@ -17,7 +18,7 @@ from fairlead.api.postgresaccess.server import POSTGRESSERVERS, PostgresServer
 from fairlead.api.resource import SECRETS, Resource
 from fairlead.api.timestamps import moment
 from fairlead.client import ApiError, Client, ClientError, Forbidden, NotFound
-from fairlead.client.lookups import find
+from fairlead.client.lookups import binding_of, find
 from fairlead.postgres.controllers.access.claims import (
     KEY_SECRET,
     installation_key,
@@ -65,6 +66,21 @@ class NotInstalledError(ClientError):
     """The CRDs of PostgresAccess are not installed in the cluster."""
 
 
+class ConsumerClusterError(ClientError):
+    """A provider serves the PostgresAccesses of this cluster: roles and servers are elsewhere."""
+
+    def __init__(self, binding: str = "") -> None:
+        by = f"APIServiceBinding {binding}" if binding else "kube-bind"
+        super().__init__(
+            f"{by} brings {POSTGRESACCESSES.kind} to this cluster, which is a consumer's: operator"
+            f" and servers are its provider's. Here {ANSWERS} tells how an access stands"
+        )
+
+
+ANSWERS = "`fairlead explain postgresaccess/NAME -n NAMESPACE`"
+"""Command that answers in a consumer's cluster."""
+
+
 class Surroundings:
     """One cluster, as far as the user of a command may read it."""
 
@@ -88,12 +104,16 @@ class Surroundings:
             namespace: the namespace of the operator.
 
         Raises:
+            ConsumerClusterError: a provider serves the accesses of this cluster.
             NotInstalledError: the CRDs are not installed.
             AccessError: the Controller in charge has invalid fields.
             ClientError: the cluster cannot be reached, or refuses.
         """
         notes: list[str] = []
         settings = PostgresOptions(namespace=namespace)
+        binding = await binding_of(client, POSTGRESACCESSES)
+        if binding:
+            raise ConsumerClusterError(binding)
         try:
             found = await list_installed(client, CONTROLLERS, namespace)
             # The flags of the operator are unknown here, so those of a Controller overlay the
@@ -104,6 +124,13 @@ class Surroundings:
                 f"you may not list Controllers in namespace {namespace}: the settings that they"
                 " have are taken for the defaults"
             )
+        except NotInstalledError as error:
+            if binding is not None:
+                raise
+            # Who may not read CRDs may be a tenant of a consumer's cluster.
+            raise NotInstalledError(
+                f"{error}; in the cluster of a consumer of kube-bind, {ANSWERS} answers instead"
+            ) from None
         made = cls(client, settings, await _installation(client), await _key(client, namespace))
         made.notes += notes
         return made
@@ -274,11 +301,20 @@ async def get_access(client: Client, name: str, namespace: str) -> Object | None
     """Return the PostgresAccess of a name, None where it does not exist.
 
     Raises:
+        ConsumerClusterError: a provider serves it.
         NotInstalledError: the server does not know the kind.
         ClientError: the server refused the request or cannot be reached.
     """
     with installed(POSTGRESACCESSES):
-        return await find(client, POSTGRESACCESSES, name, namespace)
+        found = await find(client, POSTGRESACCESSES, name, namespace)
+    if found is not None and is_provided(found.meta):
+        raise ConsumerClusterError
+    return found
+
+
+def is_provided(access: ObjectMeta) -> bool:
+    """Whether a provider serves an access, as it tells also those who may not read its CRD."""
+    return FINALIZER_SYNCER in access.finalizers
 
 
 @contextmanager

@@ -9,6 +9,7 @@ from fairlead.api.resource import NAMESPACES
 from fairlead.client import Client
 from fairlead.client.lookups import unknown
 from fairlead.provider.namespaces import identity_of
+from fairlead.provider.presence import check_provider
 
 
 class UnknownConsumerError(Exception):
@@ -20,9 +21,13 @@ async def find_consumer(client: Client, name: str) -> Object:
 
     Raises:
         UnknownConsumerError: no consumer has the name, or several have.
+        NoProviderError: the cluster has no consumers, for it is no provider's.
         ApiError: the server refused.
     """
-    return choose((await client.list(NAMESPACES)).items, name)
+    namespaces = (await client.list(NAMESPACES)).items
+    if not any(map(identity_of, namespaces)):
+        await check_provider(client)
+    return choose(namespaces, name)
 
 
 def choose(namespaces: Sequence[Object], name: str) -> Object:
