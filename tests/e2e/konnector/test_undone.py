@@ -14,6 +14,7 @@ from tests.support.webhooks import WebhookServer, add, patch
 from fairlead.api.kubebind import APISERVICEBINDINGS
 from fairlead.api.meta import JSON, Object
 from fairlead.client import Client, Conflict, parse_kubeconfig
+from fairlead.konnector.sync import passes
 
 
 Undo = Callable[[Client, Object], Awaitable[bool]]
@@ -133,6 +134,29 @@ async def test_who_undoes_writes_is_named_and_writes_slow_down(
             requests = Requests(plane)
             await idle(0.5)
             assert requests.count("update", "patch", resource="widgets") < 20
+    await crossed(world, "blue", there, "red")
+
+
+async def test_a_change_of_a_copy_that_is_going_is_written_again_after_the_pause(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(passes, "LONG", 0.0)
+    _, there = await both(world)
+    held: JSON = {"metadata": {"finalizers": ["example.org/factory"]}}
+    await world.provider.merge_patch(WIDGETS, "blue", there, held)
+    await world.consumer.delete(WIDGETS, "blue", "default")
+    await when(
+        world.provider,
+        WIDGETS,
+        "blue",
+        there,
+        until=lambda body: "deletionTimestamp" in body["metadata"],
+    )
+    rewriter = Rewriter(world.provider, "blue", there, respec)
+    async with rewriter.at_work():
+        await recolour(world, "blue", "red")
+        await event(world.consumer, "default", "WriteUndone")
+    # The rewriter is gone, and no event brings the object on.
     await crossed(world, "blue", there, "red")
 
 

@@ -358,7 +358,9 @@ class Passes:
         if isinstance(step, Wait):
             look.unfinished()
             if pair.provider is not None and pair.provider.meta.deleting:
-                return self._wait(pair, pair.provider)
+                result = self._wait(pair, pair.provider)
+                # No event brings a write on that was put off.
+                return result if step.seconds is None else Result(step.seconds)
             return Result(step.seconds)
         if isinstance(step, Done):
             self._waiting.pop(pair.key, None)
