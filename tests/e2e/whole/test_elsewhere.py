@@ -1,14 +1,18 @@
-"""Commands and programs of the provider's side, as somebody runs them in a consumer's cluster."""
+"""The provider's commands, programs and remedies, as met by people in a consumer's cluster."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from psycopg import sql
 from tests.support.commands import fairlead
 from tests.support.konnector import World, invited
-from tests.support.postgres import prepare
-from tests.support.waiting import when
+from tests.support.pgworld import World as Place
+from tests.support.pgworld import grant
+from tests.support.postgres import access, prepare, running
+from tests.support.waiting import condition, when
 
 from fairlead.api.kubebind import APISERVICEEXPORTTEMPLATES
 from fairlead.api.meta import JSON
@@ -25,6 +29,7 @@ from fairlead.binding.commands.explain import parse_target
 from fairlead.client import Client
 from fairlead.client.lookups import find
 from fairlead.demo.identity import as_service_account
+from fairlead.demo.postgres.server import EmbeddedPostgres
 from fairlead.explain.explaining import explain
 from fairlead.postgres.commands.surroundings import (
     ConsumerClusterError,
@@ -32,6 +37,7 @@ from fairlead.postgres.commands.surroundings import (
     Surroundings,
     get_access,
 )
+from fairlead.postgres.options import PostgresOptions
 
 
 NAME = POSTGRESACCESSES.group_resource
@@ -155,3 +161,48 @@ async def test_who_may_not_read_crds_hears_of_it_too(bound: World) -> None:
 
 def _typed(resource: Resource) -> JSON:
     return {"apiVersion": resource.api_version, "kind": resource.kind}
+
+
+async def test_the_remedy_for_a_blocked_access_works_from_its_consumers_cluster(
+    bound: World, postgres: EmbeddedPostgres
+) -> None:
+    database = Place(bound.provider, postgres, is_real=False)
+    await database.arrive()
+    await database.create_database()
+    name, consumer = database.name(), bound.consumer
+    grants = [grant(database.database, "CONNECT", "CREATE", "USAGE")]
+
+    async def once(until: Callable[[JSON], bool]) -> JSON:
+        return await when(consumer, POSTGRESACCESSES, name, "default", until=until)
+
+    async with running(bound.provider, PostgresOptions(pending_interval=0.5)):
+        await consumer.create(
+            POSTGRESACCESSES, access(name, "default", database.server, grants=grants)
+        )
+        await once(lambda body: condition(body, "Ready").get("status") == "True")
+        role = sql.Identifier(name).as_string()
+        await database.fetch(f"CREATE TABLE mine (); ALTER TABLE mine OWNER TO {role}")
+        await consumer.delete(POSTGRESACCESSES, name, "default")
+        await once(lambda body: "OwnsObjects" in str(body.get("status")))
+        found = await explain(
+            consumer, parse_target(f"postgresaccess/{name}"), "default", "default"
+        )
+        (chain,) = found.chains
+        assert (chain.broken, chain.reason) == ("role", "OwnsObjects")
+        assert "set spec.cleanupPolicy to Orphan or Cascade" in chain.next_step
+        patch: JSON = {"spec": {"cleanupPolicy": "Cascade"}}
+        await consumer.merge_patch(POSTGRESACCESSES, name, "default", patch)
+        await once(lambda body: not body)
+        assert not await database.role_exists(name)
+        # Said just before the deletion, it holds for the deletion.
+        await consumer.create(
+            POSTGRESACCESSES, access(name, "default", database.server, grants=grants)
+        )
+        await once(lambda body: condition(body, "Ready").get("status") == "True")
+        await database.fetch(f"CREATE TABLE kept (); ALTER TABLE kept OWNER TO {role}")
+        patch = {"spec": {"cleanupPolicy": "Retain"}}
+        await consumer.merge_patch(POSTGRESACCESSES, name, "default", patch)
+        await consumer.delete(POSTGRESACCESSES, name, "default")
+        await once(lambda body: not body)
+        assert await database.role_exists(name)
+    await database.fetch(f"DROP TABLE kept; DROP OWNED BY {role}; DROP ROLE {role}")
