@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import uuid
+from collections.abc import Awaitable, Callable
 
 import msgspec
 import pytest
@@ -254,3 +255,60 @@ async def test_an_older_version_stays_unserved_while_objects_may_be_stored_in_it
     assert [one["name"] for one in last["spec"]["versions"]] == ["v1alpha2"]
     await client.delete(CUSTOMRESOURCEDEFINITIONS, name)
     await gone(client, name, "", CUSTOMRESOURCEDEFINITIONS)
+
+
+_SIZE: JSON = {"type": "object", "properties": {"size": {"type": "integer"}}}
+_LESS: JSON = {"type": "object", "properties": {"colour": {"type": "string"}}}
+
+
+def _schema_of(spec: JSON) -> JSON:
+    status = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
+    return {"openAPIV3Schema": {"type": "object", "properties": {"spec": spec, "status": status}}}
+
+
+async def _by_replacement(client: Client, resource: Resource, namespace: str) -> None:
+    body = (await client.get(resource, "a", namespace)).to_dict()
+    body["metadata"]["labels"] = {"a": "b"}
+    await client.update(resource, body)
+
+
+async def _by_metadata(client: Client, resource: Resource, namespace: str) -> None:
+    await client.merge_patch(resource, "a", namespace, {"metadata": {"labels": {"a": "b"}}})
+
+
+async def _by_status(client: Client, resource: Resource, namespace: str) -> None:
+    body = (await client.get(resource, "a", namespace)).to_dict()
+    await client.update(resource, {**body, "status": {"done": True}}, subresource="status")
+
+
+async def _by_apply(client: Client, resource: Resource, namespace: str) -> None:
+    body = _object(resource, "a", namespace=namespace, labels={"a": "b"})
+    await client.apply(resource, body, field_manager="contract")
+
+
+async def _by_deletion(client: Client, resource: Resource, namespace: str) -> None:
+    await client.delete(resource, "a", namespace)
+
+
+@pytest.mark.parametrize(
+    "write", [_by_replacement, _by_metadata, _by_status, _by_apply, _by_deletion]
+)
+async def test_a_request_in_a_version_without_a_field_takes_it_from_the_stored_object(
+    client: Client, namespace: str, write: Callable[[Client, Resource, str], Awaitable[None]]
+) -> None:
+    full = _fresh()
+    less = msgspec.structs.replace(full, version="v1beta1")
+    body = crd(full.plural, full.kind)
+    (v1,) = body["spec"]["versions"]
+    v1 |= {"schema": _schema_of(_SIZE), "additionalPrinterColumns": []}
+    beta = {**v1, "name": "v1beta1", "storage": False, "schema": _schema_of(_LESS)}
+    body["spec"]["versions"] = [beta, v1]
+    await install_crds(client, [body])
+    made = _object(full, "a", namespace=namespace, finalizers=["example.org/hold"])
+    await client.create(full, {**made, "spec": {"size": 3}})
+    seen = (await client.get(less, "a", namespace)).to_dict()
+    assert not seen["spec"], "a read in that version does not have the field"
+    await write(client, less, namespace)
+    found = (await client.get(full, "a", namespace)).to_dict()
+    assert not found["spec"]
+    await client.merge_patch(full, "a", namespace, {"metadata": {"finalizers": []}})

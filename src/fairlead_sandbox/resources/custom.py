@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable, Sequence
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 import msgspec
@@ -79,19 +80,13 @@ def _type(crd: JSON, version: JSON) -> ResourceType:
         namespaced=spec["scope"] == "Namespaced",
     )
     subresources = version.get("subresources") or {}
+    strategy, stored = _strategy(crd, version), _storage_version(crd)
+    into_storage = strategy if stored["name"] == version["name"] else _strategy(crd, stored)
     return ResourceType(
         resource=resource,
         singular=names.get("singular") or resource.kind.lower(),
         collection=resource.group_resource,
-        strategy=CustomStrategy(
-            _schema(crd, version),
-            status="status" in subresources,
-            # A CRD writes .spec.color, a field selector spec.color (KEP-4358).
-            fields=[
-                field["jsonPath"].removeprefix(".")
-                for field in version.get("selectableFields") or []
-            ],
-        ),
+        strategy=strategy,
         list_kind=names.get("listKind") or f"{resource.kind}List",
         short_names=names.get("shortNames") or (),
         categories=names.get("categories") or (),
@@ -102,8 +97,29 @@ def _type(crd: JSON, version: JSON) -> ResourceType:
         custom=True,
         accepts_create="deletionTimestamp" not in crd["metadata"],
         warning=_warning(resource, version),
-        stored_as=f"{spec['group']}/{_storage_version(crd)['name']}",
+        stored_as=f"{spec['group']}/{stored['name']}",
+        # Without a webhook a conversion changes apiVersion, and prunes by the other schema.
+        encode=partial(_converted, strategy, resource.api_version),
+        decode=None if into_storage is strategy else partial(_converted, into_storage, ""),
     )
+
+
+def _strategy(crd: JSON, version: JSON) -> CustomStrategy:
+    return CustomStrategy(
+        _schema(crd, version),
+        status="status" in (version.get("subresources") or {}),
+        # A CRD writes .spec.color, a field selector spec.color (KEP-4358).
+        fields=[
+            field["jsonPath"].removeprefix(".") for field in version.get("selectableFields") or []
+        ],
+    )
+
+
+def _converted(strategy: CustomStrategy, api_version: str, body: JSON) -> JSON:
+    """Return a body in another version, without the fields that this version does not have."""
+    converted = {**copy.deepcopy(body), "apiVersion": api_version}
+    strategy.prune(converted)
+    return converted
 
 
 def _schema(crd: JSON, version: JSON) -> JSON:

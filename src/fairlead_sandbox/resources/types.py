@@ -139,7 +139,7 @@ class ResourceType:
     stored_as: str = ""
     """The apiVersion of stored objects; "" if it is the resource's own."""
     encode: Callable[[JSON], JSON] | None = None
-    """Converts a stored body to this version; None if only apiVersion differs."""
+    """Converts a body stored in another version to this one; None if only apiVersion differs."""
     decode: Callable[[JSON], JSON] | None = None
     """Converts a body of this version to the stored form; None if only apiVersion differs."""
     message: kinds.Message | None = field(init=False, default=None)
