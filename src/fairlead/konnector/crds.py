@@ -12,6 +12,10 @@ from fairlead.api.kubebind import (
 )
 from fairlead.api.meta import JSON, Object, OwnerReference
 from fairlead.api.resource import Resource
+from fairlead.api.versions import KindVersions, Lossless, crd_versions, lossless
+
+
+_HERE = "in this cluster"
 
 
 def established(crd: Object) -> bool:
@@ -58,10 +62,45 @@ def of_binding(crd: Object, owner: OwnerReference) -> JSON:
     return {**body, "metadata": metadata}
 
 
-def served_resource(crd: Object) -> Resource | None:
-    """Return the resource in the first version that a CRD serves, None if it serves none."""
+def consumer_versions(crd: Object, wanted: JSON | None = None) -> KindVersions:
+    """Return the versions of a CRD in the consumer's cluster, by which its objects are stored.
+
+    ``wanted`` is the body that the CRD is going to get; its objects stay as they are.
+    """
+    found = crd.to_dict()["spec"]
+    if wanted is None:
+        return crd_versions(_HERE, found, stored_versions(crd))
+    return crd_versions(_HERE, wanted["spec"], stored_versions(crd), found)
+
+
+def sync_version(
+    schema: BoundSchemaSpec, crd: Object | None, wanted: JSON | None = None
+) -> Lossless:
+    """Return the version in which objects are synchronised: no request in it loses a field.
+
+    Args:
+        schema: the provider's versions.
+        crd: the consumer's CRD, None before there is one.
+        wanted: the body that the CRD is going to get, if another one.
+    """
+    here = [] if crd is None else [consumer_versions(crd, wanted)]
+    return lossless(schema.kind_versions(), *here)
+
+
+def loses(schema: BoundSchemaSpec, crd: Object, wanted: JSON, version: str) -> bool:
+    """Whether requests in a version will take fields from objects, once the CRD is as wanted."""
+    clusters = (schema.kind_versions(), consumer_versions(crd, wanted))
+    return any(True for one in clusters for _ in one.losses(version))
+
+
+def release_resource(crd: Object) -> tuple[Resource | None, bool]:
+    """Return the resource in which objects are let go, and whether a request in it loses fields.
+
+    None if no version is served.
+    """
+    name = lossless(consumer_versions(crd)).name
     spec = crd_spec(crd)
-    return spec.resource(spec.served[0]) if spec.served else None
+    return (spec.resource(name), False) if name else (spec.readable(), True)
 
 
 def stored_versions(crd: Object) -> list[str]:
@@ -84,8 +123,9 @@ def with_versions_of(body: JSON, crd: Object) -> tuple[JSON, list[str]]:
     return {**body, "spec": spec}, [one["name"] for one in kept]
 
 
-def has_status(crd: Object) -> bool:
-    """Whether the version in which objects are synchronised has a status subresource."""
-    served = (version for version in crd.to_dict()["spec"]["versions"] if version["served"])
-    version: JSON = next(served, {})
-    return "status" in (version.get("subresources") or {})
+def has_status(crd: Object, version: str) -> bool:
+    """Whether a version has a status subresource."""
+    found: list[JSON] = crd.to_dict()["spec"]["versions"]
+    return any(
+        one["name"] == version and "status" in (one.get("subresources") or {}) for one in found
+    )

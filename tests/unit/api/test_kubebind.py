@@ -128,19 +128,15 @@ def test_namespaced_isolation_flips_the_scope(
     assert convert(crd(scope=scope), isolation).scope == expected
 
 
-def test_objects_are_synchronised_in_the_served_resource_version() -> None:
+def test_versions_of_a_bound_schema() -> None:
     versions = crd()["spec"]["versions"]
-    old = versions[0] | {"name": "v1alpha1", "served": False}
+    old = versions[0] | {"name": "v1alpha1", "served": False, "storage": False}
     new = versions[0] | {"name": "v2", "storage": False}
     spec = convert(crd(versions=[old, new, versions[0]]))
-    resource = spec.resource()
-    assert resource is not None
+    assert spec.served == ["v2", "v1"]
+    assert [one.name for one in spec.kind_versions().versions if one.storage] == ["v1"]
+    resource = spec.resource("v2")
     assert (resource.version, resource.plural, resource.namespaced) == ("v2", "widgets", True)
-
-
-def test_no_served_version_means_no_resource() -> None:
-    unserved = crd()["spec"]["versions"][0] | {"served": False}
-    assert convert(crd(versions=[unserved])).resource() is None
 
 
 def test_a_bound_schema_carries_its_hash_and_owner() -> None:

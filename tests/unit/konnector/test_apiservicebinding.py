@@ -15,6 +15,7 @@ from fairlead.api.kubebind import (
     BindingStatus,
     BoundSchemaSpec,
     GroupResource,
+    SchemaVersion,
     crd_from_bound_schema,
 )
 from fairlead.api.kubebind.conditions import KubeBindCondition, get_condition
@@ -447,6 +448,110 @@ def test_a_kind_that_is_served_in_no_version_is_told_and_left_alone() -> None:
     assert plan.writes == []
     assert connected(plan).reason == "NoVersionServed"
     assert "(it has v1): its administrator has to serve one" in connected(plan).message
+
+
+def sized(name: str, *fields: str, how: str = "served") -> SchemaVersion:
+    properties = {field: {"type": "string"} for field in fields}
+    return SchemaVersion(
+        name=name,
+        served="served" in how,
+        storage="stored" in how,
+        schema={"type": "object", "properties": properties},
+    )
+
+
+def schema(*versions: SchemaVersion) -> BoundSchemaSpec:
+    return msgspec.structs.replace(SCHEMA, versions=list(versions))
+
+
+def made_of(spec: BoundSchemaSpec, *stored: str) -> Object:
+    body = crd_from_bound_schema(spec, owner=OWNER)
+    conditions = [{"type": "Established", "status": "True"}]
+    body["status"] = {"conditions": conditions, "storedVersions": list(stored)}
+    return object_from_dict(body)
+
+
+BETA, V1 = sized("v1beta1", "a"), sized("v1", "a", "size", how="served stored")
+SEVERAL = schema(BETA, V1)
+UNSERVED = schema(BETA, sized("v1", "a", "size", how="stored"))
+MOVED = schema(sized("v1beta1", "a", "size"), sized("v1", "a", how="served stored"))
+
+
+@pytest.mark.parametrize(
+    ("wanted", "found", "told"),
+    [
+        pytest.param(UNSERVED, None, "v1beta1 lacks .size of v1", id="new"),
+        pytest.param(UNSERVED, made_of(SEVERAL, "v1"), "v1beta1 lacks .size of v1", id="bound"),
+        pytest.param(
+            MOVED,
+            made_of(schema(sized("v1beta1", "a", "size", how="served stored")), "v1beta1"),
+            "in this cluster v1 lacks .size of v1beta1",
+            id="the-storage-version-moves-to-less",
+        ),
+        pytest.param(
+            MOVED,
+            made_of(MOVED, "v1beta1", "v1"),
+            "in this cluster v1 lacks .size of v1beta1",
+            id="it-has-moved-to-less",
+        ),
+        pytest.param(MOVED, made_of(MOVED, "v1"), "", id="it-has-moved-and-all-is-migrated"),
+        pytest.param(
+            schema(sized("v1", "a", how="served stored")),
+            made_of(schema(V1), "v1"),
+            "v1 lacks .size of itself as it was",
+            id="a-field-goes",
+        ),
+        pytest.param(
+            SEVERAL,
+            made_of(schema(sized("v1beta1", "a", how="served stored")), "v1beta1"),
+            "",
+            id="the-storage-version-moves-to-more",
+        ),
+    ],
+)
+def test_no_crd_is_written_that_takes_fields_from_objects(
+    wanted: BoundSchemaSpec, found: Object | None, told: str
+) -> None:
+    crds = {CRD_NAME: found} if found is not None else {}
+    plan = reconcile(state(schemas={CRD_NAME: wanted}, crds=crds, **DIFFERS))
+    assert bool(plan.writes) == (not told)
+    assert connected(plan).reason == ("FieldsLost" if told else "")
+    assert told in connected(plan).message
+
+
+@pytest.mark.parametrize(
+    ("found", "what"),
+    [
+        pytest.param(None, "things.example.org is not bound", id="new"),
+        pytest.param(
+            made_of(SEVERAL, "v1"), "objects and their copies stay as they are", id="old"
+        ),
+    ],
+)
+def test_what_becomes_of_a_kind_without_a_lossless_version(
+    found: Object | None, what: str
+) -> None:
+    crds = {CRD_NAME: found} if found is not None else {}
+    plan = reconcile(state(schemas={CRD_NAME: UNSERVED}, crds=crds))
+    assert what in connected(plan).message
+
+
+@pytest.mark.parametrize(
+    ("running", "written"),
+    [
+        pytest.param({}, True, id="nothing-is-written"),
+        pytest.param({CRD_NAME: "v1beta1"}, False, id="in-a-version-that-becomes-lossy"),
+        pytest.param({CRD_NAME: "v1"}, True, id="in-one-that-stays-lossless"),
+        pytest.param({"others.example.org": "v1beta1"}, True, id="of-another-kind"),
+    ],
+)
+def test_a_crd_waits_until_nothing_is_written_in_a_version_that_loses_fields_by_it(
+    running: dict[str, str], written: bool
+) -> None:
+    found = made_of(schema(sized("v1beta1", "a", how="served stored")), "v1beta1")
+    given = state(schemas={CRD_NAME: SEVERAL}, crds={CRD_NAME: found}, running=running, **DIFFERS)
+    plan = reconcile(given)
+    assert (bool(plan.writes), plan.stopping) == (written, not written)
 
 
 @pytest.mark.parametrize(

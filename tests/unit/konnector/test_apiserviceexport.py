@@ -160,6 +160,83 @@ def test_no_syncer_and_no_claim_runs(given: dict[str, Any]) -> None:
     assert plan.claims == {}
 
 
+LESS: JSON = {"type": "object"}
+MORE: JSON = {"type": "object", "properties": {"size": {"type": "string"}}}
+
+
+def versions(v1: JSON, v2: JSON, *, served: str, stored: str) -> list[JSON]:
+    return [
+        {
+            "name": name,
+            "served": name in served,
+            "storage": name == stored,
+            "schema": schema,
+            "subresources": {"status": {}} if name == "v2" else {},
+        }
+        for name, schema in (("v1", v1), ("v2", v2))
+    ]
+
+
+def in_versions(there: list[JSON], here: list[JSON], *stored: str) -> SyncPlan:
+    """The plan for a provider and a consumer with these versions."""
+    spec = msgspec.to_builtins(schema().spec) | {"versions": there}
+    body = crd().to_dict()
+    body["spec"]["versions"] = [
+        {**one, "schema": {"openAPIV3Schema": one["schema"]}} for one in here
+    ]
+    body["status"]["storedVersions"] = list(stored)
+    bound = msgspec.convert({"spec": spec}, BoundSchema)
+    return planned(schemas={NAME: bound}, crds={NAME: object_from_dict(body)})
+
+
+FULL = versions(LESS, MORE, served="v1 v2", stored="v2")
+OLD = versions(LESS, LESS, served="v1", stored="v1")
+LOST = versions(LESS, MORE, served="v1", stored="v2")
+
+
+@pytest.mark.parametrize(
+    ("there", "here", "stored", "version"),
+    [
+        pytest.param(FULL, FULL, ["v2"], "v2", id="the-stored-one"),
+        pytest.param(FULL, OLD, ["v1"], "", id="the-crd-does-not-have-it-yet"),
+        pytest.param(OLD, OLD, ["v1"], "v1", id="the-only-one"),
+        pytest.param(LOST, LOST, ["v2"], "", id="the-stored-one-is-not-served"),
+        pytest.param(LOST, FULL, ["v2"], "", id="the-provider-does-not-serve-it"),
+        pytest.param(OLD, FULL, ["v2"], "", id="the-provider-does-not-have-it"),
+        pytest.param(
+            versions(MORE, LESS, served="v1 v2", stored="v2"),
+            versions(MORE, LESS, served="v1 v2", stored="v2"),
+            ["v1", "v2"],
+            "",
+            id="objects-of-a-version-with-more",
+        ),
+    ],
+)
+def test_objects_are_written_in_the_version_that_takes_no_field(
+    there: list[JSON], here: list[JSON], stored: list[str], version: str
+) -> None:
+    plan = in_versions(there, here, *stored)
+    running = [one.resource.version for one in plan.syncers.values()]
+    assert running == ([version] if version else [])
+    assert [one.status_subresource for one in plan.syncers.values()] == [
+        version == "v2" for _ in running
+    ]
+    assert plan.claims, "claims write nothing of the kind, and go on"
+
+
+def test_an_object_is_let_go_in_the_version_that_takes_no_field() -> None:
+    def released(found: list[JSON]) -> list[tuple[str, bool]]:
+        body = crd().to_dict()
+        body["spec"]["versions"] = [
+            {**one, "schema": {"openAPIV3Schema": one["schema"]}} for one in found
+        ]
+        plan = planned(export=None, crds={NAME: object_from_dict(body)})
+        return [(one.resource.version, one.lossy) for one in plan.releases.values()]
+
+    assert released(FULL) == [("v2", False)]
+    assert released(LOST) == [("v1", True)]
+
+
 @pytest.mark.parametrize(
     ("given", "released"),
     [

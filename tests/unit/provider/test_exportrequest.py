@@ -325,6 +325,8 @@ def webhook(**client: Any) -> JSON:
 
 
 SERVICE = {"namespace": "tools", "name": "converter"}
+_SPEC: JSON = {"type": "object", "properties": {"size": {"type": "integer"}}}
+SIZED: JSON = {"schema": {"openAPIV3Schema": {"type": "object", "properties": {"spec": _SPEC}}}}
 
 
 @pytest.mark.parametrize(
@@ -344,6 +346,14 @@ SERVICE = {"namespace": "tools", "name": "converter"}
             "SchemaNotFound",
             "it serves no version",
             id="no served version",
+        ),
+        pytest.param(
+            resource(),
+            crd(versions=[version("v1beta1"), version(served=False, **SIZED)]),
+            "FieldsLost",
+            "on the provider v1beta1 lacks .spec of v1, in which objects are stored. Serve "
+            "the version that spec.versions marks with storage",
+            id="no version keeps all fields",
         ),
         pytest.param(
             {"group": "", "resource": "configmaps"},
@@ -444,6 +454,15 @@ def test_an_export_outlives_a_change_that_cannot_be_exported() -> None:
     assert phase(result) == "Succeeded"
     assert result.update_schemas == []
     assert conditions(result.status)["ExportsReady"]["reason"] == "UnsupportedConversion"
+
+
+def test_an_export_follows_a_crd_without_a_version_that_keeps_all_fields() -> None:
+    """The konnector writes nothing then; with the former schema it would go on, and lose them."""
+    following = request(schemaUpdatePolicy="Always", status={"phase": "Succeeded"})
+    lossy = crd(versions=[version("v1beta1"), version(served=False, **SIZED)])
+    result = plan(following, made=export(), crds=[lossy], schemas=[bound_schema(owner="widgets")])
+    ((_, body),) = result.update_schemas
+    assert [one["served"] for one in body["spec"]["versions"]] == [True, False]
 
 
 @pytest.mark.parametrize(

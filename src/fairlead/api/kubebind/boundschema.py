@@ -27,6 +27,7 @@ from fairlead.api.kubebind.names import (
 from fairlead.api.kubebind.types import Kind
 from fairlead.api.meta import JSON, ObjectMeta, OwnerReference
 from fairlead.api.resource import Resource, split_api_version
+from fairlead.api.versions import KindVersion, KindVersions
 
 
 _WRAPPER = "openAPIV3Schema"
@@ -184,19 +185,31 @@ class BoundSchemaSpec(
         """The name of the BoundSchema itself."""
         return resource_name(self.names.plural, self.group)
 
-    # The rule of kube-bind's konnector, which may be on the other side: the stored version may be
-    # another one.
-    def sync_version(self) -> SchemaVersion | None:
-        """Return the version in which objects are synchronised: the first served one."""
-        return next((version for version in self.versions if version.served), None)
+    @property
+    def served(self) -> list[str]:
+        """The names of the served versions."""
+        return [version.name for version in self.versions if version.served]
 
-    def resource(self) -> Resource | None:
-        """Return the resource in the consumer cluster; None if no version is served."""
-        version = self.sync_version()
-        if version is None:
-            return None
+    def kind_versions(self) -> KindVersions:
+        """Return the versions as the provider serves and stores them."""
+        versions = [
+            KindVersion(one.name, unwrapped_schema(one.schema), one.served, one.storage)
+            for one in self.versions
+        ]
+        return KindVersions("on the provider", versions)
+
+    def version(self, name: str) -> SchemaVersion:
+        """Return a version by its name.
+
+        Raises:
+            KeyError: there is none.
+        """
+        return {version.name: version for version in self.versions}[name]
+
+    def resource(self, version: str) -> Resource:
+        """Return the resource in the consumer cluster, in a version."""
         namespaced = self.scope == "Namespaced"
-        return Resource(self.group, version.name, self.names.plural, self.names.kind, namespaced)
+        return Resource(self.group, version, self.names.plural, self.names.kind, namespaced)
 
 
 class BoundSchemaStatus(

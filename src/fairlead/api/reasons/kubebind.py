@@ -85,6 +85,11 @@ _BINDINGS: Final = (
     ),
     Reason("NoVersionServed", "the provider serves no version of the kind", _PROVIDER),
     Reason(
+        "FieldsLost",
+        "no version of the kind, or not the provider's new schema, has all fields of its objects",
+        "have the provider serve one that has the fields which the message names",
+    ),
+    Reason(
         "StoredVersions",
         "the provider lacks a version in which objects may be stored here",
         "write every object once, and take the version off the CRD as the message says",

@@ -13,6 +13,7 @@ from contextlib import suppress
 
 import msgspec
 
+from fairlead.api.definitions import crd_spec
 from fairlead.api.kubebind import (
     ANNOTATION_DELETION_POLICY,
     APISERVICEBINDINGBUNDLES,
@@ -50,7 +51,6 @@ from fairlead.konnector.commands.presence import absence
 from fairlead.konnector.commands.readiness import PATIENCE_SECONDS, PENDING, Deadline, within
 from fairlead.konnector.commands.request import Progress
 from fairlead.konnector.controllers.unbind.reconcile import UNBINDING
-from fairlead.konnector.crds import served_resource
 from fairlead.konnector.options import DEFAULT_NAMESPACE
 from fairlead.konnector.rights import konnector_role_name
 
@@ -96,7 +96,7 @@ async def _impact(client: Client, found: Object) -> Impact:
     objects = copies = 0
     for item in found.decode(APIServiceBinding).status.bound_schemas:
         crd = await find(client, CUSTOMRESOURCEDEFINITIONS, crd_name(item.resource, item.group))
-        resource = served_resource(crd) if crd is not None else None
+        resource = crd_spec(crd).readable() if crd is not None else None
         if crd is None or resource is None or not crd.meta.owned_by(found.meta.uid):
             continue
         for instance in (await client.list(resource, metadata_only=True)).items:

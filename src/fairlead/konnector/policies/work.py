@@ -77,9 +77,14 @@ class ClaimSpec(msgspec.Struct, frozen=True):
 
 
 class ReleaseSpec(msgspec.Struct, frozen=True):
-    """Order to remove our finalizer from deleted objects whose export is gone."""
+    """Order to remove our finalizer from deleted objects whose export is gone.
+
+    With ``lossy`` a request takes fields from the object, which only an object may lose that goes
+    with the finalizer.
+    """
 
     resource: Resource
+    lossy: bool = False
 
 
 WorkSpec = BoundSpec | ClaimSpec | ReleaseSpec

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable
 from contextlib import AsyncExitStack
 
-import msgspec
-
 from fairlead.api.kubebind import OWNER_CONSUMER, BoundSchema, SelectorReference
 from fairlead.api.kubebind.claims import Targets, reference_allowed, reference_versions
 from fairlead.api.meta import Key, Object, OwnerReference
@@ -80,9 +78,8 @@ class ClaimedObjects:
         for item in self._wanted.resources:
             if item.group_resource == reference.group_resource:
                 schema = self._provider.kubebind.schemas.get(self._provider.namespace, item.name)
-                found = schema and schema.decode(BoundSchema).spec.resource()
-                if found:
-                    return msgspec.structs.replace(found, version=version)
+                if schema is not None:
+                    return schema.decode(BoundSchema).spec.resource(version)
         discovery = self._provider.consumer.cluster.client.discovery
         return await discovery.resource_by_plural(reference.group, reference.resource, version)
 

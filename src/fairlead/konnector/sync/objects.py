@@ -127,10 +127,10 @@ class BoundObjects:
         engine = Engine(ends, policy, context)
         async with AsyncExitStack() as stack:
             self._follow_schema(stack, engine.schema_changed)
+            key = WorkKey(self._binding, "objects", resource_name(resource.plural, resource.group))
+            provider.sync_versions[key] = resource.version
+            stack.callback(provider.sync_versions.pop, key)
             if wanted.holding:
-                key = WorkKey(
-                    self._binding, "objects", resource_name(resource.plural, resource.group)
-                )
                 provider.leftovers[key] = partial(
                     leftovers,
                     ends,

@@ -14,7 +14,8 @@ from fairlead.runtime import Delta, Request, remove_finalizer
 class Releaser:
     """Takes the syncer's finalizer off objects of one resource that are being deleted.
 
-    ``released`` is called after each removal.
+    ``released`` is called after each removal. With ``lossy`` it is the last one to let go: a write
+    in this version takes fields from an object that others still hold.
     """
 
     def __init__(
@@ -22,10 +23,12 @@ class Releaser:
         consumer: Consumer,
         resource: Resource,
         *,
+        lossy: bool = False,
         released: Callable[[], None] = lambda: None,
     ) -> None:
         self._consumer = consumer
         self._resource = resource
+        self._lossy = lossy
         self._released = released
 
     async def run(self) -> None:
@@ -34,7 +37,7 @@ class Releaser:
 
         async def reconcile(request: Request) -> None:
             found = objects.get(request.namespace, request.name)
-            if found is None or not _waits(Delta("MODIFIED", found, found)):
+            if found is None or not self._waits(Delta("MODIFIED", found, found)):
                 return
             client = self._consumer.client
             if await remove_finalizer(client, self._resource, found, FINALIZER_SYNCER):
@@ -45,10 +48,10 @@ class Releaser:
             controller = self._consumer.controller(
                 f"release-{self._resource.group_resource}", reconcile
             )
-            controller.watch(objects, predicate=_waits)
+            controller.watch(objects, predicate=self._waits)
             await controller.run()
 
-
-def _waits(delta: Delta) -> bool:
-    meta = delta.object.meta
-    return meta.deleting and FINALIZER_SYNCER in meta.finalizers
+    def _waits(self, delta: Delta) -> bool:
+        meta = delta.object.meta
+        ours = meta.finalizers == [FINALIZER_SYNCER] if self._lossy else True
+        return meta.deleting and FINALIZER_SYNCER in meta.finalizers and ours

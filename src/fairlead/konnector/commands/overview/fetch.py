@@ -13,6 +13,7 @@ from typing import Self
 
 import msgspec
 
+from fairlead.api.definitions import crd_spec
 from fairlead.api.kubebind import (
     APISERVICEBINDINGS,
     APISERVICEEXPORTS,
@@ -35,7 +36,7 @@ from fairlead.konnector.commands.overview.rows import BoundKind, FetchedBinding,
 from fairlead.konnector.commands.presence import absence
 from fairlead.konnector.commands.readiness import untouched
 from fairlead.konnector.controllers.apiservicebinding.reconcile import EXPORT_NOT_FOUND, no_export
-from fairlead.konnector.crds import has_status, served_resource
+from fairlead.konnector.crds import has_status
 from fairlead.konnector.policies.bound import BoundPolicy
 from fairlead.konnector.policies.isolation import CopyPlace, IsolationStrategy, choose
 from fairlead.konnector.secrets import content, provider_config
@@ -208,11 +209,11 @@ class Overview:
                 continue
             async with self._slots:
                 crd = await find(self._consumer, CUSTOMRESOURCEDEFINITIONS, name)
-            resource = served_resource(crd) if crd is not None else None
+            resource = crd_spec(crd).readable() if crd is not None else None
             if crd is None or resource is None:
                 continue
             objects = [alone[1]] if alone else await self._list(self._consumer, resource)
-            found.append(_Consumed(resource, objects, has_status(crd)))
+            found.append(_Consumed(resource, objects, has_status(crd, resource.version)))
         return found
 
     async def _provided(self, binding: Object, consumed: Sequence[_Consumed]) -> FetchedBinding:

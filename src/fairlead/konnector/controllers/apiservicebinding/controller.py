@@ -45,7 +45,11 @@ from fairlead.konnector.controllers.apiservicebinding.reconcile import (
 from fairlead.konnector.crds import owned
 from fairlead.konnector.policies.steps import StepOutcome, outcome
 from fairlead.konnector.rights import remedy
-from fairlead.runtime import Delta, Request, add_finalizer, changed, spec_changed
+from fairlead.runtime import Delta, Request, Result, add_finalizer, changed, spec_changed
+
+
+_STOPPING_SECONDS = 0.1
+"""Seconds until a CRD is looked at again that waits for the end of writes in another version."""
 
 
 class APIServiceBindingController:
@@ -101,14 +105,14 @@ class APIServiceBindingController:
             owners |= self._provider.bindings
         return [_named(name) for name in sorted(owners & self._provider.bindings)]
 
-    async def _reconcile(self, request: Request) -> None:
+    async def _reconcile(self, request: Request) -> Result | None:
         found = self._consumer.bindings.get("", request.name)
         if found is None:
-            return
+            return None
         state = self._state(found)
         plan = reconcile(state)
         if plan.connected is None:
-            return
+            return None
         if plan.writes:
             # Before the first CRD, so that a CRD is never left without a kubeconfig of its
             # provider.
@@ -144,6 +148,7 @@ class APIServiceBindingController:
         # Only after the status shows the fault, so that a person sees the reason of the retries.
         if retry is not None:
             raise retry
+        return Result(_STOPPING_SECONDS) if plan.stopping else None
 
     def _state(self, found: Object) -> BindingState:
         name, namespace = found.meta.name, self._provider.namespace
@@ -163,6 +168,11 @@ class APIServiceBindingController:
             converged=self._converged,
             held=[] if export else self._held(),
             ours=name in self._provider.bindings and not found.meta.deleting,
+            running={
+                key.name: version
+                for key, version in self._provider.sync_versions.items()
+                if key.binding == name
+            },
         )
 
     def _held(self) -> list[str]:

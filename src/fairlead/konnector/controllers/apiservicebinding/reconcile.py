@@ -33,9 +33,11 @@ from fairlead.api.meta import JSON, Object, OwnerReference
 from fairlead.konnector.crds import (
     describes,
     established,
+    loses,
     of_binding,
     owned,
     restored,
+    sync_version,
     with_versions_of,
 )
 
@@ -50,6 +52,7 @@ FOREIGN_CRD = "ForeignCustomResourceDefinition"
 EXPORT_CHANGED = "APIServiceExportChanged"
 NOT_ESTABLISHED = "CustomResourceDefinitionNotEstablished"
 NO_VERSION_SERVED = "NoVersionServed"
+FIELDS_LOST = "FieldsLost"
 STORED_VERSIONS = "StoredVersions"
 
 
@@ -59,7 +62,8 @@ class BindingState(msgspec.Struct, frozen=True):
     ``schemas`` are the existing BoundSchemas by name, ``crds`` the consumer's CRDs by name;
     ``converged`` tells whether a CRD is the outcome of writing a spec; ``ours`` whether the
     binding uses this provider, and stays; ``held`` are the provider namespaces that should go and
-    are kept for the objects in them.
+    are kept for the objects in them; ``running`` are the versions in which objects are written at
+    the moment, by the names of BoundSchemas.
     """
 
     binding: APIServiceBinding
@@ -72,6 +76,7 @@ class BindingState(msgspec.Struct, frozen=True):
     converged: Callable[[JSON, Object], bool]
     ours: bool = True
     held: Sequence[str] = ()
+    running: Mapping[str, str] = {}
 
 
 class CRDWrite(msgspec.Struct, frozen=True):
@@ -86,7 +91,8 @@ class BindingPlan(msgspec.Struct, frozen=True):
     """CRDs to write, and the conditions that are known before; ``connected`` False ends the pass.
 
     ``connected`` is None for a binding that is not ours: no object is written. ``removed`` has for
-    each CRD with versions that the provider lacks the remedy.
+    each CRD with versions that the provider lacks the remedy. ``stopping`` tells that a CRD waits
+    for the end of writes in a version that would lose fields by it.
     """
 
     connected: KubeBindCondition | None
@@ -94,6 +100,7 @@ class BindingPlan(msgspec.Struct, frozen=True):
     unestablished: list[str] = []
     bound: list[GroupResource] = []
     removed: list[str] = []
+    stopping: bool = False
 
 
 def reconcile(state: BindingState) -> BindingPlan:
@@ -202,6 +209,7 @@ def _with_schemas(state: BindingState, resources: list[ExportResource]) -> Bindi
     writes: list[CRDWrite] = []
     unestablished: list[str] = []
     removed: list[str] = []
+    stopping = False
     connected = true(CONNECTED)
     bound = [GroupResource(group=item.group, resource=item.resource) for item in resources]
     for resource, item in zip(resources, bound, strict=True):
@@ -211,26 +219,37 @@ def _with_schemas(state: BindingState, resources: list[ExportResource]) -> Bindi
             connected = refused
             continue
         schema, found = state.schemas[resource.name], state.crds.get(name)
-        if schema.sync_version() is None:
+        if not schema.served:
             connected = _unserved(schema)
             continue
         body = crd_from_bound_schema(schema, owner=state.owner)
         ours = found is not None and (owned(found, state.owner) or restored(found, state.owner))
-        if found is not None and ours:
-            body, gone = with_versions_of(body, found)
-            removed += [_removed(schema, gone)] if gone else []
         if found is not None and not ours:
             connected = _foreign(name)
-        # A CRD that is being deleted is not written: its objects go first, and a new one is made
-        # after that.
-        elif found is None or not (
-            found.meta.deleting or (_marked(found, state.owner) and state.converged(body, found))
-        ):
-            writes.append(CRDWrite(name, found, _body(body, found, state.owner)))
+        else:
+            gone: list[str] = []
+            if found is not None:
+                body, gone = with_versions_of(body, found)
+            # Before anything is written: fewer fields in a CRD are fewer fields in its objects.
+            if why := sync_version(schema, found, body).why:
+                connected = _lossy(schema, found, why)
+                continue
+            removed += [_removed(schema, gone)] if gone else []
+            running = state.running.get(resource.name, "")
+            # A CRD that is being deleted is not written: its objects go first, and a new one is
+            # made after that.
+            if found is None or not (
+                found.meta.deleting
+                or (_marked(found, state.owner) and state.converged(body, found))
+            ):
+                if found is not None and running and loses(schema, found, body, running):
+                    stopping = True
+                else:
+                    writes.append(CRDWrite(name, found, _body(body, found, state.owner)))
         if found is None or not established(found):
             unestablished.append(name)
     agreed = [item for item in bound if _not_agreed(state, item) is None]
-    return BindingPlan(connected, writes, unestablished, agreed, removed)
+    return BindingPlan(connected, writes, unestablished, agreed, removed, stopping)
 
 
 def _unserved(schema: BoundSchemaSpec) -> KubeBindCondition:
@@ -242,9 +261,27 @@ def _unserved(schema: BoundSchemaSpec) -> KubeBindCondition:
     return false(CONNECTED, NO_VERSION_SERVED, message)
 
 
+def _lossy(schema: BoundSchemaSpec, found: Object | None, why: str) -> KubeBindCondition:
+    name = crd_name(schema.names.plural, schema.group)
+    served = "serve a version with all fields of the one in which it stores objects"
+    if found is None:
+        message = f"{name} is not bound, since its objects would lose fields: {why}"
+        return false(CONNECTED, FIELDS_LOST, f"{message}. The provider has to {served}")
+    going = sync_version(schema, found).name
+    what = (
+        f"the CustomResourceDefinition stays as it is, and objects are synchronised in {going}"
+        if going
+        else "objects and their copies stay as they are, and nothing is written to them"
+    )
+    message = (
+        f"objects of {name} would lose fields: {why}. So {what}. The provider has to {served}; "
+        f"who can do without these fields here takes them out of `kubectl edit crd {name}`"
+    )
+    return false(CONNECTED, FIELDS_LOST, message)
+
+
 def _removed(schema: BoundSchemaSpec, gone: Sequence[str]) -> str:
-    name, served = crd_name(schema.names.plural, schema.group), schema.sync_version()
-    version = served.name if served is not None else ""
+    name, version = crd_name(schema.names.plural, schema.group), sync_version(schema, None).name
     storage = next((one.name for one in schema.versions if one.storage), version)
     removed = ", ".join(gone)
     told = (

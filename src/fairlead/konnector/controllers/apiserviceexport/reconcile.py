@@ -37,7 +37,7 @@ from fairlead.konnector.controllers.apiserviceexport.crdstatus import (
     stale_types,
     worst_conditions,
 )
-from fairlead.konnector.crds import describes, established, served_resource
+from fairlead.konnector.crds import describes, established, release_resource, sync_version
 from fairlead.konnector.policies.holding import ClusterHold, Holding
 from fairlead.konnector.policies.work import (
     BoundSpec,
@@ -107,9 +107,9 @@ def _releases(state: SyncState) -> dict[str, ReleaseSpec]:
     """Return the releases without an export: rights on copies went with it, so none is awaited."""
     result: dict[str, ReleaseSpec] = {}
     for name, crd in state.crds.items():
-        resource = served_resource(crd)
+        resource, lossy = release_resource(crd)
         if resource is not None and _bound(state, crd):
-            result[name] = ReleaseSpec(resource)
+            result[name] = ReleaseSpec(resource, lossy)
     return result
 
 
@@ -122,17 +122,17 @@ def _syncers(state: SyncState, export: APIServiceExport) -> dict[str, BoundSpec]
             continue
         if not describes(schema.spec, item):
             continue
-        version = schema.spec.sync_version()
-        resource = schema.spec.resource()
-        if version is None or resource is None:
+        version = sync_version(schema.spec, crd).name
+        # Nothing is written, on neither side, rather than a field lost: the binding tells.
+        if not version:
             continue
         result[item.name] = BoundSpec(
-            resource=resource,
+            resource=schema.spec.resource(version),
             scope=schema.spec.scope,
             informer_scope=schema.spec.informer_scope,
             isolation=export.spec.isolation,
             # Without the subresource API servers answer 404 to each write of a status.
-            status_subresource=version.subresources.status is not None,
+            status_subresource=schema.spec.version(version).subresources.status is not None,
             holding=state.hold.holding,
         )
     return result
@@ -190,7 +190,7 @@ def _readable(
         name = resource_name(reference.resource, reference.group)
         schema = state.schemas.get(name)
         if schema is not None and versions:
-            served = [one.name for one in schema.spec.versions if one.served]
+            served = schema.spec.served
             left = [one for one in versions if one in served] or served[:1]
             if left != versions:
                 references.append(msgspec.structs.replace(reference, versions=left))
@@ -204,12 +204,12 @@ def _readable(
 
 def _in_place(state: SyncState, export: APIServiceExport) -> bool:
     """Whether every resource is bound; a BoundSchema that went later stops its own syncer only."""
-    syncers = _syncers(state, export)
     for item in export.spec.resources:
         crd = state.crds.get(crd_name(item.resource, item.group))
         if crd is None or not _bound(state, crd):
             return False
-        if item.name in state.schemas and item.name not in syncers:
+        schema = state.schemas.get(item.name)
+        if schema is not None and not (describes(schema.spec, item) and schema.spec.served):
             return False
     return True
 

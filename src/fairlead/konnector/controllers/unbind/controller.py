@@ -10,9 +10,16 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from contextlib import AsyncExitStack
 
-from fairlead.api.kubebind import APISERVICEBINDINGS, FINALIZER_UNBIND, APIServiceBinding
+from fairlead.api.definitions import crd_spec
+from fairlead.api.kubebind import (
+    APISERVICEBINDINGS,
+    FINALIZER_UNBIND,
+    APIServiceBinding,
+    BoundSchema,
+    resource_name,
+)
 from fairlead.api.meta import Object
-from fairlead.api.resource import CUSTOMRESOURCEDEFINITIONS, Resource
+from fairlead.api.resource import CUSTOMRESOURCEDEFINITIONS
 from fairlead.client import Forbidden, NotFound
 from fairlead.konnector.connections import RunningConnections
 from fairlead.konnector.consumer import Consumer, Provider
@@ -22,8 +29,8 @@ from fairlead.konnector.controllers.unbind.reconcile import (
     left_message,
     reconcile,
 )
-from fairlead.konnector.crds import served_resource
-from fairlead.konnector.policies.work import WorkKey
+from fairlead.konnector.crds import release_resource, sync_version
+from fairlead.konnector.policies.work import ReleaseSpec, WorkKey
 from fairlead.konnector.rights import remedy
 from fairlead.konnector.supervisor import Supervisor
 from fairlead.konnector.sync.release import Releaser
@@ -79,12 +86,14 @@ class UnbindController:
         provider = self._connections.of(request.name)
         refused = self._refused.get(request.name, "")
         # A missing right is waited for as long as a provider that is away, for both may be mended.
-        fault = _unreachable(provider) or refused
+        owned = self._owned(found)
+        # So are copies that no request can delete without taking fields from them.
+        fault = _unreachable(provider) or _lossy(provider, owned) or refused
         moment = asyncio.get_running_loop().time()
         given_up = self._patience.ended(request.name, unreachable=bool(fault), now=moment)
         plan = reconcile(
             found.meta,
-            self._owned(found),
+            owned,
             claimed=_claimed(found.decode(APIServiceBinding), provider),
             obstacle=fault or (provider.problem(request.name) if provider else ""),
             patience=self._patience.timeout,
@@ -147,6 +156,19 @@ def _unreachable(provider: Provider | None) -> str:
     return provider.error()
 
 
+def _lossy(provider: Provider | None, crds: Iterable[Object]) -> str:
+    """Return why objects of CRDs are not written, "" if they are."""
+    if provider is None:
+        return ""
+    for crd in crds:
+        spec = crd_spec(crd)
+        name = resource_name(spec.names.plural, spec.group)
+        schema = provider.kubebind.schemas.get(provider.namespace, name)
+        if schema is not None and (why := sync_version(schema.decode(BoundSchema).spec, crd).why):
+            return f"objects of {crd.meta.name} would lose fields: {why}"
+    return ""
+
+
 def _claimed(binding: APIServiceBinding, provider: Provider | None) -> list[str]:
     """Return the names of the remaining claimed objects, or of the claims without a connection."""
     if provider is not None:
@@ -202,22 +224,25 @@ class Releases:
 
     async def follow(self, binding: str, crds: Sequence[Object]) -> None:
         """Run releasers for exactly these CRDs of a binding."""
-        found = {WorkKey(binding, "release", crd.meta.name): served_resource(crd) for crd in crds}
-        wanted = {key: resource for key, resource in found.items() if resource is not None}
+        wanted: dict[WorkKey, ReleaseSpec] = {}
+        for crd in crds:
+            resource, lossy = release_resource(crd)
+            if resource is not None:
+                wanted[WorkKey(binding, "release", crd.meta.name)] = ReleaseSpec(resource, lossy)
         for key in list(self.supervisor.keys):
             if key.binding == binding and key not in wanted:
                 await self.supervisor.stop(key)
-        for key, resource in wanted.items():
+        for key, spec in wanted.items():
             if key not in self.supervisor.keys:
-                self.supervisor.start(key, self._releaser(binding, resource))
+                self.supervisor.start(key, self._releaser(binding, spec))
 
     async def forget(self, binding: str) -> None:
         """Stop the releasers of a binding that is gone, or whose provider is back."""
         await self.follow(binding, ())
         self._counts.pop(binding, None)
 
-    def _releaser(self, binding: str, resource: Resource) -> Releaser:
+    def _releaser(self, binding: str, spec: ReleaseSpec) -> Releaser:
         def released() -> None:
             self._counts[binding] += 1
 
-        return Releaser(self._consumer, resource, released=released)
+        return Releaser(self._consumer, spec.resource, lossy=spec.lossy, released=released)

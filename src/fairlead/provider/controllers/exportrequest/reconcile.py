@@ -43,6 +43,7 @@ from fairlead.api.kubebind.conditions import (
 )
 from fairlead.api.kubebind.extent import check_extent, check_selectors
 from fairlead.api.meta import JSON, Object, OwnerReference
+from fairlead.api.versions import lossless
 from fairlead.provider.changes import with_status
 from fairlead.provider.offer import Offer, beyond
 from fairlead.provider.options import ProviderOptions
@@ -241,6 +242,8 @@ def _export(
     # nothing for it.
     if missing or state.export is None or follow:
         wanted = _sources(spec.resources, state.crds, options)
+    if state.export is None:
+        _check_lossless(wanted)
     owner = state.export.owner_reference() if state.export is not None else None
     create: list[JSON] = []
     update: list[tuple[Object, JSON]] = []
@@ -306,6 +309,20 @@ def _sources(
         scopes[where] = crd.to_dict()["spec"]["scope"]
     _check_scopes(scopes, options)
     return found
+
+
+def _check_lossless(schemas: Mapping[str, BoundSchemaSpec]) -> None:
+    """Refuse a new export of a kind whose objects would lose fields.
+
+    One that exists is followed: the konnector stops its writes, and says why.
+    """
+    for name, spec in schemas.items():
+        if why := lossless(spec.kind_versions()).why:
+            raise _waiting(
+                "FieldsLost",
+                f"{name} cannot be exported: its objects would lose fields: {why}. Serve the "
+                "version that spec.versions marks with storage, or one with all its fields",
+            )
 
 
 def _check_scopes(scopes: dict[str, str], options: ProviderOptions) -> None:
