@@ -13,6 +13,7 @@ import msgspec
 from fairlead.api.conditions import Condition
 from fairlead.api.meta import JSON, Object
 from fairlead.api.resource import Resource
+from fairlead.api.versions import crd_versions, lossless
 
 
 class CRDNames(msgspec.Struct, frozen=True):
@@ -114,6 +115,20 @@ def crd_status(crd: Object) -> CRDStatus:
         msgspec.ValidationError: it is not one that an API server would store.
     """
     return crd.decode(_Standing).status or CRDStatus()
+
+
+def lossless_resource(crd: Object) -> tuple[Resource | None, str]:
+    """Return the resource in which no request takes a field from an object, and "".
+
+    Where no version is such: the resource in which objects can be read, None if no version is
+    served, and the reason.
+
+    Raises:
+        msgspec.ValidationError: it is not one that an API server would store.
+    """
+    spec, stored = crd_spec(crd), crd_status(crd).stored_versions
+    name, why = lossless(crd_versions("in this cluster", crd.to_dict()["spec"], stored or ()))
+    return (spec.resource(name), "") if name else (spec.readable(), why)
 
 
 def crd_schema(crd: Object, version: str) -> JSON | None:

@@ -18,8 +18,10 @@ from fairlead.api.meta import JSON
 
 FIELDS = 5
 """Largest number of fields that a message names for each pair of versions."""
-_STEPS = 100_000
+_STEPS = 20_000
 """Largest number of pairs of schema nodes that are compared; larger schemas count as lossy."""
+
+_TOO_MUCH: Final = "more fields than can be compared"
 
 _PRESERVE: Final = "x-kubernetes-preserve-unknown-fields"
 _EMBEDDED: Final = "x-kubernetes-embedded-resource"
@@ -145,6 +147,14 @@ def lost_fields(through: JSON, stored: JSON) -> list[str]:
         through: the schema that a request has to pass.
         stored: the schema of the stored object.
     """
+    try:
+        return _lost_fields(through, stored)
+    except RecursionError:
+        # Two schemas are compared level by level, and each pair of them by Python, which recurses.
+        return [_TOO_MUCH]
+
+
+def _lost_fields(through: JSON, stored: JSON) -> list[str]:
     found: list[str] = []
     todo: list[tuple[str, JSON, JSON]] = [("", through, stored)]
     steps = 0
@@ -165,7 +175,7 @@ def lost_fields(through: JSON, stored: JSON) -> list[str]:
             todo.append((f"{path}[]", _items(narrow), items))
         found += lost
         if steps > _STEPS:
-            return [*found, "more fields than can be compared"]
+            return [*found, _TOO_MUCH]
     return sorted(found)
 
 

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import msgspec
 
-from fairlead.api.definitions import crd_spec, crd_status
+from fairlead.api.definitions import crd_status
 from fairlead.api.kubebind import (
     ANNOTATION_BOUND_BY,
     BoundSchemaSpec,
     GroupResource,
 )
 from fairlead.api.meta import JSON, Object, OwnerReference
-from fairlead.api.resource import Resource
 from fairlead.api.versions import KindVersions, Lossless, crd_versions, lossless
 
 
@@ -91,16 +90,6 @@ def loses(schema: BoundSchemaSpec, crd: Object, wanted: JSON, version: str) -> b
     """Whether requests in a version will take fields from objects, once the CRD is as wanted."""
     clusters = (schema.kind_versions(), consumer_versions(crd, wanted))
     return any(True for one in clusters for _ in one.losses(version))
-
-
-def release_resource(crd: Object) -> tuple[Resource | None, bool]:
-    """Return the resource in which objects are let go, and whether a request in it loses fields.
-
-    None if no version is served.
-    """
-    name = lossless(consumer_versions(crd)).name
-    spec = crd_spec(crd)
-    return (spec.resource(name), False) if name else (spec.readable(), True)
 
 
 def stored_versions(crd: Object) -> list[str]:

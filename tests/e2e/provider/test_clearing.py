@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import copy
 from collections.abc import Coroutine
 from contextlib import AsyncExitStack, suppress
 from typing import Any
@@ -22,7 +23,13 @@ from fairlead.api.kubebind import (
     Isolation,
 )
 from fairlead.api.meta import JSON, Object
-from fairlead.api.resource import CLUSTERROLEBINDINGS, NAMESPACES, ROLEBINDINGS, Resource
+from fairlead.api.resource import (
+    CLUSTERROLEBINDINGS,
+    CUSTOMRESOURCEDEFINITIONS,
+    NAMESPACES,
+    ROLEBINDINGS,
+    Resource,
+)
 from fairlead.client import Client, Forbidden, Unauthorized, parse_kubeconfig
 from fairlead.client.lookups import find
 from fairlead.konnector.commands.request import request_export
@@ -277,3 +284,46 @@ async def test_annotations_of_a_consumer_have_nothing_cleared_that_is_not_its_ow
     await killed_once_said(one, monkeypatch)
     await one.is_cleared()
     assert not (await world.provider.get(gauges, "native")).meta.deleting
+
+
+@pytest.mark.parametrize("killed", [True, False], ids=["by-the-controllers", "by-the-command"])
+async def test_a_copy_that_has_to_go_keeps_the_fields_that_its_stored_version_has(
+    stack: AsyncExitStack, monkeypatch: pytest.MonkeyPatch, *, killed: bool
+) -> None:
+    """Its controller needs them, to take away what is behind the copy."""
+    world = World(stack, scope="Cluster", options=ProviderOptions())
+    await world.start()
+    one = await customer(world)
+    stored = await stored_in_more(world, one.resource)
+    more = {"metadata": {"finalizers": ["example.org/hold"]}, "spec": {"size": 3}}
+    await world.provider.merge_patch(stored, one.copy.meta.name, "", more)
+    async with asyncio.TaskGroup() as group:
+        if killed:
+            await killed_once_said(one, monkeypatch)
+        else:
+            group.create_task(one.revoked(world.provider))
+        going = await when(
+            world.provider,
+            stored,
+            one.copy.meta.name,
+            until=lambda body: body["metadata"].get("deletionTimestamp"),
+        )
+        assert going["spec"]["size"] == 3
+        free: JSON = {"metadata": {"finalizers": None}}
+        await world.provider.merge_patch(stored, one.copy.meta.name, "", free)
+    await one.is_cleared()
+
+
+async def stored_in_more(world: World, resource: Resource) -> Resource:
+    """Give a kind another version, in which objects are stored, with one more field."""
+    name = resource.group_resource
+    crd = (await world.provider.get(CUSTOMRESOURCEDEFINITIONS, name)).to_dict()
+    (v1,) = crd["spec"]["versions"]
+    beta = copy.deepcopy(v1) | {"name": "v1beta1"}
+    spec = beta["schema"]["openAPIV3Schema"]["properties"]["spec"]
+    spec["properties"]["size"] = {"type": "integer"}
+    crd["spec"]["versions"] = [{**v1, "storage": False}, beta]
+    await world.provider.update(CUSTOMRESOURCEDEFINITIONS, crd)
+    stored = msgspec.structs.replace(resource, version="v1beta1")
+    await when(world.provider, stored, "absent", until=lambda body: not body)
+    return stored

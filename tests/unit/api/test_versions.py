@@ -110,6 +110,13 @@ def test_schemas_that_take_long_to_compare_count_as_lossy() -> None:
     assert lost_fields(mapped(many | ANY), wide) == ["more fields than can be compared"]
 
 
+def test_schemas_that_are_too_deep_to_compare_count_as_lossy() -> None:
+    less, more = TEXT, of(b=TEXT)
+    for _ in range(2000):
+        less, more = of(a=less), of(a=more)
+    assert lost_fields(less, more) == ["more fields than can be compared"]
+
+
 SCALARS = st.sampled_from([TEXT, {"x-kubernetes-int-or-string": True}])
 KEYS = st.sampled_from(["a", "b", "metadata"])
 

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 
 import msgspec
 
+from fairlead.api.definitions import lossless_resource
 from fairlead.api.kubebind import (
     APIServiceBinding,
     APIServiceExport,
@@ -37,7 +38,7 @@ from fairlead.konnector.controllers.apiserviceexport.crdstatus import (
     stale_types,
     worst_conditions,
 )
-from fairlead.konnector.crds import describes, established, release_resource, sync_version
+from fairlead.konnector.crds import describes, established, sync_version
 from fairlead.konnector.policies.holding import ClusterHold, Holding
 from fairlead.konnector.policies.work import (
     BoundSpec,
@@ -107,9 +108,9 @@ def _releases(state: SyncState) -> dict[str, ReleaseSpec]:
     """Return the releases without an export: rights on copies went with it, so none is awaited."""
     result: dict[str, ReleaseSpec] = {}
     for name, crd in state.crds.items():
-        resource, lossy = release_resource(crd)
+        resource, why = lossless_resource(crd)
         if resource is not None and _bound(state, crd):
-            result[name] = ReleaseSpec(resource, lossy)
+            result[name] = ReleaseSpec(resource, lossy=bool(why))
     return result
 
 

@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from contextlib import AsyncExitStack
 
-from fairlead.api.definitions import crd_spec
+from fairlead.api.definitions import crd_spec, lossless_resource
 from fairlead.api.kubebind import (
     APISERVICEBINDINGS,
     FINALIZER_UNBIND,
@@ -29,7 +29,7 @@ from fairlead.konnector.controllers.unbind.reconcile import (
     left_message,
     reconcile,
 )
-from fairlead.konnector.crds import release_resource, sync_version
+from fairlead.konnector.crds import sync_version
 from fairlead.konnector.policies.work import ReleaseSpec, WorkKey
 from fairlead.konnector.rights import remedy
 from fairlead.konnector.supervisor import Supervisor
@@ -226,9 +226,10 @@ class Releases:
         """Run releasers for exactly these CRDs of a binding."""
         wanted: dict[WorkKey, ReleaseSpec] = {}
         for crd in crds:
-            resource, lossy = release_resource(crd)
+            resource, why = lossless_resource(crd)
             if resource is not None:
-                wanted[WorkKey(binding, "release", crd.meta.name)] = ReleaseSpec(resource, lossy)
+                key = WorkKey(binding, "release", crd.meta.name)
+                wanted[key] = ReleaseSpec(resource, lossy=bool(why))
         for key in list(self.supervisor.keys):
             if key.binding == binding and key not in wanted:
                 await self.supervisor.stop(key)

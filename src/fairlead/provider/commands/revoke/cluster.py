@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import replace
 
-from fairlead.api.definitions import crd_spec
+from fairlead.api.definitions import lossless_resource
 from fairlead.api.kubebind import GROUP
 from fairlead.api.meta import JSON, Object
 from fairlead.api.resource import CUSTOMRESOURCEDEFINITIONS, NAMESPACES, Resource
@@ -63,28 +63,40 @@ class Desk:
         self.forced: frozenset[str] = frozenset()
         self.unseen: dict[str, str] = {}
         self._told: dict[str, str] = {}
+        self._lossy: dict[str, str] = {}
 
     async def kinds(self, *, namespaced: bool) -> list[Resource]:
         """Return all served custom resources, whether they are exported or not."""
         found: list[Resource] = []
         for crd in (await self.client.list(CUSTOMRESOURCEDEFINITIONS)).items:
-            resource = crd_spec(crd).readable()
+            resource, why = lossless_resource(crd)
+            if resource and why:
+                self._lossy[resource.group_resource] = f"objects would lose fields: {why}"
             if resource and resource.group != GROUP and resource.namespaced == namespaced:
                 found.append(resource)
         return sorted(found)
 
     async def look(self, resource: Resource, namespace: str = "") -> list[Object]:
-        """Return the objects of a kind; [] if the list failed, which ``unseen`` records."""
+        """Return the objects of a kind.
+
+        [] if the list failed, or if a write would take fields from them; ``unseen`` records both.
+        """
         kind = resource.group_resource
         try:
             found = await look_at(self.client, resource, namespace)
         except Unseen as error:
-            if self._told.get(kind) != error.why:
-                self.progress(f"not looked at: {error}")
-            self._told[kind] = self.unseen[kind] = error.why
-            return []
+            return self._left(kind, f"not looked at: {error}", error.why)
+        # Their controllers need the fields, to take away what is behind a copy.
+        if found and (why := self._lossy.get(kind)):
+            return self._left(kind, f"left alone: {kind}: {why}", why)
         self.unseen.pop(kind, None)
         return found
+
+    def _left(self, kind: str, message: str, why: str) -> list[Object]:
+        if self._told.get(kind) != why:
+            self.progress(message)
+        self._told[kind] = self.unseen[kind] = why
+        return []
 
     async def list(self, resource: Resource, namespace: str = "") -> list[Object]:
         """Return the metadata of all objects of a kind; [] if the kind is not served any more."""

@@ -40,7 +40,7 @@ from fairlead.provider.commands.revoke.cluster import (
     each,
     forgotten,
 )
-from fairlead.provider.copies import CopyNamespaces, places, served
+from fairlead.provider.copies import CopyNamespaces, exported, places
 from fairlead.provider.namespaces import identity_of
 from fairlead.provider.tokens import TOKEN_TYPE, TokenSecret, token_secrets
 
@@ -197,7 +197,9 @@ class _Revocation:
         exports = (await self._client.list(APISERVICEEXPORTS, self._name)).items
         schemas = (await self._client.list(BOUNDSCHEMAS, self._name, metadata_only=True)).items
         self._bound = frozenset(schema.meta.name for schema in schemas)
-        self._exported = await served(self._client, exports)
+        names = set[str]().union(*map(exported, exports))
+        every = [await self._desk.kinds(namespaced=namespaced) for namespaced in (True, False)]
+        self._exported = [kind for one in every for kind in one if kind.group_resource in names]
         self._places = places((await self._client.list(NAMESPACES)).items, exports)
         if self._force:
             own = (*self._exported, *belonging.claimed(exports), *_OWN_KINDS)

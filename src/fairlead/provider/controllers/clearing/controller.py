@@ -11,6 +11,7 @@ from contextlib import suppress
 
 import structlog
 
+from fairlead.api.definitions import lossless_resource
 from fairlead.api.kubebind import (
     APISERVICEEXPORTS,
     BOUNDSCHEMAS,
@@ -18,8 +19,8 @@ from fairlead.api.kubebind import (
     CLUSTERBINDINGS,
 )
 from fairlead.api.meta import Key, Object
-from fairlead.api.resource import NAMESPACES, Resource
-from fairlead.client import NotFound, NotServed
+from fairlead.api.resource import CUSTOMRESOURCEDEFINITIONS, NAMESPACES, Resource
+from fairlead.client import NotFound
 from fairlead.client.lookups import Unseen, find, look_at
 from fairlead.provider.controllers.clearing.reconcile import ClearingPlan, Found, State, reconcile
 from fairlead.provider.copies import exported, places
@@ -93,7 +94,7 @@ class ClearingController:
         ]
 
     async def _copies(self, consumer: str) -> tuple[list[Found], list[str]]:
-        """Return copies outside provider namespaces, and a message for each unlisted kind."""
+        """Return copies outside provider namespaces, and a message for each kind that waits."""
         exports = (await self._client.list(APISERVICEEXPORTS, consumer)).items
         schemas = (await self._client.list(BOUNDSCHEMAS, consumer, metadata_only=True)).items
         names = {schema.meta.name for schema in schemas}.union(*map(exported, exports))
@@ -101,8 +102,9 @@ class ClearingController:
         copies: list[Found] = []
         unseen: list[str] = []
         for name in sorted(names):
-            plural, _, group = name.partition(".")
-            resource = await self._served(group, plural)
+            crd = await find(self._client, CUSTOMRESOURCEDEFINITIONS, name)
+            # A kind without its CRD has no objects.
+            resource, why = lossless_resource(crd) if crd is not None else (None, "")
             if resource is None:
                 continue
             try:
@@ -112,17 +114,13 @@ class ClearingController:
             except Unseen as error:
                 unseen.append(str(error))
                 continue
-            copies += [
-                (resource, one) for one in found if where.whose(resource, one.meta) == consumer
-            ]
+            mine = [one for one in found if where.whose(resource, one.meta) == consumer]
+            if mine and why:
+                # Their controllers need the fields, to take away what is behind a copy.
+                unseen.append(f"copies of {name} would lose fields by their deletion: {why}")
+                continue
+            copies += [(resource, one) for one in mine]
         return copies, unseen
-
-    async def _served(self, group: str, plural: str) -> Resource | None:
-        """Return a kind if the server has it; a kind without its CRD has no objects."""
-        try:
-            return await self._client.discovery.resource_by_plural(group, plural)
-        except NotServed:
-            return None
 
     async def _delete(self, resource: Resource, found: Object) -> None:
         """Delete an object, unless it has changed since it was read."""
