@@ -456,6 +456,38 @@ def test_an_export_outlives_a_change_that_cannot_be_exported() -> None:
     assert conditions(result.status)["ExportsReady"]["reason"] == "UnsupportedConversion"
 
 
+@pytest.mark.parametrize(
+    ("versions", "order"),
+    [
+        pytest.param(
+            [version("v1beta1"), version(**SIZED)], ["v1", "v1beta1"], id="the-stored-one-is-later"
+        ),
+        pytest.param(
+            [
+                version("v1alpha1", served=False),
+                version("v1beta1"),
+                version("v1beta2", **SIZED),
+                version(served=False, **SIZED),
+            ],
+            ["v1beta2", "v1alpha1", "v1beta1", "v1"],
+            id="another-has-all-fields",
+        ),
+        pytest.param(
+            [version("v1beta1", served=False), version(**SIZED)],
+            ["v1beta1", "v1"],
+            id="it-is-the-first-that-is-served",
+        ),
+    ],
+)
+def test_the_first_served_version_of_a_schema_is_the_one_that_takes_no_field(
+    versions: list[JSON], order: list[str]
+) -> None:
+    """kube-bind's konnector writes in the first one."""
+    result = plan(request(), crds=[crd(versions=versions)])
+    (schema,) = result.create_schemas
+    assert [one["name"] for one in schema["spec"]["versions"]] == order
+
+
 def test_an_export_follows_a_crd_without_a_version_that_keeps_all_fields() -> None:
     """The konnector writes nothing then; with the former schema it would go on, and lose them."""
     following = request(schemaUpdatePolicy="Always", status={"phase": "Succeeded"})

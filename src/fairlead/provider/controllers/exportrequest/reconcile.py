@@ -100,9 +100,16 @@ def bound_schema_spec(crd: Object, options: ProviderOptions) -> BoundSchemaSpec:
             "with strategy None",
         )
     try:
-        return spec_of(body, informer_scope=options.consumer_scope, isolation=options.isolation)
+        spec = spec_of(body, informer_scope=options.consumer_scope, isolation=options.isolation)
     except msgspec.ValidationError as error:
         raise NotExportableError("SchemaNotFound", f"cannot be exported: {error}") from None
+    kind = spec.kind_versions()
+    if not any(kind.losses(spec.served[0])):
+        return spec
+    # kube-bind's konnector writes in the first served version, so the right one comes first.
+    first = lossless(kind).name
+    versions = sorted(spec.versions, key=lambda version: version.name != first)
+    return msgspec.structs.replace(spec, versions=versions)
 
 
 class RequestState(NamedTuple):
