@@ -7,9 +7,11 @@ import msgspec
 from fairlead.api.definitions import crd_status
 from fairlead.api.kubebind import (
     ANNOTATION_BOUND_BY,
+    APIServiceExportRequest,
     BoundSchemaSpec,
     GroupResource,
 )
+from fairlead.api.kubebind.conditions import EXPORTS_READY, FIELDS_LOST, get_condition
 from fairlead.api.meta import JSON, Object, OwnerReference
 from fairlead.api.versions import KindVersions, Lossless, crd_versions, lossless
 
@@ -84,6 +86,17 @@ def sync_version(
     """
     here = [] if crd is None else [consumer_versions(crd, wanted)]
     return lossless(schema.kind_versions(), *here)
+
+
+def left_behind(request: APIServiceExportRequest | None) -> str:
+    """Return why the provider's copies would lose fields by requests in any version bound here.
+
+    The provider alone knows it where its CRD has changed and BoundSchemas do not follow it.
+    """
+    if request is None or request.status.phase != "Succeeded":
+        return ""
+    found = get_condition(request.status.conditions, EXPORTS_READY)
+    return found.message if found is not None and found.reason == FIELDS_LOST else ""
 
 
 def loses(schema: BoundSchemaSpec, crd: Object, wanted: JSON, version: str) -> bool:

@@ -11,7 +11,7 @@ import msgspec
 import pytest
 from tests.support.konnector import Link, World, invited
 from tests.support.provider import example
-from tests.support.waiting import gone, when
+from tests.support.waiting import gone, idle, when
 
 from fairlead.api.kubebind import (
     APISERVICEBINDINGS,
@@ -57,8 +57,8 @@ class Boxes:
         self.name = self.v1.group_resource
         self.place = ""
 
-    async def offer(self, *versions: JSON) -> Link:
-        """Export the kind in these versions, and bind it."""
+    async def offer(self, *versions: JSON, policy: str = "Always") -> Link:
+        """Export the kind in these versions, and invite the consumer."""
         provider, names = self.world.provider, {"plural": "boxes", "kind": "Box"}
         crd = example("crd")
         spec = {**crd["spec"], "group": self.v1.group, "names": names, "versions": list(versions)}
@@ -67,8 +67,7 @@ class Boxes:
         await install_crds(provider, [{**crd, "metadata": metadata, "spec": spec}])
         name = f"boxes-{self.v1.group.partition('.')[0]}"
         resource = {"group": self.v1.group, "resource": "boxes", "versions": ["v1"]}
-        policy = {"schemaUpdatePolicy": "Always"}
-        template = {"scope": "Namespaced", "resources": [resource], **policy}
+        template = {"scope": "Namespaced", "resources": [resource], "schemaUpdatePolicy": policy}
         body = {**example("template"), "metadata": {"name": name}, "spec": template}
         await provider.create(APISERVICEEXPORTTEMPLATES, body)
         self.link = await invited(self.world.consumer, provider, name=name, template=name)
@@ -244,6 +243,31 @@ async def test_a_binding_without_a_lossless_version_writes_nothing_until_it_has_
     assert (await boxes.here())["spec"] == {"size": 3}
     await consumer.merge_patch(boxes.v1, "a", "default", {"spec": {"size": 4}})
     await boxes.copied(size=4)
+
+
+async def test_a_schema_that_does_not_follow_stops_writes_once_the_provider_stores_more(
+    any_boxes: Boxes,
+) -> None:
+    boxes = any_boxes
+    link = await boxes.offer(version("v1beta1", COLOUR, "served stored"), policy="Never")
+    await link.bind()
+    consumer, provider = boxes.world.consumer, boxes.world.provider
+    await consumer.create(boxes.beta, boxes.body(boxes.beta, colour="red"))
+    place = await link.provider_namespace()
+    await when(provider, boxes.beta, "a", place, until=bool)
+    await boxes.reversion(*SEVERAL)
+    told = await boxes.told("on the provider v1beta1 lacks .spec.size of v1")
+    assert f"kubectl delete boundschema {boxes.name} -n {link.cluster_namespace}" in told
+    # The provider's team has set what the consumer does not know.
+    await when(provider, boxes.v1, "a", place, until=bool)
+    await provider.merge_patch(boxes.v1, "a", place, {"spec": {"size": 3}})
+    await consumer.merge_patch(boxes.beta, "a", "default", {"spec": {"colour": "blue"}})
+    await idle(0.5)
+    copy = (await provider.get(boxes.v1, "a", place)).to_dict()
+    assert copy["spec"] == {"colour": "red", "size": 3}
+    await provider.delete(BOUNDSCHEMAS, boxes.name, link.cluster_namespace)
+    await link.says(Ready="True", Connected="True")
+    await when(provider, boxes.v1, "a", place, until=lambda body: body["spec"]["colour"] == "blue")
 
 
 async def test_unbinding_without_a_lossless_version_lets_objects_go_and_leaves_the_copies(

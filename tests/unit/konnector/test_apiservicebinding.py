@@ -536,6 +536,13 @@ def test_what_becomes_of_a_kind_without_a_lossless_version(
     assert what in connected(plan).message
 
 
+def test_what_the_provider_says_of_lost_fields_is_repeated() -> None:
+    lost = {"type": "ExportsReady", "status": "False", "reason": "FieldsLost", "message": "of v1"}
+    plan = reconcile(state(request=request(phase="Succeeded", conditions=[lost])))
+    assert connected(plan).reason == "FieldsLost"
+    assert connected(plan).message == "nothing is written, since the provider says: of v1"
+
+
 @pytest.mark.parametrize(
     ("running", "written"),
     [

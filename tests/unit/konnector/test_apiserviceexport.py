@@ -10,6 +10,7 @@ import pytest
 from fairlead.api.kubebind import (
     APIServiceBinding,
     APIServiceExport,
+    APIServiceExportRequest,
     BoundSchema,
     BoundSchemaStatus,
 )
@@ -222,6 +223,30 @@ def test_objects_are_written_in_the_version_that_takes_no_field(
         version == "v2" for _ in running
     ]
     assert plan.claims, "claims write nothing of the kind, and go on"
+
+
+def asked(reason: str, phase: str = "Succeeded") -> APIServiceExportRequest:
+    ready = {"type": "ExportsReady", "status": "False", "reason": reason, "message": "v1 lacks x"}
+    spec: JSON = {"resources": [{"group": "example.org", "resource": "things"}]}
+    status = {"phase": phase, "conditions": [ready]}
+    return msgspec.convert({"spec": spec, "status": status}, APIServiceExportRequest)
+
+
+@pytest.mark.parametrize(
+    ("request_", "runs"),
+    [
+        pytest.param(asked("FieldsLost"), False, id="fields-lost"),
+        pytest.param(asked("NotInvited"), True, id="another-reason"),
+        pytest.param(asked("FieldsLost", "Pending"), True, id="of-a-new-request"),
+        pytest.param(None, True, id="no-request"),
+    ],
+)
+def test_nothing_is_written_while_the_provider_says_that_copies_lose_fields(
+    request_: APIServiceExportRequest | None, *, runs: bool
+) -> None:
+    plan = planned(request=request_)
+    assert bool(plan.syncers) == runs
+    assert plan.claims
 
 
 def test_an_object_is_let_go_in_the_version_that_takes_no_field() -> None:

@@ -142,6 +142,8 @@ async def test_a_binding_waits_for_its_claims_and_says_what_is_in_the_way(
         options=Options(),
     )
     provider = SimpleNamespace(
+        namespace="cluster",
+        kubebind=SimpleNamespace(requests=SimpleNamespace(get=lambda *_: None)),
         hold=lambda _: ClusterHold(),
         claimed=lambda _: ["claimed secrets"],
         error=str,

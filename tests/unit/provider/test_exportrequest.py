@@ -456,6 +456,41 @@ def test_an_export_outlives_a_change_that_cannot_be_exported() -> None:
     assert conditions(result.status)["ExportsReady"]["reason"] == "UnsupportedConversion"
 
 
+LESS, MORE = version("v1"), version("v2", storage=True, **SIZED)
+BEFORE = bound_schema(owner="widgets", versions=[{**version(), "schema": {"type": "object"}}])
+
+
+@pytest.mark.parametrize(
+    ("versions", "lost"),
+    [
+        pytest.param([version(), version("v2", **SIZED)], "", id="another-version-is-served"),
+        pytest.param(
+            [LESS | {"storage": False}, MORE],
+            "on the provider v1 lacks .spec of v2, in which objects are stored",
+            id="more-is-stored",
+        ),
+        pytest.param(
+            [version(storage=False), version("v2", storage=True)], "", id="no-more-is-stored"
+        ),
+        pytest.param([MORE], "", id="the-bound-version-is-gone-which-its-watch-tells"),
+    ],
+)
+@pytest.mark.parametrize("policy", ["Never", "Always"])
+def test_a_schema_that_does_not_follow_says_when_copies_would_lose_fields(
+    versions: list[JSON], lost: str, policy: str
+) -> None:
+    given = request(schemaUpdatePolicy=policy, status={"phase": "Succeeded"})
+    result = plan(given, made=export(), crds=[crd(versions=versions)], schemas=[BEFORE])
+    ready = conditions(result.status)["ExportsReady"]
+    assert phase(result) == "Succeeded"
+    if not lost or policy == "Always":
+        assert ready["status"] == "True"
+        return
+    assert ready["reason"] == "FieldsLost"
+    assert lost in ready["message"]
+    assert f"kubectl delete boundschema widgets.example.org -n {NS}" in ready["message"]
+
+
 @pytest.mark.parametrize(
     ("versions", "order"),
     [

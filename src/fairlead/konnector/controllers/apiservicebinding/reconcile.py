@@ -22,6 +22,7 @@ from fairlead.api.kubebind import (
 )
 from fairlead.api.kubebind.conditions import (
     CONNECTED,
+    FIELDS_LOST,
     SCHEMA_IN_SYNC,
     VERSIONS_REMOVED,
     KubeBindCondition,
@@ -33,6 +34,7 @@ from fairlead.api.meta import JSON, Object, OwnerReference
 from fairlead.konnector.crds import (
     describes,
     established,
+    left_behind,
     loses,
     of_binding,
     owned,
@@ -52,7 +54,6 @@ FOREIGN_CRD = "ForeignCustomResourceDefinition"
 EXPORT_CHANGED = "APIServiceExportChanged"
 NOT_ESTABLISHED = "CustomResourceDefinitionNotEstablished"
 NO_VERSION_SERVED = "NoVersionServed"
-FIELDS_LOST = "FieldsLost"
 STORED_VERSIONS = "StoredVersions"
 
 
@@ -211,6 +212,10 @@ def _with_schemas(state: BindingState, resources: list[ExportResource]) -> Bindi
     removed: list[str] = []
     stopping = False
     connected = true(CONNECTED)
+    if why := left_behind(state.request):
+        connected = false(
+            CONNECTED, FIELDS_LOST, f"nothing is written, since the provider says: {why}"
+        )
     bound = [GroupResource(group=item.group, resource=item.resource) for item in resources]
     for resource, item in zip(resources, bound, strict=True):
         name = crd_name(resource.resource, resource.group)

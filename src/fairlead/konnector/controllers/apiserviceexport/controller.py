@@ -16,6 +16,7 @@ from fairlead.api.kubebind import (
     BOUNDSCHEMAS,
     APIServiceBinding,
     APIServiceExport,
+    APIServiceExportRequest,
     BoundSchema,
     GroupResource,
     crd_name,
@@ -91,6 +92,8 @@ class APIServiceExportController:
             crds = self._consumer.cluster.informer(CUSTOMRESOURCEDEFINITIONS)
             stack.push_async_callback(crds.close)
             controller.watch(provider.kubebind.exports)
+            # kube-bind joins request, export and binding by equal names alone.
+            controller.watch(provider.kubebind.requests)
             controller.watch(provider.kubebind.schemas, everything)
             controller.watch(bindings, lambda delta: [named(delta.object.meta.name)])
             controller.watch(crds, of_crd)
@@ -112,6 +115,7 @@ class APIServiceExportController:
         binding = self._binding(name)
         export = await self._export(name, binding)
         schemas, crds = await self._schemas(name, export), self._crds(export, binding)
+        asked = self._provider.kubebind.requests.get(self._provider.namespace, name)
         hold = self._provider.hold(name)
         state = SyncState(
             name=name,
@@ -122,6 +126,7 @@ class APIServiceExportController:
             hold=hold,
             kept=hold.holding == "Keep" and self._kept(name, binding),
             holding_of_claims=self._provider.holding_of_claims(),
+            request=asked.decode(APIServiceExportRequest) if asked else None,
         )
         plan = reconcile(state, now=now())
         await self._run_syncers(name, plan, export, binding)

@@ -13,6 +13,7 @@ from fairlead.api.definitions import lossless_resource
 from fairlead.api.kubebind import (
     APIServiceBinding,
     APIServiceExport,
+    APIServiceExportRequest,
     BoundSchema,
     BoundSchemaStatus,
     ConditionsStatus,
@@ -38,7 +39,7 @@ from fairlead.konnector.controllers.apiserviceexport.crdstatus import (
     stale_types,
     worst_conditions,
 )
-from fairlead.konnector.crds import describes, established, sync_version
+from fairlead.konnector.crds import describes, established, left_behind, sync_version
 from fairlead.konnector.policies.holding import ClusterHold, Holding
 from fairlead.konnector.policies.work import (
     BoundSpec,
@@ -68,6 +69,7 @@ class SyncState(msgspec.Struct, frozen=True):
     hold: ClusterHold = ClusterHold()
     kept: bool = False
     holding_of_claims: Holding = ""
+    request: APIServiceExportRequest | None = None
 
 
 class SyncPlan(msgspec.Struct, frozen=True):
@@ -116,6 +118,8 @@ def _releases(state: SyncState) -> dict[str, ReleaseSpec]:
 
 def _syncers(state: SyncState, export: APIServiceExport) -> dict[str, BoundSpec]:
     result: dict[str, BoundSpec] = {}
+    if left_behind(state.request):
+        return result
     for item in export.spec.resources:
         schema = state.schemas.get(item.name)
         crd = state.crds.get(crd_name(item.resource, item.group))

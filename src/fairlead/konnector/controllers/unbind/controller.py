@@ -15,6 +15,7 @@ from fairlead.api.kubebind import (
     APISERVICEBINDINGS,
     FINALIZER_UNBIND,
     APIServiceBinding,
+    APIServiceExportRequest,
     BoundSchema,
     resource_name,
 )
@@ -29,7 +30,7 @@ from fairlead.konnector.controllers.unbind.reconcile import (
     left_message,
     reconcile,
 )
-from fairlead.konnector.crds import sync_version
+from fairlead.konnector.crds import left_behind, sync_version
 from fairlead.konnector.policies.work import ReleaseSpec, WorkKey
 from fairlead.konnector.rights import remedy
 from fairlead.konnector.supervisor import Supervisor
@@ -88,7 +89,7 @@ class UnbindController:
         # A missing right is waited for as long as a provider that is away, for both may be mended.
         owned = self._owned(found)
         # So are copies that no request can delete without taking fields from them.
-        fault = _unreachable(provider) or _lossy(provider, owned) or refused
+        fault = _unreachable(provider) or _lossy(provider, request.name, owned) or refused
         moment = asyncio.get_running_loop().time()
         given_up = self._patience.ended(request.name, unreachable=bool(fault), now=moment)
         plan = reconcile(
@@ -156,10 +157,13 @@ def _unreachable(provider: Provider | None) -> str:
     return provider.error()
 
 
-def _lossy(provider: Provider | None, crds: Iterable[Object]) -> str:
+def _lossy(provider: Provider | None, binding: str, crds: Iterable[Object]) -> str:
     """Return why objects of CRDs are not written, "" if they are."""
     if provider is None:
         return ""
+    asked = provider.kubebind.requests.get(provider.namespace, binding)
+    if asked is not None and (why := left_behind(asked.decode(APIServiceExportRequest))):
+        return why
     for crd in crds:
         spec = crd_spec(crd)
         name = resource_name(spec.names.plural, spec.group)

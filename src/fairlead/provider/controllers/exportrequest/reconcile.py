@@ -23,6 +23,7 @@ from fairlead.api.kubebind import (
     OWNER_PROVIDER,
     APIServiceExport,
     APIServiceExportRequest,
+    BoundSchema,
     BoundSchemaSpec,
     ExportResource,
     ExportSpec,
@@ -35,6 +36,7 @@ from fairlead.api.kubebind import bound_schema_spec as spec_of
 from fairlead.api.kubebind.claims import check_claims
 from fairlead.api.kubebind.conditions import (
     EXPORTS_READY,
+    FIELDS_LOST,
     PERMISSION_CLAIM,
     KubeBindCondition,
     false,
@@ -43,7 +45,7 @@ from fairlead.api.kubebind.conditions import (
 )
 from fairlead.api.kubebind.extent import check_extent, check_selectors
 from fairlead.api.meta import JSON, Object, OwnerReference
-from fairlead.api.versions import lossless
+from fairlead.api.versions import crd_versions, lossless
 from fairlead.provider.changes import with_status
 from fairlead.provider.offer import Offer, beyond
 from fairlead.provider.options import ProviderOptions
@@ -266,6 +268,8 @@ def _export(
                 update.append((stored, body))
     name = request.metadata.name
     ready = _not_followed(name, excess) if excess else true(EXPORTS_READY)
+    if not follow and (lost := _left_behind(spec.resources, state)):
+        ready = false(EXPORTS_READY, FIELDS_LOST, lost)
     return RequestPlan(
         create_schemas=create,
         update_schemas=update,
@@ -280,6 +284,27 @@ def _export(
         ),
         excess=excess,
     )
+
+
+def _left_behind(resources: list[ExportResource], state: RequestState) -> str:
+    """Return why copies lose fields in the version of a BoundSchema that does not follow its CRD.
+
+    The consumer's konnector cannot read the CRD: it writes nothing while a request says so.
+    """
+    for resource in resources:
+        name = crd_name(resource.resource, resource.group)
+        crd, stored = state.crds.get(name), state.schemas.get(resource.name)
+        if crd is None or stored is None:
+            continue
+        version = lossless(stored.decode(BoundSchema).spec.kind_versions()).name
+        now = crd_versions("on the provider", crd.to_dict()["spec"])
+        if version in now.served and (why := "; ".join(now.losses(version))):
+            return (
+                f"copies of {name} would lose fields: {why}, and the BoundSchema is from before. "
+                "Store objects in a version of the BoundSchema again, or let it follow: `kubectl "
+                f"delete boundschema {resource.name} -n {stored.meta.namespace}` has it made anew"
+            )
+    return ""
 
 
 def _as_made(options: ProviderOptions, export: ExportSpec) -> ProviderOptions:
@@ -326,7 +351,7 @@ def _check_lossless(schemas: Mapping[str, BoundSchemaSpec]) -> None:
     for name, spec in schemas.items():
         if why := lossless(spec.kind_versions()).why:
             raise _waiting(
-                "FieldsLost",
+                FIELDS_LOST,
                 f"{name} cannot be exported: its objects would lose fields: {why}. Serve the "
                 "version that spec.versions marks with storage, or one with all its fields",
             )
