@@ -11,10 +11,11 @@ import msgspec
 import pytest
 from tests.support.konnector import Link, World, invited
 from tests.support.provider import example
-from tests.support.waiting import gone, idle, when
+from tests.support.waiting import condition, gone, idle, when
 
 from fairlead.api.kubebind import (
     APISERVICEBINDINGS,
+    APISERVICEEXPORTS,
     APISERVICEEXPORTTEMPLATES,
     BOUNDSCHEMAS,
     FINALIZER_SYNCER,
@@ -235,6 +236,11 @@ async def test_a_binding_without_a_lossless_version_writes_nothing_until_it_has_
     await boxes.world.one.start()
     told = await boxes.told("on the provider v1beta1 lacks .spec.size of v1", "in this cluster")
     assert "objects and their copies stay as they are" in told
+
+    def repeated(body: JSON) -> bool:
+        return condition(body, "ConsumerInSync").get("reason") == "FieldsLost"
+
+    await when(provider, APISERVICEEXPORTS, link.name, link.cluster_namespace, until=repeated)
     assert schema["spec"]["versions"][1]["storage"]
     assert (await consumer.get(boxes.beta, "a", "default")).meta.resource_version == before
     assert (await provider.get(boxes.beta, "a", boxes.place)).meta.resource_version == copy

@@ -532,8 +532,12 @@ def test_what_becomes_of_a_kind_without_a_lossless_version(
     found: Object | None, what: str
 ) -> None:
     crds = {CRD_NAME: found} if found is not None else {}
-    plan = reconcile(state(schemas={CRD_NAME: UNSERVED}, crds=crds))
+    given = state(schemas={CRD_NAME: UNSERVED}, crds=crds)
+    plan = reconcile(given)
     assert what in connected(plan).message
+    lost = ("False", "FieldsLost")
+    said = conditions(given, plan)
+    assert (said["Connected"], said["SchemaInSync"], said["Ready"]) == (lost, lost, lost)
 
 
 def test_what_the_provider_says_of_lost_fields_is_repeated() -> None:

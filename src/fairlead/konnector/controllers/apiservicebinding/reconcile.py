@@ -163,6 +163,9 @@ def status(
     if connected.status == "True":
         found.append(_schema_in_sync(plan))
         kept = [one for one in kept if one.type != VERSIONS_REMOVED]
+    elif connected.reason == FIELDS_LOST:
+        # The export repeats this one, by which the provider's team learns of it.
+        found.append(false(SCHEMA_IN_SYNC, FIELDS_LOST, connected.message))
     if plan.removed:
         message = "; ".join(plan.removed)
         found.append(
