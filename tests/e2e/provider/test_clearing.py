@@ -314,6 +314,39 @@ async def test_a_copy_that_has_to_go_keeps_the_fields_that_its_stored_version_ha
     await one.is_cleared()
 
 
+async def test_a_copy_stays_while_its_deletion_would_take_fields_from_it(
+    stack: AsyncExitStack,
+) -> None:
+    world = World(stack, scope="Cluster", options=ProviderOptions())
+    await world.start()
+    one = await customer(world)
+    stored = await stored_in_more(world, one.resource)
+    name = one.copy.meta.name
+    more = {"metadata": {"finalizers": ["example.org/hold"]}, "spec": {"size": 3}}
+    await world.provider.merge_patch(stored, name, "", more)
+    await served(world, stored, serve=False)
+    with pytest.raises(UnlookedError, match=r"v1 lacks \.spec\.size of v1beta1"):
+        await one.revoked(world.provider)
+    assert not (await world.provider.get(one.resource, name)).meta.deleting
+    await served(world, stored, serve=True)
+    going = await when(
+        world.provider, stored, name, until=lambda body: body["metadata"].get("deletionTimestamp")
+    )
+    assert going["spec"]["size"] == 3
+    await world.provider.merge_patch(stored, name, "", {"metadata": {"finalizers": None}})
+    await one.is_cleared()
+
+
+async def served(world: World, resource: Resource, *, serve: bool) -> None:
+    """Serve a version of a kind, or serve it no more."""
+    name = resource.group_resource
+    crd = (await world.provider.get(CUSTOMRESOURCEDEFINITIONS, name)).to_dict()
+    for version in crd["spec"]["versions"]:
+        if version["name"] == resource.version:
+            version["served"] = serve
+    await world.provider.update(CUSTOMRESOURCEDEFINITIONS, crd)
+
+
 async def stored_in_more(world: World, resource: Resource) -> Resource:
     """Give a kind another version, in which objects are stored, with one more field."""
     name = resource.group_resource

@@ -79,16 +79,20 @@ class Desk:
     async def look(self, resource: Resource, namespace: str = "") -> list[Object]:
         """Return the objects of a kind.
 
-        [] if the list failed, or if a write would take fields from them; ``unseen`` records both.
+        [] if the list failed, and fewer where a write would take fields from some; ``unseen``
+        records both.
         """
         kind = resource.group_resource
         try:
             found = await look_at(self.client, resource, namespace)
         except Unseen as error:
             return self._left(kind, f"not looked at: {error}", error.why)
-        # Their controllers need the fields, to take away what is behind a copy.
-        if found and (why := self._lossy.get(kind)):
-            return self._left(kind, f"left alone: {kind}: {why}", why)
+        if why := self._lossy.get(kind):
+            # Their controllers need the fields, to take away what is behind an object. One that
+            # goes with its last finalizer has no use for them.
+            going = [one for one in found if one.meta.deleting and len(one.meta.finalizers) == 1]
+            if len(going) < len(found):
+                return self._left(kind, f"left alone: {kind}: {why}", why) + going
         self.unseen.pop(kind, None)
         return found
 
