@@ -5,13 +5,15 @@ from __future__ import annotations
 import base64
 import binascii
 import re
-from ipaddress import IPv4Network, IPv6Network, ip_address, ip_network
+from ipaddress import ip_address
 from pathlib import Path
-from typing import Literal, TypeAlias
+from typing import Literal
 from urllib.parse import urlsplit
 
 import msgspec
 
+from fairlead.api import addresses
+from fairlead.api.addresses import Network
 from fairlead.api.durations import parse_duration
 
 
@@ -34,8 +36,6 @@ AUTHORIZE_PATH = "/api/authorize"
 ISSUER_PATH = "/oidc"
 """Path prefix of the embedded issuer."""
 
-Network: TypeAlias = IPv4Network | IPv6Network
-"""A network of ``--trusted-proxies`` or ``--apply-binding-allow-cidr``."""
 IssuerType = Literal["external", "embedded"]
 """Values of ``--oidc-type``."""
 _DEFAULT_PORTS = {"http": 80, "https": 443}
@@ -325,37 +325,14 @@ def parse_issuer_url(text: str) -> str:
     return text
 
 
-def parse_networks(
-    texts: tuple[str, ...],
-    *,
-    flag: str = "--trusted-proxies",
-    everything: str = "would let every client say who it is: name the networks of your proxies",
-) -> tuple[Network, ...]:
-    """Parse the networks of a flag, addresses or CIDRs, which commas may separate.
-
-    Args:
-        texts: the flag's values.
-        flag: the flag's name, for messages.
-        everything: the objection to a network of all addresses, for messages.
+def parse_networks(texts: tuple[str, ...]) -> tuple[Network, ...]:
+    """Parse the networks of ``--trusted-proxies``.
 
     Raises:
         ValueError: a network is malformed, or has all addresses.
     """
-    found: list[Network] = []
-    for text in ",".join(texts).split(","):
-        if not text.strip():
-            continue
-        try:
-            network = ip_network(text.strip())
-        except ValueError as error:
-            raise ValueError(
-                f"{flag} {text.strip()!r} is neither an address nor a network: {error}; use one "
-                "such as 10.0.0.0/8"
-            ) from None
-        if not network.prefixlen:
-            raise ValueError(f"{flag} {network} {everything}")
-        found.append(network)
-    return tuple(found)
+    everything = "would let every client say who it is: name the networks of your proxies"
+    return addresses.parse_networks(texts, flag="--trusted-proxies", everything=everything)
 
 
 def parse_apply_networks(texts: tuple[str, ...], *, allowed: bool) -> tuple[Network, ...]:
@@ -370,7 +347,7 @@ def parse_apply_networks(texts: tuple[str, ...], *, allowed: bool) -> tuple[Netw
         "would let people choose any address for this server to connect to: name the networks of "
         "their clusters"
     )
-    found = parse_networks(texts, flag=flag, everything=everything)
+    found = addresses.parse_networks(texts, flag=flag, everything=everything)
     if found and not allowed:
         raise ValueError(f"{flag} needs --allow-apply-binding")
     return found

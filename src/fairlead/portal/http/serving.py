@@ -17,11 +17,12 @@ import structlog
 from aiohttp import web
 from aiohttp.web_protocol import RequestHandler
 
+from fairlead.api.addresses import Network
 from fairlead.api.kubebind.wire import ErrorCode
 from fairlead.portal.http.errors import Refusal, answer
 from fairlead.portal.http.headers import Headers
 from fairlead.portal.http.requests.addresses import client_address, neighbourhood, trusts
-from fairlead.portal.options import Limits, Network, ServeOptions
+from fairlead.portal.options import Limits, ServeOptions
 
 
 _log = structlog.get_logger(logger_name="fairlead.portal.http")

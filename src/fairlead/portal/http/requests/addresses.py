@@ -7,7 +7,7 @@ from functools import lru_cache
 from ipaddress import IPv4Address, IPv6Address, ip_address, ip_network
 from typing import TypeAlias
 
-from fairlead.portal.options import Network
+from fairlead.api.addresses import Network
 
 
 _Address: TypeAlias = IPv4Address | IPv6Address
