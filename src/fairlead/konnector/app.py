@@ -10,6 +10,7 @@ from fairlead.konnector.controllers.bindingsecret.controller import BindingSecre
 from fairlead.konnector.controllers.bundle.controller import BundleController
 from fairlead.konnector.controllers.connections.controller import ConnectionsController
 from fairlead.konnector.controllers.connections.engage import ProviderConnector
+from fairlead.konnector.controllers.conversions.controller import ConversionsController
 from fairlead.konnector.controllers.unbind.controller import UnbindController
 from fairlead.konnector.options import Options
 from fairlead.runtime import Cluster, Manager
@@ -42,5 +43,6 @@ async def build(manager: Manager, cluster: Cluster, options: Options | None = No
     manager.add(BindingSecretController(consumer))
     manager.add(ConnectionsController(consumer, ProviderConnector(manager, consumer, connections)))
     manager.add(UnbindController(consumer, connections))
+    manager.add(ConversionsController(consumer))
     manager.add(BundleController(consumer, connections))
     return consumer

@@ -30,6 +30,8 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     """Looks in a row that must find a fault before a condition reports it."""
     unbind_timeout: float = 600.0
     """Seconds that a provider may be unreachable before a deleted binding goes without it."""
+    conversion_interval: float = 30.0
+    """Seconds between looks at the conversion webhooks of bound kinds, where there are any."""
     provider_polling_interval: float = 15.0
     """Seconds between a bundle's lists of exports, beside its watch."""
     files: int = 0

@@ -224,6 +224,8 @@ v1alpha2 served storage subresources=status
 .status.providerPrettyName string
 .status.boundSchemas array minItems=1 @groupresources
 .status.permissionClaims array @claims
+.status.conversionWebhooks array @groupresources
+.status.conversionWebhooks[].url string required
 
 APIServiceBindingBundle apiservicebindingbundle apiservicebindingbundles APIServiceBindingBundleList
 Cluster short=sbb categories=kube-bindings

@@ -44,6 +44,7 @@ from fairlead.api.kubebind.crds import consumer_crds, provider_crds
 from fairlead.api.kubebind.fields import (
     ClusterSecretKeyRef,
     ConditionsStatus,
+    ConversionWebhook,
     ExportResource,
     GroupResource,
     Isolation,
@@ -231,6 +232,7 @@ __all__ = [
     "ClusterSpec",
     "CollectionSpec",
     "ConditionsStatus",
+    "ConversionWebhook",
     "Error",
     "ErrorCode",
     "ExportRequestResponse",

@@ -24,6 +24,8 @@ SEVERAL_KONNECTORS: Final = "SeveralKonnectors"
 """Reason of AnotherKonnector if the other konnectors are Fairlead's too."""
 CONFLICTS: Final = "Conflicts"
 CONNECTED: Final = "Connected"
+CONVERSION_FAILING: Final = "ConversionFailing"
+"""Fairlead's, on an APIServiceBinding: a conversion webhook of its provider does not answer."""
 COPIES_HELD: Final = "CopiesHeld"
 """Fairlead's, on an APIServiceBinding: its copies are of another cluster, and none is deleted."""
 CREDENTIALS_IN_USE: Final = "CredentialsInUse"
@@ -65,7 +67,7 @@ VERSIONS_REMOVED: Final = "VersionsRemoved"
 
 WRONG_WHILE_TRUE: Final = (
     *(ANOTHER_KONNECTOR, COPIES_HELD, OBJECTS_FAILING, OBJECTS_REWRITTEN, CONFLICTS),
-    VERSIONS_REMOVED,
+    *(CONVERSION_FAILING, VERSIONS_REMOVED),
 )
 """Conditions of Fairlead on an APIServiceBinding that are True during a fault, else absent.
 

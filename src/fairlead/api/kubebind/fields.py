@@ -105,6 +105,12 @@ class PermissionClaim(GroupResource, kw_only=True, frozen=True):
     selector: Annotated[Selector, Meta(description="Which objects are claimed.")]
 
 
+class ConversionWebhook(GroupResource, kw_only=True, frozen=True):
+    """A webhook that the consumer's API server may send all objects of one bound kind to."""
+
+    url: Annotated[str, Meta(description="Address of the webhook, as the provider names it.")]
+
+
 class NamespaceName(msgspec.Struct, rename="camel", omit_defaults=True, kw_only=True, frozen=True):
     """Consumer namespace whose provider namespace is made before an object needs it."""
 

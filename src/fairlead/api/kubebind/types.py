@@ -15,6 +15,7 @@ from fairlead.api.kubebind.conditions import KubeBindCondition
 from fairlead.api.kubebind.fields import (
     ClusterSecretKeyRef,
     ConditionsStatus,
+    ConversionWebhook,
     ExportResource,
     GroupResource,
     Isolation,
@@ -91,6 +92,13 @@ class BindingStatus(msgspec.Struct, rename="camel", omit_defaults=True, kw_only=
     permission_claims: Annotated[
         list[PermissionClaim], Meta(description="Claims that were accepted at the first bind.")
     ] = []
+    # None before the first record: a binding of a former version has none.
+    conversion_webhooks: Annotated[
+        list[ConversionWebhook] | None,
+        Meta(
+            description="Conversion webhooks that were accepted; no other is installed.",
+        ),
+    ] = None
 
 
 class APIServiceBinding(Kind, kw_only=True):

@@ -83,6 +83,16 @@ _BINDINGS: Final = (
         "the CRD is there, and not of this binding",
         "delete the CRD, or the binding that owns it, where its objects are not needed",
     ),
+    Reason(
+        "WebhookNotAccepted",
+        "the provider brings a conversion webhook that was not accepted",
+        "decide, and run the command that the message names",
+    ),
+    Reason(
+        "WebhookFailing",
+        "a conversion webhook of the provider does not answer as it should",
+        "ask the provider, or remove it by the command that the message names",
+    ),
     Reason("NoVersionServed", "the provider serves no version of the kind", _PROVIDER),
     Reason(
         "FieldsLost",
@@ -289,6 +299,11 @@ _OBJECTS: Final = (
     Reason("BindingCreated", "an Event: a bundle binds another APIServiceExport", state="ok"),
     Reason(
         "BindingDeleted", "an Event: the provider has taken an APIServiceExport away", state="ok"
+    ),
+    Reason(
+        "ConversionAccepted",
+        "an Event: a conversion webhook from before the upgrade counts as accepted",
+        "see whether the host may be trusted; the message has the command that removes it",
     ),
     Reason("ProviderGone", "an Event: a binding was given up, and copies stay", _PROVIDER),
     Reason(

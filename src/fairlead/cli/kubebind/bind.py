@@ -18,7 +18,14 @@ from fairlead.cli.frontdoor.sources import (
     remote_source,
     template_source,
 )
-from fairlead.cli.kubebind.binding import How, carry_out, how_options, make_how
+from fairlead.cli.kubebind.binding import (
+    How,
+    accepted_webhooks,
+    carry_out,
+    how_options,
+    make_how,
+    webhook_options,
+)
 from fairlead.cli.options import check_name, cluster_config, cluster_options, parse_duration
 from fairlead.konnector.commands.copies import Copies
 from fairlead.konnector.commands.names import with_name
@@ -126,6 +133,7 @@ class From(msgspec.Struct, kw_only=True):
     metavar="DURATION",
     help="With URL: how long to wait for the page.",
 )
+@webhook_options
 @how_options
 @server_options
 def command(
@@ -133,6 +141,8 @@ def command(
     name: str,
     keep_copies: bool,
     discard_copies: bool,
+    conversion_webhook: tuple[str, ...],
+    conversion_allow_cidr: tuple[str, ...],
     timeout: str,
     namespace: str,
     dry_run: str,
@@ -180,6 +190,7 @@ def command(
         name=name,
         bundle=bundle,
         copies=_copies(keep=keep_copies, discard=discard_copies),
+        webhooks=accepted_webhooks(conversion_webhook, conversion_allow_cidr),
     )
     fetch = choose(source, where, how)
     carry_out(cluster_config(kubeconfig, context), fetch, how)

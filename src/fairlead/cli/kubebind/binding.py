@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
 import click
 import msgspec
 
 from fairlead import process
+from fairlead.api.addresses import parse_networks
 from fairlead.api.kubebind import APISERVICEBINDINGBUNDLES, APISERVICEBINDINGS, BindingResponse
 from fairlead.api.meta import JSON
 from fairlead.api.resource import Resource
@@ -19,9 +20,11 @@ from fairlead.cli.options import check_name, konnector_namespace_option, parse_d
 from fairlead.cli.texts import printable, say
 from fairlead.client import Client, ClusterConfig
 from fairlead.konnector.commands.bind import bind, bind_bundle
+from fairlead.konnector.commands.conversions import AcceptedWebhooks
 from fairlead.konnector.commands.copies import Copies
 from fairlead.konnector.commands.names import with_name
 from fairlead.konnector.commands.rehearsal import planned, rehearse
+from fairlead.konnector.conversions import ACCEPT_FLAG, NETWORKS_FLAG
 
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -40,6 +43,7 @@ class How(msgspec.Struct, kw_only=True):
     name: str = ""
     bundle: bool = False
     copies: Copies = ""
+    webhooks: AcceptedWebhooks = AcceptedWebhooks()
     dry_run: str = "none"
     output: str | None = None
     requests: bool = False
@@ -74,6 +78,47 @@ def how_options(function: F) -> F:
     return function
 
 
+def webhook_options(function: F) -> F:
+    """Add the flags by which conversion webhooks are accepted, for :func:`accepted_webhooks`."""
+    for option in (
+        click.option(
+            NETWORKS_FLAG,
+            "conversion_allow_cidr",
+            metavar="NETWORK",
+            multiple=True,
+            help=f"Private network in which a webhook of {ACCEPT_FLAG} may be; loopback, "
+            "link-local and metadata addresses are never allowed. May be given several times.",
+        ),
+        click.option(
+            ACCEPT_FLAG,
+            "conversion_webhook",
+            metavar="URL",
+            multiple=True,
+            help="Conversion webhook of the provider that you accept: this cluster's API server "
+            "sends it all objects of its kind and takes what comes back. Its host is trusted, "
+            "wherever it points to later. May be given several times.",
+        ),
+    ):
+        function = option(function)
+    return function
+
+
+def accepted_webhooks(urls: Sequence[str], networks: Sequence[str]) -> AcceptedWebhooks:
+    """Return what the flags of :func:`webhook_options` accept.
+
+    Raises:
+        click.UsageError: a network is malformed or has all addresses, or stands without a URL.
+    """
+    everything = "would let the provider choose any address: name the networks of its webhook"
+    try:
+        allowed = parse_networks(networks, flag=NETWORKS_FLAG, everything=everything)
+    except ValueError as error:
+        raise click.UsageError(str(error)) from None
+    if allowed and not urls:
+        raise click.UsageError(f"{NETWORKS_FLAG} needs {ACCEPT_FLAG}")
+    return AcceptedWebhooks(tuple(urls), allowed)
+
+
 def make_how(
     *,
     timeout: str,
@@ -83,6 +128,7 @@ def make_how(
     name: str = "",
     bundle: bool = False,
     copies: Copies = "",
+    webhooks: AcceptedWebhooks = AcceptedWebhooks(),  # noqa: B008  it is frozen
 ) -> How:
     """Check the values of :func:`how_options` and return them.
 
@@ -102,6 +148,7 @@ def make_how(
         name=name,
         bundle=bundle,
         copies=copies,
+        webhooks=webhooks,
         dry_run=dry_run,
         output=output,
     )
@@ -137,6 +184,7 @@ async def _work(client: Client, fetch: Fetch, how: How) -> tuple[list[str], list
         "progress": say,
         "namespace": how.namespace,
         "copies": how.copies,
+        "webhooks": how.webhooks,
     }
     if how.bundle:
         made, names = await bind_bundle(client, response, name=how.name, **options)

@@ -18,9 +18,15 @@ from fairlead.api.kubebind import (
     NameOnly,
 )
 from fairlead.api.meta import Object
-from fairlead.client import Client, ConfigError
+from fairlead.client import Client, ClusterConfig, ConfigError
 from fairlead.client.lookups import find, find_custom, list_all, unknown
 from fairlead.konnector.commands.consumer_objects import ensure_roles, provider_of
+from fairlead.konnector.commands.conversions import (
+    AcceptedWebhooks,
+    check_accepted,
+    check_webhooks,
+    record_webhooks,
+)
 from fairlead.konnector.commands.preflight import check_rights
 from fairlead.konnector.commands.readiness import Deadline, WaitOptions, within
 from fairlead.konnector.commands.request import BindError, Progress
@@ -34,6 +40,7 @@ async def accept(
     timeout: float,  # noqa: ASYNC109  it says what was waited for
     progress: Progress = lambda _line: None,
     namespace: str = DEFAULT_NAMESPACE,
+    webhooks: AcceptedWebhooks = AcceptedWebhooks(),  # noqa: B008  it is frozen
 ) -> None:
     """Give the konnector the rights that a binding needs, and wait until it is Ready.
 
@@ -45,41 +52,58 @@ async def accept(
         timeout: limit of the wait in seconds.
         progress: called with each step, the first of which lists the bound and claimed kinds.
         namespace: the konnector's.
+        webhooks: the conversion webhooks of the provider that are accepted.
 
     Raises:
-        BindError: there is no such binding or export, or no provider may offer its kinds.
+        BindError: there is no such binding or export, no provider may offer its kinds, or a kind
+            cannot be bound without a conversion webhook that is not accepted.
         ClientError: a server refused or cannot be reached.
     """
-    work = _accept(client, name, Deadline(timeout), progress, namespace)
+    work = _accept(client, name, Deadline(timeout), progress, namespace, webhooks)
     await within(timeout, work, lambda: f"accepting {name} at {client.config.server}")
 
 
 async def _accept(
-    client: Client, name: str, deadline: Deadline, progress: Progress, namespace: str
+    client: Client,
+    name: str,
+    deadline: Deadline,
+    progress: Progress,
+    namespace: str,
+    webhooks: AcceptedWebhooks,
 ) -> None:
     binding = await find_custom(client, APISERVICEBINDINGS, name)
     if binding is None:
         known = [one.meta.name for one in await list_all(client, APISERVICEBINDINGS)]
         raise BindError(unknown(APISERVICEBINDINGS.kind, name, known))
-    request = await _request(client, binding)
+    config = await _provider(client, binding)
+    async with Client(config, user_agent="fairlead-accept") as provider:
+        request = await _request(provider, binding)
+        resources = request.spec.resources
+        accepted = await check_webhooks(client, provider, binding, resources, webhooks, progress)
+        check_accepted(webhooks, accepted)
     check_rights(request, blame="delete the binding, or do not trust this provider")
     for item in request.spec.resources:
         progress(f"binds {item.name}")
     for claim in request.spec.permission_claims:
         progress(f"claims {claim.name}")
+    # The rights first: by them the konnector may write the CRD once the webhook is accepted.
     await ensure_roles(client, request, progress)
+    await record_webhooks(client, name, accepted, progress)
     await WaitOptions(client, deadline, progress, namespace).binding(request)
 
 
-async def _request(client: Client, binding: Object) -> ExportRequestResponse:
-    """Return the export's resources, and the claims that were agreed to at the first bind."""
+async def _provider(client: Client, binding: Object) -> ClusterConfig:
     parsed = binding.decode(APIServiceBinding)
     try:
-        config = await provider_of(client, parsed.spec.kubeconfig_secret_ref)
+        return await provider_of(client, parsed.spec.kubeconfig_secret_ref)
     except ConfigError as error:
         raise BindError(f"APIServiceBinding {binding.meta.name}: {error}") from None
-    async with Client(config, user_agent="fairlead-accept") as provider:
-        export = await find(provider, APISERVICEEXPORTS, binding.meta.name, config.namespace)
+
+
+async def _request(provider: Client, binding: Object) -> ExportRequestResponse:
+    """Return the export's resources, and the claims that were agreed to at the first bind."""
+    parsed, namespace = binding.decode(APIServiceBinding), provider.config.namespace
+    export = await find(provider, APISERVICEEXPORTS, binding.meta.name, namespace)
     if export is None:
         raise BindError(
             f"the provider has no APIServiceExport {binding.meta.name}: there is nothing to accept"

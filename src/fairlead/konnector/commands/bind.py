@@ -18,6 +18,7 @@ from fairlead.api.kubebind import (
     APIServiceBinding,
     BindingResponse,
     BindingSpec,
+    ConversionWebhook,
     ExportRequestResponse,
 )
 from fairlead.api.kubebind.conditions import READY, false, set_conditions
@@ -43,6 +44,12 @@ from fairlead.konnector.commands.consumer_objects import (
     ensure_secret,
     find_secret_ref,
     secret_ref,
+)
+from fairlead.konnector.commands.conversions import (
+    AcceptedWebhooks,
+    check_accepted,
+    check_webhooks,
+    record_webhooks,
 )
 from fairlead.konnector.commands.copies import Copies, settle_copies
 from fairlead.konnector.commands.names import (
@@ -79,6 +86,7 @@ async def bind(
     progress: Progress = lambda _line: None,
     namespace: str = DEFAULT_NAMESPACE,
     copies: Copies = "",
+    webhooks: AcceptedWebhooks = AcceptedWebhooks(),  # noqa: B008  it is frozen
 ) -> list[str]:
     """Bind all that a provider's response asks for; the names of the bindings, all Ready.
 
@@ -94,6 +102,7 @@ async def bind(
         progress: called with each step.
         namespace: the konnector's, where the kubeconfig is kept.
         copies: the decision about copies of another cluster, "" to leave it open.
+        webhooks: the conversion webhooks of the provider that are accepted.
 
     Raises:
         BindError: the response cannot be used, the provider refused, or it took too long; the
@@ -107,7 +116,7 @@ async def bind(
             "the response has no requests: give requests by --request FILE, or bind all "
             "that the provider exports by --bundle"
         )
-    return await _run(client, response, "", timeout, progress, namespace, copies)
+    return await _run(client, response, "", timeout, progress, namespace, copies, webhooks)
 
 
 async def bind_bundle(
@@ -119,6 +128,7 @@ async def bind_bundle(
     progress: Progress = lambda _line: None,
     namespace: str = DEFAULT_NAMESPACE,
     copies: Copies = "",
+    webhooks: AcceptedWebhooks = AcceptedWebhooks(),  # noqa: B008  it is frozen
 ) -> tuple[str, list[str]]:
     """Bind all exports of the provider by an APIServiceBindingBundle, now and later.
 
@@ -133,6 +143,7 @@ async def bind_bundle(
         progress: called with each step.
         namespace: the konnector's, where the kubeconfig is kept.
         copies: as for :func:`bind`.
+        webhooks: as for :func:`bind`.
 
     Returns:
         The bundle's name, and those of its bindings.
@@ -142,7 +153,9 @@ async def bind_bundle(
         ClientError: a server refused or cannot be reached.
     """
     bundle = name or check_response(response).namespace
-    return bundle, await _run(client, response, bundle, timeout, progress, namespace, copies)
+    return bundle, await _run(
+        client, response, bundle, timeout, progress, namespace, copies, webhooks
+    )
 
 
 async def write_bundle(
@@ -184,11 +197,14 @@ async def _run(
     progress: Progress,
     namespace: str,
     copies: Copies,
+    webhooks: AcceptedWebhooks,
 ) -> list[str]:
     config = check_response(response)
     written = Written(secret_ref(config, namespace), bundle)
     async with directly(config) as provider:
-        work = _Bind(client, provider, config, written, Deadline(timeout), progress)
+        work = _Bind(
+            client, provider, config, written, Deadline(timeout), progress, webhooks=webhooks
+        )
         async with undone_on_failure(client, provider, written, progress):
             # Within the undoing, which has a limit of its own.
             return await within(timeout, work.run(response, copies), lambda: work.doing)
@@ -206,6 +222,7 @@ class _Bind:
         deadline: Deadline,
         progress: Progress,
         reach: Reach = directly,
+        webhooks: AcceptedWebhooks | None = None,
     ) -> None:
         self.doing = (
             f"looking at the provider, {config.server}, and this cluster, {client.config.server}"
@@ -219,6 +236,7 @@ class _Bind:
         self._written = written
         self._deadline = deadline
         self._progress = progress
+        self._webhooks = webhooks
 
     async def run(self, response: BindingResponse, copies: Copies) -> list[str]:
         names = await self._bound(response)
@@ -237,6 +255,7 @@ class _Bind:
         for asked in response.requests:
             await check_crds(self._client, asked, known, self._ref, self._config)
         requests = [await self._exported(asked) for asked in response.requests]
+        accepted = await self._accepted(requests)
         # Before the first write, whose answer may never come.
         self.doing, self._written.begun = "writing into this cluster", True
         await ensure_crds(self._client, self._progress)
@@ -250,10 +269,34 @@ class _Bind:
             # After the export: a refused request leaves no rights behind.
             changed = await ensure_roles(self._client, request, self._progress)
             self._written.roles += changed
+            name = request.metadata.name
+            await record_webhooks(self._client, name, accepted[name], self._progress)
         await ensure_secret(
             self._client, self._ref, response.kubeconfig, self._progress, self._reach
         )
         return requests
+
+    async def _accepted(
+        self, requests: Sequence[ExportRequestResponse]
+    ) -> dict[str, list[ConversionWebhook]]:
+        """Return the accepted conversion webhooks of each request, by its name."""
+        if self._webhooks is None:
+            # Without a person to ask the konnector reports what was not accepted.
+            return {request.metadata.name: [] for request in requests}
+        known = await bindings_by_name(self._client)
+        found = {
+            request.metadata.name: await check_webhooks(
+                self._client,
+                self._provider,
+                known.get(request.metadata.name),
+                request.spec.resources,
+                self._webhooks,
+                self._progress,
+            )
+            for request in requests
+        }
+        check_accepted(self._webhooks, [one for every in found.values() for one in every])
+        return found
 
     async def _bound(self, response: BindingResponse) -> list[str]:
         requests = await self.write(response)

@@ -37,11 +37,13 @@ from fairlead.konnector.consumer import Provider
 from fairlead.konnector.controllers.apiservicebinding.reconcile import (
     BindingState,
     CRDWrite,
+    adopted_conversions,
     changed_claims,
     failure,
     reconcile,
     status,
 )
+from fairlead.konnector.conversions import adoption
 from fairlead.konnector.crds import owned
 from fairlead.konnector.policies.steps import StepOutcome, outcome
 from fairlead.konnector.rights import remedy
@@ -143,6 +145,10 @@ class APIServiceBindingController:
             fresh = msgspec.structs.replace(state, binding=binding)
             return status(fresh, plan, failures, now=now())
 
+        for known in adopted_conversions(state):
+            # Before the record: an Event that comes twice is better than one that is lost.
+            told = adoption(state.binding, known)
+            self._consumer.events.event(found, "Warning", "ConversionAccepted", told)
         await self._consumer.statuses.update(request.name, change)
         self._consumer.reports.refusals.report(request.name, "claims", changed_claims(state))
         # Only after the status shows the fault, so that a person sees the reason of the retries.
@@ -156,9 +162,11 @@ class APIServiceBindingController:
         request = self._provider.kubebind.requests.get(namespace, name)
         parsed = export.decode(APIServiceExport) if export else None
         resources = parsed.spec.resources if parsed else []
-        crds = {crd_name(item.resource, item.group) for item in resources}
+        binding = found.decode(APIServiceBinding)
+        known = [*resources, *binding.status.bound_schemas]
+        crds = {crd_name(item.resource, item.group) for item in known}
         return BindingState(
-            binding=found.decode(APIServiceBinding),
+            binding=binding,
             owner=found.owner_reference(),
             export=parsed,
             request=request.decode(APIServiceExportRequest) if request else None,

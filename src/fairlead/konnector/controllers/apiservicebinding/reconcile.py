@@ -13,6 +13,7 @@ from fairlead.api.kubebind import (
     APIServiceExportRequest,
     BindingStatus,
     BoundSchemaSpec,
+    ConversionWebhook,
     ExportResource,
     GroupResource,
     PermissionClaim,
@@ -31,6 +32,15 @@ from fairlead.api.kubebind.conditions import (
     true,
 )
 from fairlead.api.meta import JSON, Object, OwnerReference
+from fairlead.konnector.conversions import (
+    acceptance,
+    accepted_webhooks,
+    consequences,
+    installed_webhook,
+    named_webhook,
+    webhook,
+    without_webhook,
+)
 from fairlead.konnector.crds import (
     describes,
     established,
@@ -55,12 +65,14 @@ EXPORT_CHANGED = "APIServiceExportChanged"
 NOT_ESTABLISHED = "CustomResourceDefinitionNotEstablished"
 NO_VERSION_SERVED = "NoVersionServed"
 STORED_VERSIONS = "StoredVersions"
+WEBHOOK_NOT_ACCEPTED = "WebhookNotAccepted"
 
 
 class BindingState(msgspec.Struct, frozen=True):
     """Facts about a binding, its export, and the CRDs that the export needs.
 
-    ``schemas`` are the existing BoundSchemas by name, ``crds`` the consumer's CRDs by name;
+    ``schemas`` are the existing BoundSchemas by name, ``crds`` the consumer's CRDs by name, of the
+    export and of what was bound before;
     ``converged`` tells whether a CRD is the outcome of writing a spec; ``ours`` whether the
     binding uses this provider, and stays; ``held`` are the provider namespaces that should go and
     are kept for the objects in them; ``running`` are the versions in which objects are written at
@@ -93,7 +105,8 @@ class BindingPlan(msgspec.Struct, frozen=True):
 
     ``connected`` is None for a binding that is not ours: no object is written. ``removed`` has for
     each CRD with versions that the provider lacks the remedy. ``stopping`` tells that a CRD waits
-    for the end of writes in a version that would lose fields by it.
+    for the end of writes in a version that would lose fields by it. ``unaccepted`` has for each CRD
+    that stays as it is, for its schema has a conversion webhook that was not accepted, the message.
     """
 
     connected: KubeBindCondition | None
@@ -102,6 +115,7 @@ class BindingPlan(msgspec.Struct, frozen=True):
     bound: list[GroupResource] = []
     removed: list[str] = []
     stopping: bool = False
+    unaccepted: list[str] = []
 
 
 def reconcile(state: BindingState) -> BindingPlan:
@@ -132,6 +146,18 @@ def accepted_claims(state: BindingState) -> list[PermissionClaim]:
     if state.export is None or old.bound_schemas:
         return old.permission_claims
     return state.export.spec.permission_claims
+
+
+def accepted_conversions(state: BindingState) -> list[ConversionWebhook]:
+    """Return the accepted conversion webhooks; before the first record, the installed ones."""
+    return accepted_webhooks(state.binding.status, _installed(state))
+
+
+def adopted_conversions(state: BindingState) -> list[ConversionWebhook]:
+    """Return the webhooks of a former version, which count as accepted and are recorded now."""
+    if not state.ours or state.binding.status.conversion_webhooks is not None:
+        return []
+    return accepted_conversions(state)
 
 
 def changed_claims(state: BindingState) -> str:
@@ -179,6 +205,7 @@ def status(
         conditions=set_conditions(kept, *found, now=now, summary=True),
         bound_schemas=bound,
         permission_claims=accepted_claims(state),
+        conversion_webhooks=accepted_conversions(state),
         provider_pretty_name=state.provider_name or old.provider_pretty_name,
     )
 
@@ -214,6 +241,7 @@ def _with_schemas(state: BindingState, resources: list[ExportResource]) -> Bindi
     unestablished: list[str] = []
     removed: list[str] = []
     stopping = False
+    unaccepted: list[str] = []
     connected = true(CONNECTED)
     if why := left_behind(state.request):
         connected = false(
@@ -230,13 +258,22 @@ def _with_schemas(state: BindingState, resources: list[ExportResource]) -> Bindi
         if not schema.served:
             connected = _unserved(schema)
             continue
-        body = crd_from_bound_schema(schema, owner=state.owner)
         ours = found is not None and (owned(found, state.owner) or restored(found, state.owner))
+        refusal = _not_accepted(state, item, named_webhook(schema))
+        if refusal and found is None:
+            connected = false(CONNECTED, WEBHOOK_NOT_ACCEPTED, refusal)
+            continue
+        body = crd_from_bound_schema(schema, owner=state.owner)
         if found is not None and not ours:
             connected = _foreign(name)
         else:
             gone: list[str] = []
-            if found is not None:
+            if found is not None and refusal:
+                # Nothing of the new schema is taken over: without the webhook the server would
+                # convert between its versions by dropping fields.
+                body = _agreed_body(state, item, found)
+                unaccepted.append(refusal)
+            elif found is not None:
                 body, gone = with_versions_of(body, found)
             # Before anything is written: fewer fields in a CRD are fewer fields in its objects.
             if why := sync_version(schema, found, body).why:
@@ -257,7 +294,37 @@ def _with_schemas(state: BindingState, resources: list[ExportResource]) -> Bindi
         if found is None or not established(found):
             unestablished.append(name)
     agreed = [item for item in bound if _not_agreed(state, item) is None]
-    return BindingPlan(connected, writes, unestablished, agreed, removed, stopping)
+    return BindingPlan(connected, writes, unestablished, agreed, removed, stopping, unaccepted)
+
+
+def _installed(state: BindingState) -> list[ConversionWebhook]:
+    """Return the webhooks of the binding's own CRDs."""
+    bound = list(state.binding.status.bound_schemas)
+    bound += state.export.spec.resources if state.export is not None else []
+    found: list[ConversionWebhook] = []
+    for item in bound:
+        crd = state.crds.get(crd_name(item.resource, item.group))
+        if crd is None or not (owned(crd, state.owner) or restored(crd, state.owner)):
+            continue
+        known = webhook(item, installed_webhook(crd))
+        if known.url and known not in found:
+            found.append(known)
+    return found
+
+
+def _not_accepted(state: BindingState, item: GroupResource, url: str) -> str:
+    """Return the message about a webhook that was not accepted, "" if there is none."""
+    if not url or webhook(item, url) in accepted_conversions(state):
+        return ""
+    remedy = acceptance(state.owner.name, url)
+    return f"{consequences(item, url)}. It is not installed: {remedy}"
+
+
+def _agreed_body(state: BindingState, item: GroupResource, crd: Object) -> JSON:
+    """Return the body of a CRD as it was agreed to: as it is, without a withdrawn webhook."""
+    url = installed_webhook(crd)
+    kept = not url or webhook(item, url) in accepted_conversions(state)
+    return crd.to_dict() if kept else without_webhook(crd)
 
 
 def _unserved(schema: BoundSchemaSpec) -> KubeBindCondition:
@@ -344,6 +411,9 @@ def _foreign(name: str) -> KubeBindCondition:
 
 
 def _schema_in_sync(plan: BindingPlan) -> KubeBindCondition:
+    if plan.unaccepted:
+        message = "; ".join(plan.unaccepted)
+        return false(SCHEMA_IN_SYNC, WEBHOOK_NOT_ACCEPTED, message, severity="Warning")
     if plan.unestablished:
         message = f"waiting for CustomResourceDefinition {', '.join(plan.unestablished)}"
         return false(SCHEMA_IN_SYNC, NOT_ESTABLISHED, message, severity="Info")

@@ -1,0 +1,126 @@
+"""Looks whether the conversion webhooks of bound kinds answer, and reports those that do not.
+
+A webhook that does not answer is never removed here: the consumer decides.
+"""
+
+from __future__ import annotations
+
+import asyncio
+
+import structlog
+
+from fairlead.api.definitions import CRDSpec, crd_spec
+from fairlead.api.kubebind.conditions import (
+    CONVERSION_FAILING,
+    get_condition,
+    stored_conditions,
+)
+from fairlead.api.meta import Object
+from fairlead.api.resource import NAMESPACES
+from fairlead.client import ApiError, ClientError, NotFound
+from fairlead.konnector.consumer import Consumer
+from fairlead.konnector.controllers.conversions.reconcile import (
+    FailingWebhook,
+    failed_conversion,
+    held_namespaces,
+    reconcile,
+)
+from fairlead.konnector.conversions import installed_webhook
+
+
+_ANSWER_SECONDS = 40.0
+"""Seconds that one look may take; API servers wait 30 s for a webhook."""
+_AT_ONCE = 4
+"""Looks at the same time, each of which may wait for a webhook."""
+_MOST_NAMESPACES = 50
+"""Namespaces in deletion that are read in one look at one webhook."""
+_log = structlog.get_logger(logger_name="fairlead.konnector.conversions")
+
+
+class ConversionsController:
+    """Reads an object of each kind with a webhook, in each served version, at an interval."""
+
+    name = "conversions"
+
+    def __init__(self, consumer: Consumer) -> None:
+        self._consumer = consumer
+        self._places = asyncio.Semaphore(_AT_ONCE)
+        self._failing: dict[tuple[str, str], FailingWebhook] = {}
+
+    async def run(self) -> None:
+        """Look until cancelled."""
+        await self._consumer.bindings.synced()
+        await self._consumer.crds.synced()
+        while True:
+            async with asyncio.TaskGroup() as group:
+                for binding in self._consumer.bindings.list():
+                    group.create_task(self._look(binding))
+            await asyncio.sleep(self._consumer.options.conversion_interval)
+
+    async def _look(self, binding: Object) -> None:
+        # While it is taken away, its webhooks are taken away first.
+        owned = [] if binding.meta.deleting else self._converted(binding)
+        found = await asyncio.gather(*(self._failure(crd) for crd in owned))
+        condition = reconcile(binding.meta.name, [one for one in found if one is not None])
+        before = get_condition(stored_conditions(binding), CONVERSION_FAILING)
+        if condition is None and before is None:
+            return
+        name, statuses = binding.meta.name, self._consumer.statuses
+        try:
+            if condition is None:
+                await statuses.set(name, absent=[CONVERSION_FAILING])
+            else:
+                await statuses.set(name, condition)
+        except ClientError as error:
+            _log.warning("condition not written", binding=binding.meta.name, error=str(error))
+
+    def _converted(self, binding: Object) -> list[Object]:
+        owned = [crd for crd in self._consumer.crds.list() if crd.meta.owned_by(binding.meta.uid)]
+        return [crd for crd in owned if installed_webhook(crd)]
+
+    async def _failure(self, crd: Object) -> FailingWebhook | None:
+        """Return the failure of a CRD's webhook, None while the server can convert by it."""
+        spec, url = crd_spec(crd), installed_webhook(crd)
+        key = (crd.meta.uid, url)
+        why = await self._why(spec)
+        if not why:
+            self._failing.pop(key, None)
+            return None
+        # The first message stays: a server's errors have other ports each time, and a condition
+        # that changes with them would be written for ever.
+        known = self._failing.get(key)
+        first = why if known is None else known.why
+        found = FailingWebhook(crd.meta.name, url, first, await self._held(spec))
+        self._failing[key] = found
+        return found
+
+    async def _why(self, spec: CRDSpec) -> str:
+        """Return why the webhook keeps an object from being read, "" if it does not."""
+        client = self._consumer.client
+        try:
+            for resource in map(spec.resource, spec.served):
+                async with self._places, asyncio.timeout(_ANSWER_SECONDS):
+                    page = await client.page(resource, limit=1, metadata_only=True)
+                    some = next(iter(page.items), None)
+                    # A list may come from a cache that was filled when the webhook still answered;
+                    # one object is read from the store, and converted.
+                    if some is not None:
+                        await client.get(resource, some.meta.name, some.meta.namespace)
+        except ApiError as error:
+            return failed_conversion(error.message, spec)
+        except (ClientError, TimeoutError):
+            # Other faults of this cluster's server are told by the watches.
+            return ""
+        return ""
+
+    async def _held(self, spec: CRDSpec) -> list[str]:
+        going = [one for one in self._consumer.namespaces.list() if one.meta.deleting]
+        found: list[Object] = []
+        for namespace in going[:_MOST_NAMESPACES]:
+            try:
+                found.append(await self._consumer.client.get(NAMESPACES, namespace.meta.name))
+            except NotFound:
+                continue
+            except ClientError:
+                break
+        return held_namespaces(found, spec)
