@@ -125,6 +125,34 @@ def with_versions_of(body: JSON, crd: Object) -> tuple[JSON, list[str]]:
     return {**body, "spec": spec}, [one["name"] for one in kept]
 
 
+_OPEN: JSON = {"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": True}}
+
+
+def is_open(crd: Object) -> bool:
+    """Whether a CRD neither converts by a webhook nor refuses or drops any field."""
+    spec = crd.to_dict()["spec"]
+    converted = (spec.get("conversion") or {}).get("strategy") == "Webhook"
+    return not converted and all(one.get("schema") == _OPEN for one in spec["versions"])
+
+
+def opened(crd: Object) -> JSON:
+    """Return the body of a CRD that neither converts by a webhook nor refuses or drops any field.
+
+    Read in another version than the stored one, an object then has the fields of the stored one.
+    """
+    body = crd.to_dict()
+    # A selectable field has to be one of the schema.
+    versions = [
+        {
+            **{key: value for key, value in one.items() if key != "selectableFields"},
+            "schema": _OPEN,
+        }
+        for one in body["spec"]["versions"]
+    ]
+    spec = {**body["spec"], "versions": versions, "conversion": {"strategy": "None"}}
+    return {**body, "spec": spec}
+
+
 def has_status(crd: Object, version: str) -> bool:
     """Whether a version has a status subresource."""
     found: list[JSON] = crd.to_dict()["spec"]["versions"]

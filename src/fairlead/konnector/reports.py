@@ -25,7 +25,7 @@ from fairlead.api.kubebind.conditions import (
     get_condition,
 )
 from fairlead.api.meta import Key, Object
-from fairlead.client.errors import ApiError, ConnectionFailed, Forbidden
+from fairlead.client.errors import ApiError, ConnectionFailed, Forbidden, Invalid
 from fairlead.konnector.policies import steps
 
 
@@ -297,6 +297,14 @@ class Reports:
             "says where"
         )
         return KubeBindCondition(OBJECTS_REWRITTEN, "True", reason="WriteUndone", message=message)
+
+    def invalid(self, binding: str) -> bool:
+        """Whether a server refuses an object of a binding because of its schema."""
+        return any(
+            failure.reason == Invalid.__name__
+            for _, report in self._of(binding)
+            for failure in report.lasting().values()
+        )
 
     def blocked(self, binding: str) -> str:
         """Return why no write of a resource succeeds at all, "" if one does."""

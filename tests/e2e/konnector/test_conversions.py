@@ -17,16 +17,21 @@ from typing import Any
 import msgspec
 import pytest
 from aiohttp import web
-from tests.support.konnector import Link, World
+from tests.support.konnector import Link, World, event
 from tests.support.pki import Authority
 from tests.support.realplane import RealPlane
 from tests.support.tiers import real
 from tests.support.waiting import SECONDS, gone, when
 
 from fairlead.api.kubebind import (
+    APISERVICEBINDINGS,
     BOUNDSCHEMAS,
+    APIServiceBinding,
+    BoundSchemaSpec,
     ConversionWebhook,
+    crd_from_bound_schema,
 )
+from fairlead.api.kubebind.boundschema import unwrapped_schema
 from fairlead.api.meta import JSON, Object
 from fairlead.api.resource import CUSTOMRESOURCEDEFINITIONS, NAMESPACES
 from fairlead.konnector.commands.accept import accept
@@ -36,6 +41,7 @@ from fairlead.konnector.commands.conversions import (
     remove_webhooks,
 )
 from fairlead.konnector.commands.request import BindError
+from fairlead.konnector.commands.unbind import unbind
 
 
 DEAD = "does not answer as it should"
@@ -238,3 +244,65 @@ async def test_a_webhook_is_asked_about_told_when_dead_and_removed_by_command(
     told = await link.condition("SchemaInSync", lambda one: one.get("status") == "False")
     assert told["reason"] == "WebhookNotAccepted"
     await strategy(world, "None")
+
+
+async def test_a_webhook_of_a_former_version_counts_and_unbinding_takes_it_away_first(
+    world: World, webhook: Webhook
+) -> None:
+    link = await world.bound()
+    await brings(world, link, webhook)
+    await link.condition("SchemaInSync", lambda one: one.get("status") == "False")
+    await world.one.stop()
+    # As the former version left it: installed, and no record.
+    crd = await world.consumer.get(CUSTOMRESOURCEDEFINITIONS, world.widgets.group_resource)
+    body = crd.to_dict()
+    wanted = (await schema_of(world, link)).to_dict()["spec"]
+    body["spec"] |= {
+        "conversion": wanted["conversion"],
+        "versions": crd_from_bound_schema(msgspec.convert(wanted, BoundSchemaSpec))["spec"][
+            "versions"
+        ],
+    }
+    await world.consumer.update(CUSTOMRESOURCEDEFINITIONS, body)
+    binding = (await world.consumer.get(APISERVICEBINDINGS, link.name)).to_dict()
+    del binding["status"]["conversionWebhooks"]
+    await world.consumer.update(APISERVICEBINDINGS, binding, subresource="status")
+    await world.one.start()
+    said = await event(world.consumer, "default", "ConversionAccepted")
+    assert webhook.url in said["message"]
+    await link.says(Ready="True", SchemaInSync="True")
+    found = await world.consumer.get(APISERVICEBINDINGS, link.name)
+    accepted = found.decode(APIServiceBinding).status.conversion_webhooks or []
+    assert [known.url for known in accepted] == [webhook.url]
+    await world.consumer.create(world.widgets, world.widget("blue"))
+    namespace = await link.provider_namespace()
+    await when(world.provider, world.widgets, "blue", namespace, until=bool)
+
+    await webhook.stop()
+    await link.condition("ConversionFailing", bool)
+    await unbind(world.consumer, link.name, orphan=True, timeout=SECONDS)
+    copy = (await world.provider.get(world.widgets, "blue", namespace)).to_dict()
+    # Read without its conversion, the object has no colour in v1.
+    assert copy["spec"]["colour"] == "blue"
+
+
+async def test_unbinding_opens_a_schema_that_refuses_every_write(world: World) -> None:
+    """A rule of the provider's, of a moment ago, keeps our finalizer on the objects."""
+    link = await world.bound()
+    await world.consumer.create(world.widgets, world.widget("blue"))
+    namespace = await link.provider_namespace()
+    await when(world.provider, world.widgets, "blue", namespace, until=bool)
+    body = (await schema_of(world, link)).to_dict()
+    (version,) = body["spec"]["versions"]
+    schema = unwrapped_schema(version["schema"])
+    schema["x-kubernetes-validations"] = [{"rule": "has(oldSelf.spec) && false"}]
+    await world.provider.update(BOUNDSCHEMAS, body)
+
+    def ruled(body: JSON) -> bool:
+        (version,) = body["spec"]["versions"]
+        return "x-kubernetes-validations" in version["schema"]["openAPIV3Schema"]
+
+    name = world.widgets.group_resource
+    await when(world.consumer, CUSTOMRESOURCEDEFINITIONS, name, until=ruled)
+    await unbind(world.consumer, link.name, timeout=SECONDS)
+    await gone(world.provider, world.widgets, "blue", namespace)

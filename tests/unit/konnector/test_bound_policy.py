@@ -705,3 +705,24 @@ def test_each_ends_payload_is_computed_once_for_a_change(monkeypatch: pytest.Mon
     defaulted = object_from_dict({**step.body, "spec": {"size": 2, "kind": "small"}})
     assert POLICY.outcome("provider", found.having("provider", defaulted)) is not None
     assert asked == ["consumer-1", "provider-1", "provider-1"]
+
+
+@pytest.mark.parametrize(
+    "found",
+    [
+        pytest.param({"provider": None}, id="without-a-copy"),
+        pytest.param({"converged": ()}, id="changed"),
+        pytest.param({"consumer": consumer(finalizers=())}, id="without-finalizer"),
+    ],
+)
+def test_nothing_crosses_while_objects_may_lack_fields(found: dict[str, Any]) -> None:
+    """The conversion was taken away, and with it what the other version's fields are made of."""
+    frozen = msgspec.structs.replace(POLICY, frozen=lambda: True)
+    assert not isinstance(POLICY.next_step(pair(**found)), Done)
+    assert frozen.next_step(pair(**found)) == Done()
+
+
+def test_a_frozen_object_that_is_deleted_still_takes_its_copy_along() -> None:
+    frozen = msgspec.structs.replace(POLICY, frozen=lambda: True)
+    found = pair(consumer=consumer(deleting=True))
+    assert isinstance(frozen.next_step(found), Delete)

@@ -21,6 +21,7 @@ from fairlead.konnector.controllers.unbind.reconcile import UnbindPlan
 from fairlead.konnector.options import Options
 from fairlead.konnector.policies.holding import ClusterHold
 from fairlead.konnector.policies.steps import Delete, Pair, PatchMetadata, Read
+from fairlead.konnector.reports import Reports
 from fairlead.runtime import Request
 
 
@@ -135,6 +136,7 @@ async def test_a_binding_waits_for_its_claims_and_says_what_is_in_the_way(
 
     server = StaleServer({})
     consumer = SimpleNamespace(
+        reports=Reports(),
         client=server.client,
         bindings=SimpleNamespace(get=lambda *_: found),
         crds=SimpleNamespace(list=list),

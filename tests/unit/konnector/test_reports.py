@@ -41,6 +41,18 @@ class Desk:
         return self.reports.failing("db")
 
 
+def test_an_object_that_its_schema_refuses_for_a_while_is_told_to_unbinding() -> None:
+    desk = Desk()
+    desk.fail("a", error=FORBIDDEN)
+    desk.last()
+    assert not desk.reports.invalid("db")
+    desk.fail("b")
+    assert not desk.reports.invalid("db")
+    desk.last()
+    assert desk.reports.invalid("db")
+    assert not desk.reports.invalid("other")
+
+
 @pytest.fixture
 def desk() -> Desk:
     return Desk()

@@ -17,6 +17,7 @@ from fairlead.konnector.controllers.namespacelifecycle.reconcile import reconcil
 from fairlead.konnector.controllers.unbind.controller import UnbindPatience
 from fairlead.konnector.controllers.unbind.reconcile import UnbindPlan, gone_message
 from fairlead.konnector.controllers.unbind.reconcile import reconcile as unbind
+from fairlead.konnector.crds import is_open, opened
 
 
 REF = ClusterSecretKeyRef(name="k", namespace="kube-bind", key="kubeconfig")
@@ -116,11 +117,21 @@ def test_a_namespace_that_the_provider_wished_for_says_so() -> None:
     }
 
 
-def crd(*, deleting: bool = False) -> Object:
+ANYTHING: JSON = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
+
+
+def crd(
+    *, deleting: bool = False, webhook: bool = False, schema: JSON = ANYTHING, **version: Any
+) -> Object:
     metadata: JSON = {"name": "things.example.org"}
     if deleting:
         metadata["deletionTimestamp"] = TIME
-    return object_from_dict({"apiVersion": "v1", "kind": "C", "metadata": metadata})
+    spec: JSON = {"versions": [{"name": "v1", "schema": {"openAPIV3Schema": schema}, **version}]}
+    if webhook:
+        client = {"url": "https://convert.example.org"}
+        spec["conversion"] = {"strategy": "Webhook", "webhook": {"clientConfig": client}}
+    body = {"apiVersion": "v1", "kind": "C", "metadata": metadata, "spec": spec}
+    return object_from_dict(body)
 
 
 def binding(*, deleting: bool = True, finalizer: bool = True) -> ObjectMeta:
@@ -138,6 +149,7 @@ def unbound(
     obstacle: str = "",
     given_up: bool = False,
     undeletable: bool = False,
+    refused: bool = False,
 ) -> UnbindPlan:
     return unbind(
         meta,
@@ -147,6 +159,7 @@ def unbound(
         patience=90.0,
         given_up=given_up,
         undeletable=undeletable,
+        refused=refused,
     )
 
 
@@ -187,6 +200,53 @@ def test_unbinding(plan: UnbindPlan, deleted: int, waiting: bool, released: bool
     assert len(plan.delete) == deleted
     assert (plan.condition is not None) is waiting
     assert plan.release is released
+
+
+STRICT: JSON = {"type": "object", "required": ["spec"]}
+
+
+@pytest.mark.parametrize(
+    ("plan", "opened", "deleted"),
+    [
+        pytest.param(unbound(binding(), crd(schema=STRICT)), 0, 1, id="deleted-as-it-is"),
+        pytest.param(unbound(binding(), crd(webhook=True)), 1, 0, id="webhook-goes-first"),
+        pytest.param(
+            unbound(binding(), crd(webhook=True, deleting=True)), 1, 0, id="webhook-of-one-going"
+        ),
+        pytest.param(
+            unbound(binding(), crd(webhook=True), given_up=True), 1, 0, id="webhook-given-up"
+        ),
+        pytest.param(
+            unbound(binding(deleting=False), crd(webhook=True)), 0, 0, id="webhook-while-bound"
+        ),
+        pytest.param(
+            unbound(binding(), crd(schema=STRICT, deleting=True), refused=True),
+            1,
+            0,
+            id="schema-that-refuses-objects",
+        ),
+        pytest.param(
+            unbound(binding(), crd(deleting=True), refused=True), 0, 0, id="opened-already"
+        ),
+    ],
+)
+def test_what_holds_objects_goes_before_the_crd(
+    plan: UnbindPlan, opened: int, deleted: int
+) -> None:
+    assert (len(plan.open), len(plan.delete)) == (opened, deleted)
+
+
+def test_an_open_crd_drops_and_refuses_nothing() -> None:
+    found = crd(
+        webhook=True, schema=STRICT, selectableFields=[{"jsonPath": ".spec.a"}], served=True
+    )
+    body = opened(found)
+    assert body["spec"] == {
+        "versions": [{"name": "v1", "schema": {"openAPIV3Schema": ANYTHING}, "served": True}],
+        "conversion": {"strategy": "None"},
+    }
+    assert is_open(object_from_dict(body))
+    assert not is_open(found)
 
 
 def test_an_unbinding_that_cannot_go_on_says_why_and_what_to_do() -> None:

@@ -68,6 +68,8 @@ class BoundPolicy(msgspec.Struct, frozen=True, kw_only=True):
     for copies that go with their namespace. ``status`` says whether the resource has a status
     that comes back. ``holding`` is what becomes of copies that would be deleted. ``orphaning``
     tells whether all of them stay when their objects go; by its annotation each may by itself.
+    ``frozen`` tells whether objects may be read without their conversion, and so lack fields: then
+    no content crosses.
     """
 
     cluster_namespace: str
@@ -75,6 +77,7 @@ class BoundPolicy(msgspec.Struct, frozen=True, kw_only=True):
     status: bool = True
     holding: Holding = ""
     orphaning: Callable[[], bool] = lambda: False
+    frozen: Callable[[], bool] = lambda: False
 
     def next_step(self, pair: Pair) -> Step:
         """Return the next step for one object."""
@@ -100,6 +103,8 @@ class BoundPolicy(msgspec.Struct, frozen=True, kw_only=True):
             return Done()
         if consumer.meta.deleting:
             return self._release(pair, consumer)
+        if self.frozen():
+            return Done()
         if target is None:
             return _without_namespace(pair, consumer)
         if len(target.name) > MAX_NAME:

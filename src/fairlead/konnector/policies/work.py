@@ -51,7 +51,8 @@ class BoundSpec(msgspec.Struct, frozen=True):
     """Order to synchronise the objects of one bound resource.
 
     ``resource`` is the consumer's; ``informer_scope`` says where the konnector may watch on the
-    provider; ``holding`` is the treatment of copies that would be deleted.
+    provider; ``holding`` is the treatment of copies that would be deleted. ``converted`` tells
+    whether a webhook converts between the versions of the kind.
     """
 
     resource: Resource
@@ -60,6 +61,7 @@ class BoundSpec(msgspec.Struct, frozen=True):
     isolation: Isolation
     status_subresource: bool
     holding: Holding = ""
+    converted: bool = False
 
 
 class ClaimSpec(msgspec.Struct, frozen=True):

@@ -105,6 +105,7 @@ class BoundObjects:
             status=wanted.status_subresource,
             holding=wanted.holding,
             orphaning=self._orphaning,
+            frozen=self._frozen,
         )
         here, there = provider.consumer.cluster, provider.cluster
         ends = BothEnds(
@@ -154,6 +155,11 @@ class BoundObjects:
         """Whether the binding is being deleted, and its copies stay."""
         binding = self._provider.consumer.bindings.get("", self._binding)
         return binding is not None and binding.meta.deleting and is_orphan(binding.meta)
+
+    def _frozen(self) -> bool:
+        """Whether the binding is being deleted, which takes the kind's conversion away first."""
+        binding = self._provider.consumer.bindings.get("", self._binding)
+        return self._wanted.converted and binding is not None and binding.meta.deleting
 
     def _namespaces(self) -> frozenset[str]:
         """Return the namespaces where the konnector has the right to watch copies."""

@@ -39,6 +39,7 @@ from fairlead.konnector.controllers.apiserviceexport.crdstatus import (
     stale_types,
     worst_conditions,
 )
+from fairlead.konnector.conversions import installed_webhook, named_webhook
 from fairlead.konnector.crds import describes, established, left_behind, sync_version
 from fairlead.konnector.policies.holding import ClusterHold, Holding
 from fairlead.konnector.policies.work import (
@@ -139,6 +140,7 @@ def _syncers(state: SyncState, export: APIServiceExport) -> dict[str, BoundSpec]
             # Without the subresource API servers answer 404 to each write of a status.
             status_subresource=schema.spec.version(version).subresources.status is not None,
             holding=state.hold.holding,
+            converted=bool(named_webhook(schema.spec) or installed_webhook(crd)),
         )
     return result
 

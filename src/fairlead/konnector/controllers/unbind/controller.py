@@ -21,7 +21,7 @@ from fairlead.api.kubebind import (
 )
 from fairlead.api.meta import Object
 from fairlead.api.resource import CUSTOMRESOURCEDEFINITIONS
-from fairlead.client import Forbidden, NotFound
+from fairlead.client import Conflict, Forbidden, Invalid, NotFound
 from fairlead.konnector.connections import RunningConnections
 from fairlead.konnector.consumer import Consumer, Provider
 from fairlead.konnector.controllers.unbind.reconcile import (
@@ -30,7 +30,7 @@ from fairlead.konnector.controllers.unbind.reconcile import (
     left_message,
     reconcile,
 )
-from fairlead.konnector.crds import left_behind, sync_version
+from fairlead.konnector.crds import left_behind, opened, sync_version
 from fairlead.konnector.policies.work import ReleaseSpec, WorkKey
 from fairlead.konnector.rights import remedy
 from fairlead.konnector.supervisor import Supervisor
@@ -100,6 +100,7 @@ class UnbindController:
             patience=self._patience.timeout,
             given_up=given_up,
             undeletable=bool(refused),
+            refused=self._consumer.reports.invalid(request.name),
             held=provider is not None and provider.hold(request.name).holding in {"Hold", "Wait"},
         )
         await self._releases.follow(request.name, plan.let_go)
@@ -118,12 +119,14 @@ class UnbindController:
     async def _carry_out(
         self, found: Object, plan: UnbindPlan, *, given_up: bool = False
     ) -> Result | None:
-        for crd in plan.delete:
+        for crd in (*plan.open, *plan.delete):
             try:
-                await self._consumer.client.delete(
-                    CUSTOMRESOURCEDEFINITIONS, crd.meta.name, uid=crd.meta.uid
-                )
-            except NotFound:
+                if crd not in plan.open or not await self._open(crd):
+                    await self._consumer.client.delete(
+                        CUSTOMRESOURCEDEFINITIONS, crd.meta.name, uid=crd.meta.uid
+                    )
+            except (Conflict, NotFound):
+                # The next look sees the CRD as it is now.
                 continue
             except Forbidden as error:
                 # A refusal is no failure of the pass: the condition reports it, and the binding is
@@ -145,6 +148,15 @@ class UnbindController:
                 self._consumer.client, APISERVICEBINDINGS, found, FINALIZER_UNBIND
             )
         return None
+
+    async def _open(self, crd: Object) -> bool:
+        """Open a CRD; return whether the server takes it."""
+        try:
+            await self._consumer.client.update(CUSTOMRESOURCEDEFINITIONS, opened(crd))
+        except Invalid:
+            # A CRD that takes no change at all is deleted as it is.
+            return False
+        return True
 
     def _owned(self, found: Object) -> list[Object]:
         return [crd for crd in self._consumer.crds.list() if crd.meta.owned_by(found.meta.uid)]

@@ -13,17 +13,20 @@ import msgspec
 from fairlead.api.kubebind import FINALIZER_UNBIND
 from fairlead.api.kubebind.conditions import CONNECTED, KubeBindCondition, false
 from fairlead.api.meta import Object, ObjectMeta
+from fairlead.konnector.conversions import installed_webhook
+from fairlead.konnector.crds import is_open
 
 
 UNBINDING = "Unbinding"
 
 
 class UnbindPlan(msgspec.Struct, frozen=True):
-    """CRDs to delete, the condition to show, or the release.
+    """CRDs to open and to delete, the condition to show, or the release.
 
     ``let_go`` are CRDs whose objects lose the finalizer without waiting for their copies.
     """
 
+    open: list[Object] = []
     delete: list[Object] = []
     let_go: list[Object] = []
     condition: KubeBindCondition | None = None
@@ -40,6 +43,7 @@ def reconcile(
     given_up: bool = False,
     undeletable: bool = False,
     held: bool = False,
+    refused: bool = False,
 ) -> UnbindPlan:
     """Decide the next step of one binding's deletion.
 
@@ -54,14 +58,19 @@ def reconcile(
         undeletable: whether the right to delete the CRDs is missing; when that is given up, the
             server's garbage collector takes them with the binding.
         held: whether no copy is deleted, for another cluster has made them.
+        refused: whether a server refuses to write objects because of their schema.
     """
     # Without the finalizer nothing is awaited: no CRD was written, or another removed it.
     if not binding.deleting or FINALIZER_UNBIND not in binding.finalizers:
         return UnbindPlan()
     if (not crds or undeletable) and (given_up or not (crds or claimed)):
         return UnbindPlan(release=True)
+    closed = [crd for crd in crds if (refused and not is_open(crd)) or installed_webhook(crd)]
     return UnbindPlan(
-        delete=[crd for crd in crds if not crd.meta.deleting],
+        # Before the deletion: a webhook that does not answer would hold it up for ever, and so
+        # would a schema that refuses every write, without its conversion all the more.
+        open=closed,
+        delete=[crd for crd in crds if not (crd.meta.deleting or crd in closed)],
         condition=_unbinding(crds, claimed, obstacle, patience, given_up=given_up, held=held),
         # Only of CRDs in deletion, for which API servers refuse to create further objects.
         let_go=[crd for crd in crds if crd.meta.deleting] if given_up else [],
