@@ -15,6 +15,7 @@ from ipaddress import ip_network
 import msgspec
 
 from fairlead.api.addresses import Network, refused_address
+from fairlead.api.definitions import crd_status
 from fairlead.api.kubebind import (
     APIServiceBinding,
     BindingStatus,
@@ -128,6 +129,25 @@ def refused_webhook(url: str, networks: Sequence[Network] = ()) -> str:
     return ""
 
 
+def lacks_conversion(status: BindingStatus, schema: BoundSchemaSpec, crd: Object) -> bool:
+    """Whether objects of a kind may lack fields in the version in which they cross.
+
+    The provider converts by a webhook, and the CRD has none that the binding has accepted. Then a
+    server changes the apiVersion alone, and drops what the schema of the version lacks.
+    """
+    version, installed = schema.sync_version(), installed_webhook(crd)
+    if version is None or not named_webhook(schema):
+        return False
+    item = GroupResource(group=schema.group, resource=schema.names.plural)
+    known = webhook(item, installed)
+    if installed and known in accepted_webhooks(status, [known]):
+        return False
+    schemas = {one["name"]: one.get("schema") for one in crd.to_dict()["spec"]["versions"]}
+    own = schemas.get(version.name)
+    stored = crd_status(crd).stored_versions or []
+    return any(name != version.name and schemas.get(name) != own for name in stored)
+
+
 def shown_url(url: str) -> str:
     """Return a URL for people, without what a terminal would obey, and not endlessly long."""
     text = "".join(letter if "!" <= letter <= "~" else "?" for letter in url[: MOST_URL + 1])
@@ -136,7 +156,7 @@ def shown_url(url: str) -> str:
 
 def consequences(item: GroupResource, url: str) -> str:
     """Return what it means to accept a webhook, for the person who decides."""
-    found = _URL.fullmatch(url)
+    found = _URL.fullmatch(url) if len(url) <= MOST_URL else None
     host = found["host"] if found is not None else shown_url(url)
     return (
         f"the provider converts {item.name} by webhook {shown_url(url)}: this cluster's API "

@@ -27,7 +27,7 @@ from fairlead.api.kubebind import (
     APISERVICEBINDINGS,
     BOUNDSCHEMAS,
     APIServiceBinding,
-    BoundSchemaSpec,
+    BoundSchema,
     ConversionWebhook,
     crd_from_bound_schema,
 )
@@ -55,6 +55,7 @@ class Webhook:
         self._folder = folder
         self._runner: web.AppRunner | None = None
         self.url = ""
+        self._port = 0
         self.seen: list[JSON] = []
 
     @property
@@ -78,10 +79,10 @@ class Webhook:
         app.router.add_post("/convert", self._convert)
         self._runner = web.AppRunner(app)
         await self._runner.setup()
-        site = web.TCPSite(self._runner, "127.0.0.1", 0, ssl_context=context)
+        site = web.TCPSite(self._runner, "127.0.0.1", self._port, ssl_context=context)
         await site.start()
-        host, port = self._runner.addresses[0][:2]
-        self.url = f"https://{host}:{port}/convert"
+        host, self._port = self._runner.addresses[0][:2]
+        self.url = f"https://{host}:{self._port}/convert"
 
     async def stop(self) -> None:
         if self._runner is not None:
@@ -139,6 +140,13 @@ async def schema_of(world: World, link: Link) -> Object:
     return await world.provider.get(BOUNDSCHEMAS, name, link.cluster_namespace)
 
 
+async def writes(world: World, link: Link, spec: JSON) -> None:
+    """Have the provider write the spec of its BoundSchema."""
+    name = world.widgets.group_resource
+    patch = {"spec": spec}
+    await world.provider.merge_patch(BOUNDSCHEMAS, name, link.cluster_namespace, patch)
+
+
 async def brings(world: World, link: Link, webhook: Webhook) -> None:
     """Have the provider serve v2, which is stored, and convert to it by the webhook."""
     body = (await schema_of(world, link)).to_dict()
@@ -158,7 +166,7 @@ async def brings(world: World, link: Link, webhook: Webhook) -> None:
         "versions": [{**first, "storage": False}, second],
         "conversion": webhook.conversion,
     }
-    await world.provider.update(BOUNDSCHEMAS, {**body, "spec": spec})
+    await writes(world, link, spec)
 
 
 async def strategy(world: World, wanted: str) -> None:
@@ -238,12 +246,21 @@ async def test_a_webhook_is_asked_about_told_when_dead_and_removed_by_command(
     assert command in told["message"]
     await strategy(world, "Webhook")
 
-    await remove_webhooks(world.consumer, link.name, [webhook.url])
+    lines: list[str] = []
+    await remove_webhooks(world.consumer, link.name, [webhook.url], lines.append)
+    assert lines[-1].endswith("has no such webhook any more")
     await gone(world.consumer, NAMESPACES, held)
     await link.condition("ConversionFailing", lambda one: not one)
     told = await link.condition("SchemaInSync", lambda one: one.get("status") == "False")
-    assert told["reason"] == "WebhookNotAccepted"
+    assert "No content crosses meanwhile" in told["message"]
     await strategy(world, "None")
+    # In v1 it has no colour now, which is not to reach the copy.
+    await world.consumer.merge_patch(newer, "blue", "default", {"spec": {"tint": "green"}})
+    assert (await world.consumer.get(world.widgets, "blue", "default")).to_dict()["spec"] == {}
+    await webhook.start()
+    await accepts(world, link, webhook)
+    green = lambda body: body["spec"]["colour"] == "green"  # noqa: E731
+    await when(world.provider, world.widgets, "blue", namespace, until=green)
 
 
 async def test_a_webhook_of_a_former_version_counts_and_unbinding_takes_it_away_first(
@@ -254,19 +271,17 @@ async def test_a_webhook_of_a_former_version_counts_and_unbinding_takes_it_away_
     await link.condition("SchemaInSync", lambda one: one.get("status") == "False")
     await world.one.stop()
     # As the former version left it: installed, and no record.
-    crd = await world.consumer.get(CUSTOMRESOURCEDEFINITIONS, world.widgets.group_resource)
-    body = crd.to_dict()
-    wanted = (await schema_of(world, link)).to_dict()["spec"]
-    body["spec"] |= {
-        "conversion": wanted["conversion"],
-        "versions": crd_from_bound_schema(msgspec.convert(wanted, BoundSchemaSpec))["spec"][
-            "versions"
-        ],
-    }
-    await world.consumer.update(CUSTOMRESOURCEDEFINITIONS, body)
-    binding = (await world.consumer.get(APISERVICEBINDINGS, link.name)).to_dict()
-    del binding["status"]["conversionWebhooks"]
-    await world.consumer.update(APISERVICEBINDINGS, binding, subresource="status")
+    schema = (await schema_of(world, link)).decode(BoundSchema).spec
+    spec = crd_from_bound_schema(schema)["spec"]
+    name = world.widgets.group_resource
+    await world.consumer.merge_patch(CUSTOMRESOURCEDEFINITIONS, name, "", {"spec": spec})
+    await world.consumer.merge_patch(
+        APISERVICEBINDINGS,
+        link.name,
+        "",
+        {"status": {"conversionWebhooks": None}},
+        subresource="status",
+    )
     await world.one.start()
     said = await event(world.consumer, "default", "ConversionAccepted")
     assert webhook.url in said["message"]
@@ -296,7 +311,7 @@ async def test_unbinding_opens_a_schema_that_refuses_every_write(world: World) -
     (version,) = body["spec"]["versions"]
     schema = unwrapped_schema(version["schema"])
     schema["x-kubernetes-validations"] = [{"rule": "has(oldSelf.spec) && false"}]
-    await world.provider.update(BOUNDSCHEMAS, body)
+    await writes(world, link, body["spec"])
 
     def ruled(body: JSON) -> bool:
         (version,) = body["spec"]["versions"]

@@ -726,3 +726,20 @@ def test_a_frozen_object_that_is_deleted_still_takes_its_copy_along() -> None:
     frozen = msgspec.structs.replace(POLICY, frozen=lambda: True)
     found = pair(consumer=consumer(deleting=True))
     assert isinstance(frozen.next_step(found), Delete)
+
+
+@pytest.mark.parametrize(
+    ("found", "crossing"),
+    [
+        pytest.param({"provider": None}, Create, id="new"),
+        pytest.param({"converged": ()}, Replace, id="changed"),
+    ],
+)
+def test_what_a_webhook_converts_is_read_from_the_server_before_it_crosses(
+    found: dict[str, Any], crossing: type[Step]
+) -> None:
+    """A cache may hold what was read while the webhook was missing."""
+    converted = msgspec.structs.replace(POLICY, converted=True)
+    assert converted.next_step(pair(**found)) == Read("consumer")
+    assert isinstance(converted.next_step(pair(**found, read=True)), crossing)
+    assert isinstance(converted.next_step(pair()), InSync)

@@ -39,7 +39,12 @@ from fairlead.konnector.controllers.conversions.reconcile import (
     held_namespaces,
 )
 from fairlead.konnector.controllers.conversions.reconcile import reconcile as dead
-from fairlead.konnector.conversions import acceptance, refused_webhook, shown_url
+from fairlead.konnector.conversions import (
+    acceptance,
+    lacks_conversion,
+    refused_webhook,
+    shown_url,
+)
 
 
 A = "https://convert.example.org/things"
@@ -405,3 +410,37 @@ def test_a_dead_webhook_is_told_with_the_command_that_removes_it(
     assert (condition.type, condition.status) == ("ConversionFailing", "True")
     assert said in condition.message
     assert f"`fairlead accept db --remove-conversion-webhook {A}`" in condition.message
+
+
+def versioned(url: str, stored: list[str], **schemas: JSON) -> Object:
+    body = next(iter(installed(url).values())).to_dict()
+    body["spec"]["versions"] = [
+        {"name": name, "served": True, "storage": False, "schema": {"openAPIV3Schema": one}}
+        for name, one in schemas.items()
+    ]
+    body["status"]["storedVersions"] = stored
+    return object_from_dict(body)
+
+
+SAME: dict[str, JSON] = {"v1": {"type": "object"}, "v2": {"type": "object"}}
+OTHER: dict[str, JSON] = {"v1": {"type": "object"}, "v2": {"type": "object", "title": "2"}}
+
+
+@pytest.mark.parametrize(
+    ("named", "accepted", "crd", "lacks"),
+    [
+        pytest.param(A, [A], versioned(A, ["v1", "v2"], **OTHER), False, id="converted"),
+        pytest.param(A, [], versioned("", ["v1", "v2"], **OTHER), True, id="withdrawn"),
+        pytest.param(A, [], versioned(A, ["v2"], **OTHER), True, id="withdrawn-a-moment-ago"),
+        pytest.param(A, [], versioned("", ["v1"], **OTHER), False, id="only-our-own-is-stored"),
+        pytest.param(A, [], versioned("", ["v1", "v2"], **SAME), False, id="equal-schemas"),
+        pytest.param(B, [A], versioned(A, ["v2"], **OTHER), False, id="the-accepted-one-stays"),
+        pytest.param("", [], versioned("", ["v2"], **OTHER), False, id="never-converted"),
+    ],
+)
+def test_objects_lack_fields_where_their_conversion_is_missing(
+    named: str, accepted: list[str], crd: Object, lacks: bool
+) -> None:
+    assert lacks_conversion(binding(*accepted).status, schema(named), crd) is lacks
+    former = binding(known=False).status
+    assert not lacks_conversion(former, schema(A), versioned(A, ["v2"], **OTHER))

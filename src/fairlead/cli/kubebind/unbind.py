@@ -20,6 +20,7 @@ from fairlead.cli.options import (
 )
 from fairlead.cli.texts import say
 from fairlead.client import Client, ClusterConfig, Forbidden
+from fairlead.client.lookups import Unseen
 from fairlead.konnector.commands.readiness import within
 from fairlead.konnector.commands.unbind import Impact, bundle_impact, impact, unbind
 
@@ -92,9 +93,9 @@ def _confirm(binding: str, config: ClusterConfig, seconds: float, *, bundle: boo
             return await within(
                 seconds, look(client, binding), lambda: f"counting what {binding} has bound"
             )
-        except Forbidden:
-            # A person without the right to count may still unbind: the question then has no
-            # numbers.
+        except (Forbidden, Unseen):
+            # A person without the right to count may still unbind, and so may everyone while a
+            # conversion webhook does not answer: the question then has no numbers.
             return None
 
     async def main(stop: asyncio.Event) -> Impact | None:

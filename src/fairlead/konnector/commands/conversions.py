@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 
 import msgspec
 
@@ -19,7 +20,14 @@ from fairlead.api.kubebind import (
 from fairlead.api.meta import Object
 from fairlead.api.resource import CUSTOMRESOURCEDEFINITIONS
 from fairlead.client import Client, Conflict
-from fairlead.client.lookups import find, find_custom, list_all, unknown
+from fairlead.client.lookups import (
+    WaitTimeout,
+    find,
+    find_custom,
+    list_all,
+    unknown,
+    wait_for,
+)
 from fairlead.konnector.commands.request import BindError, Progress
 from fairlead.konnector.conversions import (
     ACCEPT_FLAG,
@@ -36,6 +44,8 @@ from fairlead.konnector.conversions import (
 from fairlead.konnector.statuses import with_status
 
 
+KONNECTOR_SECONDS = 5.0
+"""Seconds within which a konnector at work takes off a webhook that was withdrawn."""
 _ATTEMPTS = 10
 """Largest number of attempts to write an object that others change at the same time."""
 
@@ -133,9 +143,10 @@ async def record_webhooks(
 async def remove_webhooks(
     client: Client, name: str, urls: Sequence[str], progress: Progress = lambda _line: None
 ) -> None:
-    """Withdraw the acceptance of webhooks, and take them off the binding's CRDs at once.
+    """Withdraw the acceptance of webhooks, and take them off the binding's CRDs.
 
-    Neither the provider nor a konnector is needed for it.
+    A konnector at work does that, for it must know before that objects lack their conversion. If
+    it has not within :data:`KONNECTOR_SECONDS`, as without the provider, it is done here.
 
     Args:
         client: a client of the consumer's cluster, with an administrator's rights.
@@ -163,12 +174,20 @@ async def remove_webhooks(
 async def _take_off(
     client: Client, binding: Object, name: str, urls: Sequence[str], progress: Progress
 ) -> None:
+    def there(crd: Object | None) -> str:
+        return "webhook" if crd is not None and installed_webhook(crd) in urls else ""
+
+    with suppress(WaitTimeout):
+        await wait_for(
+            client, CUSTOMRESOURCEDEFINITIONS, name, until=there, timeout=KONNECTOR_SECONDS
+        )
     for _ in range(_ATTEMPTS):
         crd = await find(client, CUSTOMRESOURCEDEFINITIONS, name)
         if crd is None or not crd.meta.owned_by(binding.meta.uid):
             return
         url = installed_webhook(crd)
         if url not in urls:
+            progress(f"CustomResourceDefinition {name} has no such webhook any more")
             return
         try:
             await client.update(CUSTOMRESOURCEDEFINITIONS, without_webhook(crd))

@@ -38,7 +38,16 @@ from fairlead.client import (
     NotFound,
     Unauthorized,
 )
-from fairlead.client.lookups import WaitTimeout, find, find_custom, list_all, unknown, wait_for
+from fairlead.client.lookups import (
+    Unseen,
+    WaitTimeout,
+    find,
+    find_custom,
+    list_all,
+    look_at,
+    unknown,
+    wait_for,
+)
 from fairlead.konnector.commands.consumer_objects import (
     delete,
     disposable,
@@ -99,7 +108,7 @@ async def _impact(client: Client, found: Object) -> Impact:
         resource = crd_spec(crd).readable() if crd is not None else None
         if crd is None or resource is None or not crd.meta.owned_by(found.meta.uid):
             continue
-        for instance in (await client.list(resource, metadata_only=True)).items:
+        for instance in await look_at(client, resource):
             objects += 1
             # The konnector sets the finalizer before it makes a copy, and removes it after the
             # copy's end.
@@ -314,11 +323,7 @@ async def _let_go(client: Client, name: str, progress: Progress) -> None:
             return
         conditions = found.decode(APIServiceBinding).status.conditions
         accepted = await find(client, CLUSTERROLES, konnector_role_name(name)) is not None
-        if (
-            accepted
-            or is_true(conditions, INFORMERS_SYNCED)
-            or (await _impact(client, found)).copies
-        ):
+        if accepted or is_true(conditions, INFORMERS_SYNCED) or await _has_copies(client, found):
             return
         # With the version as precondition: what was just looked at may have changed.
         metadata = {
@@ -335,6 +340,14 @@ async def _let_go(client: Client, name: str, progress: Progress) -> None:
             return
         progress(f"APIServiceBinding {name} was never accepted: its CRDs go with it")
         return
+
+
+async def _has_copies(client: Client, binding: Object) -> bool:
+    """Whether objects of a binding have copies; one that cannot be counted may have some."""
+    try:
+        return (await _impact(client, binding)).copies > 0
+    except Unseen:
+        return True
 
 
 async def _await_gone(

@@ -68,8 +68,8 @@ class BoundPolicy(msgspec.Struct, frozen=True, kw_only=True):
     for copies that go with their namespace. ``status`` says whether the resource has a status
     that comes back. ``holding`` is what becomes of copies that would be deleted. ``orphaning``
     tells whether all of them stay when their objects go; by its annotation each may by itself.
-    ``frozen`` tells whether objects may be read without their conversion, and so lack fields: then
-    no content crosses.
+    ``converted`` tells whether a webhook converts between versions of the kind, ``frozen`` whether
+    objects may be read without that, and so lack fields: then no content crosses.
     """
 
     cluster_namespace: str
@@ -77,11 +77,17 @@ class BoundPolicy(msgspec.Struct, frozen=True, kw_only=True):
     status: bool = True
     holding: Holding = ""
     orphaning: Callable[[], bool] = lambda: False
+    converted: bool = False
     frozen: Callable[[], bool] = lambda: False
 
     def next_step(self, pair: Pair) -> Step:
         """Return the next step for one object."""
+        if pair.consumer is not None and not pair.consumer.meta.deleting and self.frozen():
+            return Done()
         step = self._to_provider(pair)
+        # A cache may hold what was read while the conversion was missing, under the same version.
+        if self.converted and not pair.read and _carries_content(step, pair):
+            return Read("consumer")
         # Where an object may not be synchronised, no status comes back either. A wait holds
         # nothing up: a copy that is being deleted still gives its status.
         if isinstance(step, Done | Wait):
@@ -103,8 +109,6 @@ class BoundPolicy(msgspec.Struct, frozen=True, kw_only=True):
             return Done()
         if consumer.meta.deleting:
             return self._release(pair, consumer)
-        if self.frozen():
-            return Done()
         if target is None:
             return _without_namespace(pair, consumer)
         if len(target.name) > MAX_NAME:
@@ -277,6 +281,12 @@ def _proved(pair: Pair, consumer: Object, provider: Object) -> bool:
     """
     known = says_nothing(provider.meta) and is_recorded(consumer.meta, provider.meta)
     return known and pair.wrote
+
+
+def _carries_content(step: Step, pair: Pair) -> bool:
+    """Whether a step brings what the consumer's object has to its copy."""
+    crossing = isinstance(step, Create | Replace) and step.side == "provider"
+    return crossing and pair.consumer is not None and not pair.consumer.meta.deleting
 
 
 def _with_finalizer(consumer: Object, annotations: dict[str, str]) -> Step:

@@ -79,8 +79,9 @@ class Pair(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     assigns none ("" if it does not refuse), ``namespace_gone`` is True if the provider itself says
     that there is no APIServiceNamespace. ``owned`` are the fields of the copy that are ours, None
     while the provider was not asked, and ``wrote`` tells whether it says that a konnector has
-    written the copy. ``made`` is the uid of a copy that was just created. ``outcomes`` are those
-    of the last writes that differ from the wanted content.
+    written the copy. ``read`` tells whether the consumer's object is the server's own answer, and
+    not a cache's. ``made`` is the uid of a copy that was just created. ``outcomes`` are those of
+    the last writes that differ from the wanted content.
     """
 
     key: Key
@@ -93,6 +94,7 @@ class Pair(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     namespace_gone: bool = False
     owned: Owned | None = None
     wrote: bool = False
+    read: bool = False
     made: str = ""
     outcomes: Mapping[Side, StepOutcome] = {}
 

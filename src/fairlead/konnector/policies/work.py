@@ -52,7 +52,7 @@ class BoundSpec(msgspec.Struct, frozen=True):
 
     ``resource`` is the consumer's; ``informer_scope`` says where the konnector may watch on the
     provider; ``holding`` is the treatment of copies that would be deleted. ``converted`` tells
-    whether a webhook converts between the versions of the kind.
+    whether a webhook converts between the versions of the kind, or should.
     """
 
     resource: Resource

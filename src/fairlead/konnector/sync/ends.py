@@ -340,7 +340,8 @@ class Executor:
         if not end.seen(place):
             # It may be gone again before a watch shows it, like an object that was just created.
             end.expectations.wrote(found, created=True)
-        return pair.having(side, found)
+        pair = pair.having(side, found)
+        return pair.knowing(read=True) if side == "consumer" else pair
 
     async def _patch(self, step: PatchMetadata, pair: Pair) -> Pair | None:
         end, old = self._ends.at(step.side), pair.at(step.side)

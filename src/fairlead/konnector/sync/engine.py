@@ -167,6 +167,10 @@ class Engine:
         """Retry refused objects at once: they may be valid by the new schema."""
         self._hurry_refused(self._context.report.failures)
 
+    def look_again(self) -> None:
+        """Queue all objects: what passes have left alone may cross now."""
+        self._enqueue_all("")
+
     def _hurry_refused(self, keys: Iterable[Key]) -> None:
         requests = [Request("", *key) for key in keys]
         self._controller.queue.hurry(requests, spread=_SPREAD_SECONDS * len(requests))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
 from contextlib import AsyncExitStack
 from functools import partial
@@ -9,10 +10,17 @@ from typing import Any
 
 import msgspec
 
-from fairlead.api.kubebind import BOUNDSCHEMAS, resource_name
+from fairlead.api.kubebind import (
+    APISERVICEBINDINGS,
+    BOUNDSCHEMAS,
+    APIServiceBinding,
+    BoundSchema,
+    resource_name,
+)
 from fairlead.api.meta import Object, OwnerReference
 from fairlead.api.resource import CUSTOMRESOURCEDEFINITIONS, Resource
 from fairlead.konnector.consumer import Provider
+from fairlead.konnector.conversions import lacks_conversion
 from fairlead.konnector.policies.bound import BoundPolicy
 from fairlead.konnector.policies.copies import is_orphan, is_ours
 from fairlead.konnector.policies.holding import Holding
@@ -22,6 +30,13 @@ from fairlead.konnector.sync.ends import EVERYWHERE, BothEnds, WatchedCollection
 from fairlead.konnector.sync.engine import Engine
 from fairlead.konnector.sync.passes import EngineContext
 from fairlead.runtime import Delta, spec_changed
+
+
+SETTLED_SECONDS = 5.0
+"""Seconds after which all API servers of a cluster convert by a CRD's webhook.
+
+The apiextensions-apiserver allows as long for a new CRD, where there are several servers.
+"""
 
 
 def context_of(
@@ -84,6 +99,9 @@ class BoundObjects:
         self._binding = binding
         self._export = export
         self._wanted = wanted
+        self._versions: tuple[str, ...] = ()
+        self._lacks = False
+        self._settled = 0.0
 
     async def run(self) -> None:
         """Work until cancelled.
@@ -105,6 +123,7 @@ class BoundObjects:
             status=wanted.status_subresource,
             holding=wanted.holding,
             orphaning=self._orphaning,
+            converted=wanted.converted,
             frozen=self._frozen,
         )
         here, there = provider.consumer.cluster, provider.cluster
@@ -131,6 +150,8 @@ class BoundObjects:
             key = WorkKey(self._binding, "objects", resource_name(resource.plural, resource.group))
             provider.sync_versions[key] = resource.version
             stack.callback(provider.sync_versions.pop, key)
+            if wanted.converted:
+                self._follow_conversion(stack, engine)
             if wanted.holding:
                 provider.leftovers[key] = partial(
                     leftovers,
@@ -157,9 +178,56 @@ class BoundObjects:
         return binding is not None and binding.meta.deleting and is_orphan(binding.meta)
 
     def _frozen(self) -> bool:
-        """Whether the binding is being deleted, which takes the kind's conversion away first."""
+        """Whether objects may be read without their conversion.
+
+        The deletion of the binding takes it away first, and so does a person who withdraws it.
+        """
+        if not self._wanted.converted:
+            return False
         binding = self._provider.consumer.bindings.get("", self._binding)
-        return self._wanted.converted and binding is not None and binding.meta.deleting
+        if binding is None or binding.meta.deleting or self._lacking(binding):
+            return True
+        return asyncio.get_running_loop().time() < self._settled
+
+    def _lacking(self, binding: Object) -> bool:
+        provider, resource = self._provider, self._wanted.resource
+        name = resource_name(resource.plural, resource.group)
+        schema = provider.kubebind.schemas.get(provider.namespace, name)
+        crd = provider.consumer.crds.get("", resource.group_resource)
+        if schema is None or crd is None:
+            return self._lacks
+        # Decoded once for each version of the three, and not for each object.
+        versions = tuple(one.meta.resource_version for one in (binding, schema, crd))
+        if versions != self._versions:
+            status, spec = (
+                binding.decode(APIServiceBinding).status,
+                schema.decode(BoundSchema).spec,
+            )
+            lacked, self._lacks = self._lacks, lacks_conversion(status, spec, crd)
+            self._versions = versions
+            if lacked and not self._lacks:
+                self._settled = asyncio.get_running_loop().time() + SETTLED_SECONDS
+        return self._lacks
+
+    def _follow_conversion(self, stack: AsyncExitStack, engine: Engine) -> None:
+        """Queue all objects once their conversion is there again: passes have left them alone."""
+        loop = asyncio.get_running_loop()
+
+        def follow(_delta: Delta) -> None:
+            was = self._settled
+            self._frozen()
+            if self._settled != was:
+                later = loop.call_at(self._settled, engine.look_again)
+                stack.callback(later.cancel)
+
+        provider = self._provider
+        for lease in (
+            provider.cluster.informer(BOUNDSCHEMAS, namespace=provider.namespace),
+            provider.consumer.cluster.informer(CUSTOMRESOURCEDEFINITIONS),
+            provider.consumer.cluster.informer(APISERVICEBINDINGS),
+        ):
+            stack.push_async_callback(lease.close)
+            lease.subscribe(follow)
 
     def _namespaces(self) -> frozenset[str]:
         """Return the namespaces where the konnector has the right to watch copies."""

@@ -37,6 +37,7 @@ from fairlead.konnector.conversions import (
     accepted_webhooks,
     consequences,
     installed_webhook,
+    lacks_conversion,
     named_webhook,
     webhook,
     without_webhook,
@@ -66,6 +67,9 @@ NOT_ESTABLISHED = "CustomResourceDefinitionNotEstablished"
 NO_VERSION_SERVED = "NoVersionServed"
 STORED_VERSIONS = "StoredVersions"
 WEBHOOK_NOT_ACCEPTED = "WebhookNotAccepted"
+
+SHOWN = 3
+"""Largest number of webhooks that a message is about."""
 
 
 class BindingState(msgspec.Struct, frozen=True):
@@ -105,8 +109,8 @@ class BindingPlan(msgspec.Struct, frozen=True):
 
     ``connected`` is None for a binding that is not ours: no object is written. ``removed`` has for
     each CRD with versions that the provider lacks the remedy. ``stopping`` tells that a CRD waits
-    for the end of writes in a version that would lose fields by it. ``unaccepted`` has for each CRD
-    that stays as it is, for its schema has a conversion webhook that was not accepted, the message.
+    for the end of writes in a version that would lose fields by it. ``unaccepted`` has the message
+    for each CRD that stays as it is, for its schema has a webhook that was not accepted.
     """
 
     connected: KubeBindCondition | None
@@ -272,6 +276,11 @@ def _with_schemas(state: BindingState, resources: list[ExportResource]) -> Bindi
                 # Nothing of the new schema is taken over: without the webhook the server would
                 # convert between its versions by dropping fields.
                 body = _agreed_body(state, item, found)
+                if lacks_conversion(state.binding.status, schema, found):
+                    refusal += (
+                        ". No content crosses meanwhile, for versions drop the fields that they do "
+                        "not have"
+                    )
                 unaccepted.append(refusal)
             elif found is not None:
                 body, gone = with_versions_of(body, found)
@@ -412,7 +421,9 @@ def _foreign(name: str) -> KubeBindCondition:
 
 def _schema_in_sync(plan: BindingPlan) -> KubeBindCondition:
     if plan.unaccepted:
-        message = "; ".join(plan.unaccepted)
+        message = "; ".join(plan.unaccepted[:SHOWN])
+        if len(plan.unaccepted) > SHOWN:
+            message += f"; and {len(plan.unaccepted) - SHOWN} more"
         return false(SCHEMA_IN_SYNC, WEBHOOK_NOT_ACCEPTED, message, severity="Warning")
     if plan.unestablished:
         message = f"waiting for CustomResourceDefinition {', '.join(plan.unestablished)}"

@@ -6,17 +6,19 @@ A webhook that does not answer is never removed here: the consumer decides.
 from __future__ import annotations
 
 import asyncio
-
-import structlog
+import re
+from collections.abc import Iterable
+from contextlib import AsyncExitStack
 
 from fairlead.api.definitions import CRDSpec, crd_spec
+from fairlead.api.kubebind import APISERVICEBINDINGS
 from fairlead.api.kubebind.conditions import (
     CONVERSION_FAILING,
     get_condition,
     stored_conditions,
 )
 from fairlead.api.meta import Object
-from fairlead.api.resource import NAMESPACES
+from fairlead.api.resource import CUSTOMRESOURCEDEFINITIONS, NAMESPACES
 from fairlead.client import ApiError, ClientError, NotFound
 from fairlead.konnector.consumer import Consumer
 from fairlead.konnector.controllers.conversions.reconcile import (
@@ -26,6 +28,7 @@ from fairlead.konnector.controllers.conversions.reconcile import (
     reconcile,
 )
 from fairlead.konnector.conversions import installed_webhook
+from fairlead.runtime import Delta, Request, Result, spec_changed
 
 
 _ANSWER_SECONDS = 40.0
@@ -34,7 +37,6 @@ _AT_ONCE = 4
 """Looks at the same time, each of which may wait for a webhook."""
 _MOST_NAMESPACES = 50
 """Namespaces in deletion that are read in one look at one webhook."""
-_log = structlog.get_logger(logger_name="fairlead.konnector.conversions")
 
 
 class ConversionsController:
@@ -44,35 +46,37 @@ class ConversionsController:
 
     def __init__(self, consumer: Consumer) -> None:
         self._consumer = consumer
-        self._places = asyncio.Semaphore(_AT_ONCE)
         self._failing: dict[tuple[str, str], FailingWebhook] = {}
 
     async def run(self) -> None:
         """Look until cancelled."""
-        await self._consumer.bindings.synced()
-        await self._consumer.crds.synced()
-        while True:
-            async with asyncio.TaskGroup() as group:
-                for binding in self._consumer.bindings.list():
-                    group.create_task(self._look(binding))
-            await asyncio.sleep(self._consumer.options.conversion_interval)
+        # Each look may wait for a webhook that does not answer.
+        controller = self._consumer.controller(
+            "konnector-conversions", self._reconcile, workers=_AT_ONCE
+        )
+        async with AsyncExitStack() as stack:
+            for resource, mapper in (
+                (APISERVICEBINDINGS, _itself),
+                (CUSTOMRESOURCEDEFINITIONS, _owners),
+            ):
+                informer = self._consumer.cluster.informer(resource)
+                stack.push_async_callback(informer.close)
+                controller.watch(informer, mapper, predicate=spec_changed)
+            await controller.run()
 
-    async def _look(self, binding: Object) -> None:
+    async def _reconcile(self, request: Request) -> Result | None:
+        binding = self._consumer.bindings.get("", request.name)
+        if binding is None:
+            return None
         # While it is taken away, its webhooks are taken away first.
-        owned = [] if binding.meta.deleting else self._converted(binding)
-        found = await asyncio.gather(*(self._failure(crd) for crd in owned))
-        condition = reconcile(binding.meta.name, [one for one in found if one is not None])
-        before = get_condition(stored_conditions(binding), CONVERSION_FAILING)
-        if condition is None and before is None:
-            return
-        name, statuses = binding.meta.name, self._consumer.statuses
-        try:
-            if condition is None:
-                await statuses.set(name, absent=[CONVERSION_FAILING])
-            else:
-                await statuses.set(name, condition)
-        except ClientError as error:
-            _log.warning("condition not written", binding=binding.meta.name, error=str(error))
+        converted = [] if binding.meta.deleting else self._converted(binding)
+        found = [await self._failure(crd) for crd in converted]
+        condition = reconcile(request.name, [one for one in found if one is not None])
+        if condition is not None:
+            await self._consumer.statuses.set(request.name, condition)
+        elif get_condition(stored_conditions(binding), CONVERSION_FAILING) is not None:
+            await self._consumer.statuses.set(request.name, absent=[CONVERSION_FAILING])
+        return Result(self._consumer.options.conversion_interval) if converted else None
 
     def _converted(self, binding: Object) -> list[Object]:
         owned = [crd for crd in self._consumer.crds.list() if crd.meta.owned_by(binding.meta.uid)]
@@ -86,11 +90,12 @@ class ConversionsController:
         if not why:
             self._failing.pop(key, None)
             return None
-        # The first message stays: a server's errors have other ports each time, and a condition
-        # that changes with them would be written for ever.
+        # A server's errors have other ports each time: a condition that changes with them would be
+        # written for ever.
         known = self._failing.get(key)
-        first = why if known is None else known.why
-        found = FailingWebhook(crd.meta.name, url, first, await self._held(spec))
+        if known is not None and _unnumbered(known.why) == _unnumbered(why):
+            why = known.why
+        found = FailingWebhook(crd.meta.name, url, why, await self._held(spec))
         self._failing[key] = found
         return found
 
@@ -99,7 +104,7 @@ class ConversionsController:
         client = self._consumer.client
         try:
             for resource in map(spec.resource, spec.served):
-                async with self._places, asyncio.timeout(_ANSWER_SECONDS):
+                async with asyncio.timeout(_ANSWER_SECONDS):
                     page = await client.page(resource, limit=1, metadata_only=True)
                     some = next(iter(page.items), None)
                     # A list may come from a cache that was filled when the webhook still answered;
@@ -124,3 +129,19 @@ class ConversionsController:
             except ClientError:
                 break
         return held_namespaces(found, spec)
+
+
+def _unnumbered(message: str) -> str:
+    return re.sub(r"[0-9]+", "", message)
+
+
+def _itself(delta: Delta) -> Iterable[Request]:
+    return [Request("", "", delta.object.meta.name)]
+
+
+def _owners(delta: Delta) -> Iterable[Request]:
+    return [
+        Request("", "", owner.name)
+        for owner in delta.object.meta.owner_references
+        if owner.kind == APISERVICEBINDINGS.kind
+    ]
