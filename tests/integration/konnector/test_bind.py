@@ -17,8 +17,11 @@ from fairlead.api.kubebind import (
     APISERVICEBINDINGS,
     APISERVICEEXPORTREQUESTS,
     APISERVICEEXPORTS,
+    BOUNDSCHEMAS,
     CLUSTERBINDINGS,
+    APIServiceBinding,
     BindingResponse,
+    ConversionWebhook,
     decode_binding_response,
     new_binding_response,
     provider_crds,
@@ -35,7 +38,9 @@ from fairlead.api.status import Status
 from fairlead.client import AlreadyExists, Client, NotFound, ServerError, parse_kubeconfig
 from fairlead.client.lookups import wait_for
 from fairlead.konnector.commands import undo
+from fairlead.konnector.commands.accept import accept
 from fairlead.konnector.commands.bind import BindError, bind, bind_bundle
+from fairlead.konnector.commands.conversions import AcceptedWebhooks, remove_webhooks
 from fairlead.konnector.commands.names import candidates, with_name
 from fairlead.konnector.crds import established
 from fairlead.runtime import install_crds
@@ -1000,3 +1005,115 @@ async def test_a_server_that_hangs_ends_with_the_timeout(
     there.faults.delay(60, "list", APISERVICEEXPORTS.plural)
     with pytest.raises(BindError, match=r"asking the provider for db: no answer within 0\.2 s"):
         await bind(client, answer(there), timeout=0.2)
+
+
+WEBHOOK = "https://convert.example.org/things"
+
+
+async def brings(provider: Client, url: str) -> None:
+    """An export of things whose schema names a conversion webhook."""
+    await export(provider, RESOURCES, CLAIMS)
+    schema = things()["spec"]
+    webhook = {"clientConfig": {"url": url}, "conversionReviewVersions": ["v1"]}
+    body = {
+        "apiVersion": BOUNDSCHEMAS.api_version,
+        "kind": BOUNDSCHEMAS.kind,
+        "metadata": {"name": "things.example.org", "namespace": "cluster-abc"},
+        "spec": {
+            **schema,
+            "informerScope": "Namespaced",
+            "conversion": {"strategy": "Webhook", "webhook": webhook},
+        },
+    }
+    await provider.create(BOUNDSCHEMAS, body)
+
+
+@pytest.mark.parametrize(
+    ("named", "accepted", "message"),
+    [
+        pytest.param(WEBHOOK, [], f"give --conversion-webhook {WEBHOOK}", id="asked"),
+        pytest.param(
+            WEBHOOK, ["https://other.org"], f"give --conversion-webhook {WEBHOOK}", id="other"
+        ),
+        pytest.param(
+            WEBHOOK, [WEBHOOK, "https://other.org"], f"the provider names {WEBHOOK}", id="one-more"
+        ),
+        pytest.param(
+            "https://10.0.0.7",
+            ["https://10.0.0.7"],
+            "--conversion-allow-cidr allows",
+            id="private",
+        ),
+        pytest.param(
+            "https://169.254.169.254", ["https://169.254.169.254"], "metadata service", id="never"
+        ),
+    ],
+)
+async def test_a_conversion_webhook_that_is_not_accepted_is_told_before_anything_is_written(
+    client: Client,
+    provider: Client,
+    there: Sandbox,
+    named: str,
+    accepted: list[str],
+    message: str,
+) -> None:
+    await brings(provider, named)
+    with pytest.raises(BindError) as refused:
+        await bind(
+            client, answer(there), timeout=SECONDS, webhooks=AcceptedWebhooks(tuple(accepted))
+        )
+    assert message in str(refused.value)
+    assert await written(client) == set()
+
+
+async def test_an_accepted_conversion_webhook_is_recorded_and_can_be_withdrawn(
+    client: Client, provider: Client, there: Sandbox
+) -> None:
+    await brings(provider, WEBHOOK)
+    lines: list[str] = []
+    konnector = asyncio.create_task(be_konnector(client))
+    try:
+        await bind(
+            client,
+            answer(there),
+            timeout=SECONDS,
+            progress=lines.append,
+            webhooks=AcceptedWebhooks((WEBHOOK,)),
+        )
+    finally:
+        konnector.cancel()
+    assert any("Host convert.example.org is trusted" in line for line in lines)
+    assert f"accepted webhook {WEBHOOK} for things.example.org" in lines
+
+    async def recorded() -> Any:
+        found = await client.get(APISERVICEBINDINGS, "db")
+        return found.decode(APIServiceBinding).status.conversion_webhooks
+
+    known = ConversionWebhook(group="example.org", resource="things", url=WEBHOOK)
+    assert await recorded() == [known]
+    # Again, by accept and by bind: nothing is asked any more.
+    await accept(client, "db", timeout=SECONDS, webhooks=AcceptedWebhooks((WEBHOOK,)))
+    await accept(client, "db", timeout=SECONDS)
+    await bind(client, answer(there), timeout=SECONDS)
+    assert await recorded() == [known]
+    with pytest.raises(BindError, match=r"other\.org: the binding has accepted https://convert"):
+        await remove_webhooks(client, "db", ["https://other.org"])
+    with pytest.raises(BindError, match="shop"):
+        await remove_webhooks(client, "shop", [WEBHOOK])
+    await remove_webhooks(client, "db", [WEBHOOK])
+    assert await recorded() == []
+
+
+async def test_a_record_that_the_crd_has_no_place_for_is_told(
+    client: Client, provider: Client, there: Sandbox
+) -> None:
+    """The konnector of a former version has installed its CRDs."""
+    name = APISERVICEBINDINGS.group_resource
+    crd = (await client.get(CUSTOMRESOURCEDEFINITIONS, name)).to_dict()
+    schema = crd["spec"]["versions"][0]["schema"]["openAPIV3Schema"]
+    del schema["properties"]["status"]["properties"]["conversionWebhooks"]
+    await client.update(CUSTOMRESOURCEDEFINITIONS, crd)
+    await brings(provider, WEBHOOK)
+    with pytest.raises(BindError, match="has no place for accepted webhooks"):
+        await bind(client, answer(there), timeout=SECONDS, webhooks=AcceptedWebhooks((WEBHOOK,)))
+    assert await written(client) == set()

@@ -70,6 +70,21 @@ def test_what_is_said_of_commands_that_are_not_imported_is_their_own_first_sente
             id="both",
         ),
         pytest.param(
+            ["accept", "db", "--conversion-webhook", "a", "--remove-conversion-webhook", "b"],
+            "--conversion-webhook and --remove-conversion-webhook exclude each other: give one",
+            id="accept-and-remove",
+        ),
+        pytest.param(
+            ["accept", "db", "--conversion-allow-cidr", "10.0.0.0/8"],
+            "--conversion-allow-cidr needs --conversion-webhook",
+            id="network-without-webhook",
+        ),
+        pytest.param(
+            ["bind", "--conversion-webhook", "a", "--conversion-allow-cidr", "0.0.0.0/0"],
+            "would let the provider choose any address",
+            id="every-network",
+        ),
+        pytest.param(
             ["bind", "-f", "-", "--timeout", "soon"], "'soon' is not a duration", id="time"
         ),
         pytest.param(["demo", "--json", "--keep"], "exclude each other", id="json-and-keep"),

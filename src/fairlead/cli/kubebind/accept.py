@@ -65,10 +65,10 @@ def command(
         fairlead accept postgres --remove-conversion-webhook https://convert.example.org/v1
     """  # noqa: D301
     seconds = parse_duration(timeout, option="--timeout")
-    config = cluster_config(kubeconfig, context)
     webhooks = accepted_webhooks(conversion_webhook, conversion_allow_cidr)
     if remove_conversion_webhook and webhooks.urls:
         raise click.UsageError(f"{ACCEPT_FLAG} and {REMOVE_FLAG} exclude each other: give one")
+    config = cluster_config(kubeconfig, context)
 
     async def main(stop: asyncio.Event) -> None:
         async with Client(config, user_agent="fairlead-accept") as client:
