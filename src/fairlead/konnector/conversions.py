@@ -15,7 +15,6 @@ from ipaddress import ip_network
 import msgspec
 
 from fairlead.api.addresses import Network, refused_address
-from fairlead.api.definitions import crd_status
 from fairlead.api.kubebind import (
     APIServiceBinding,
     BindingStatus,
@@ -24,6 +23,7 @@ from fairlead.api.kubebind import (
     GroupResource,
 )
 from fairlead.api.meta import JSON, Object
+from fairlead.konnector.crds import stored_versions, sync_version
 
 
 MOST_URL = 1024
@@ -135,17 +135,16 @@ def lacks_conversion(status: BindingStatus, schema: BoundSchemaSpec, crd: Object
     The provider converts by a webhook, and the CRD has none that the binding has accepted. Then a
     server changes the apiVersion alone, and drops what the schema of the version lacks.
     """
-    version, installed = schema.sync_version(), installed_webhook(crd)
-    if version is None or not named_webhook(schema):
+    version, installed = sync_version(schema, crd).name, installed_webhook(crd)
+    if not named_webhook(schema):
         return False
     item = GroupResource(group=schema.group, resource=schema.names.plural)
     known = webhook(item, installed)
     if installed and known in accepted_webhooks(status, [known]):
         return False
     schemas = {one["name"]: one.get("schema") for one in crd.to_dict()["spec"]["versions"]}
-    own = schemas.get(version.name)
-    stored = crd_status(crd).stored_versions or []
-    return any(name != version.name and schemas.get(name) != own for name in stored)
+    own = schemas.get(version)
+    return any(name != version and schemas.get(name) != own for name in stored_versions(crd))
 
 
 def shown_url(url: str) -> str:

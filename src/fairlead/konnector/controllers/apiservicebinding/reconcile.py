@@ -278,14 +278,15 @@ def _with_schemas(state: BindingState, resources: list[ExportResource]) -> Bindi
                 body = _agreed_body(state, item, found)
                 if lacks_conversion(state.binding.status, schema, found):
                     refusal += (
-                        ". No content crosses meanwhile, for versions drop the fields that they do "
-                        "not have"
+                        ". No content crosses meanwhile, for versions drop the fields that "
+                        "they do not have"
                     )
                 unaccepted.append(refusal)
             elif found is not None:
                 body, gone = with_versions_of(body, found)
-            # Before anything is written: fewer fields in a CRD are fewer fields in its objects.
-            if why := sync_version(schema, found, body).why:
+            # Before anything is written: fewer fields in a CRD are fewer fields in its objects. A
+            # webhook that was withdrawn goes in any case, and no content crosses without it.
+            if not refusal and (why := sync_version(schema, found, body).why):
                 connected = _lossy(schema, found, why)
                 continue
             removed += [_removed(schema, gone)] if gone else []
@@ -296,7 +297,8 @@ def _with_schemas(state: BindingState, resources: list[ExportResource]) -> Bindi
                 found.meta.deleting
                 or (_marked(found, state.owner) and state.converged(body, found))
             ):
-                if found is not None and running and loses(schema, found, body, running):
+                lossy = found is not None and running and loses(schema, found, body, running)
+                if lossy and not refusal:
                     stopping = True
                 else:
                     writes.append(CRDWrite(name, found, _body(body, found, state.owner)))
