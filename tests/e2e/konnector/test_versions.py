@@ -218,6 +218,7 @@ async def test_a_binding_without_a_lossless_version_writes_nothing_until_it_has_
     await boxes.copied(size=3)
     # As it is after a former konnector, which followed the provider: v1 is served on no side.
     await boxes.world.one.stop()
+    await consumer.merge_patch(boxes.v1, "a", "default", {"spec": {"colour": "red"}})
     await boxes.reversion(*UNSERVED)
     schema = await when(
         provider,
@@ -242,13 +243,13 @@ async def test_a_binding_without_a_lossless_version_writes_nothing_until_it_has_
 
     await when(provider, APISERVICEEXPORTS, link.name, link.cluster_namespace, until=repeated)
     assert schema["spec"]["versions"][1]["storage"]
+    await idle(0.5)
     assert (await consumer.get(boxes.beta, "a", "default")).meta.resource_version == before
     assert (await provider.get(boxes.beta, "a", boxes.place)).meta.resource_version == copy
     await boxes.reversion(*SEVERAL)
     await link.says(Ready="True", Connected="True")
-    assert (await boxes.here())["spec"] == {"size": 3}
-    await consumer.merge_patch(boxes.v1, "a", "default", {"spec": {"size": 4}})
-    await boxes.copied(size=4)
+    await boxes.copied(size=3, colour="red")
+    assert (await boxes.here())["spec"] == {"size": 3, "colour": "red"}
 
 
 async def test_a_schema_that_does_not_follow_stops_writes_once_the_provider_stores_more(
