@@ -1,4 +1,4 @@
-"""Start of a process: its event loop, its signals and its limit of open files."""
+"""Start of a process: its event loop, its signals, its limits of open files and of memory."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import resource
 import signal
 import sys
 from collections.abc import Callable, Coroutine
+from pathlib import Path
 from typing import Any, TypeVar
 
 from fairlead import garbage
@@ -103,3 +104,22 @@ def raise_file_limit() -> int:
             resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
             soft = hard
     return 0 if soft == resource.RLIM_INFINITY else soft
+
+
+_CGROUPS = Path("/sys/fs/cgroup")
+
+
+def memory_limit(cgroups: Path = _CGROUPS) -> int:
+    """Return the memory limit of the container in bytes; 0 if there is none, or it is not known.
+
+    Source: cgroup v2 (``memory.max``) and v1 (``memory.limit_in_bytes``, which has a number near
+    2**63 without a limit).
+    """
+    for name in ("memory.max", "memory/memory.limit_in_bytes"):
+        try:
+            text = (cgroups / name).read_text().strip()
+        except OSError:
+            continue
+        if text.isascii() and text.isdigit() and int(text) < 1 << 60:
+            return int(text)
+    return 0

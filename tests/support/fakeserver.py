@@ -14,6 +14,9 @@ from aiohttp import web
 from multidict import CIMultiDictProxy
 
 
+BODY = web.RequestKey("body", bytes)
+"""Key of the body that was read, for answers."""
+
 Answer = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 
@@ -41,6 +44,7 @@ class FakeServer:
         self._tls = tls
         self._host = host
         self._scripts: dict[str, list[Answer]] = defaultdict(list)
+        self._elsewhere: Answer | None = None
         self._runner = web.ServerRunner(web.Server(self._handle), shutdown_timeout=0.1)
 
     async def __aenter__(self) -> Self:
@@ -59,15 +63,22 @@ class FakeServer:
         self._scripts[path].extend(answers)
         return self
 
+    def elsewhere(self, answer: Answer) -> Self:
+        """Sets the answer on all paths without a script."""
+        self._elsewhere = answer
+        return self
+
     @property
     def paths(self) -> list[str]:
         return [seen.path for seen in self.seen]
 
     async def _handle(self, request: web.BaseRequest) -> web.StreamResponse:
-        body = await request.content.read()
+        request[BODY] = body = await request.content.read()
         self.seen.append(Seen(request.method, request.path, request.query, request.headers, body))
         script = self._scripts.get(request.path)
         if not script:
+            if self._elsewhere is not None:
+                return await self._elsewhere(request)  # type: ignore[arg-type]
             return web.Response(status=404, text="404 page not found\n")
         answer = script[0] if len(script) == 1 else script.pop(0)
         return await answer(request)  # type: ignore[arg-type]

@@ -10,6 +10,7 @@ from typing import Any
 
 import msgspec
 import pytest
+from prometheus_client import CollectorRegistry
 from tests.support.provider import example, prepare, running
 from tests.support.realplane import RealPlane
 from tests.support.waiting import SECONDS, condition, idle, when
@@ -140,6 +141,11 @@ class Konnector:
     def metrics_url(self) -> str:
         """Where it is scraped."""
         return self._manager.metrics_url
+
+    @property
+    def registry(self) -> CollectorRegistry:
+        """What a scrape collects."""
+        return self._metrics.registry
 
     def sample(self, name: str, **labels: str) -> float | None:
         """What a scrape would tell of one series; None when there is no such series."""

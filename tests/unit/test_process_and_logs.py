@@ -20,7 +20,7 @@ from tests.support.waiting import SECONDS
 
 from fairlead.cli.logs import configure_logs
 from fairlead.client import ClusterConfig
-from fairlead.process import cancel_on, raise_file_limit, run
+from fairlead.process import cancel_on, memory_limit, raise_file_limit, run
 
 
 @pytest.fixture(autouse=True)
@@ -255,3 +255,21 @@ def test_the_soft_limit_becomes_the_hard_one() -> None:
         assert resource.getrlimit(resource.RLIMIT_NOFILE)[0] == before[1]
     finally:
         resource.setrlimit(resource.RLIMIT_NOFILE, before)
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "expected"),
+    [
+        pytest.param("memory.max", "536870912\n", 512 << 20, id="v2"),
+        pytest.param("memory.max", "max\n", 0, id="v2-without"),
+        pytest.param("memory/memory.limit_in_bytes", "536870912\n", 512 << 20, id="v1"),
+        pytest.param("memory/memory.limit_in_bytes", f"{(1 << 63) - 4096}\n", 0, id="v1-without"),
+        pytest.param("other", "7", 0, id="no-cgroups"),
+    ],
+)
+def test_the_memory_limit_is_that_of_the_container(
+    tmp_path: Path, name: str, text: str, expected: int
+) -> None:
+    (tmp_path / name).parent.mkdir(exist_ok=True)
+    (tmp_path / name).write_text(text)
+    assert memory_limit(tmp_path) == expected

@@ -19,6 +19,7 @@ from pathlib import Path
 
 from fairlead.api import durations
 from fairlead.api.label_names import subdomain_errors
+from fairlead.api.quantities import parse_quantity
 from fairlead.cli import completion
 
 
@@ -209,6 +210,21 @@ def parse_duration(text: str, *, option: str = "", least: str = "") -> float:
     if least and seconds < parse_duration(least):
         raise click.UsageError(f"{prefix}{text} is too short: {least} is the least")
     return seconds
+
+
+def parse_size(text: str, *, option: str) -> int:
+    """Return the bytes of a size such as 64Mi, of 1Mi at least.
+
+    Raises:
+        click.UsageError: the text is no size, or less than 1Mi.
+    """
+    try:
+        size = int(parse_quantity(text))
+    except ValueError:
+        raise click.UsageError(f"{option}: {text!r} is not a size: use for example 64Mi") from None
+    if size < 1 << 20:
+        raise click.UsageError(f"{option}: {text} is too small: 1Mi is the least")
+    return size
 
 
 def _seconds(text: str) -> float | None:

@@ -5,9 +5,10 @@ The input is a kubeconfig, or the ServiceAccount of the Pod (``loading``, ``kube
 request, ``transport`` sends it with a credential (``credentials``) over a ``connection``, and
 sends it again where the server asks for that. The output is decoded objects, lists, events of a
 watch, or one of the typed ``errors``, each with one clear line. ``outages`` notes when a
-server is away, and tells when it is back. ``caution`` keeps a client from addresses and amounts
-where a stranger has named the server. ``discovery`` knows what the server serves, and
-``lookups`` tells an object that is not there from one that could not be looked for.
+server is away, and tells when it is back. ``bounds`` are on what a server may answer, and
+``caution`` keeps a client from addresses where a stranger has named the server. ``discovery``
+knows what the server serves, and ``lookups`` tells an object that is not there from one that could
+not be looked for.
 
 A :class:`Client` is a value: it owns its session, its credentials and its discovery, and any
 number of them live in one process. Source: the Kubernetes API
@@ -16,12 +17,14 @@ number of them live in one process. Source: the Kubernetes API
 
 from __future__ import annotations
 
+from fairlead.client.bounds import Bounds
 from fairlead.client.caution import AddressRefused, Caution
 from fairlead.client.client import Client
 from fairlead.client.config import ClusterConfig, ExecPlugin, Impersonation
 from fairlead.client.discovery import Discovery, GroupVersions
 from fairlead.client.errors import (
     AlreadyExists,
+    AnswerTooLarge,
     ApiError,
     BadRequest,
     ClientError,
@@ -54,8 +57,10 @@ from fairlead.client.wire import ObjectList, WatchEvent
 __all__ = [
     "AddressRefused",
     "AlreadyExists",
+    "AnswerTooLarge",
     "ApiError",
     "BadRequest",
+    "Bounds",
     "Caution",
     "Client",
     "ClientError",

@@ -10,11 +10,12 @@ import msgspec
 
 from fairlead.api.meta import JSON, Object
 from fairlead.api.resource import LEASES, Resource
+from fairlead.client.bounds import Bounds, Intake
 from fairlead.client.caution import Caution
 from fairlead.client.config import ClusterConfig
 from fairlead.client.connection import failed
 from fairlead.client.discovery import Discovery
-from fairlead.client.errors import Fenced, Gone
+from fairlead.client.errors import AnswerTooLarge, Fenced, Gone
 from fairlead.client.metrics import RequestMetrics
 from fairlead.client.transport import RetryPolicy, Timeouts, Transport
 from fairlead.client.wire import (
@@ -43,6 +44,12 @@ from fairlead.client.wire import (
 
 
 _LEASES = f"/apis/{LEASES.api_version}/"
+_LIMIT = 500
+"""Objects of a page, by default."""
+_FEWER = 8
+"""Factor by which a page that is too large has fewer objects when it is requested again."""
+_RESTARTS = 2
+"""Number of times that a list starts over since a page has expired."""
 
 
 class Client:
@@ -61,6 +68,7 @@ class Client:
         timeouts: limits on silence.
         retries: bounds on repeating what the server has put off.
         caution: for a server that a stranger has named.
+        bounds: on the answers of a server that the user or the Pod has not named themselves.
     """
 
     def __init__(
@@ -73,6 +81,7 @@ class Client:
         timeouts: Timeouts | None = None,
         retries: RetryPolicy | None = None,
         caution: Caution | None = None,
+        bounds: Bounds | None = None,
     ) -> None:
         self.config = config
         self.field_manager = field_manager
@@ -83,6 +92,7 @@ class Client:
             timeouts=timeouts,
             retries=retries,
             caution=caution,
+            bounds=None if config.trusted else bounds or Bounds(),
         )
         self.discovery = Discovery(self._get_body, config.server)
 
@@ -95,6 +105,11 @@ class Client:
     async def close(self) -> None:
         """Close every connection."""
         await self._transport.close()
+
+    @property
+    def intake(self) -> Intake:
+        """Accounts for what the server answers, with its bounds."""
+        return self._transport.intake
 
     def fence(self, reason: Callable[[], str]) -> None:
         """Ask ``reason`` before each write; any text but "" refuses the write.
@@ -130,37 +145,57 @@ class Client:
         *,
         labels: str = "",
         fields: str = "",
-        limit: int = 500,
+        limit: int = _LIMIT,
         metadata_only: bool = False,
         arrived: Callable[[Sequence[Object]], None] | None = None,
     ) -> ObjectList:
         """Return all objects, fetched in pages of ``limit``; namespace "" means all namespaces.
 
-        When a later page has expired on the server, the list starts over in one piece. No
+        A page that is too large is requested again with fewer objects. When a later page has
+        expired on the server, the list starts over; in one piece, where answers have no bounds. No
         resourceVersion is sent, so that the list is as new as the last write: "Semantics for get
         and list" of https://kubernetes.io/docs/reference/using-api/api-concepts/.
         ``arrived`` is called with the objects of each page but the last.
+
+        Raises:
+            AnswerTooLarge: an object, or all objects together, exceed the bounds.
+            Gone: pages expired again and again.
         """
         params = _page_params(labels, fields, limit)
-        result = ObjectList([])
-        while True:
-            try:
-                page = await self._page(resource, namespace, params, metadata_only=metadata_only)
-            except Gone:
-                if "continue" not in params:
-                    raise
-                # Pages of two versions do not fit together: the earlier pages are thrown away.
-                params, result = selectors(labels, fields), ObjectList([])
-                continue
-            result.items += page.items
-            # The first page's version: a watch from there misses no change that later pages may
-            # contain already.
-            result.resource_version = result.resource_version or page.resource_version
-            if not page.continue_:
-                return result
-            if arrived is not None:
-                arrived(page.items)
-            params["continue"] = page.continue_
+        result, restarts = ObjectList([]), 0
+        with self.intake.listing() as listing:
+            while True:
+                try:
+                    page = await self._page(
+                        resource, namespace, params, metadata_only=metadata_only
+                    )
+                except AnswerTooLarge as error:
+                    limit = int(params.get("limit", _LIMIT))
+                    if error.bound != "answer" or limit == 1:
+                        raise
+                    params["limit"] = str(max(1, limit // _FEWER))
+                    continue
+                except Gone:
+                    restarts += 1
+                    if "continue" not in params or restarts > _RESTARTS:
+                        raise
+                    # Pages of two versions do not fit together: the earlier pages are thrown away.
+                    del params["continue"]
+                    if self.intake.bounds is None:
+                        params.pop("limit", None)
+                    result = ObjectList([])
+                    listing.restart()
+                    continue
+                listing.take(page.items)
+                result.items += page.items
+                # The first page's version: a watch from there misses no change that later pages
+                # may contain already.
+                result.resource_version = result.resource_version or page.resource_version
+                if not page.continue_:
+                    return result
+                if arrived is not None:
+                    arrived(page.items)
+                params["continue"] = page.continue_
 
     async def page(
         self,
@@ -337,15 +372,22 @@ class Client:
         Raises:
             Gone: the resourceVersion is too old, said by the answer or by an ERROR event.
             ConnectionFailed: the connection broke, perhaps in the middle of an event.
+            AnswerTooLarge: an event exceeds its bound.
         """
         params = selectors(labels, fields) | watch_params(resource_version, timeout_seconds)
         headers = {"Accept": PARTIAL_OBJECT if metadata_only else JSON_TYPE}
         path = collection_path(resource, namespace)
         try:
             async with self._transport.stream(path, params=params, headers=headers) as content:
-                async for lines in read_lines(content):
-                    for line in lines:
-                        yield decode_event(line, resource)
+                if self.intake.bounds is None:
+                    async for lines in read_lines(content):
+                        for line in lines:
+                            yield decode_event(line, resource)
+                    return
+                with self.intake.growing("event") as growing:
+                    async for lines in read_lines(content, growing):
+                        for line in lines:
+                            yield decode_event(line, resource)
         except TimeoutError:
             # Silence is no error of a watch: it resumes at once, from the last version.
             return
@@ -380,7 +422,7 @@ class Client:
         headers = {"Accept": PARTIAL_LIST if metadata_only else JSON_TYPE}
         path = collection_path(resource, namespace)
         body = await self._transport.request("GET", path, params=params, headers=headers)
-        return decode_page(body, resource)
+        return decode_page(body, resource, self.intake.check_page)
 
     async def _write(
         self,

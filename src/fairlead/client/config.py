@@ -60,6 +60,8 @@ class ClusterConfig:
     impersonation: Impersonation | None = None
     context: str = ""
     """Name of the context this came from, for messages."""
+    trusted: bool = False
+    """Whether the user or the Pod has named the server, so that its answers need no bounds."""
 
     @property
     def only_inside(self) -> bool:

@@ -16,7 +16,7 @@ from weakref import WeakKeyDictionary
 
 import aiohttp
 
-from fairlead.client.caution import AddressRefused, TooMuch
+from fairlead.client.caution import AddressRefused
 from fairlead.client.config import ClusterConfig
 from fairlead.client.errors import ConfigError, ConnectionFailed
 
@@ -37,7 +37,7 @@ def explain(server: str, error: BaseException) -> str:
 
 def _reason(error: BaseException) -> str:
     # Classes come before their bases: a certificate error is a ClientConnectorError, which is an
-    # OSError; a connection that takes too long is a TimeoutError; TooMuch is a ClientPayloadError.
+    # OSError; a connection that takes too long is a TimeoutError.
     match error:
         case OSError(errno=errno.EMFILE | errno.ENFILE):
             return "no more files can be opened here; allow this process more (ulimit -n)"
@@ -59,8 +59,6 @@ def _reason(error: BaseException) -> str:
             return "it did not answer in time; is it overloaded or cut off?"
         case aiohttp.ServerDisconnectedError() | ConnectionResetError() | BrokenPipeError():
             return "it closed the connection; is it restarting?"
-        case TooMuch():
-            return "it answers with more than is taken from it"
         case aiohttp.ClientPayloadError():
             return "the connection broke in the middle of an answer; is it restarting?"
         case aiohttp.ClientResponseError():

@@ -8,6 +8,7 @@
     ├── Fenced                 this process may not write any more
     ├── ConnectionFailed       the server was not reached, or the connection broke
     │   └── UnexpectedAnswer   what answered does not speak Kubernetes
+    │       └── AnswerTooLarge     the answer exceeds a bound of the client
     └── ApiError               the server answered with a metav1.Status
         ├── BadRequest             400
         ├── Unauthorized           401
@@ -32,6 +33,7 @@ from __future__ import annotations
 
 import re
 from http.client import responses
+from typing import Literal
 
 import msgspec
 
@@ -69,6 +71,30 @@ class ConnectionFailed(ClientError):
 
 class UnexpectedAnswer(ConnectionFailed):
     """The answer is not that of a Kubernetes API: a proxy's page, or a truncated body."""
+
+
+Bound = Literal["answer", "event", "objects", "all"]
+"""Name of a bound on what a server may answer; "all" is for all its answers together."""
+
+_EXCESSES: dict[Bound, str] = {
+    "answer": "one answer has more than {}, the most that is taken of one",
+    "event": "an event of a watch has more than {}, the most that is taken of one",
+    "objects": "its objects have more than {}, the most that is taken of all of them",
+    "all": "its answers have more than {}, the most that is taken from it",
+}
+
+
+class AnswerTooLarge(UnexpectedAnswer):
+    """The server answers with more than the client takes of it; the rest was not read.
+
+    ``limit`` is the exceeded ``bound`` in bytes.
+    """
+
+    def __init__(self, server: str, bound: Bound, limit: int) -> None:
+        size = f"{limit >> 20} MiB" if limit >= 1 << 20 else f"{limit} bytes"
+        super().__init__(f"{server} is not read on: {_EXCESSES[bound].format(size)}", server)
+        self.bound = bound
+        self.limit = limit
 
 
 class ApiError(ClientError):

@@ -21,7 +21,7 @@ from aiohttp.http import HttpProcessingError
 from multidict import CIMultiDict, CIMultiDictProxy
 from yarl import URL
 
-from fairlead.client.caution import Allowance, Caution, Chunks, Counted
+from fairlead.client.bounds import Body, Intake
 from fairlead.client.connection import Sockets
 from fairlead.client.errors import ConfigError, ConnectionFailed
 
@@ -181,7 +181,7 @@ class ServerAnswer:
     No other request uses the connection until :meth:`end`.
     """
 
-    __slots__ = ("_awaited", "_connection", "_counted", "_whole", "headers", "status")
+    __slots__ = ("_awaited", "_connection", "_whole", "content", "headers", "status")
 
     def __init__(
         self,
@@ -190,27 +190,24 @@ class ServerAnswer:
         headers: CIMultiDictProxy[str],
         content: aiohttp.StreamReader,
         awaited: AwaitedAnswer,
-        allowance: Allowance | None,
+        intake: Intake,
     ) -> None:
         self.status = status
         self.headers = headers
         self._whole = content
-        self._counted = None if allowance is None else Counted(content, allowance)
+        self.content: Body = intake.body(content, unpacked="Content-Encoding" in headers)
+        """Body in chunks, as it arrives."""
         self._connection = connection
         self._awaited = awaited
-
-    @property
-    def content(self) -> Chunks:
-        """Body in chunks, as it arrives."""
-        return self._counted or self._whole
 
     async def read(self) -> bytes:
         """Read the whole body.
 
         Raises:
-            aiohttp.ClientError: the connection broke, or the body exceeds the allowance.
+            aiohttp.ClientError: the connection broke.
+            AnswerTooLarge: the body exceeds a bound.
         """
-        return await (self._counted or self._whole).read()
+        return await self.content.read()
 
     def end(self) -> None:
         """Keep the connection for the next request; cut it if the body was not read to its end."""
@@ -278,17 +275,22 @@ class Origin:
 class ServerConnections:
     """Connections of one client to one server; no other client uses them.
 
-    ``connect_seconds`` limits the time to connect, with the TLS handshake.
+    ``connect_seconds`` limits the time to connect, with the TLS handshake. ``refused`` takes a
+    numeric address and returns why no connection may be made to it, "" if one may.
     """
 
     def __init__(
-        self, server: str, connect_seconds: float, caution: Caution | None = None
+        self,
+        server: str,
+        connect_seconds: float,
+        intake: Intake,
+        refused: Callable[[str], str] | None = None,
     ) -> None:
         check_version(aiohttp.__version__)
         self._server = server
-        self._allowance = None if caution is None else Allowance(caution.most_bytes)
+        self._intake = intake
         self._timeout = aiohttp.ClientTimeout(total=None, sock_connect=connect_seconds)
-        self._sockets = Sockets() if caution is None else Sockets(caution.refused)
+        self._sockets = Sockets() if refused is None else Sockets(refused)
         self._silence = SilenceTimer()
         self._connector: aiohttp.TCPConnector | None = None
         self._closed = False
@@ -320,9 +322,7 @@ class ServerConnections:
             protocol = cast("ResponseHandler", connection.protocol)
             awaited = self._silence.start(protocol, sent.silence)
             try:
-                return await _converse(
-                    connection, protocol, origin, sent, awaited, self._allowance
-                )
+                return await _converse(connection, protocol, origin, sent, awaited, self._intake)
             except BaseException as error:
                 # Also when this is cancelled: what still arrives would be taken for the answer to
                 # the next request on this connection.
@@ -352,7 +352,7 @@ async def _converse(
     origin: Origin,
     sent: Outgoing,
     awaited: AwaitedAnswer,
-    allowance: Allowance | None,
+    intake: Intake,
 ) -> ServerAnswer:
     loop = asyncio.get_running_loop()
     # No ``read_timeout``: aiohttp would set a timer for each request, which SilenceTimer replaces.
@@ -360,8 +360,6 @@ async def _converse(
         skip_payload=sent.method == "HEAD",
         # An answer without a length ends with its connection (RFC 9112, 6.3).
         read_until_eof=True,
-        # What is unpacked is counted too late: a few bytes may become very many.
-        auto_decompress=allowance is None,
     )
     # Not before: connecting takes its time, and so does an attempt that has failed.
     sent.check()
@@ -377,7 +375,7 @@ async def _converse(
         if message.code >= 200 or message.code == _SWITCHING:
             awaited.begun(loop.time(), content)
             return ServerAnswer(
-                connection, message.code, message.headers, content, awaited, allowance
+                connection, message.code, message.headers, content, awaited, intake
             )
         awaited.begun(loop.time())
 

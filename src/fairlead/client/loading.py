@@ -41,7 +41,7 @@ def find_config(
     """Return the cluster of :func:`load_config` from the given variables and ServiceAccount."""
     paths = _files(kubeconfig, environ)
     if paths:
-        return _from_files(paths, context)
+        return replace(_from_files(paths, context), trusted=True)
     if environ.get("KUBERNETES_SERVICE_HOST"):
         if context:
             raise ConfigError(f"there is no context {context!r}: this is a Pod's own identity")
@@ -105,6 +105,7 @@ def in_cluster_config(environ: Mapping[str, str], folder: Path = SERVICE_ACCOUNT
         token=token,
         token_file=str(folder / "token"),
         context=IN_CLUSTER,
+        trusted=True,
     )
 
 

@@ -19,11 +19,13 @@ import structlog
 from multidict import CIMultiDict
 
 from fairlead.api.status import REASON_CODES
-from fairlead.client.caution import Caution, Chunks
+from fairlead.client.bounds import Bounds, Chunks, Intake
+from fairlead.client.caution import Caution
 from fairlead.client.config import ClusterConfig, Impersonation
 from fairlead.client.connection import FAULTS, build_ssl_context, failed
 from fairlead.client.credentials import Credential, credential_source
 from fairlead.client.errors import (
+    AnswerTooLarge,
     ApiError,
     ConnectionFailed,
     Fenced,
@@ -63,6 +65,10 @@ def parse_warnings(headers: Iterable[str]) -> list[str]:
         for value in headers
         for match in _WARNING.finditer(value)
     ]
+
+
+_MOST_TEXT = 4096
+"""Characters of a refusal's message that are taken of a server whose answers have bounds."""
 
 
 @dataclass(frozen=True)
@@ -122,6 +128,7 @@ class Transport:
         timeouts: Timeouts | None = None,
         retries: RetryPolicy | None = None,
         caution: Caution | None = None,
+        bounds: Bounds | None = None,
     ) -> None:
         self.config = config
         self._cautious = caution is not None
@@ -139,7 +146,13 @@ class Transport:
         self._contexts: tuple[Credential, ssl.SSLContext] | None = None
         self._headers = _fixed_headers(config, user_agent)
         self._origins: tuple[Credential, Origin] | None = None
-        self._connections = ServerConnections(config.server, self.timeouts.connect, caution)
+        self.intake = Intake(config.server, bounds, caution.most_bytes if caution else None)
+        self._connections = ServerConnections(
+            config.server,
+            self.timeouts.connect,
+            self.intake,
+            caution.refused if caution else None,
+        )
 
     async def close(self) -> None:
         """Close every connection; requests under way fail, later ones too."""
@@ -158,7 +171,7 @@ class Transport:
 
         Raises:
             ApiError: the server refused, also after the retries that its answer allows.
-            ConnectionFailed: the answer is missing or incomplete.
+            ConnectionFailed: the answer is missing, incomplete or too large.
             ConfigError: no credential or no TLS context can be made.
             Fenced: the request is a write, and this process may not write any more.
         """
@@ -177,15 +190,21 @@ class Transport:
             try:
                 answer = await self._send(sent)
                 try:
-                    return await answer.read()
+                    whole = await answer.read()
                 except FAULTS as error:
                     raise self._failed(error) from error
                 finally:
                     answer.end()
+            except AnswerTooLarge as error:
+                self.intake.note(path, error)
+                raise
             except ApiError as error:
                 wait = self._retries.wait(method, error.code, error.retry_after, attempt, waited)
                 if wait is None:
                     raise
+            else:
+                self.intake.note(path, None)
+                return whole
             attempt, waited = attempt + 1, waited + wait
             await asyncio.sleep(wait)
 
@@ -260,6 +279,9 @@ class Transport:
             message = f"{sent.method} {path}: {answer.status} {responses.get(answer.status, '')}"
             reason = status.reason if status.reason in REASON_CODES else ""
             status = msgspec.structs.replace(status, message=message.strip(), reason=reason)
+        elif self.intake.bounds is not None:
+            # It goes into conditions, which have a bound themselves.
+            status = msgspec.structs.replace(status, message=status.message[:_MOST_TEXT])
         refused = api_error(status, retry_after=_retry_after(answer.headers.get("Retry-After")))
         refused.server = self.config.server
         if self.outages.lasting and (answer.status >= 500 or answer.status == 401):

@@ -7,7 +7,7 @@ the metadata is decoded; the rest is kept as one copy of the bytes.
 from __future__ import annotations
 
 import random
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Callable, Sequence
 from typing import Any, Literal
 
 import msgspec
@@ -16,7 +16,7 @@ from fairlead.api.meta import JSON, Object, ObjectMeta, decode_item, decode_obje
 from fairlead.api.nesting import member, members
 from fairlead.api.resource import Resource
 from fairlead.api.status import Status
-from fairlead.client.caution import Chunks
+from fairlead.client.bounds import Chunks, Growing
 from fairlead.client.errors import ConnectionFailed, UnexpectedAnswer, api_error, refusal
 
 
@@ -173,10 +173,13 @@ class _RawList(msgspec.Struct, rename="camel"):
 _list_decoder = msgspec.json.Decoder(_RawList)
 
 
-def decode_page(body: bytes, resource: Resource) -> Page:
+def decode_page(
+    body: bytes, resource: Resource, check: Callable[[int], None] = lambda _count: None
+) -> Page:
     """Decode the objects in a list; each has a copy of its bytes.
 
-    A slice would keep the whole page in memory as long as one of its objects is kept.
+    A slice would keep the whole page in memory as long as one of its objects is kept. ``check`` is
+    called with the number of objects before they are decoded, and may raise.
 
     Raises:
         UnexpectedAnswer: the body is no list of Kubernetes objects.
@@ -187,6 +190,7 @@ def decode_page(body: bytes, resource: Resource) -> Page:
             content = _list_decoder.decode(body)
         except RecursionError:
             content = _deep_list(body)
+        check(len(content.items or ()))
         items = [decode_item(raw, api_version, kind) for raw in content.items or ()]
     except msgspec.MsgspecError as error:
         raise UnexpectedAnswer(f"the list of {resource} cannot be read: {error}") from None
@@ -265,24 +269,32 @@ def _decode_any(line: bytes, resource: Resource) -> WatchEvent:
     return WatchEvent(event.type, item)
 
 
-async def read_lines(content: Chunks) -> AsyncGenerator[list[bytes], None]:
+async def read_lines(
+    content: Chunks, growing: Growing | None = None
+) -> AsyncGenerator[list[bytes], None]:
     """Yield the complete lines of each chunk that arrives.
 
     Splitting whole chunks costs a fraction of reading line by line, and an event may be larger
-    than any limit that a line reader has.
+    than any limit that a line reader has. ``growing`` accounts for the line that is not complete.
 
     Raises:
         ConnectionFailed: the stream ended in the middle of a line.
+        AnswerTooLarge: a line exceeds the bound.
     """
     pending: list[bytes] = []
     while chunk := await content.readany():
         head, newline, rest = chunk.rpartition(b"\n")
         if not newline:
+            if growing is not None:
+                await growing.take(len(chunk))
             pending.append(chunk)
             continue
         pending.append(head)
         lines = b"".join(pending).split(b"\n")
         pending = [rest] if rest else []
+        if growing is not None:
+            growing.clear()
+            await growing.take(len(rest))
         yield lines
     if pending:
         raise ConnectionFailed("a watch ended in the middle of an event")

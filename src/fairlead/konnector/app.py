@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from fairlead.api.kubebind import consumer_crds
-from fairlead.client import Client
+from fairlead.client import Bounds, Client
 from fairlead.konnector.connections import RunningConnections
 from fairlead.konnector.consumer import Consumer
 from fairlead.konnector.controllers.bindingsecret.controller import BindingSecretController
@@ -26,10 +26,15 @@ async def install_crds(client: Client) -> None:
     await install(client, consumer_crds())
 
 
-async def build(manager: Manager, cluster: Cluster, options: Options | None = None) -> Consumer:
+async def build(
+    manager: Manager,
+    cluster: Cluster,
+    options: Options | None = None,
+    bounds: Bounds | None = None,
+) -> Consumer:
     """Add the konnector to a manager; ``cluster`` is the consumer's.
 
-    Provider clusters join and leave by themselves.
+    Provider clusters join and leave by themselves; ``bounds`` are on what each of them answers.
 
     Raises:
         ClientError: the CRDs cannot be installed.
@@ -41,7 +46,8 @@ async def build(manager: Manager, cluster: Cluster, options: Options | None = No
     consumer = Consumer(cluster, options, manager.metrics)
     connections = RunningConnections()
     manager.add(BindingSecretController(consumer))
-    manager.add(ConnectionsController(consumer, ProviderConnector(manager, consumer, connections)))
+    connector = ProviderConnector(manager, consumer, connections, bounds)
+    manager.add(ConnectionsController(consumer, connector))
     manager.add(UnbindController(consumer, connections))
     manager.add(ConversionsController(consumer))
     manager.add(BundleController(consumer, connections))

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 import msgspec
@@ -69,6 +69,11 @@ class Problems:
             known[source] = faults
         else:
             known.pop(source, None)
+
+    def causes(self, binding: str) -> Iterator[Exception]:
+        """Yield the errors that cause the faults of a binding."""
+        for faults in self._faults.get(binding, {}).values():
+            yield from (fault.cause for fault in faults if fault.cause is not None)
 
     def message(self, binding: str, *, said: Exception | None = None) -> str:
         """Return the faults of a binding as text, "" if there are none; of many, the first few.

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from fairlead.api.resource import Resource
 from fairlead.runtime.backoff import BackoffPolicy
-from fairlead.runtime.cache.informer import Informer, SharedInformer
+from fairlead.runtime.cache.informer import Informer, Room, SharedInformer
 from fairlead.runtime.cache.missed import Comparisons
 from fairlead.runtime.cache.reflector import Scope
 from fairlead.runtime.cache.store import Transform, metadata_alone
@@ -50,6 +50,7 @@ class Cluster:
         self._transform = transform
         self._backoff = backoff
         self._shared: dict[Scope, _Shared] = {}
+        self._room = None if client.intake.bounds is None else Room(client.intake)
         self._events = EventWriter(client)
         self._comparisons = Comparisons(client, self.informers)
         self._group: asyncio.TaskGroup | None = None
@@ -130,7 +131,9 @@ class Cluster:
         transform = scope.transform or self._transform
         if scope.metadata_only:
             transform = metadata_alone
-        return SharedInformer(self.client, scope, transform=transform, backoff=self._backoff)
+        return SharedInformer(
+            self.client, scope, transform=transform, backoff=self._backoff, room=self._room
+        )
 
     def _start(self, shared: _Shared) -> None:
         if self._group is not None:
@@ -148,3 +151,4 @@ class Cluster:
             shared.task.cancel()
             # Awaited, so that no handler is called after the lease was given back.
             await asyncio.wait([shared.task])
+        shared.informer.leave()

@@ -250,6 +250,16 @@ def test_what_is_said_of_commands_that_are_not_imported_is_their_own_first_sente
                     ["--provider-polling-interval", "999ms"],
                     "--provider-polling-interval: 999ms is too short: 1s is the least",
                 ),
+                (
+                    "no-size",
+                    ["--provider-answer-limit", "much"],
+                    "--provider-answer-limit: 'much' is not a size: use for example 64Mi",
+                ),
+                (
+                    "small-size",
+                    ["--provider-objects-limit", "1000Ki"],
+                    "--provider-objects-limit: 1000Ki is too small: 1Mi is the least",
+                ),
                 ("unbind", ["--unbind-timeout", "0"], "--unbind-timeout: '0' is not a duration"),
             ]
         ),

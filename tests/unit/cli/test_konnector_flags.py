@@ -10,6 +10,7 @@ from click.testing import CliRunner
 from fairlead.cli import main
 from fairlead.cli.kubebind import konnector
 from fairlead.cli.running import RunOptions
+from fairlead.client import Bounds
 from fairlead.konnector import app
 from fairlead.konnector.options import Options
 from fairlead.runtime import Manager
@@ -24,6 +25,7 @@ class Started:
         self.shared: RunOptions | None = None
         self._build: Any = None
         self.options: Options | None = None
+        self.bounds: Bounds | None = None
         monkeypatch.setattr(konnector, "run_program", self._run_program)
         monkeypatch.setattr(app, "build", self._built)
 
@@ -42,8 +44,8 @@ class Started:
         with pytest.raises(StopIteration):
             coroutine.send(None)
 
-    async def _built(self, _manager: Any, _cluster: Any, options: Options) -> None:
-        self.options = options
+    async def _built(self, _manager: Any, _cluster: Any, options: Options, bounds: Bounds) -> None:
+        self.options, self.bounds = options, bounds
 
 
 def start(monkeypatch: pytest.MonkeyPatch, *arguments: str, **env: str) -> Started:
@@ -116,6 +118,28 @@ def test_times(
 def test_help_says_how_an_address_without_a_host_is_taken() -> None:
     text = " ".join(CliRunner().invoke(main, ["konnector", "run", "--help"]).output.split())
     assert "Without a host it listens on loopback alone" in text
+
+
+@pytest.mark.parametrize(
+    ("arguments", "bounds"),
+    [
+        pytest.param([], Bounds(objects=1000 * 3 // 10), id="defaults"),
+        pytest.param(
+            [
+                *("--provider-answer-limit", "16Mi"),
+                *("--provider-event-limit", "32Mi"),
+                *("--provider-objects-limit", "1Gi"),
+            ],
+            Bounds(answer=16 << 20, event=32 << 20, objects=1 << 30),
+            id="given",
+        ),
+    ],
+)
+def test_what_a_provider_may_answer(
+    monkeypatch: pytest.MonkeyPatch, arguments: list[str], bounds: Bounds
+) -> None:
+    monkeypatch.setattr(konnector, "memory_limit", lambda: 1000)
+    assert start(monkeypatch, *arguments).bounds == bounds
 
 
 @pytest.mark.parametrize(("arguments", "workers"), [([], 32), (["--workers", "4"], 4)])

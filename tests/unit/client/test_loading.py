@@ -266,6 +266,7 @@ class TestInCluster:
             token="tok",
             token_file=str(account / "token"),
             context="in-cluster",
+            trusted=True,
         )
 
     def test_without_a_mounted_token(self, home: Path) -> None:

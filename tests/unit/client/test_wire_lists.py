@@ -9,7 +9,7 @@ from tests.support.fakeserver import FakeServer, chunks, failure, respond, text
 
 from fairlead.api.meta import JSON
 from fairlead.api.resource import CONFIGMAPS, NAMESPACES, Resource
-from fairlead.client import Client, Gone, UnexpectedAnswer
+from fairlead.client import Client, ClusterConfig, Gone, UnexpectedAnswer
 from fairlead.client.wire import decode_page
 
 
@@ -67,8 +67,15 @@ class TestPages:
         server.on(PATH, respond(page(continue_="x")), respond(page("b")))
         assert names((await client.list(CONFIGMAPS, "shop")).items) == ["b"]
 
-    async def test_an_expired_page_starts_the_list_over_whole(
-        self, server: FakeServer, client: Client
+    @pytest.mark.parametrize(
+        ("trusted", "limit"),
+        [
+            pytest.param(True, {}, id="whole"),
+            pytest.param(False, {"limit": "500"}, id="page-by-page-where-answers-have-bounds"),
+        ],
+    )
+    async def test_an_expired_page_starts_the_list_over(
+        self, server: FakeServer, trusted: bool, limit: dict[str, str]
     ) -> None:
         server.on(
             PATH,
@@ -76,9 +83,19 @@ class TestPages:
             failure(410, "Expired", "the provided continue parameter is too old"),
             respond(page("b", "c", version="9")),
         )
-        found = await client.list(CONFIGMAPS, "shop", labels="app=x")
+        async with Client(ClusterConfig(server.url, trusted=trusted)) as client:
+            found = await client.list(CONFIGMAPS, "shop", labels="app=x")
         assert (names(found.items), found.resource_version) == (["b", "c"], "9")
-        assert dict(server.seen[2].query) == {"labelSelector": "app=x"}
+        assert dict(server.seen[2].query) == {"labelSelector": "app=x"} | limit
+
+    async def test_pages_that_expire_again_and_again_are_an_error(
+        self, server: FakeServer, client: Client
+    ) -> None:
+        first, expired = respond(page("a", continue_="x")), failure(410, "Expired")
+        server.on(PATH, *[first, expired] * 3)
+        with pytest.raises(Gone):
+            await client.list(CONFIGMAPS, "shop")
+        assert len(server.seen) == 6
 
     async def test_gone_without_a_page_is_raised(self, server: FakeServer, client: Client) -> None:
         server.on(PATH, failure(410, "Gone"))

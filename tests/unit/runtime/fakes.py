@@ -13,6 +13,7 @@ from fairlead.api.meta import JSON, Object, object_from_dict
 from fairlead.api.resource import Resource
 from fairlead.api.status import REASON_CODES, Status
 from fairlead.client import ObjectList, WatchEvent
+from fairlead.client.bounds import Intake
 from fairlead.client.errors import ApiError, api_error
 from fairlead.client.wire import EventType, Page
 
@@ -60,6 +61,7 @@ class FakeServer:
     """Lists and watches one collection; every change has the next version."""
 
     def __init__(self) -> None:
+        self.intake = Intake("fake", None)
         self.version = 0
         self.asked: list[Asked] = []
         self.open_watches = 0

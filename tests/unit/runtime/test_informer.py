@@ -12,8 +12,9 @@ import pytest
 from tests.unit.runtime.fakes import WIDGETS, FakeServer, refusal, widget
 
 from fairlead.api.meta import Object
-from fairlead.client import Client
-from fairlead.runtime.cache.informer import Delta, InformerClosed, SharedInformer
+from fairlead.client import AnswerTooLarge, Bounds, Client
+from fairlead.client.bounds import Intake, cost
+from fairlead.runtime.cache.informer import Delta, InformerClosed, Room, SharedInformer
 from fairlead.runtime.cache.reflector import Scope
 from fairlead.runtime.cache.store import Transform
 from fairlead.runtime.cluster import Cluster
@@ -341,3 +342,50 @@ def test_a_first_list_that_broke_off_is_told_once(
 def test_a_delta_without_an_object_is_refused() -> None:
     with pytest.raises(ValueError, match="without an object"):
         _ = Delta("DELETED", None, None).object
+
+
+def test_caches_of_one_server_have_room_together() -> None:
+    """A list has a bound, and what a watch adds to it later counts as well."""
+    size = cost(widget("a"))
+    room = Room(Intake("fake", Bounds(objects=3 * size + size // 2)))
+    first, second = (
+        SharedInformer(cast("Any", None), Scope(WIDGETS, namespace), room=room)
+        for namespace in ("one", "two")
+    )
+    first.put(widget("a"))
+    first.put(widget("b"))
+    second.put(widget("a", namespace="two"))
+    first.put(widget("a", 2))
+    with pytest.raises(AnswerTooLarge, match="objects"):
+        second.put(widget("b", namespace="two"))
+    assert len(second.store) == 1
+    first.remove(widget("a", 3))
+    second.put(widget("b", namespace="two"))
+    second.leave()
+    first.put(widget("c"))
+    first.put(widget("d"))
+    with pytest.raises(AnswerTooLarge):
+        first.put(widget("e"))
+
+
+def test_a_watch_that_adds_without_end_is_told(virtual: Run) -> None:
+    async def story() -> None:
+        server = FakeServer()
+        # Their JSON differs by a few bytes, and not by as much as half an object.
+        room = 10 * cost(widget("k0")) + cost(widget("k0")) // 2
+        server.intake = Intake("fake", Bounds(objects=room))
+        async with running(server) as cluster:
+            lease = cluster.informer(WIDGETS)
+            await lease.synced()
+            for number in range(11):
+                await server.put(f"k{number}")
+            await asyncio.sleep(60.0)
+            assert isinstance(lease.cause, AnswerTooLarge)
+            assert lease.restarts["too-large"] > 1
+            assert len(lease.list()) == 10
+            await server.delete("k0")
+            await asyncio.sleep(600.0)
+            assert lease.error == ""
+            assert len(lease.list()) == 10
+
+    virtual(story())

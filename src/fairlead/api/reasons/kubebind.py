@@ -113,6 +113,11 @@ _BINDINGS: Final = (
         "see the message; it goes on by itself when the provider answers",
     ),
     Reason(
+        "AnswerTooLarge",
+        "the provider answers with more than the konnector takes of it",
+        "ask the provider's team; if it is right, raise the flag that the message names",
+    ),
+    Reason(
         "WritesRefused",
         "no object of a kind can be written",
         "grant the right, or fix the webhook or schema, that the message names",

@@ -2,19 +2,44 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any, TypeVar
 
 import click
 from click.core import ParameterSource
 
 from fairlead.api.kubebind import consumer_crds
-from fairlead.cli.options import check_name, cluster_options, parse_duration, run_options
+from fairlead.cli.options import (
+    check_name,
+    cluster_options,
+    parse_duration,
+    parse_size,
+    run_options,
+)
 from fairlead.cli.running import RunOptions, run_program
+from fairlead.client import Bounds
 from fairlead.konnector import app
 from fairlead.konnector.manifests import LEASE, NAME
 from fairlead.konnector.options import DEFAULT_NAMESPACE, DEFAULT_WORKERS, Options
-from fairlead.process import raise_file_limit
+from fairlead.process import memory_limit, raise_file_limit
 from fairlead.runtime import Cluster, Manager
+
+
+_Command = TypeVar("_Command", bound=Callable[..., Any])
+
+
+def _limit(name: str, of: str) -> Callable[[_Command], _Command]:
+    """Return the option that raises a bound on what a provider answers."""
+    usual = f"{getattr(Bounds(), name) >> 20}Mi"
+    computed = name == "objects"
+    return click.option(
+        f"--provider-{name}-limit",
+        default="" if computed else usual,
+        show_default=f"{usual}, and at most 0.3 of the container's memory" if computed else True,
+        metavar="SIZE",
+        help=f"Bytes that are taken from each provider for {of}; at least 1Mi.",
+    )
 
 
 @click.group("konnector")
@@ -74,6 +99,9 @@ def command() -> None:
     help="Number of objects of one resource that are synchronized at the same time; raise it for "
     "distant providers.",
 )
+@_limit("answer", "one answer; a list is read in pages that fit, so it is for one object")
+@_limit("event", "one event of a watch")
+@_limit("objects", "the objects that are kept, or listed at the same time")
 @click.pass_context
 def run(
     given: click.Context,
@@ -84,6 +112,9 @@ def run(
     provider_polling_interval: str,
     unbind_timeout: str,
     workers: int,
+    provider_answer_limit: str,
+    provider_event_limit: str,
+    provider_objects_limit: str,
     **shared: Any,
 ) -> None:
     """Run the konnector.
@@ -113,9 +144,16 @@ def run(
         # Each watch has a connection, and the limit bounds how many a konnector opens.
         files=raise_file_limit(),
     )
+    bounds = Bounds(
+        answer=parse_size(provider_answer_limit, option="--provider-answer-limit"),
+        event=parse_size(provider_event_limit, option="--provider-event-limit"),
+    ).within(memory_limit())
+    if provider_objects_limit:
+        objects = parse_size(provider_objects_limit, option="--provider-objects-limit")
+        bounds = replace(bounds, objects=objects)
 
     async def build(manager: Manager, cluster: Cluster) -> None:
-        await app.build(manager, cluster, options)
+        await app.build(manager, cluster, options, bounds)
 
     run_program(NAME, lease_namespace, RunOptions(**shared), consumer_crds(), build, lease=LEASE)
 

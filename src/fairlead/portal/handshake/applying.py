@@ -12,7 +12,6 @@ import base64
 import binascii
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import replace
 from urllib.parse import SplitResult, urlsplit
 
 import aiohttp
@@ -331,8 +330,7 @@ def inline_cluster(encoded: str) -> ClusterConfig:
     for problem, found in wrong.items():
         if found:
             raise _unusable(problem)
-    # A small compressed answer of a stranger could decompress to more than memory holds.
-    return replace(config, disable_compression=True)
+    return config
 
 
 def _unusable(problem: str) -> Refusal:

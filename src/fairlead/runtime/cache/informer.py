@@ -13,6 +13,7 @@ import structlog
 from fairlead.api.meta import Object
 from fairlead.api.nesting import NestedTooDeeply
 from fairlead.api.resource import Resource
+from fairlead.client.bounds import Intake, cost
 from fairlead.runtime.backoff import BackoffPolicy
 from fairlead.runtime.cache.reflector import ListWatch, Reflector, Scope, differences
 from fairlead.runtime.cache.store import IndexFunction, Objects, Store, Transform
@@ -45,6 +46,25 @@ Handler = Callable[[Delta], None]
 """A plain callback on the event loop; it must not block."""
 
 
+class Room:
+    """Bytes that the caches of one cluster may take together, those of its client's bounds."""
+
+    def __init__(self, intake: Intake) -> None:
+        self._intake = intake
+        self._taken = 0
+
+    def take(self, count: int) -> None:
+        """Count bytes; a negative number takes back.
+
+        Raises:
+            AnswerTooLarge: there is no room for them; nothing was counted.
+        """
+        bounds = self._intake.bounds
+        if count > 0 and bounds is not None and self._taken + count > bounds.objects:
+            raise self._intake.excess("objects", bounds.objects)
+        self._taken += count
+
+
 _log = structlog.get_logger(logger_name="fairlead.runtime.informer")
 
 _PUTS_PER_TURN = 1000
@@ -55,6 +75,7 @@ class SharedInformer:
     """One watch, one store, any number of handlers: the sink of a reflector.
 
     ``missed`` counts the changes that the watch left out, found by comparison with the server.
+    ``room`` is that of all caches of a server whose answers have bounds; None without any.
     """
 
     def __init__(
@@ -64,6 +85,7 @@ class SharedInformer:
         *,
         transform: Transform | None = None,
         backoff: BackoffPolicy | None = None,
+        room: Room | None = None,
     ) -> None:
         self.scope = scope
         self.store = Store()
@@ -71,6 +93,8 @@ class SharedInformer:
         self.synced = asyncio.Event()
         self.missed = 0
         self._transform = transform
+        self._room = room
+        self._size = 0
         # Replaced and never changed, so that handlers may come and go while all of them are told.
         self._handlers: tuple[Handler, ...] = ()
         self._listeners: tuple[Callable[[], None], ...] = ()
@@ -140,9 +164,16 @@ class SharedInformer:
             self.remove(object_)
 
     def put(self, object_: Object, *, initial: bool = False) -> None:
-        """Keep an object and tell whether it was added or modified."""
+        """Keep an object and tell whether it was added or modified.
+
+        Raises:
+            AnswerTooLarge: the caches of the cluster have no room for it.
+        """
         if self._transform is not None:
             object_ = self._transformed(object_)
+        if self._room is not None:
+            known = self.store.get(object_.meta.namespace, object_.meta.name)
+            self._take(cost(object_) - (cost(known) if known is not None else 0))
         old = self.store.put(object_)
         if not self._handlers:
             return
@@ -160,11 +191,23 @@ class SharedInformer:
 
     def remove(self, object_: Object) -> None:
         """Remove an object, and tell the handlers its last state."""
-        if self.store.remove(object_.meta.namespace, object_.meta.name) is None:
+        known = self.store.remove(object_.meta.namespace, object_.meta.name)
+        if known is None:
             return
+        if self._room is not None:
+            self._take(-cost(known))
         if self._transform is not None:
             object_ = self._transformed(object_)
         self._tell(Delta("DELETED", object_, None))
+
+    def leave(self) -> None:
+        """Give the room back that the store takes, since it is not read any more."""
+        self._take(-self._size)
+
+    def _take(self, count: int) -> None:
+        if self._room is not None:
+            self._room.take(count)
+            self._size += count
 
     def subscribe(self, handler: Handler) -> None:
         """Call the handler with the stored objects, then with every change."""

@@ -38,6 +38,8 @@ LOOK_SECONDS = 60.0
 """Seconds between two checks whether the comparison of a cache is due."""
 AGAIN_SECONDS = 30.0
 """Seconds from the first list to the second; a watch this far behind counts as missing changes."""
+_ENOUGH = 1000
+"""Number of differences after which the rest of a list is not compared: all is listed anyway."""
 _PAGE = 500
 """Largest number of objects in one page of a list, which has metadata alone."""
 
@@ -168,6 +170,8 @@ class Comparisons:
                 cached, there = _State.of(known), _State.of(listed)
                 if cached != there and not _ahead(cached, listed.meta.resource_version):
                     found[listed.key] = _Difference(cached, there)
+            if len(found) >= _ENOUGH:
+                return found
             continue_ = page.continue_
             if not continue_:
                 break

@@ -20,6 +20,7 @@ import structlog
 from fairlead.api.meta import Object
 from fairlead.api.resource import Resource
 from fairlead.client.errors import (
+    AnswerTooLarge,
     ApiError,
     ClientError,
     ConnectionFailed,
@@ -144,6 +145,7 @@ class PhaseEnd(enum.Enum):
     REFUSED = "refused"
     CUT = "cut"
     BUSY = "busy"
+    TOO_LARGE = "too-large"
     FAILED = "failed"
 
 
@@ -175,6 +177,8 @@ def classify(error: Exception) -> PhaseEnd:
             return PhaseEnd.REFUSED
         case ApiError() if error.code in {429, 503, 504}:
             return PhaseEnd.BUSY
+        case AnswerTooLarge():
+            return PhaseEnd.TOO_LARGE
         case UnexpectedAnswer():
             # The same version would bring the same answer; a list may not.
             return PhaseEnd.FAILED

@@ -218,6 +218,14 @@ class _StateCollector(Collector):
         missed = CounterMetricFamily(
             "fairlead_watch_missed", "Objects that a watch did not tell of", labels=labels
         )
+        refused = CounterMetricFamily(
+            "fairlead_answers_too_large",
+            "Answers that were not read to their end, by the bound that they exceed",
+            labels=["cluster", "bound"],
+        )
+        for cluster_ in self._metrics.clusters:
+            for bound, count in cluster_.client.intake.refused.items():
+                refused.add_metric([cluster_.name, bound], count)
         for (cluster, resource, reason), count in self._restarts().items():
             restarts.add_metric([cluster, resource, reason], count)
         for row, count in self._missed().items():
@@ -225,7 +233,7 @@ class _StateCollector(Collector):
         for (cluster, resource), (count, bytes_) in self._objects().items():
             objects.add_metric([cluster, resource], count)
             size.add_metric([cluster, resource], bytes_)
-        yield from (objects, size, restarts, missed)
+        yield from (objects, size, restarts, missed, refused)
         yield self._leading()
         yield self._certificates()
         yield self._build()

@@ -29,7 +29,14 @@ from fairlead.api.kubebind import (
 from fairlead.api.meta import Key, Object, OwnerReference
 from fairlead.api.reasons.kubebind import KUBE_BIND
 from fairlead.api.resource import CUSTOMRESOURCEDEFINITIONS, EVENTS, SECRETS, Resource
-from fairlead.client import Client, ClientError, ConfigError, Timeouts, Unauthorized
+from fairlead.client import (
+    AnswerTooLarge,
+    Client,
+    ClientError,
+    ConfigError,
+    Timeouts,
+    Unauthorized,
+)
 from fairlead.client.lookups import find, list_all, unknown
 from fairlead.konnector.commands.overview.objects import EventAbout, happened_at
 from fairlead.konnector.commands.overview.rows import BoundKind, FetchedBinding, ProviderCopies
@@ -194,6 +201,9 @@ class Overview:
             return FetchedBinding(binding, here, problem=problem, reason=reason)
         except ConfigError as error:
             reason = "KubeconfigSecretInvalid"
+            return FetchedBinding(binding, here, problem=str(error), reason=reason)
+        except AnswerTooLarge as error:
+            reason = "AnswerTooLarge"
             return FetchedBinding(binding, here, problem=str(error), reason=reason)
         # An isolation that this version does not know is a ValueError.
         except (ClientError, msgspec.MsgspecError, ValueError) as error:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import structlog
 
 from fairlead.api.kubebind import FIELD_MANAGER
-from fairlead.client import Client
+from fairlead.client import Bounds, Client
 from fairlead.konnector.connections import RunningConnections
 from fairlead.konnector.consumer import Consumer, Provider
 from fairlead.konnector.controllers.apiservicebinding.controller import APIServiceBindingController
@@ -59,9 +59,14 @@ class ProviderConnector:
     """Joins providers as clusters of the manager."""
 
     def __init__(
-        self, manager: Manager, consumer: Consumer, connections: RunningConnections
+        self,
+        manager: Manager,
+        consumer: Consumer,
+        connections: RunningConnections,
+        bounds: Bounds | None = None,
     ) -> None:
         self._manager = manager
+        self._bounds = bounds
         self._consumer = consumer
         self._connections = connections
 
@@ -77,6 +82,7 @@ class ProviderConnector:
             user_agent="fairlead-konnector",
             field_manager=FIELD_MANAGER,
             metrics=self._manager.metrics.requests,
+            bounds=self._bounds,
         )
         # The client outlives this call; :meth:`ProviderConnection.stop` closes it.
         await client.__aenter__()

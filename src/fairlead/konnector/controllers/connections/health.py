@@ -19,17 +19,25 @@ from fairlead.api.kubebind.conditions import (
     false,
     true,
 )
-from fairlead.client import ClientError, ConnectionFailed, Unauthorized
+from fairlead.client import AnswerTooLarge, ClientError, ConnectionFailed, Unauthorized
+from fairlead.client.errors import Bound
 from fairlead.konnector.consumer import Provider
 
 
 REFUSED = "ClaimRefused"
+TOO_LARGE = "AnswerTooLarge"
 TIMEOUT = "InformerSyncTimeout"
 WRITES_REFUSED = "WritesRefused"
 _RENEW = (
     "it does not accept the credentials any more (Unauthorized): ask it for another invitation, "
     "and give that to `fairlead bind`"
 )
+_FLAGS: dict[Bound, str] = {
+    "answer": "--provider-answer-limit",
+    "event": "--provider-event-limit",
+    "objects": "--provider-objects-limit",
+}
+"""The konnector's flags that raise the bounds."""
 _log = structlog.get_logger(logger_name="fairlead.konnector.health")
 
 
@@ -104,12 +112,33 @@ class HealthReporter:
         """Return the condition of a binding; None while its state is unknown."""
         if message:
             patient = self._seen[binding] < self._provider.consumer.options.health_patience
-            return None if patient else false(INFORMERS_SYNCED, TIMEOUT, message)
+            reason = TOO_LARGE if self._excess(binding) is not None else TIMEOUT
+            return None if patient else false(INFORMERS_SYNCED, reason, message)
         if blocked := self._provider.consumer.reports.blocked(binding):
             return false(INFORMERS_SYNCED, WRITES_REFUSED, blocked)
         return true(INFORMERS_SYNCED) if self._provider.has_synced else None
 
+    def _excess(self, binding: str) -> AnswerTooLarge | None:
+        """Return the error about an answer of the provider that is too large; None without one."""
+        causes = (
+            self._provider.cause(),
+            *self._provider.consumer.reports.problems.causes(binding),
+        )
+        known = (one for one in causes if isinstance(one, AnswerTooLarge))
+        return next(known, self._provider.client.intake.noted)
+
     def _fault(self, binding: str) -> str:
+        """Return the fault of the connection with the flag that helps, if there is one."""
+        message, excess = self._reason(binding), self._excess(binding)
+        if excess is None:
+            return message
+        if str(excess) not in message:
+            message = "; ".join(part for part in (message, str(excess)) if part)
+        return (
+            f"{message}; if the provider is right, raise {_FLAGS[excess.bound]} of the konnector"
+        )
+
+    def _reason(self, binding: str) -> str:
         """Return the fault of the connection once: each of its watches fails for one reason."""
         cause, own = self._provider.cause(), ""
         match cause:
