@@ -146,7 +146,7 @@ class Intake:
         return AnswerTooLarge(self._server, bound, limit)
 
     def note(self, path: str, error: AnswerTooLarge | None) -> None:
-        """Remember that requests to a path get too large answers; None: that they do not."""
+        """Remember that what is read at a path is too large; None: that it is not."""
         if error is None:
             self._excesses.pop(path, None)
         elif path in self._excesses or len(self._excesses) < _MOST_KEPT:

@@ -77,6 +77,15 @@ class Cluster:
         shared.leases += 1
         return Informer(shared.informer, lambda: self._release(scope, shared), cluster=self.name)
 
+    def take_room(self, count: int) -> None:
+        """Count bytes that are kept of the server beside its caches; a negative number takes back.
+
+        Raises:
+            AnswerTooLarge: the bounds of the server leave no room for them.
+        """
+        if self._room is not None:
+            self._room.take(count)
+
     def informers(self) -> Iterator[SharedInformer]:
         """Return the informers that have a lease."""
         return (shared.informer for shared in self._shared.values())

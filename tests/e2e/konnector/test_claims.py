@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import tracemalloc
 from contextlib import AsyncExitStack
 from typing import NamedTuple
 
@@ -293,3 +294,66 @@ async def test_what_exists_on_both_sides_is_a_conflict_until_one_goes(
         until=lambda body: not condition(body, "Conflicts"),
     )
     assert (await winner.client.get(CONFIGMAPS, "both", winner.namespace)).to_dict()
+
+
+async def test_what_no_claim_selects_is_kept_without_its_content(world: World) -> None:
+    """On both sides; once it is selected its content crosses, and its changes do."""
+    link = await bound(world)
+    here, there = await sides(world, link, reverse=False)
+    content = {"data": {"text": "x" * 200_000}}
+    applied = {"kubectl.kubernetes.io/last-applied-configuration": "y" * 200_000}
+    for side in (here, there):
+        for number in range(20):
+            metadata = {
+                "name": f"large-{number}",
+                "namespace": side.namespace,
+                "annotations": applied,
+            }
+            await side.client.create(CONFIGMAPS, {**config_map(metadata), **content})
+    chosen = {"name": "chosen", "namespace": "default", "labels": CLAIMED}
+    await world.consumer.create(CONFIGMAPS, {**config_map(chosen), **content})
+    await when(world.provider, CONFIGMAPS, "chosen", there.namespace, until=bool)
+    cached = [
+        sample.value
+        for family in world.one.registry.collect()
+        for sample in family.samples
+        if family.name == "fairlead_informer_bytes" and sample.labels["resource"] == "configmaps"
+    ]
+    assert len(cached) == 2
+    assert sum(cached) < 1_000
+    tracemalloc.start()
+    try:
+        await world.one.stop()
+        await world.one.start()
+        await world.consumer.merge_patch(CONFIGMAPS, "chosen", "default", {"data": {"text": "z"}})
+        await when(
+            world.provider,
+            CONFIGMAPS,
+            "chosen",
+            there.namespace,
+            until=lambda body: body["data"]["text"] == "z",
+        )
+        taken = tracemalloc.take_snapshot()
+    finally:
+        tracemalloc.stop()
+    # Without the sandboxes and the buffers of connections; the objects have 16 MB.
+    ours = taken.filter_traces(
+        [tracemalloc.Filter(inclusive=True, filename_pattern="*/fairlead/*")]
+    )
+    assert sum(one.size for one in ours.statistics("filename")) < 4_000_000
+    labels = {"metadata": {"labels": CLAIMED}}
+    await world.consumer.merge_patch(CONFIGMAPS, "large-7", "default", labels)
+    found = await when(world.consumer, CONFIGMAPS, "large-7", "default", until=bool)
+    await world.provider.delete(CONFIGMAPS, "large-7", there.namespace)
+    copy = await when(
+        world.provider,
+        CONFIGMAPS,
+        "large-7",
+        there.namespace,
+        until=lambda body: body and body["metadata"]["uid"] != found["metadata"]["uid"],
+    )
+    assert copy["data"] == found["data"]
+
+
+def config_map(metadata: JSON) -> JSON:
+    return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from contextlib import AsyncExitStack
 
-from fairlead.api.kubebind import OWNER_CONSUMER, BoundSchema, SelectorReference
+from fairlead.api.kubebind import LABEL_OWNER, OWNER_CONSUMER, BoundSchema, SelectorReference
 from fairlead.api.kubebind.claims import Targets, reference_allowed, reference_versions
 from fairlead.api.meta import Key, Object, OwnerReference
 from fairlead.api.resource import CONFIGMAPS, SECRETS, SERVICEACCOUNTS, Resource
@@ -13,16 +13,23 @@ from fairlead.konnector.consumer import Provider
 from fairlead.konnector.policies.claimcopies import is_consumer_copy, owner_of
 from fairlead.konnector.policies.claims import ClaimPolicy, ClaimState
 from fairlead.konnector.policies.copies import is_orphan, is_ours, is_system
-from fairlead.konnector.policies.steps import Pair, Step
+from fairlead.konnector.policies.steps import Pair, Read, Side, Step
 from fairlead.konnector.policies.work import ClaimSpec, WorkKey
 from fairlead.konnector.reports import SyncFault
-from fairlead.konnector.sync.ends import EVERYWHERE, BothEnds, WatchedCollection, faults_of
+from fairlead.konnector.sync.ends import (
+    EVERYWHERE,
+    BothEnds,
+    WatchedCollection,
+    faults_of,
+    has_body,
+)
 from fairlead.konnector.sync.engine import Engine
 from fairlead.konnector.sync.objects import context_of, leftovers
 from fairlead.konnector.sync.selection import Referrers, Reserved, Selection, keys
 from fairlead.runtime import Informer
 
 
+_SIDES: tuple[Side, ...] = ("consumer", "provider")
 CLAIMABLE = {one.plural: one for one in (SECRETS, CONFIGMAPS, SERVICEACCOUNTS)}
 
 
@@ -107,8 +114,15 @@ class _Run:
         self._referring = [informer for one in referrers for informer in one.informers]
         self._resource = resource = CLAIMABLE[wanted.claim.resource]
         self._reserved = Reserved(consumer.bindings, consumer.options.namespace, consumer.bundles)
+        # A namespace may have any number of large objects that no claim selects: the watches have
+        # metadata alone, and what is selected is read.
         self._consumers = WatchedCollection(
-            "consumer", consumer.cluster, resource, self._consumer_namespaces, consumer.watches
+            "consumer",
+            consumer.cluster,
+            resource,
+            self._consumer_namespaces,
+            consumer.watches,
+            metadata_only=True,
         )
         self._providers = WatchedCollection(
             "provider",
@@ -117,6 +131,7 @@ class _Run:
             self._provider_namespaces,
             consumer.watches,
             namespaces.consumer,
+            metadata_only=True,
         )
         self._policy = ClaimPolicy(
             cluster_namespace=provider.namespace,
@@ -167,7 +182,18 @@ class _Run:
         return [faults_of(informer) for informer in self._referring if informer.error]
 
     def next_step(self, pair: Pair) -> Step:
-        return self._policy.next_step(pair, self._state(pair))
+        state = self._state(pair)
+        claimed = state.consumer or state.provider
+        if not claimed:
+            self._consumers.forget_body(pair.key)
+            if pair.target is not None:
+                self._providers.forget_body(pair.target)
+        # A copy that is claimed no more is read once, to be released.
+        if claimed or (not state.others and _is_marked(pair)):
+            for side in _SIDES:
+                if not has_body(pair.at(side)):
+                    return Read(side)
+        return self._policy.next_step(pair, state)
 
     def remaining(self) -> list[str]:
         """Return the copies whose end the binding's deletion awaits; the claim while unknown."""
@@ -283,3 +309,9 @@ class _Run:
         known = {obj.key for obj in self._consumers.objects()} if anywhere else ()
         for key in sorted(keys(targets, known)):
             self._engine.enqueue(key)
+
+
+def _is_marked(pair: Pair) -> bool:
+    """Whether one of the two says that it is a copy, or has one."""
+    ends = (pair.at(side) for side in _SIDES)
+    return any(obj is not None and LABEL_OWNER in obj.meta.labels for obj in ends)

@@ -13,8 +13,10 @@ import msgspec
 
 from fairlead.api.meta import Key, Object, OwnerReference
 from fairlead.api.resource import Resource
+from fairlead.client.bounds import cost
 from fairlead.client.errors import (
     AlreadyExists,
+    AnswerTooLarge,
     Conflict,
     Forbidden,
     MethodNotAllowed,
@@ -42,8 +44,16 @@ from fairlead.konnector.policies.steps import (
 )
 from fairlead.konnector.reports import SyncFault
 from fairlead.konnector.servicenamespaces import ServiceNamespaces
-from fairlead.runtime import Cluster, Handler, Informer, InformerClosed, patch_metadata
+from fairlead.runtime import (
+    Cluster,
+    Handler,
+    Informer,
+    InformerClosed,
+    patch_metadata,
+    strip_managed_fields,
+)
 from fairlead.runtime.cache.expectations import Expectations
+from fairlead.runtime.cache.store import NO_BODY
 
 
 EVERYWHERE = frozenset({""})
@@ -60,6 +70,9 @@ class WatchedCollection:
     watches have not shown yet. ``outcomes`` has, by the consumer's key, the outcomes of writes
     that differ from the wanted content. They are in memory alone: after a restart such an object
     costs one write that changes nothing.
+
+    With ``metadata_only`` the watches have no bodies. One that was read or written is kept until
+    :meth:`forget_body`, and stands for the object while it has the watched version.
     """
 
     def __init__(
@@ -70,6 +83,8 @@ class WatchedCollection:
         namespaces: Callable[[], frozenset[str]],
         budget: WatchBudget | None = None,
         serves: Callable[[str], str] = str,
+        *,
+        metadata_only: bool = False,
     ) -> None:
         self.side = side
         self.client = cluster.client
@@ -83,15 +98,46 @@ class WatchedCollection:
         self._serves = serves
         self._crowded: frozenset[str] = frozenset()
         self._dirty = asyncio.Event()
+        self._metadata_only = metadata_only
+        self._bodies: dict[Key, Object] = {}
 
     def newest(self, key: Key) -> Object | None:
         """Return the object as it was last seen or written, whichever is later."""
         lease = self._lease(key.namespace)
         cached = lease.get(key.namespace, key.name) if lease else None
         # Nearly always the watch has shown all that we wrote, and the cache is right.
-        if key not in self.expectations.written:
-            return cached
-        return self.expectations.newest(key, cached)
+        if key in self.expectations.written:
+            cached = self.expectations.newest(key, cached)
+        body = self._bodies.get(key)
+        same = body is not None and cached is not None and _same(body, cached)
+        return body if same else cached
+
+    def keep_body(self, found: Object) -> None:
+        """Keep the body of an object that was read or written, where the watches have none.
+
+        Raises:
+            AnswerTooLarge: the server's bounds leave no room for it.
+        """
+        if not self._metadata_only:
+            return
+        found = strip_managed_fields(found)
+        old, intake = self._bodies.get(found.key), self.client.intake
+        what = f"{self.resource.group_resource} {found.key}"
+        try:
+            self._cluster.take_room(cost(found) - (cost(old) if old is not None else 0))
+        except AnswerTooLarge as error:
+            intake.note(what, error)
+            raise
+        intake.note(what, None)
+        self._bodies[found.key] = found
+
+    def forget_body(self, key: Key) -> None:
+        """Drop the kept body of an object, which is not needed any more."""
+        if (old := self._bodies.pop(key, None)) is not None:
+            self._cluster.take_room(-cost(old))
+            if not self._bodies:
+                # A dict keeps its largest table until it is cleared.
+                self._bodies.clear()
 
     def seen(self, key: Key) -> bool:
         """Whether the watch has shown the object, and not its deletion."""
@@ -160,8 +206,13 @@ class WatchedCollection:
                     wanted = self._allowed(self._namespaces())
                     for namespace in sorted(self._leases.keys() - wanted):
                         await self._leases.pop(namespace).close()
+                        self._forget_bodies(namespace)
                     for namespace in sorted(wanted - self._leases.keys()):
-                        lease = self._cluster.informer(self.resource, namespace=namespace)
+                        lease = self._cluster.informer(
+                            self.resource,
+                            namespace=namespace,
+                            metadata_only=self._metadata_only,
+                        )
                         self._leases[namespace] = lease
                         opened(lease)
                         lease.subscribe(handler)
@@ -170,7 +221,12 @@ class WatchedCollection:
             for lease in self._leases.values():
                 await lease.close()
             self._leases.clear()
+            self._forget_bodies("")
             self._budget.leave(self)
+
+    def _forget_bodies(self, namespace: str) -> None:
+        for key in [key for key in self._bodies if namespace in {"", key.namespace}]:
+            self.forget_body(key)
 
     def _allowed(self, namespaces: frozenset[str]) -> frozenset[str]:
         """Return the namespaces that the budget allows to watch; the others become a fault."""
@@ -186,6 +242,18 @@ class WatchedCollection:
 
     def _lease(self, namespace: str) -> Informer | None:
         return self._leases.get("" if "" in self._leases else namespace)
+
+
+def has_body(obj: Object | None) -> bool:
+    """Whether the content of an object is known; True for none, which has no content."""
+    return obj is None or obj.raw != NO_BODY
+
+
+def _same(one: Object, other: Object) -> bool:
+    return (one.meta.uid, one.meta.resource_version) == (
+        other.meta.uid,
+        other.meta.resource_version,
+    )
 
 
 def faults_of(lease: Informer) -> SyncFault:
@@ -333,7 +401,9 @@ class Executor:
             return None
         if found is None:
             end.expectations.forget(place)
+            end.forget_body(place)
             return pair.without(side)
+        end.keep_body(found)
         if side == "provider":
             body = found.to_dict()
             pair = pair.knowing(owned=owned_fields(body), wrote=wrote(body))
@@ -356,6 +426,7 @@ class Executor:
             return None
         # The watch will show this version, which then causes no pass.
         end.expectations.wrote(written)
+        end.keep_body(written)
         return pair.having(step.side, written)
 
     async def _create(self, step: Create, pair: Pair) -> Pair | None:
@@ -417,6 +488,7 @@ class Executor:
         # An object that a late list has not shown yet may be gone again before it does, like an
         # object that was just created.
         end.expectations.wrote(written, created=created or not end.seen(written.key))
+        end.keep_body(written)
         return self._remember_outcome(side, pair.having(side, written))
 
     def _remember_outcome(self, side: Side, pair: Pair) -> Pair:

@@ -252,9 +252,18 @@ class _Envelope(msgspec.Struct):
 _envelope = msgspec.json.Decoder(_Envelope)
 
 
+NO_BODY = b"{}"
+"""Bytes of an object whose metadata alone is kept."""
+_LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
+
+
 def metadata_alone(object_: Object) -> Object:
-    """Return the object without its bytes; its metadata is decoded already."""
-    return msgspec.structs.replace(object_, raw=b"{}")
+    """Return the object without its bytes; its metadata is decoded already.
+
+    The annotation in which kubectl keeps the whole object goes, too: it is no metadata.
+    """
+    object_.meta.annotations.pop(_LAST_APPLIED, None)
+    return msgspec.structs.replace(object_, raw=NO_BODY)
 
 
 def strip_managed_fields(object_: Object) -> Object:
