@@ -724,7 +724,7 @@ def test_nothing_crosses_while_objects_may_lack_fields(found: dict[str, Any]) ->
 
 def test_a_frozen_object_that_is_deleted_still_takes_its_copy_along() -> None:
     frozen = msgspec.structs.replace(POLICY, frozen=lambda: True)
-    found = pair(consumer=consumer(deleting=True))
+    found = pair(consumer=consumer(deleting=True, spec={"size": 2}), converged=())
     assert isinstance(frozen.next_step(found), Delete)
 
 
@@ -733,6 +733,11 @@ def test_a_frozen_object_that_is_deleted_still_takes_its_copy_along() -> None:
     [
         pytest.param({"provider": None}, Create, id="new"),
         pytest.param({"converged": ()}, Replace, id="changed"),
+        pytest.param(
+            {"consumer": consumer(deleting=True, spec={"size": 2}), "converged": ()},
+            Replace,
+            id="changed-before-its-deletion",
+        ),
     ],
 )
 def test_what_a_webhook_converts_is_read_from_the_server_before_it_crosses(

@@ -190,7 +190,7 @@ class BoundPolicy(msgspec.Struct, frozen=True, kw_only=True):
             # Other finalizers may keep the object for as long as they like.
             if provider is None or not is_ours(provider.meta, self.cluster_namespace):
                 return Done()
-            return self._change(pair, consumer, provider) or Done()
+            return self._last_change(pair, consumer, provider) or Done()
         remaining = consumer.meta.without_finalizer(FINALIZER_SYNCER)
         release = PatchMetadata("consumer", {"finalizers": remaining})
         # Without a provider namespace there is no copy: it was never made, or went with the
@@ -213,13 +213,23 @@ class BoundPolicy(msgspec.Struct, frozen=True, kw_only=True):
             if not _proved(pair, consumer, provider):
                 return release
         # Before the deletion too: how the provider takes the copy away may depend on its spec.
-        if (step := self._change(pair, consumer, provider)) is not None:
+        if (step := self._last_change(pair, consumer, provider)) is not None:
             return step
         if provider.meta.deleting:
             return Wait(DELETION)
         if orphan:
             return Replace("provider", let_go(provider))
         return Delete("provider", pair.target, provider.meta.uid)
+
+    def _last_change(self, pair: Pair, consumer: Object, provider: Object) -> Step | None:
+        """Return the step that brings the content of a deleted object across; None without one.
+
+        No content crosses that may lack fields.
+        """
+        if self.frozen():
+            return None
+        step = self._change(pair, consumer, provider)
+        return Read("consumer") if step is not None and self.converted and not pair.read else step
 
     def _to_consumer(self, pair: Pair) -> Step:
         """Return the next step from the provider's copy to the consumer's object."""
