@@ -55,6 +55,10 @@ _KEEPING_SECONDS = 0.5
 """Seconds between looks at copies that are being released."""
 
 
+_ALL = ""
+"""Name in the request for all exports; no object has it."""
+
+
 class APIServiceExportController:
     """Watches exports and BoundSchemas of the provider, bindings and CRDs of the consumer."""
 
@@ -68,15 +72,23 @@ class APIServiceExportController:
     async def run(self) -> None:
         """Work until cancelled."""
         provider = self._provider
-        controller = self._provider.consumer.controller(
-            "konnector-apiserviceexport", self._reconcile
-        )
+
+        async def work(request: Request) -> Result | None:
+            if request.name != _ALL:
+                return await self._reconcile(request)
+            for export in provider.kubebind.exports.list():
+                controller.enqueue(named(export.meta.name))
+            return None
+
+        controller = provider.consumer.controller("konnector-apiserviceexport", work)
 
         def named(name: str) -> Request:
             return Request("", provider.namespace, name)
 
+        # One request stands for all exports until it is worked on: a provider may have thousands
+        # of them, and each of its schemas would queue them all.
         def everything(_delta: Delta | None = None) -> Iterable[Request]:
-            return [named(export.meta.name) for export in provider.kubebind.exports.list()]
+            return [named(_ALL)]
 
         # The owner is the binding, whose name is the export's as well.
         def of_crd(delta: Delta) -> Iterable[Request]:
