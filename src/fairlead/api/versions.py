@@ -46,11 +46,14 @@ class KindVersions(msgspec.Struct, frozen=True):
     """Versions of a kind in one cluster, which ``where`` names for messages.
 
     ``former`` are versions in which objects may have been stored, with the schemas of that time.
+    ``converted`` tells whether a webhook converts between versions: then it carries the fields
+    over, and its author answers for it.
     """
 
     where: str
     versions: Sequence[KindVersion]
     former: Sequence[KindVersion] = ()
+    converted: bool = False
 
     @property
     def served(self) -> list[str]:
@@ -71,6 +74,8 @@ class KindVersions(msgspec.Struct, frozen=True):
                 continue
             for stored in (storage, *self.former):
                 if stored is None or stored is carrier:
+                    continue
+                if self.converted and stored.name != carrier.name:
                     continue
                 if fields := lost_fields(carrier.schema, stored.schema):
                     yield self._loss(carrier, stored, fields)
@@ -121,10 +126,9 @@ def crd_versions(
     versions = [_version(spec, one) for one in spec["versions"]]
     old = versions if before is None else [_version(before, one) for one in before["versions"]]
     names = {*stored, *(one.name for one in old if one.storage)}
-    if (spec.get("conversion") or {}).get("strategy") == "Webhook":
-        # The webhook carries the fields of other versions over, and its author answers for it.
-        names &= {one.name for one in versions if one.storage}
-    return KindVersions(where, versions, [one for one in old if one.name in names])
+    former = [one for one in old if one.name in names]
+    converted = (spec.get("conversion") or {}).get("strategy") == "Webhook"
+    return KindVersions(where, versions, former, converted=converted)
 
 
 def _version(spec: JSON, version: JSON) -> KindVersion:

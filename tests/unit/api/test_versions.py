@@ -290,6 +290,7 @@ def _crd(*versions: tuple[str, JSON, str], **more: Any) -> JSON:
 
 
 WEBHOOK = {"conversion": {"strategy": "Webhook"}}
+APART = (("v1beta1", LESS, "served"), ("v1", MORE, "stored"))
 MOVED = (("v1beta1", MORE, "served"), ("v1", LESS, "served stored"))
 
 
@@ -298,6 +299,10 @@ MOVED = (("v1beta1", MORE, "served"), ("v1", LESS, "served stored"))
     [
         pytest.param(_crd(*MOVED), None, "", id="a-move-to-less"),
         pytest.param(_crd(*MOVED, **WEBHOOK), None, "v1", id="a-webhook-carries-over"),
+        pytest.param(_crd(*APART), None, "", id="the-stored-version-is-not-served"),
+        pytest.param(
+            _crd(*APART, **WEBHOOK), None, "v1beta1", id="a-webhook-converts-what-is-served"
+        ),
         pytest.param(
             _crd(("v1", LESS, "served stored"), **WEBHOOK),
             _crd(("v1", MORE, "served stored")),

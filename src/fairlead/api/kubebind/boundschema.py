@@ -196,7 +196,8 @@ class BoundSchemaSpec(
             KindVersion(one.name, unwrapped_schema(one.schema), one.served, one.storage)
             for one in self.versions
         ]
-        return KindVersions("on the provider", versions)
+        converted = self.conversion is not None and self.conversion.strategy == "Webhook"
+        return KindVersions("on the provider", versions, converted=converted)
 
     def version(self, name: str) -> SchemaVersion:
         """Return a version by its name.
