@@ -10,6 +10,7 @@ from fairlead.api.meta import JSON, Key, Object, object_from_dict
 from fairlead.api.resource import Resource
 from fairlead.api.status import Status, StatusDetails
 from fairlead.client import Client
+from fairlead.client.bounds import Intake
 from fairlead.client.errors import api_error
 from fairlead.client.wire import ObjectList, Page
 
@@ -32,6 +33,7 @@ class StaleServer:
         *,
         absent: StatusDetails | None = GONE,
     ) -> None:
+        self.intake = Intake("stale", None)
         self.writes: list[tuple[str, str, str, JSON]] = []
         self._cached = cached
         self.live(live)

@@ -21,6 +21,8 @@ DEFAULT_SYNC_INTERVAL = 300.0
 """Seconds between two reads of the CRDs of a request that follows them."""
 MINIMAL_SYNC_INTERVAL = 10.0
 """Least seconds of the flag ``--schema-sync-interval``."""
+DEFAULT_NAMESPACES_PER_CONSUMER = 1000
+"""Largest number of provider namespaces that are made for one consumer."""
 _PREFIX_LENGTH = 30
 """Maximum length of the prefix, in characters: with hash, dash and name most fit into 63."""
 _PREFIX = re.compile(rf"([a-z0-9][-a-z0-9]{{0,{_PREFIX_LENGTH - 1}}})?")
@@ -51,6 +53,9 @@ class ProviderOptions(msgspec.Struct, kw_only=True, frozen=True):
 
     ``requests`` says what a consumer may request: what it was invited to, or whatever can be
     exported, which is kube-bind's own rule.
+
+    ``namespaces_per_consumer`` is the largest number of provider namespaces that are made for one
+    consumer; those that exist stay and count.
     """
 
     consumer_scope: Scope = "Namespaced"
@@ -58,6 +63,7 @@ class ProviderOptions(msgspec.Struct, kw_only=True, frozen=True):
     original_konnectors: bool = False
     requests: Requests = "invited"
     schema_sync_interval: float = DEFAULT_SYNC_INTERVAL
+    namespaces_per_consumer: int = DEFAULT_NAMESPACES_PER_CONSUMER
     namespace: str = DEFAULT_NAMESPACE
     namespace_prefix: str = DEFAULT_PREFIX
 

@@ -9,14 +9,20 @@ from contextlib import AsyncExitStack
 import pytest
 from tests.support.consumers import Consumer, consumer
 from tests.support.planes import ControlPlane
-from tests.support.provider import prepare, request_export, running
-from tests.support.waiting import SECONDS, condition
+from tests.support.provider import prepare, request_export, request_namespace, running
+from tests.support.waiting import SECONDS, condition, gone
 
-from fairlead.api.kubebind import APISERVICEEXPORTREQUESTS, APISERVICEEXPORTS, BOUNDSCHEMAS
+from fairlead.api.kubebind import (
+    APISERVICEEXPORTREQUESTS,
+    APISERVICEEXPORTS,
+    APISERVICENAMESPACES,
+    BOUNDSCHEMAS,
+)
 from fairlead.api.meta import JSON
-from fairlead.api.resource import CUSTOMRESOURCEDEFINITIONS
+from fairlead.api.resource import CUSTOMRESOURCEDEFINITIONS, NAMESPACES
 from fairlead.client import Client, Invalid, parse_kubeconfig
 from fairlead.provider.app import install_crds
+from fairlead.provider.options import ProviderOptions
 
 
 @pytest.fixture
@@ -80,6 +86,51 @@ async def test_requests_of_older_versions_are_refused_and_keep_nobody_waiting(
         await team.client.delete(
             APISERVICEEXPORTREQUESTS, body["metadata"]["name"], team.namespace
         )
+
+
+async def test_beyond_its_limit_a_consumer_gets_no_namespace_until_it_gives_one_up(
+    admin: Client, stack: AsyncExitStack
+) -> None:
+    team, neighbour = await consumer(stack, admin), await consumer(stack, admin)
+    async with running(admin):
+        await team.bind()
+        made = {name: await team.provider_namespace(name) for name in ("a", "b", "c")}
+    # The three that exist stay, and two more than the limit have to go before there is room.
+    async with running(admin, ProviderOptions(namespaces_per_consumer=2)):
+        for name in ("d", "e"):
+            await request_namespace(team.client, team.namespace, name)
+            body = await team.says(
+                APISERVICENAMESPACES,
+                "NamespaceReady",
+                "NamespaceLimitReached",
+                name=name,
+                field="reason",
+            )
+            assert not body["status"].get("namespace")
+        await team.event(admin, "NamespaceLimitReached")
+        await neighbour.bind()
+        assert await neighbour.provider_namespace("d")
+        for name, namespace in made.items():
+            body = (await team.client.get(APISERVICENAMESPACES, name, team.namespace)).to_dict()
+            assert body["status"]["namespace"] == namespace
+            assert condition(body, "NamespaceReady")["status"] == "True"
+        await team.client.delete(APISERVICENAMESPACES, "a", team.namespace)
+        await gone(admin, NAMESPACES, made["a"])
+        assert not await _assigned(team, "d")
+        await team.client.delete(APISERVICENAMESPACES, "b", team.namespace)
+        await team.says(APISERVICENAMESPACES, "NamespaceReady", "True", name="d")
+        assert not await _assigned(team, "e")
+        # One that waits may go, too.
+        await team.client.delete(APISERVICENAMESPACES, "e", team.namespace)
+        await gone(team.client, APISERVICENAMESPACES, "e", team.namespace)
+    there = {item.meta.name for item in (await admin.list(NAMESPACES)).items}
+    assert f"{team.namespace}-e" not in there
+
+
+async def _assigned(team: Consumer, name: str) -> str:
+    body = (await team.client.get(APISERVICENAMESPACES, name, team.namespace)).to_dict()
+    namespace: str = body["status"].get("namespace", "")
+    return namespace
 
 
 async def _stored(team: Consumer, request: JSON) -> None:

@@ -47,10 +47,11 @@ def plan(
     *there: Object,
     isolation: Isolation = "Prefixed",
     ungranted: Sequence[str] = (),
+    full: bool = False,
 ) -> NamespacePlan:
     by_name = {item.meta.name: item for item in there}
     owned = [item for item in there if owner_of(item) == stored.key]
-    state = NamespaceState(stored.key, stored, owned, by_name.get, ungranted)
+    state = NamespaceState(stored.key, stored, owned, by_name.get, ungranted, full)
     return reconcile(state, ProviderOptions(isolation=isolation), now=NOW)
 
 
@@ -270,3 +271,44 @@ def test_a_prefix_leads_into_no_namespace_of_another_name(name: str, isolation: 
 )
 def test_the_annotation_names_the_owner(annotation: str | None, expected: Key | None) -> None:
     assert owner_of(namespace(owner=annotation)) == expected
+
+
+@pytest.mark.parametrize(
+    ("stored", "there", "expected", "waits"),
+    [
+        pytest.param(
+            service_namespace(finalizers=()), [], ("", "NamespaceLimitReached"), True, id="new"
+        ),
+        pytest.param(
+            service_namespace(TARGET), [], ("", "NamespaceLimitReached"), True, id="gone again"
+        ),
+        pytest.param(service_namespace(), [namespace()], (TARGET, ""), False, id="exists"),
+        pytest.param(
+            service_namespace(TARGET), [namespace()], (TARGET, ""), False, id="announced"
+        ),
+        pytest.param(
+            service_namespace(),
+            [namespace(owner=None)],
+            ("", "ForeignNamespace"),
+            False,
+            id="another's, which room would not help",
+        ),
+    ],
+)
+def test_beyond_the_limit_no_namespace_is_made_and_those_that_exist_stay(
+    stored: Object, there: list[Object], expected: tuple[str, str], waits: bool
+) -> None:
+    result = plan(stored, *there, full=True)
+    assert outcome(result) == expected
+    assert result.waits is waits
+    assert result.create is None
+    # Without a namespace there is nothing to wait for at its end.
+    assert not result.finalize
+
+
+def test_who_reached_the_limit_is_told_what_either_side_can_do() -> None:
+    result = plan(service_namespace(), full=True)
+    condition = conditions(result.status or {})["NamespaceReady"]
+    assert condition["severity"] == "Error"
+    for part in (TARGET, "(1000)", "on the consumer, delete", "--namespaces-per-consumer"):
+        assert part in condition["message"]

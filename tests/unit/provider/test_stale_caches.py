@@ -31,7 +31,7 @@ from fairlead.api.resource import (
     Resource,
 )
 from fairlead.api.status import Status, StatusDetails
-from fairlead.client import NotFound
+from fairlead.client import Forbidden, NotFound
 from fairlead.client.errors import api_error, refusal
 from fairlead.client.wire import Page
 from fairlead.provider.controllers.clearing.controller import ClearingController
@@ -551,3 +551,53 @@ async def test_a_namespace_of_the_right_name_is_no_proof_of_identity() -> None:
         await ensure_cluster_namespace(
             Taken({}).client, identity="team", author="", prefix="kube-bind-"
         )
+
+
+def asked(name: str) -> Object:
+    return kube("APIServiceNamespace", name, finalizers=[FINALIZER_NAMESPACE])
+
+
+class Slow(StaleServer):
+    """Has every writer wait for the others before it answers."""
+
+    async def merge_patch(
+        self, resource: Resource, name: str, namespace: str, patch: JSON, **more: Any
+    ) -> Object:
+        await asyncio.sleep(0)
+        return await super().merge_patch(resource, name, namespace, patch, **more)
+
+
+async def test_two_workers_with_a_late_cache_make_no_namespace_beyond_the_limit() -> None:
+    names = ["shop", "till", "yard"]
+    cached = {APISERVICENAMESPACES: [asked(name) for name in names]}
+    async with watching(cached, server=Slow) as (server, cluster, watches):
+        controller = NamespaceController(
+            cluster, watches, ProviderOptions(namespaces_per_consumer=2)
+        )
+        requests = [Request("", NS, name) for name in names]
+        await asyncio.gather(*map(controller.reconcile, requests))
+        # The cache still shows none of them.
+        await asyncio.gather(*map(controller.reconcile, requests))
+    made = {name for name, _ in server.written("create", "namespaces")}
+    assert made == {f"{NS}-shop", f"{NS}-till"}
+    bodies = dict(server.written("patch", "apiservicenamespaces"))
+    assert conditions(bodies["yard"])["NamespaceReady"]["reason"] == "NamespaceLimitReached"
+
+
+class Full(StaleServer):
+    """Has a quota by which no namespace is made."""
+
+    async def create(
+        self, resource: Resource, body: JSON, namespace: str = "", **_: Any
+    ) -> Object:
+        raise refusal("Forbidden", "exceeded quota")
+
+
+async def test_a_namespace_that_could_not_be_made_takes_no_room() -> None:
+    cached = {APISERVICENAMESPACES: [asked("shop"), asked("till")]}
+    async with watching(cached, server=Full) as (_, cluster, watches):
+        options = ProviderOptions(namespaces_per_consumer=1)
+        controller = NamespaceController(cluster, watches, options)
+        for name in ("shop", "till"):
+            with pytest.raises(Forbidden):
+                await controller.reconcile(Request("", NS, name))

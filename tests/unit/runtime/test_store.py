@@ -61,8 +61,10 @@ def test_an_index_follows_changes() -> None:
     store.put(widget("early", 2, labels={"app": "z"}))
     assert names(store.by_index(by_app, "x")) == ["late"]
     assert names(store.by_index(by_app, "z")) == ["early"]
+    assert [store.count(by_app, value) for value in ("x", "y", "z", "w")] == [1, 1, 1, 0]
     store.remove("ns", "late")
     assert store.by_index(by_app, "y") == []
+    assert store.count(by_app, "y") == 0
 
 
 def test_an_index_that_changes_its_mind_leaves_nothing() -> None:

@@ -232,6 +232,11 @@ _EXPORTS: Final = (
     Reason(
         "Invalid", "the rights, or the object, are not valid", "correct what the message names"
     ),
+    Reason(
+        "NamespaceLimitReached",
+        "the consumer has as many provider namespaces as one may have",
+        "delete namespaces on the consumer, or raise --namespaces-per-consumer of the provider",
+    ),
     Reason("NamespacePending", "the provider namespace is not there yet", _AGAIN, "waiting"),
     Reason("NamespaceTerminating", "the provider namespace is going", _AGAIN, "waiting"),
     Reason("PermissionsPending", "the rights are not written yet", _AGAIN, "waiting"),

@@ -38,6 +38,7 @@ from fairlead.provider.invitation import invite as create_invitation
 from fairlead.provider.manifests import NAME
 from fairlead.provider.options import (
     DEFAULT_NAMESPACE,
+    DEFAULT_NAMESPACES_PER_CONSUMER,
     ProviderOptions,
     Requests,
     parse_consumer_scope,
@@ -106,6 +107,14 @@ def command() -> None:
     help="Limit of what consumers may request. invited: the templates of their invitations. any: "
     "each CRD that is labeled for export, with any claim, as in kube-bind.",
 )
+@click.option(
+    "--namespaces-per-consumer",
+    type=click.IntRange(1, 100_000),
+    default=DEFAULT_NAMESPACES_PER_CONSUMER,
+    show_default=True,
+    help="Number of namespaces that one consumer may have made for it here. Those that exist stay "
+    "and count.",
+)
 @naming_options
 @reaching_options
 def run(
@@ -115,6 +124,7 @@ def run(
     schema_sync_interval: str,
     original_konnectors: bool,
     requests: Requests,
+    namespaces_per_consumer: int,
     namespace_prefix: str,
     pretty_name: str,
     external_address: str,
@@ -137,6 +147,7 @@ def run(
             schema_sync_interval=parse_sync_interval(schema_sync_interval),
             original_konnectors=original_konnectors,
             requests=requests,
+            namespaces_per_consumer=namespaces_per_consumer,
             namespace=namespace,
             namespace_prefix=namespace_prefix,
         )

@@ -363,6 +363,14 @@ class Informer:
         """
         return self._shared.store.by_index(self._indexes[name], value)
 
+    def count(self, name: str, value: str) -> int:
+        """Return the number of objects that :meth:`by_index` would return, without a list.
+
+        Raises:
+            KeyError: this lease has no index of that name.
+        """
+        return self._shared.store.count(self._indexes[name], value)
+
     def subscribe(self, handler: Handler) -> None:
         """Call the handler with the stored objects (as initial ADDED), then with every change."""
         self._handlers.append(handler)

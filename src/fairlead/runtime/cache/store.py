@@ -33,6 +33,10 @@ class Index:
         """Return the keys of the objects that have this value."""
         return self._keys.get(value, ())
 
+    def count(self, value: str) -> int:
+        """Return the number of objects that have this value."""
+        return len(self._keys.get(value, ()))
+
     def put(self, key: Key, object_: Object) -> None:
         """Replace the entries of this key."""
         values = self._compute(object_)
@@ -156,6 +160,14 @@ class Store:
         """
         found = (self.get(*key) for key in self._indexes[function].keys(value))
         return [object_ for object_ in found if object_ is not None]
+
+    def count(self, function: IndexFunction, value: str) -> int:
+        """Return the number of objects for which the function gave this value.
+
+        Raises:
+            KeyError: the function was never added.
+        """
+        return self._indexes[function].count(value)
 
 
 MOST_STRINGS = 1024

@@ -19,7 +19,9 @@ from fairlead.api.timestamps import now
 from fairlead.client import AlreadyExists
 from fairlead.client.lookups import find
 from fairlead.provider.controllers.namespace.departure import Departure
+from fairlead.provider.controllers.namespace.limit import NamespaceLimit
 from fairlead.provider.controllers.namespace.reconcile import (
+    NamespacePlan,
     NamespaceState,
     heir,
     leaving_status,
@@ -70,6 +72,7 @@ class NamespaceController:
         self._watches = watches
         self._options = options
         self._departure = Departure(cluster.client, options)
+        self._limit = NamespaceLimit(watches.namespaces, options.namespaces_per_consumer)
         watches.service_namespaces.add_index(_BY_TARGET, self._targets)
         self.controller = in_turns(NAME, self.reconcile)
         self.controller.watch(watches.service_namespaces, cluster=cluster.name)
@@ -86,10 +89,20 @@ class NamespaceController:
 
         If the APIServiceNamespace is deleted, delete the provider namespace.
         """
-        key = Key(request.namespace, request.name)
+        try:
+            return await self._reconcile(Key(request.namespace, request.name))
+        finally:
+            # Whatever became of this one: the place that it left, or did not need, is another's.
+            for waiting in self._next(request.namespace):
+                self.controller.enqueue(waiting)
+
+    async def _reconcile(self, key: Key) -> Result:
         stored = self._watches.service_namespaces.get(*key)
         owned = list(self._watches.namespaces.by_index(BY_OWNER, str(key)))
+        if stored is None or stored.meta.deleting:
+            self._limit.leave_line(key)
         if stored is None:
+            self._limit.settle(key)
             if not owned:
                 self._departure.forget(key)
                 return Result()
@@ -109,6 +122,21 @@ class NamespaceController:
 
     async def _arrange(self, stored: Object, state: NamespaceState) -> None:
         plan = reconcile(state, self._options, now=now())
+        # Nothing is awaited between the look for room and this: two workers would both see it.
+        taken = plan.create is not None and self._limit.take(state.key)
+        if plan.create is None:
+            self._limit.settle(state.key)
+        if plan.waits:
+            self._limit.wait(state.key)
+        try:
+            await self._write(stored, state, plan)
+        except BaseException:
+            # One that was made before, and is not in the cache yet, keeps its place.
+            if taken:
+                self._limit.settle(state.key)
+            raise
+
+    async def _write(self, stored: Object, state: NamespaceState, plan: NamespacePlan) -> None:
         # The finalizer comes before the namespace: an object without it could be deleted and leave
         # its namespace behind.
         if plan.finalize:
@@ -186,7 +214,9 @@ class NamespaceController:
     def _state(self, stored: Object, owned: list[Object]) -> NamespaceState:
         bare = self._bare(stored, owned)
         target = target_name(bare, self._options.isolation)
-        return bare._replace(ungranted=self._ungranted(stored.key, target))
+        return bare._replace(
+            ungranted=self._ungranted(stored.key, target), full=self._limit.full(stored.key)
+        )
 
     def _bare(self, stored: Object, owned: list[Object]) -> NamespaceState:
         def find(name: str) -> Object | None:
@@ -230,12 +260,18 @@ class NamespaceController:
     def _from_namespace(self, delta: Delta) -> Iterator[Request]:
         for state in states(delta):
             if (owner := owner_of(state)) is not None:
-                yield Request(self._cluster, owner.namespace, owner.name)
+                if state is delta.new:
+                    self._limit.settle(owner)
+                yield Request(self._cluster, *owner)
+                yield from self._next(owner.namespace)
         name = delta.object.meta.name
         # A namespace that is in the way has no APIServiceNamespace here; those that need its name
         # await its end.
         waiting = self._watches.service_namespaces.by_index(_BY_TARGET, name)
         yield from requests_for(self._cluster, waiting)
+
+    def _next(self, consumer: str) -> list[Request]:
+        return [Request(self._cluster, *key) for key in self._limit.next(consumer)]
 
     def _from_binding(self, delta: Delta) -> Iterator[Request]:
         namespace = self._watches.namespaces.get("", delta.object.meta.namespace)

@@ -19,7 +19,13 @@ from fairlead.api.kubebind import (
     service_namespace,
     service_namespace_ref,
 )
-from fairlead.api.kubebind.conditions import NAMESPACE_READY, KubeBindCondition, false, true
+from fairlead.api.kubebind.conditions import (
+    NAMESPACE_LIMIT_REACHED,
+    NAMESPACE_READY,
+    KubeBindCondition,
+    false,
+    true,
+)
 from fairlead.api.meta import JSON, Key, Object
 from fairlead.provider.changes import with_status
 from fairlead.provider.controllers.namespace import leaving
@@ -35,7 +41,7 @@ class NamespaceState(NamedTuple):
 
     ``owned`` are the namespaces whose annotation names this APIServiceNamespace, ``find`` looks
     any namespace up by its name, and ``ungranted`` names the exports that lack their rights in the
-    namespace.
+    namespace. ``full`` says that the consumer has as many namespaces as one may have.
     """
 
     key: Key
@@ -43,17 +49,20 @@ class NamespaceState(NamedTuple):
     owned: Sequence[Object]
     find: Callable[[str], Object | None]
     ungranted: Sequence[str]
+    full: bool = False
 
 
 class NamespacePlan(msgspec.Struct, kw_only=True, frozen=True):
     """Writes, in this order.
 
     ``finalize`` asks for the finalizer, without which no other write of the plan may be done.
+    ``waits`` says that the namespace is made as soon as there is room for it.
     """
 
     finalize: bool = False
     create: JSON | None = None
     status: JSON | None = None
+    waits: bool = False
 
 
 def reconcile(state: NamespaceState, options: ProviderOptions, *, now: str) -> NamespacePlan:
@@ -67,6 +76,9 @@ def reconcile(state: NamespaceState, options: ProviderOptions, *, now: str) -> N
     if why := reservation(name, namespace, state.key, options):
         return NamespacePlan(status=_status(stored, None, _reserved(name, why), now))
     finalize = FINALIZER_NAMESPACE not in stored.meta.finalizers
+    if namespace is None and state.full:
+        limit = _limit(name, options.namespaces_per_consumer)
+        return NamespacePlan(status=_status(stored, None, limit, now), waits=True)
     if namespace is None:
         pending = _info("NamespacePending", f"provider namespace {name} is being created")
         status = _status(stored, current or None, pending, now)
@@ -165,6 +177,19 @@ def _info(reason: str, message: str) -> KubeBindCondition:
 
 def _going(name: str) -> KubeBindCondition:
     return _info("NamespaceTerminating", f"provider namespace {name} is being deleted")
+
+
+def _limit(name: str, most: int) -> KubeBindCondition:
+    # The bound and not the number that exists: a text that changes with each of the others would
+    # be a write to each that waits.
+    return false(
+        NAMESPACE_READY,
+        NAMESPACE_LIMIT_REACHED,
+        f"provider namespace {name} is not made, since this consumer has as many as one may have "
+        f"({most}): on the consumer, delete namespaces that are not needed any more, or have the "
+        "provider raise --namespaces-per-consumer of `fairlead provider run`; this one is made as "
+        "soon as there is room",
+    )
 
 
 def _invalid(name: str) -> KubeBindCondition:
