@@ -23,7 +23,7 @@ class KeyPair:
 
 @dataclass(frozen=True)
 class Authority:
-    """Issues server and client certificates that are valid for a day."""
+    """Issues server and client certificates that are valid for a day, later by ``shift``."""
 
     certificate: x509.Certificate
     key: ec.EllipticCurvePrivateKey
@@ -42,10 +42,15 @@ class Authority:
         return self.certificate.public_bytes(serialization.Encoding.PEM)
 
     def issue(
-        self, name: str, *, organization: str = "", hosts: tuple[str, ...] = ("127.0.0.1",)
+        self,
+        name: str,
+        *,
+        organization: str = "",
+        hosts: tuple[str, ...] = ("127.0.0.1",),
+        shift: timedelta = timedelta(),
     ) -> KeyPair:
         key = ec.generate_private_key(ec.SECP256R1())
-        builder = _builder(_name(name, organization), self.certificate.subject, key)
+        builder = _builder(_name(name, organization), self.certificate.subject, key, shift)
         builder = builder.add_extension(
             x509.ExtendedKeyUsage(
                 [ExtendedKeyUsageOID.SERVER_AUTH, ExtendedKeyUsageOID.CLIENT_AUTH]
@@ -68,9 +73,12 @@ def private_pem(key: ec.EllipticCurvePrivateKey) -> bytes:
 
 
 def _builder(
-    subject: x509.Name, issuer: x509.Name, key: ec.EllipticCurvePrivateKey
+    subject: x509.Name,
+    issuer: x509.Name,
+    key: ec.EllipticCurvePrivateKey,
+    shift: timedelta = timedelta(),
 ) -> x509.CertificateBuilder:
-    now = datetime.now(UTC)
+    now = datetime.now(UTC) + shift
     return (
         x509.CertificateBuilder()
         .subject_name(subject)

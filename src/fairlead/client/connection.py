@@ -17,6 +17,7 @@ from weakref import WeakKeyDictionary
 import aiohttp
 
 from fairlead.client.caution import AddressRefused
+from fairlead.client.clocks import certificate_clock
 from fairlead.client.config import ClusterConfig
 from fairlead.client.errors import ConfigError, ConnectionFailed
 
@@ -70,6 +71,8 @@ def _reason(error: BaseException) -> str:
 
 
 def _certificate(error: BaseException) -> str:
+    if clock := certificate_clock(error):
+        return clock
     detail = getattr(error, "verify_message", "") or "it is not trusted"
     return (
         f"its certificate was refused: {detail};"

@@ -131,7 +131,18 @@ class BadRequest(ApiError):
 
 
 class Unauthorized(ApiError):
-    """The server does not know the user, even after credentials were refreshed."""
+    """The server does not know the user, even after credentials were refreshed.
+
+    ``clock`` says how the server's clock differs from the one here, with the remedy. It is "" if
+    they do not differ much. The message has it, too.
+    """
+
+    clock = ""
+
+    @property
+    def clock_hint(self) -> str:
+        """Text to add to another one about the refusal, "" if the clocks do not differ much."""
+        return f"; {self.clock}" if self.clock else ""
 
 
 class Forbidden(ApiError):

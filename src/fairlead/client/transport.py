@@ -21,6 +21,7 @@ from multidict import CIMultiDict
 from fairlead.api.status import REASON_CODES
 from fairlead.client.bounds import Bounds, Chunks, Intake
 from fairlead.client.caution import Caution
+from fairlead.client.clocks import clock_difference
 from fairlead.client.config import ClusterConfig, Impersonation
 from fairlead.client.connection import FAULTS, build_ssl_context, failed
 from fairlead.client.credentials import Credential, credential_source
@@ -29,6 +30,7 @@ from fairlead.client.errors import (
     ApiError,
     ConnectionFailed,
     Fenced,
+    Unauthorized,
     api_error,
     status_from_answer,
 )
@@ -282,8 +284,15 @@ class Transport:
         elif self.intake.bounds is not None:
             # It goes into conditions, which have a bound themselves.
             status = msgspec.structs.replace(status, message=status.message[:_MOST_TEXT])
+        # Of all refusals, this one can come from a clock.
+        clock = clock_difference(answer.headers.get("Date", "")) if answer.status == 401 else ""
+        if clock:
+            text = "; ".join(filter(None, (status.message or status.reason, clock)))
+            status = msgspec.structs.replace(status, message=text)
         refused = api_error(status, retry_after=_retry_after(answer.headers.get("Retry-After")))
         refused.server = self.config.server
+        if isinstance(refused, Unauthorized):
+            refused.clock = clock
         if self.outages.lasting and (answer.status >= 500 or answer.status == 401):
             refused.outages = self.outages
         return refused

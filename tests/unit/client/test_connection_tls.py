@@ -6,6 +6,7 @@ import socket
 import ssl
 import tempfile
 from dataclasses import replace
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
@@ -20,9 +21,13 @@ from fairlead.client.connection import build_ssl_context
 
 
 def server_context(
-    authority: Authority, *hosts: str, clients: Authority | None = None, folder: Path
+    authority: Authority,
+    *hosts: str,
+    clients: Authority | None = None,
+    folder: Path,
+    shift: timedelta = timedelta(),
 ) -> ssl.SSLContext:
-    pair = authority.issue("server", hosts=hosts)
+    pair = authority.issue("server", hosts=hosts, shift=shift)
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     (folder / "crt").write_bytes(pair.certificate)
     (folder / "key").write_bytes(pair.key)
@@ -76,6 +81,27 @@ class TestTrust:
                 await version(ClusterConfig(server.url, **fields))  # type: ignore[arg-type]
             assert server.url in str(caught.value)
             assert not server.seen
+
+    @pytest.mark.parametrize(
+        ("shift", "fault"),
+        [
+            pytest.param(timedelta(days=-2), "has expired", id="expired"),
+            pytest.param(timedelta(days=2), "is not valid yet", id="not-yet"),
+        ],
+    )
+    async def test_a_certificate_of_another_time_is_a_matter_of_clocks(
+        self, authority: Authority, tmp_path: Path, shift: timedelta, fault: str
+    ) -> None:
+        tls = server_context(authority, "127.0.0.1", folder=tmp_path, shift=shift)
+        async with FakeServer(tls=tls) as server:
+            config = ClusterConfig(server.url, certificate_authority=authority.pem)
+            with pytest.raises(ConnectionFailed, match=f"{fault} by the clock of this") as caught:
+                await version(config)
+            told = str(caught.value)
+            assert server.url in told
+            assert "set that clock if it is wrong" in told
+            # The authority of the kubeconfig is the right one.
+            assert "certificate-authority-data" not in told
 
     async def test_another_host_name_is_refused(
         self, authority: Authority, tmp_path: Path

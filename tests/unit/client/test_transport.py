@@ -3,6 +3,8 @@ from __future__ import annotations
 import asyncio
 import os
 import socket
+import time
+from email.utils import formatdate
 from pathlib import Path
 from typing import Any
 
@@ -131,6 +133,38 @@ class TestCredentials:
                 await client.request("GET", "/x")
         assert len(server.seen) == 2
         assert len({seen.headers["Authorization"] for seen in server.seen}) == 2
+
+    @pytest.mark.parametrize(
+        ("ahead", "says"),
+        [
+            pytest.param(0, "", id="same"),
+            pytest.param(60, "", id="as far as servers allow"),
+            pytest.param(600, "about 10 minutes ahead of the one of this machine", id="ahead"),
+            pytest.param(-3 * 3600, "about 3 hours behind the one of this machine", id="behind"),
+            pytest.param(400 * 86400, "about 400 days ahead of", id="another year"),
+        ],
+    )
+    async def test_a_refusal_by_another_clock_says_so(
+        self, server: FakeServer, ahead: int, says: str
+    ) -> None:
+        date = formatdate(time.time() + ahead, usegmt=True)
+        server.on("/x", failure(401, "Unauthorized", "Unauthorized", Date=date))
+        async with Client(ClusterConfig(server.url, token="t")) as client:
+            with pytest.raises(Unauthorized) as caught:
+                await client.request("GET", "/x")
+        assert says in caught.value.clock_hint
+        assert bool(caught.value.clock_hint) is bool(says)
+        assert str(caught.value) == "Unauthorized" + caught.value.clock_hint
+
+    @pytest.mark.parametrize(
+        "date", ["", "soon", "Sun, 29 Nov 2026", "Sun, 31 Feb 99999 00:00:00 GMT", "1" * 5000]
+    )
+    async def test_a_date_that_is_none_says_nothing(self, server: FakeServer, date: str) -> None:
+        server.on("/x", failure(401, "Unauthorized", "Unauthorized", Date=date))
+        async with Client(ClusterConfig(server.url, token="t")) as client:
+            with pytest.raises(Unauthorized) as caught:
+                await client.request("GET", "/x")
+        assert str(caught.value) == "Unauthorized"
 
     async def test_tokens_stay_out_of_errors(self, server: FakeServer) -> None:
         server.on("/x", failure(403, "Forbidden", "nobody may"))

@@ -97,10 +97,10 @@ async def check_apart(consumer: Client, provider: Client, server: str = "") -> N
     for resource, name, where in probes:
         try:
             theirs = await _uid(provider, resource, name, where)
-        except Unauthorized:
+        except Unauthorized as error:
             raise BindError(
                 f"the provider {server} does not accept the credentials of the "
-                "invitation: ask for a new one"
+                f"invitation: ask for a new one{error.clock_hint}"
             ) from None
         if not theirs:
             continue

@@ -14,6 +14,7 @@ import msgspec
 
 from fairlead.api.kubebind import BindingResponse, decode_binding_response
 from fairlead.api.meta import JSON
+from fairlead.client.clocks import certificate_clock
 from fairlead.portal.client.addresses import Address
 from fairlead.portal.client.errors import (
     FrontDoorError,
@@ -249,6 +250,10 @@ class BackendClient:
     def _why(self, error: Exception, seconds: float) -> str:
         where = self.address.url
         match error:
+            case aiohttp.ClientConnectorCertificateError() if clock := certificate_clock(
+                error.certificate_error
+            ):
+                return f"{where} cannot be trusted: {clock}"
             case aiohttp.ClientConnectorCertificateError():
                 reason = getattr(error.certificate_error, "verify_message", "") or "not trusted"
                 return (

@@ -46,6 +46,7 @@ from fairlead.client import (
     Unauthorized,
     parse_kubeconfig,
 )
+from fairlead.client.clocks import certificate_clock
 from fairlead.client.lookups import find
 from fairlead.konnector.commands import presence
 from fairlead.konnector.commands.bind import write_bundle
@@ -432,6 +433,14 @@ def _failure(error: Exception) -> Refusal:
                     return _away(504, "the consumer's cluster did not answer in time", reason)
                 case aiohttp.ClientConnectorError(os_error=AddressRefused()):
                     return _out_of_reach(reason)
+                case aiohttp.ClientConnectorCertificateError() as cause if certificate_clock(
+                    cause.certificate_error
+                ):
+                    return _refused(
+                        "the certificate of the consumer's cluster is not valid yet, or no more, "
+                        "by the clock of this server",
+                        reason,
+                    )
                 case aiohttp.ClientConnectorCertificateError() | aiohttp.ClientConnectorSSLError():
                     return _refused(
                         "the certificate of the consumer's cluster is not from the kubeconfig's "

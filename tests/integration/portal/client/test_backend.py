@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import ssl
 from collections.abc import Awaitable, Callable
+from datetime import timedelta
+from pathlib import Path
 
 import pytest
 from aiohttp import web
+from tests.support.fakeserver import FakeServer
 from tests.support.frontdoor import TOKEN, FrontDoor, error
+from tests.support.pki import Authority
 
 from fairlead.portal.client import backend
 from fairlead.portal.client.addresses import Address
@@ -147,3 +152,20 @@ async def test_a_proxy_of_the_environment_is_not_asked_for_this_machine(
 def test_an_authority_that_is_none_is_told() -> None:
     with pytest.raises(FrontDoorError, match="--server-ca-file holds no usable"):
         BackendClient(Address("https://a.example"), trust=Trust(b"x"))
+
+
+async def test_a_certificate_that_has_expired_is_no_matter_of_the_authority(
+    tmp_path: Path,
+) -> None:
+    authority = Authority.create()
+    pair = authority.issue("door", shift=timedelta(days=-2))
+    (tmp_path / "both").write_bytes(pair.certificate + pair.key)
+    tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    tls.load_cert_chain(tmp_path / "both")
+    async with (
+        FakeServer(tls=tls) as server,
+        BackendClient(Address(server.url), trust=Trust(authority.pem)) as client,
+    ):
+        with pytest.raises(Unreachable, match="has expired by the clock of this machine") as told:
+            await client.ping()
+    assert "--server-ca-file" not in str(told.value)

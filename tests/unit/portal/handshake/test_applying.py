@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import base64
+import ssl
 
+import aiohttp
 import pytest
 import yaml
+from aiohttp.client_reqrep import ConnectionKey
 
 from fairlead.api.meta import JSON
-from fairlead.portal.handshake.applying import MOST_BYTES, inline_cluster
+from fairlead.client import ConnectionFailed
+from fairlead.portal.handshake.applying import MOST_BYTES, _failure, inline_cluster
 from fairlead.portal.http.errors import Refusal
 
 
@@ -80,3 +84,20 @@ def test_what_is_no_kubeconfig_is_told_so(encoded: str, problem: str) -> None:
     with pytest.raises(Refusal, match=problem) as refused:
         inline_cluster(encoded)
     assert refused.value.status == 400
+
+
+@pytest.mark.parametrize(
+    ("code", "says"),
+    [
+        pytest.param(9, "by the clock of this server", id="not-yet"),
+        pytest.param(10, "by the clock of this server", id="expired"),
+        pytest.param(19, "not from the kubeconfig's CA", id="another authority"),
+    ],
+)
+def test_a_certificate_of_another_time_is_a_matter_of_clocks(code: int, says: str) -> None:
+    refused = ssl.SSLCertVerificationError(1, "certificate verify failed")
+    refused.verify_code = code
+    key = ConnectionKey("h", 443, True, True, None, None, None)
+    failed = ConnectionFailed("cannot reach https://h")
+    failed.__cause__ = aiohttp.ClientConnectorCertificateError(key, refused)
+    assert says in str(_failure(failed))

@@ -195,9 +195,9 @@ class Overview:
         except TimeoutError:
             problem = f"the provider did not answer within {PATIENCE:g} s"
             return FetchedBinding(binding, here, problem=problem)
-        except Unauthorized:
+        except Unauthorized as error:
             reason = "CredentialsRefused"
-            problem = KUBE_BIND.what(reason)
+            problem = KUBE_BIND.what(reason) + error.clock_hint
             return FetchedBinding(binding, here, problem=problem, reason=reason)
         except ConfigError as error:
             reason = "KubeconfigSecretInvalid"

@@ -301,8 +301,8 @@ class Probe:
                 return await self._look(kubeconfig, uid)
         except TimeoutError:
             return f"the server that it names does not answer within {_SECONDS:g} s"
-        except Unauthorized:
-            return "the server refuses its credentials (Unauthorized)"
+        except Unauthorized as error:
+            return f"the server refuses its credentials (Unauthorized){error.clock_hint}"
         except ClientError as error:
             return str(error)
 

@@ -145,7 +145,7 @@ class HealthReporter:
             case None:
                 return self._provider.problem(binding)
             case Unauthorized():
-                own = _RENEW
+                own = _RENEW + cause.clock_hint
             case ConnectionFailed():
                 own = str(cause)
             case _:
