@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import AsyncExitStack
 from unittest import mock
 
 import pytest
@@ -19,6 +20,7 @@ from fairlead.api.meta import JSON
 from fairlead.api.resource import CLUSTERROLES, CONFIGMAPS, NAMESPACES
 from fairlead.client.lookups import wait_for
 from fairlead.provider.manifests import export_roles
+from fairlead.provider.options import ProviderOptions
 from fairlead.runtime import BackoffPolicy, delays
 
 
@@ -255,3 +257,33 @@ async def test_an_object_that_is_made_while_its_namespace_goes_is_not_lost(
     await when(world.provider, APISERVICENAMESPACES, SHOP, link.cluster_namespace, until=decided)
     await when(world.provider, world.widgets, "red", namespace, until=bool)
     assert not (await world.provider.get(NAMESPACES, namespace)).meta.deleting
+
+
+async def test_beyond_the_limit_the_others_go_on_and_the_binding_says_so(
+    stack: AsyncExitStack,
+) -> None:
+    world = World(stack, options=ProviderOptions(namespaces_per_consumer=1))
+    await world.start()
+    await world.konnector()
+    link, namespace = await in_use(world)
+    await world.consumer.create(NAMESPACES, {"metadata": {"name": "till"}})
+    waiting = world.widget("green")
+    waiting["metadata"] = {"name": "green", "namespace": "till"}
+    await world.consumer.create(world.widgets, waiting)
+    told = await event(world.consumer, "till", "ForeignObjectExists")
+    assert "--namespaces-per-consumer" in told["message"]
+    await link.condition("Conflicts", lambda found: found.get("status") == "True")
+    await world.consumer.create(world.widgets, widget(world, "second"))
+    await when(world.provider, world.widgets, "second", namespace, until=bool)
+    await world.consumer.delete(NAMESPACES, SHOP)
+    await gone(world.provider, NAMESPACES, namespace)
+    found = await when(
+        world.provider,
+        APISERVICENAMESPACES,
+        "till",
+        link.cluster_namespace,
+        until=lambda body: body.get("status", {}).get("namespace"),
+    )
+    other = found["status"]["namespace"]
+    await when(world.provider, world.widgets, "green", other, until=bool)
+    await link.condition("Conflicts", lambda found: found.get("status") != "True")
