@@ -5,7 +5,9 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterator
 from contextlib import asynccontextmanager, contextmanager, suppress
+from datetime import timedelta
 from typing import Any
+from unittest import mock
 
 import msgspec
 import pytest
@@ -35,7 +37,8 @@ from fairlead.api.resource import (
     Resource,
 )
 from fairlead.api.status import Status
-from fairlead.client import AlreadyExists, Client, NotFound, ServerError, parse_kubeconfig
+from fairlead.api.timestamps import moment
+from fairlead.client import AlreadyExists, Client, NotFound, ServerError, clocks, parse_kubeconfig
 from fairlead.client.lookups import wait_for
 from fairlead.konnector.commands import undo
 from fairlead.konnector.commands.accept import accept
@@ -330,6 +333,18 @@ async def test_credentials_that_are_not_accepted_are_told(
     with pytest.raises(BindError, match="does not accept the credentials") as refused:
         await bind(client, old, timeout=SECONDS)
     assert there.url in str(refused.value)
+
+
+async def test_credentials_that_another_clock_refuses_are_told_with_the_difference(
+    client: Client, provider: Client, there: Sandbox
+) -> None:
+    old = answer(there, kubeconfig=kubeconfig(there.url).encode())
+    late = moment() + timedelta(hours=3)
+    with (
+        mock.patch.object(clocks, "moment", return_value=late),
+        pytest.raises(BindError, match="the server's clock is about 3 hours behind"),
+    ):
+        await bind(client, old, timeout=SECONDS)
 
 
 async def test_a_request_that_nobody_answers_is_withdrawn(
