@@ -101,8 +101,6 @@ COMMANDS: dict[str, list[str]] = {
 HARMLESS = {
     ("bindings", "items-of-nothing"),
     ("bindings", "items-of-another-shape"),
-    ("consumers", "items-of-nothing"),
-    ("consumers", "items-of-another-shape"),
 }
 """A cluster in which there is nothing, or nothing that can be read, is no error."""
 PATIENT = {"bindings", "consumers", "invite", "rotate", "revoke", "konnector"}
