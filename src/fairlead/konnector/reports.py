@@ -27,6 +27,7 @@ from fairlead.api.kubebind.conditions import (
 from fairlead.api.meta import Key, Object
 from fairlead.client.errors import ApiError, ConnectionFailed, Forbidden, Invalid
 from fairlead.konnector.policies import steps
+from fairlead.konnector.rights import ADMISSION_REMEDY
 
 
 SHOWN = 3
@@ -119,6 +120,8 @@ class RefusedObject(msgspec.Struct, frozen=True):
     tried: float
     """Time of the last refusal."""
     forbidden: bool
+    ours: bool = False
+    """Whether the consumer's own server refuses it."""
 
 
 class SyncReport:
@@ -164,10 +167,11 @@ class SyncReport:
         self.conflicts.pop(key, None)
         return True
 
-    def failed(self, key: Key, error: ApiError, generation: int) -> bool:
+    def failed(self, key: Key, error: ApiError, generation: int, *, ours: bool = False) -> bool:
         """Record that a server refuses an object; return whether that is new.
 
-        A refusal for the same reason of the same version of the object is not new.
+        A refusal for the same reason of the same version of the object is not new. ``ours`` says
+        that the consumer's own server refuses it.
         """
         known = self.failures.get(key)
         found = RefusedObject(
@@ -177,6 +181,7 @@ class SyncReport:
             since=known.since if known is not None else self._clock(),
             tried=self._clock(),
             forbidden=isinstance(error, Forbidden) and error.lacks_right,
+            ours=ours,
         )
         self.failures[key] = found
         return known is None or (known.reason, known.generation) != (
@@ -278,11 +283,17 @@ class Reports:
             return None
         _, first = failures[self._failing.first(binding)]
         number = "1 object cannot" if len(failures) == 1 else f"{len(failures)} objects cannot"
+        why = f"because of: {first.message}"
+        if first.ours:
+            # A role or the object's schema is told by the message itself.
+            admission = not first.forbidden and " is invalid: " not in first.message
+            remedy = f". {ADMISSION_REMEDY}" if admission else ""
+            why = f"because this cluster refuses it: {first.message}{remedy}"
         return KubeBindCondition(
             OBJECTS_FAILING,
             "True",
             reason=first.reason,
-            message=f"{number} be written: {shown}; the first because of: {first.message}",
+            message=f"{number} be written: {shown}; the first {why}",
         )
 
     def rewritten(self, binding: str) -> KubeBindCondition | None:

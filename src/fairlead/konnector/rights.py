@@ -28,6 +28,12 @@ SYNC = [*READ, "patch"]
 CLAIM = [*READ, "create", "update", "patch", "delete"]
 
 
+ADMISSION_REMEDY = (
+    "The policy, webhook or quota that says so has to let the konnector's account through"
+)
+"""Remedy for a write that admission in the consumer's cluster refuses, where no right helps."""
+
+
 def konnector_role_name(binding: str) -> str:
     """Return the ClusterRole with the konnector's rights for one binding."""
     return f"kube-bind-konnector-{binding}"

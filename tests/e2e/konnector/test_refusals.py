@@ -304,7 +304,10 @@ async def test_a_status_that_the_consumer_refuses(world: World) -> None:
                 world.widgets, name, namespace, patch, subresource="status"
             )
         found = await failing(link, 1)
-        assert "Widget default/blue; the first because of: injected: Invalid" in found["message"]
+        assert (
+            "Widget default/blue; the first because this cluster refuses it: injec"
+            in found["message"]
+        )
         await when(
             world.consumer,
             world.widgets,
@@ -328,7 +331,9 @@ async def test_a_right_that_only_an_object_needed_that_is_gone_is_told_no_more(
 
     def hook(info: RequestInfo) -> None:
         if info.resource == "widgets" and info.subresource == "status":
-            raise StatusError(403, "Forbidden", "injected: Forbidden")
+            raise StatusError(
+                403, "Forbidden", 'User "konnector" cannot update resource "widgets"'
+            )
 
     with hooked(cast("Plane", SimpleNamespace(sandbox=world.consumer_plane)), hook):
         patch = {"status": {"made": 1}}

@@ -14,10 +14,13 @@ import pytest
 from tests.support.commands import FAIRLEAD, against, fairlead
 from tests.support.konnector import WIDGETS, World, invited, offer, widget
 from tests.support.waiting import SECONDS, gone, when
+from tests.support.webhooks import Review, WebhookServer, deny
 
 from fairlead.api.kubebind import APISERVICEBINDINGS, APISERVICEEXPORTS, BOUNDSCHEMAS
+from fairlead.api.meta import JSON
 from fairlead.api.resource import CLUSTERROLES, CUSTOMRESOURCEDEFINITIONS, SECRETS
 from fairlead.client import Client
+from fairlead.konnector import reports
 from fairlead.konnector.commands.bind import BindError, bind
 from fairlead.konnector.commands.unbind import unbind
 from fairlead.provider.commands.consumers import find_consumer
@@ -203,3 +206,85 @@ async def test_at_the_end_it_says_what_binding_again_takes(
     await unbind(world.consumer, link.name, timeout=SECONDS, progress=lines.append)
     assert told in lines[-1]
     assert ("takes it up again" in lines[-1]) is (what == "kept")
+
+
+def keeping(*kinds: str) -> Review:
+    """Refuse changes of objects of these kinds that are being deleted."""
+
+    def review(asked: JSON) -> JSON:
+        meta = (asked["object"] or {}).get("metadata", {})
+        kept = asked["kind"]["kind"] in kinds and "deletionTimestamp" in meta
+        # The default of a ValidatingAdmissionPolicy, whose refusals are no 403.
+        status = {"reason": "Invalid", "code": 422, "message": "the freeze keeps it"}
+        return {"allowed": False, "status": status} if kept else {"allowed": True}
+
+    return review
+
+
+@pytest.mark.parametrize("away", [False, True], ids=["provider-there", "provider-given-up"])
+async def test_what_this_cluster_refuses_is_not_blamed_on_the_provider(
+    world: World, monkeypatch: pytest.MonkeyPatch, away: bool
+) -> None:
+    monkeypatch.setattr(reports, "LASTING_SECONDS", 0.1)
+    await world.konnector(unbind_timeout=0.5)
+    link = await world.bound()
+    await world.consumer.create(WIDGETS, widget())
+    namespace = await link.provider_namespace()
+    await when(world.provider, WIDGETS, "blue", namespace, until=bool)
+    asked = {
+        "operations": ["UPDATE"],
+        "apiGroups": [WIDGETS.group, APISERVICEBINDINGS.group],
+        "apiVersions": ["*"],
+        "resources": [WIDGETS.plural, APISERVICEBINDINGS.plural],
+    }
+    async with AsyncExitStack() as stack:
+        server = await stack.enter_async_context(WebhookServer())
+        hook = server.hook("/freeze", keeping("Widget"), rules=[asked])
+        await stack.enter_async_context(
+            server.installed(world.consumer, "default", validating=[hook])
+        )
+        if away:
+            world.provider_plane.faults.partition()
+        await world.consumer.delete(APISERVICEBINDINGS, "widgets")
+        told = await link.condition(
+            "Connected", lambda one: "the freeze keeps it" in one.get("message", "")
+        )
+        assert "Widget default/blue" in told["message"]
+        assert "because this cluster refuses it" in told["message"]
+        assert "webhook or quota that says so has to let the konnector's" in told["message"]
+        assert ("without the provider" in told["message"]) is away
+        assert "stays unreachable" not in told["message"]
+        server.reviews["/freeze"] = keeping("APIServiceBinding")
+        told = await link.condition(
+            "Connected", lambda one: "all else is done" in one.get("message", "")
+        )
+        assert "kubebind.io/unbind from APIServiceBinding widgets: admission" in told["message"]
+    await gone(world.consumer, APISERVICEBINDINGS, "widgets")
+    await gone(world.consumer, CUSTOMRESOURCEDEFINITIONS, WIDGETS.group_resource)
+
+
+async def test_a_crd_that_this_cluster_does_not_let_go_is_named(world: World) -> None:
+    await world.konnector(unbind_timeout=SECONDS)
+    link = await world.bound()
+    crd = WIDGETS.group_resource
+    asked = {
+        "operations": ["DELETE"],
+        "apiGroups": [CUSTOMRESOURCEDEFINITIONS.group],
+        "apiVersions": ["*"],
+        "resources": [CUSTOMRESOURCEDEFINITIONS.plural],
+    }
+    async with WebhookServer() as server:
+        hook = server.hook(
+            "/freeze",
+            deny(reason="Invalid", code=422, message="the freeze keeps it"),
+            rules=[asked],
+        )
+        async with server.installed(world.consumer, "default", validating=[hook]):
+            await world.consumer.delete(APISERVICEBINDINGS, "widgets")
+            told = await link.condition(
+                "Connected", lambda one: "the freeze keeps it" in one.get("message", "")
+            )
+            assert f"refuses to delete CustomResourceDefinition {crd}: " in told["message"]
+            assert "are left to this cluster's garbage collector" in told["message"]
+            assert "stays unreachable" not in told["message"]
+    await gone(world.consumer, APISERVICEBINDINGS, "widgets")

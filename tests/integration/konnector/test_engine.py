@@ -88,7 +88,8 @@ class World:
     def __init__(self) -> None:
         self.provider = Provider()
         self.here, self.there = Lease(config_map(KEY, "1")), Lease()
-        ends = both_ends(SimpleNamespace(), self.provider)
+        here = SimpleNamespace(config=SimpleNamespace(server="https://here"))
+        ends = both_ends(here, self.provider)
         cast("Any", ends.consumer)._leases[""] = self.here
         cast("Any", ends.provider)._leases[""] = self.there
         self.told: list[str] = []

@@ -15,7 +15,7 @@ from fairlead.konnector.controllers.bindingsecret.reconcile import reconcile as 
 from fairlead.konnector.controllers.namespacelifecycle.reconcile import new_namespace
 from fairlead.konnector.controllers.namespacelifecycle.reconcile import reconcile as live
 from fairlead.konnector.controllers.unbind.controller import UnbindPatience
-from fairlead.konnector.controllers.unbind.reconcile import UnbindPlan, gone_message
+from fairlead.konnector.controllers.unbind.reconcile import Obstacles, UnbindPlan, gone_message
 from fairlead.konnector.controllers.unbind.reconcile import reconcile as unbind
 from fairlead.konnector.crds import is_open, opened
 
@@ -142,23 +142,25 @@ def binding(*, deleting: bool = True, finalizer: bool = True) -> ObjectMeta:
     )
 
 
+FREE = Obstacles()
+UNDELETABLE = Obstacles(undeletable="no")
+
+
 def unbound(
     meta: ObjectMeta,
     *crds: Object,
     claimed: tuple[str, ...] = (),
-    obstacle: str = "",
+    obstacles: Obstacles = FREE,
     given_up: bool = False,
-    undeletable: bool = False,
     refused: bool = False,
 ) -> UnbindPlan:
     return unbind(
         meta,
         crds,
         claimed=claimed,
-        obstacle=obstacle,
+        obstacles=obstacles,
         patience=90.0,
         given_up=given_up,
-        undeletable=undeletable,
         refused=refused,
     )
 
@@ -185,10 +187,14 @@ def unbound(
             id="given-up-claims-are-not-awaited",
         ),
         pytest.param(
-            unbound(binding(), crd(), undeletable=True), 1, True, False, id="crds-without-a-right"
+            unbound(binding(), crd(), obstacles=UNDELETABLE),
+            1,
+            True,
+            False,
+            id="crds-without-a-right",
         ),
         pytest.param(
-            unbound(binding(), crd(), undeletable=True, given_up=True),
+            unbound(binding(), crd(), obstacles=UNDELETABLE, given_up=True),
             0,
             False,
             True,
@@ -250,7 +256,9 @@ def test_an_open_crd_drops_and_refuses_nothing() -> None:
 
 
 def test_an_unbinding_that_cannot_go_on_says_why_and_what_to_do() -> None:
-    condition = unbound(binding(), crd(), obstacle="the provider is down").condition
+    condition = unbound(
+        binding(), crd(), obstacles=Obstacles(unreachable="the provider is down")
+    ).condition
     assert condition is not None
     assert "the provider is down" in condition.message
     assert "for 90 s (the konnector's --unbind-timeout) is given up" in condition.message
@@ -258,10 +266,48 @@ def test_an_unbinding_that_cannot_go_on_says_why_and_what_to_do() -> None:
 
 
 @pytest.mark.parametrize(
+    ("obstacles", "told"),
+    [
+        pytest.param(
+            Obstacles(lossy="fields would be lost"),
+            "fields would be lost. After 90 s (the konnector's --unbind-timeout) these objects",
+            id="fields-lost",
+        ),
+        pytest.param(
+            Obstacles(undeletable="a policy says no"),
+            "a policy says no. After 90 s (the konnector's --unbind-timeout) the CustomRes",
+            id="deletion-refused",
+        ),
+        pytest.param(Obstacles(faults="no right to list"), "; no right to list", id="fault"),
+        pytest.param(Obstacles(objects="1 object cannot"), "; 1 object cannot", id="objects"),
+    ],
+)
+def test_an_unbinding_blames_the_provider_for_nothing_else(
+    obstacles: Obstacles, told: str
+) -> None:
+    condition = unbound(binding(), crd(), obstacles=obstacles).condition
+    assert condition is not None
+    assert told in condition.message
+    assert "provider that stays" not in condition.message
+    assert condition.severity == "Warning"
+
+
+def test_what_is_given_up_already_is_promised_no_more() -> None:
+    obstacles = Obstacles(unreachable="down", objects="1 object cannot be written")
+    condition = unbound(binding(), crd(), obstacles=obstacles, given_up=True).condition
+    assert condition is not None
+    assert condition.message.endswith("things.example.org; down; 1 object cannot be written")
+
+
+@pytest.mark.parametrize(
     ("plan", "severity"),
     [
         pytest.param(unbound(binding(), crd()), "Info", id="in-order"),
-        pytest.param(unbound(binding(), crd(), obstacle="down"), "Warning", id="held-up"),
+        pytest.param(
+            unbound(binding(), crd(), obstacles=Obstacles(unreachable="down")),
+            "Warning",
+            id="held-up",
+        ),
         pytest.param(unbound(binding(), crd(), given_up=True), "Warning", id="given-up"),
     ],
 )
@@ -293,4 +339,10 @@ def test_a_provider_counts_as_gone_only_after_a_while_without_a_break() -> None:
 
 @pytest.mark.parametrize(("copies", "said"), [(1, "1 copy stays"), (2, "2 copies stay")])
 def test_what_stays_is_counted(copies: int, said: str) -> None:
-    assert said in gone_message("no route", copies)
+    told = gone_message(Obstacles(unreachable="no route"), copies)
+    assert said in told
+    assert "counts as gone: no route" in told
+
+
+def test_a_provider_that_is_there_does_not_count_as_gone() -> None:
+    assert "counts as gone" not in gone_message(Obstacles(lossy="fields would be lost"), 1)

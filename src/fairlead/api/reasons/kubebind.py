@@ -315,6 +315,16 @@ _OBJECTS: Final = (
         "an Event: a conversion webhook from before the upgrade counts as accepted",
         "see whether the host may be trusted; the message has the command that removes it",
     ),
+    Reason(
+        "CopiesLeft",
+        "an Event: a binding was given up since its objects would lose fields; copies stay",
+        _PROVIDER,
+    ),
+    Reason(
+        "DeletionRefused",
+        "an Event: a binding was given up since admission here refuses to delete its CRDs",
+        "have that policy or webhook let the konnector through, then delete what is left",
+    ),
     Reason("ProviderGone", "an Event: a binding was given up, and copies stay", _PROVIDER),
     Reason(
         "RightsMissing", "an Event: a binding was given up for want of rights", "see the message"

@@ -200,7 +200,8 @@ class Passes:
     def failed(self, pair: Pair, error: ApiError) -> None:
         """Count an object as refused, and record an Event unless one tells of this refusal."""
         generation = pair.consumer.meta.generation if pair.consumer is not None else 0
-        if self._report.failed(pair.key, error, generation):
+        here = error.server == self._ends.consumer.client.config.server
+        if self._report.failed(pair.key, error, generation, ours=here):
             # The remedy for a missing right is for the consumer's server alone: no ClusterRole
             # there gives rights on the provider.
             ours = any(error is known for known in self._executor.forbidden_steps.values())

@@ -252,7 +252,7 @@ class APIServiceExportController:
     def _make(self, name: str, wanted: _Wanted) -> SupervisedPart:
         spec, export = wanted.spec, wanted.export
         if isinstance(spec, ReleaseSpec):
-            return Releaser(self._consumer, spec.resource, lossy=spec.lossy)
+            return Releaser(self._consumer, name, spec.resource, lossy=spec.lossy)
         if export is None:
             raise ValueError(f"{name}: nothing is synchronised without an export")
         if isinstance(spec, BoundSpec):

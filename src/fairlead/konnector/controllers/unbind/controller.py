@@ -9,6 +9,7 @@ import asyncio
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from contextlib import AsyncExitStack
+from typing import NamedTuple
 
 from fairlead.api.definitions import crd_spec, lossless_resource
 from fairlead.api.kubebind import (
@@ -21,19 +22,22 @@ from fairlead.api.kubebind import (
 )
 from fairlead.api.meta import Object
 from fairlead.api.resource import CUSTOMRESOURCEDEFINITIONS
-from fairlead.client import Conflict, Forbidden, Invalid, NotFound
+from fairlead.client import ApiError, Conflict, Forbidden, Invalid, NotFound
 from fairlead.konnector.connections import RunningConnections
 from fairlead.konnector.consumer import Consumer, Provider
 from fairlead.konnector.controllers.unbind.reconcile import (
+    Obstacles,
     UnbindPlan,
     gone_message,
+    kept_condition,
     left_message,
     reconcile,
 )
 from fairlead.konnector.crds import left_behind, opened, sync_version
 from fairlead.konnector.policies.work import ReleaseSpec, WorkKey
-from fairlead.konnector.rights import remedy
+from fairlead.konnector.rights import ADMISSION_REMEDY, remedy
 from fairlead.konnector.supervisor import Supervisor
+from fairlead.konnector.sync.passes import REFUSALS
 from fairlead.konnector.sync.release import Releaser
 from fairlead.runtime import Delta, Request, Result, remove_finalizer
 
@@ -44,7 +48,18 @@ _LOOK_AGAIN = 0.5
 A release is no event of the binding.
 """
 _REFUSED_AGAIN = 2.0
-"""Delay before a forbidden deletion is tried again, in seconds."""
+"""Delay before a refused write is tried again, in seconds."""
+
+
+class _Refusal(NamedTuple):
+    """This cluster's answer to the deletion of a CRD; ``lacks_right`` says that a role helps.
+
+    ``final`` is False for a server that cannot answer now, which no deadline ends.
+    """
+
+    message: str
+    lacks_right: bool
+    final: bool
 
 
 class UnbindController:
@@ -57,7 +72,7 @@ class UnbindController:
         self._connections = connections
         self._patience = UnbindPatience(consumer.options.unbind_timeout)
         self._releases = Releases(consumer)
-        self._refused: dict[str, str] = {}
+        self._refused: dict[str, _Refusal] = {}
 
     async def run(self) -> None:
         """Run the controller and its releasers until cancelled."""
@@ -85,36 +100,60 @@ class UnbindController:
                 self._consumer.reports.forget(request.name)
             return None
         provider = self._connections.of(request.name)
-        refused = self._refused.get(request.name, "")
-        # A missing right is waited for as long as a provider that is away, for both may be mended.
         owned = self._owned(found)
-        # So are copies that no request can delete without taking fields from them.
-        fault = _unreachable(provider) or _lossy(provider, request.name, owned) or refused
+        if not owned:
+            self._refused.pop(request.name, None)
+        refused = self._refused.get(request.name)
+        obstacles = self._obstacles(request.name, provider, owned)
         moment = asyncio.get_running_loop().time()
-        given_up = self._patience.ended(request.name, unreachable=bool(fault), now=moment)
+        # A refusal, and objects that no request can let go without taking fields from them, are
+        # waited for as long as a provider that is away, for all may be mended.
+        given_up = self._patience.ended(request.name, unreachable=obstacles.may_end(), now=moment)
         plan = reconcile(
             found.meta,
             owned,
             claimed=_claimed(found.decode(APIServiceBinding), provider),
-            obstacle=fault or (provider.problem(request.name) if provider else ""),
+            obstacles=obstacles,
             patience=self._patience.timeout,
             given_up=given_up,
-            undeletable=bool(refused),
             refused=self._consumer.reports.invalid(request.name),
             held=provider is not None and provider.hold(request.name).holding in {"Hold", "Wait"},
         )
         await self._releases.follow(request.name, plan.let_go)
         if plan.release and given_up:
-            self._tell(found, fault, refused)
+            self._tell(found, obstacles, refused)
         return await self._carry_out(found, plan, given_up=given_up)
 
-    def _tell(self, found: Object, fault: str, refused: str) -> None:
+    def _obstacles(
+        self, binding: str, provider: Provider | None, owned: Sequence[Object]
+    ) -> Obstacles:
+        refused, reports = self._refused.get(binding), self._consumer.reports
+        failing, unreachable = reports.failing(binding), _unreachable(provider)
+        undeletable = unanswered = ""
+        if refused is not None and refused.final:
+            undeletable = refused.message
+        elif refused is not None:
+            unanswered = refused.message
+        # The watches of a provider that is away fail for the reason that is told already.
+        faults = provider.problem(binding) if provider and not unreachable else ""
+        return Obstacles(
+            unreachable=unreachable,
+            lossy=_lossy(provider, binding, owned),
+            undeletable=undeletable,
+            faults="; ".join(one for one in (unanswered, faults) if one),
+            objects=failing.message if failing is not None else "",
+        )
+
+    def _tell(self, found: Object, obstacles: Obstacles, refused: _Refusal | None) -> None:
         """Record an Event about the objects that a given-up binding leaves behind."""
-        if refused:
-            self._consumer.events.event(found, "Warning", "RightsMissing", left_message(refused))
+        if refused is not None:
+            reason = "RightsMissing" if refused.lacks_right else "DeletionRefused"
+            message = left_message(refused.message)
+            self._consumer.events.event(found, "Warning", reason, message)
             return
-        message = gone_message(fault, self._releases.count(found.meta.name))
-        self._consumer.events.event(found, "Warning", "ProviderGone", message)
+        message = gone_message(obstacles, self._releases.count(found.meta.name))
+        reason = "ProviderGone" if obstacles.unreachable else "CopiesLeft"
+        self._consumer.events.event(found, "Warning", reason, message)
 
     async def _carry_out(
         self, found: Object, plan: UnbindPlan, *, given_up: bool = False
@@ -128,25 +167,37 @@ class UnbindController:
             except (Conflict, NotFound):
                 # The next look sees the CRD as it is now.
                 continue
-            except Forbidden as error:
+            except ApiError as error:
                 # A refusal is no failure of the pass: the condition reports it, and the binding is
                 # given up when the patience is over.
-                advice = f". {remedy(found.meta.name)}" if error.lacks_right else ""
-                self._refused[found.meta.name] = f"{error.message}{advice}"
+                self._refused[found.meta.name] = _Refusal(
+                    f"this cluster refuses to delete CustomResourceDefinition {crd.meta.name}: "
+                    f"{_advised(error, found.meta.name)}",
+                    lacks_right=isinstance(error, Forbidden) and error.lacks_right,
+                    final=isinstance(error, REFUSALS),
+                )
             else:
                 self._refused.pop(found.meta.name, None)
         if plan.condition is not None:
             await self._consumer.statuses.set(found.meta.name, plan.condition)
-            refused = found.meta.name in self._refused
-            return Result(_REFUSED_AGAIN if refused else _LOOK_AGAIN)
+            waits = found.meta.name in self._refused
+            return Result(_REFUSED_AGAIN if waits else _LOOK_AGAIN)
         if plan.release:
             provider = self._connections.of(found.meta.name)
             if provider is not None and not given_up:
                 # Before the finalizer: after it no pass would come back to do this.
                 await provider.forget_cluster(found.meta.name)
-            await remove_finalizer(
-                self._consumer.client, APISERVICEBINDINGS, found, FINALIZER_UNBIND
-            )
+            try:
+                await remove_finalizer(
+                    self._consumer.client, APISERVICEBINDINGS, found, FINALIZER_UNBIND
+                )
+            except (Conflict, NotFound):
+                raise
+            except ApiError as error:
+                name = found.meta.name
+                condition = kept_condition(name, _advised(error, name))
+                await self._consumer.statuses.set(name, condition)
+                return Result(_REFUSED_AGAIN)
         return None
 
     async def _open(self, crd: Object) -> bool:
@@ -160,6 +211,12 @@ class UnbindController:
 
     def _owned(self, found: Object) -> list[Object]:
         return [crd for crd in self._consumer.crds.list() if crd.meta.owned_by(found.meta.uid)]
+
+
+def _advised(error: ApiError, binding: str) -> str:
+    """Return the message of this cluster's server about a write that it refused, with a remedy."""
+    lacks_right = isinstance(error, Forbidden) and error.lacks_right
+    return f"{error.message}. {remedy(binding) if lacks_right else ADMISSION_REMEDY}"
 
 
 def _unreachable(provider: Provider | None) -> str:
@@ -262,4 +319,5 @@ class Releases:
         def released() -> None:
             self._counts[binding] += 1
 
-        return Releaser(self._consumer, spec.resource, lossy=spec.lossy, released=released)
+        lossy = spec.lossy
+        return Releaser(self._consumer, binding, spec.resource, lossy=lossy, released=released)

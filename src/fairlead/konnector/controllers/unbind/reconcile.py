@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 import msgspec
 
-from fairlead.api.kubebind import FINALIZER_UNBIND
+from fairlead.api.kubebind import APISERVICEBINDINGS, FINALIZER_UNBIND
 from fairlead.api.kubebind.conditions import CONNECTED, KubeBindCondition, false
 from fairlead.api.meta import Object, ObjectMeta
 from fairlead.konnector.conversions import installed_webhook
@@ -18,6 +18,59 @@ from fairlead.konnector.crds import is_open
 
 
 UNBINDING = "Unbinding"
+
+
+class Obstacles(msgspec.Struct, frozen=True):
+    """Reasons why an unbinding does not go on, each as a message, "" where it is none.
+
+    The first three end the binding when they last for too long: the konnector then gives it up.
+    """
+
+    unreachable: str = ""
+    """The provider itself cannot be reached."""
+    lossy: str = ""
+    """No request can let objects go without taking fields from them."""
+    undeletable: str = ""
+    """The consumer's server refuses to delete the CRDs."""
+    faults: str = ""
+    """Watches fail, rights are missing, or a server cannot answer."""
+    objects: str = ""
+    """Servers refuse single objects."""
+
+    def may_end(self) -> bool:
+        """Whether one of them ends the binding when it lasts for too long."""
+        return bool(self.unreachable or self.lossy or self.undeletable)
+
+    def told(self, patience: float, *, given_up: bool) -> list[str]:
+        """Return all of them, each with what ends it; ``patience`` is in seconds."""
+
+        def ending(message: str, end: str) -> str:
+            if not message or given_up:
+                return message
+            return f"{message}. {end.format(f'{patience:g} s')}"
+
+        told = (
+            ending(self.unreachable, _UNREACHABLE_END),
+            ending(self.lossy, _LOSSY_END),
+            ending(self.undeletable, _UNDELETABLE_END),
+            self.faults,
+            self.objects,
+        )
+        return [one for one in told if one]
+
+
+_UNREACHABLE_END = (
+    "A provider that stays unreachable for {} (the konnector's --unbind-timeout) is given up; to "
+    "let objects go at once, remove the finalizer kubebind.io/syncer from them"
+)
+_LOSSY_END = (
+    "After {} (the konnector's --unbind-timeout) these objects are let go, each once all other "
+    "finalizers are off it, and their copies stay on the provider"
+)
+_UNDELETABLE_END = (
+    "After {} (the konnector's --unbind-timeout) the CustomResourceDefinitions are left to this "
+    "cluster's garbage collector"
+)
 
 
 class UnbindPlan(msgspec.Struct, frozen=True):
@@ -38,10 +91,9 @@ def reconcile(
     crds: Sequence[Object],
     *,
     claimed: Sequence[str],
-    obstacle: str,
+    obstacles: Obstacles,
     patience: float,
     given_up: bool = False,
-    undeletable: bool = False,
     held: bool = False,
     refused: bool = False,
 ) -> UnbindPlan:
@@ -51,19 +103,18 @@ def reconcile(
         binding: its metadata.
         crds: the CRDs that it owns and that are still there.
         claimed: claimed objects that still have a copy.
-        obstacle: why copies are not deleted, "" if they are.
-        patience: seconds after which a provider that cannot be reached counts as gone.
-        given_up: whether the provider was unreachable for so long that it counts as gone; then
-            objects are let go without it, and what it has claimed goes with the binding.
-        undeletable: whether the right to delete the CRDs is missing; when that is given up, the
-            server's garbage collector takes them with the binding.
+        obstacles: why it does not go on.
+        patience: seconds after which it goes on in spite of some of them.
+        given_up: whether such an obstacle has lasted for so long; then objects are let go without
+            the provider, what it has claimed goes with the binding, and the server's garbage
+            collector takes the CRDs that the konnector may not delete.
         held: whether no copy is deleted, for another cluster has made them.
         refused: whether a server refuses to write objects because of their schema.
     """
     # Without the finalizer nothing is awaited: no CRD was written, or another removed it.
     if not binding.deleting or FINALIZER_UNBIND not in binding.finalizers:
         return UnbindPlan()
-    if (not crds or undeletable) and (given_up or not (crds or claimed)):
+    if (not crds or obstacles.undeletable) and (given_up or not (crds or claimed)):
         return UnbindPlan(release=True)
     closed = [crd for crd in crds if (refused and not is_open(crd)) or installed_webhook(crd)]
     return UnbindPlan(
@@ -71,30 +122,43 @@ def reconcile(
         # would a schema that refuses every write, without its conversion all the more.
         open=closed,
         delete=[crd for crd in crds if not (crd.meta.deleting or crd in closed)],
-        condition=_unbinding(crds, claimed, obstacle, patience, given_up=given_up, held=held),
+        condition=_unbinding(crds, claimed, obstacles, patience, given_up=given_up, held=held),
         # Only of CRDs in deletion, for which API servers refuse to create further objects.
         let_go=[crd for crd in crds if crd.meta.deleting] if given_up else [],
     )
 
 
-def gone_message(obstacle: str, copies: int) -> str:
-    """Return the Event's text about a binding whose provider counts as gone."""
+def gone_message(obstacles: Obstacles, copies: int) -> str:
+    """Return the Event's text about a binding whose copies are left on the provider."""
     number = "1 copy stays" if copies == 1 else f"{copies} copies stay"
-    return f"the provider counts as gone: {obstacle}; {number} there without an original"
+    if obstacles.unreachable:
+        why = f"the provider counts as gone: {obstacles.unreachable}"
+    else:
+        why = obstacles.lossy
+    return f"{why}; {number} there without an original"
 
 
 def left_message(refused: str) -> str:
-    """Return the Event's text about a binding with CRDs that the konnector may not delete."""
+    """Return the Event's text about a binding with CRDs that the konnector could not delete."""
     return (
         f"its CustomResourceDefinitions are left to the garbage collector: {refused}. "
         "Objects that keep the finalizer kubebind.io/syncer have to be let go by hand"
     )
 
 
+def kept_condition(binding: str, refusal: str) -> KubeBindCondition:
+    """Return the condition about a binding whose own finalizer may not be removed."""
+    message = (
+        f"unbinding: all else is done, but this cluster refuses to remove the finalizer "
+        f"{FINALIZER_UNBIND} from {APISERVICEBINDINGS.kind} {binding}: {refusal}"
+    )
+    return false(CONNECTED, UNBINDING, message, severity="Warning")
+
+
 def _unbinding(
     crds: Sequence[Object],
     claimed: Sequence[str],
-    obstacle: str,
+    obstacles: Obstacles,
     patience: float,
     *,
     given_up: bool,
@@ -106,16 +170,12 @@ def _unbinding(
     else:
         waiting = ", ".join([*names, *claimed])
         message = f"unbinding: waiting until copies on the provider are gone for {waiting}"
-    if obstacle:
-        message += (
-            f"; {obstacle}. A provider that stays unreachable for {patience:g} s (the konnector's "
-            "--unbind-timeout) is given up; to let objects go at once, remove the finalizer "
-            "kubebind.io/syncer from them"
-        )
+    told = obstacles.told(patience, given_up=given_up)
+    message = "; ".join([message, *told])
     if held:
         message += (
             "; these copies were made for another cluster and are not deleted: see condition "
             "CopiesHeld, or leave them where they are with `fairlead unbind --orphan`"
         )
-    amiss = bool(obstacle or given_up or held)
+    amiss = bool(told or given_up or held)
     return false(CONNECTED, UNBINDING, message, severity="Warning" if amiss else "Info")
