@@ -167,15 +167,17 @@ class SyncReport:
         self.conflicts.pop(key, None)
         return True
 
-    def failed(self, key: Key, error: ApiError, generation: int, *, ours: bool = False) -> bool:
+    def failed(
+        self, key: Key, error: ApiError, generation: int, *, ours: bool = False, advice: str = ""
+    ) -> bool:
         """Record that a server refuses an object; return whether that is new.
 
         A refusal for the same reason of the same version of the object is not new. ``ours`` says
-        that the consumer's own server refuses it.
+        that the consumer's own server refuses it; ``advice`` is told after its message.
         """
         known = self.failures.get(key)
         found = RefusedObject(
-            message=str(error)[:_MESSAGE_LIMIT],
+            message=". ".join(one for one in (str(error)[:_MESSAGE_LIMIT], advice) if one),
             reason=error.reason or type(error).__name__,
             generation=generation,
             since=known.since if known is not None else self._clock(),

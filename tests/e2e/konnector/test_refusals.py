@@ -137,6 +137,28 @@ async def _only_blue(world: World) -> None:
     await eventually(lambda: _refused(world, world.widget("trial", colour="red")))
 
 
+async def test_an_object_that_lives_by_ratcheting_alone_is_told_what_to_do(
+    provider_world: World,
+) -> None:
+    """Its copy was made before the schema became narrower, and is made anew after that."""
+    world = provider_world
+    await world.konnector()
+    link = await world.bound()
+    await world.consumer.create(world.widgets, world.widget("red", colour="red"))
+    namespace = await link.provider_namespace()
+    await crossed(world, namespace, "red")
+    await _only_blue(world)
+    await world.provider.delete(world.widgets, "red", namespace)
+    told = await event(world.consumer, "default", "SyncFailed")
+    for message in (told["message"], (await failing(link, 1))["message"]):
+        assert "spec.colour: Unsupported value" in message
+        assert "a server validates all fields of a new object" in message
+        assert "change here what the server names" in message
+    blue = {"spec": {"colour": "blue"}}
+    await world.consumer.merge_patch(world.widgets, "red", "default", blue)
+    await crossed(world, namespace, "red")
+
+
 async def _refused(world: World, body: JSON) -> bool:
     try:
         await world.provider.create(world.widgets, body, "default")

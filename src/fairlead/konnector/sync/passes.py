@@ -14,6 +14,7 @@ from typing import NamedTuple, Protocol
 
 import msgspec
 
+from fairlead.api.kubebind.names import ANNOTATION_PROVIDER_UID
 from fairlead.api.meta import Key, Object
 from fairlead.client.errors import (
     ApiError,
@@ -62,6 +63,15 @@ REFUSALS = (BadRequest, Forbidden, Invalid, RequestTooLarge)
 """Answers of a server that will not have this content, as against one that cannot answer now."""
 LONG = 10.0
 """Time after which an object's wait for a deletion on the provider is reported, in seconds."""
+REFUSED_ANEW = (
+    "Its copy has to be made anew, and a server validates all fields of a new object. This one "
+    "was stored before the schema became narrower, and only a value that stays as it was is still "
+    "taken: change here what the server names, to a value that the schema allows"
+)
+"""Cause and remedy of a refusal that concerns only an object which is made anew.
+
+Source: "Validation ratcheting" in the documentation of CustomResourceDefinitions.
+"""
 
 
 class Undone(Wait, frozen=True):
@@ -201,11 +211,13 @@ class Passes:
         """Count an object as refused, and record an Event unless one tells of this refusal."""
         generation = pair.consumer.meta.generation if pair.consumer is not None else 0
         here = error.server == self._ends.consumer.client.config.server
-        if self._report.failed(pair.key, error, generation, ours=here):
+        advice = "" if here or not _is_refused_anew(pair, error) else REFUSED_ANEW
+        if self._report.failed(pair.key, error, generation, ours=here, advice=advice):
             # The remedy for a missing right is for the consumer's server alone: no ClusterRole
             # there gives rights on the provider.
             ours = any(error is known for known in self._executor.forbidden_steps.values())
             message = self.advised(error.message, error if ours else None)
+            message = f"{message}. {advice}" if advice else message
             self._tell(pair.consumer, self._context.failed, message)
 
     async def run(self, pair: Pair) -> Result | None:
@@ -405,6 +417,22 @@ class Passes:
 
 def _long_ago(since: float) -> bool:
     return asyncio.get_running_loop().time() - since >= SILENT
+
+
+def _is_refused_anew(pair: Pair, error: ApiError) -> bool:
+    """Whether the provider's schema refuses to have a copy made of an object that had one.
+
+    Here the same schema holds, and takes what the object has had before.
+    """
+    details = error.status.details
+    return (
+        isinstance(error, Invalid)
+        and details is not None
+        and pair.provider is None
+        and pair.consumer is not None
+        and details.kind == pair.consumer.kind
+        and ANNOTATION_PROVIDER_UID in pair.consumer.meta.annotations
+    )
 
 
 def _is_change_of_leaving(step: Step, pair: Pair) -> bool:
