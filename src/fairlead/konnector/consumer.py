@@ -147,6 +147,8 @@ class Provider:
 
         The result is None while they are not known.
         """
+        self.kept: dict[WorkKey, Callable[[], str]] = {}
+        """Per bound kind: says which deleted object others keep in the consumer's cluster."""
         self.sync_versions: dict[WorkKey, str] = {}
         """The versions in which objects of bound kinds are written at the moment."""
         self._owner: OwnerReference | None = None

@@ -288,3 +288,22 @@ async def test_a_crd_that_this_cluster_does_not_let_go_is_named(world: World) ->
             assert "are left to this cluster's garbage collector" in told["message"]
             assert "stays unreachable" not in told["message"]
     await gone(world.consumer, APISERVICEBINDINGS, "widgets")
+
+
+async def test_an_object_that_others_keep_here_is_named_with_its_finalizers(world: World) -> None:
+    await world.konnector()
+    link = await world.bound()
+    body = widget()
+    body["metadata"]["finalizers"] = ["example.org/hold"]
+    await world.consumer.create(WIDGETS, body)
+    namespace = await link.provider_namespace()
+    await when(world.provider, WIDGETS, "blue", namespace, until=bool)
+    await world.consumer.delete(APISERVICEBINDINGS, "widgets")
+    told = await link.condition("Connected", lambda one: "blue" in one.get("message", ""))
+    assert "Widget default/blue is let go, and stays" in told["message"]
+    assert "finalizers example.org/hold, which" in told["message"]
+    await gone(world.provider, WIDGETS, "blue", namespace)
+    await world.consumer.merge_patch(
+        WIDGETS, "blue", "default", {"metadata": {"finalizers": None}}
+    )
+    await gone(world.consumer, APISERVICEBINDINGS, "widgets")

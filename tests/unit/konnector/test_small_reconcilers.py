@@ -280,6 +280,7 @@ def test_an_unbinding_that_cannot_go_on_says_why_and_what_to_do() -> None:
         ),
         pytest.param(Obstacles(faults="no right to list"), "; no right to list", id="fault"),
         pytest.param(Obstacles(objects="1 object cannot"), "; 1 object cannot", id="objects"),
+        pytest.param(Obstacles(kept="a/b stays"), "; a/b stays", id="finalizers-of-others"),
     ],
 )
 def test_an_unbinding_blames_the_provider_for_nothing_else(

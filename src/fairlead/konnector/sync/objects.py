@@ -13,6 +13,7 @@ import msgspec
 from fairlead.api.kubebind import (
     APISERVICEBINDINGS,
     BOUNDSCHEMAS,
+    FINALIZER_SYNCER,
     APIServiceBinding,
     BoundSchema,
     resource_name,
@@ -89,6 +90,19 @@ def leftovers(
     return sorted(found)
 
 
+def kept_here(ends: BothEnds) -> str:
+    """Return which deleted object stays for finalizers of others alone; "" if none does."""
+    # The first in the order of the cache: another one each time would write the condition anew.
+    for found in ends.consumer.objects():
+        left = found.meta.finalizers
+        if found.meta.deleting and left and FINALIZER_SYNCER not in left:
+            return (
+                f"{found.kind} {found.key} is let go, and stays in this cluster for its "
+                f"finalizers {', '.join(left)}, which the programs that set them have to remove"
+            )
+    return ""
+
+
 class BoundObjects:
     """Synchronises the objects of one bound resource of one binding."""
 
@@ -148,6 +162,8 @@ class BoundObjects:
         async with AsyncExitStack() as stack:
             self._follow_schema(stack, engine.schema_changed)
             key = WorkKey(self._binding, "objects", resource_name(resource.plural, resource.group))
+            provider.kept[key] = partial(kept_here, ends)
+            stack.callback(provider.kept.pop, key)
             provider.sync_versions[key] = resource.version
             stack.callback(provider.sync_versions.pop, key)
             if wanted.converted:

@@ -129,6 +129,8 @@ class UnbindController:
     ) -> Obstacles:
         refused, reports = self._refused.get(binding), self._consumer.reports
         failing, unreachable = reports.failing(binding), _unreachable(provider)
+        known = provider.kept.items() if provider is not None else ()
+        looks = [look for key, look in known if key.binding == binding]
         undeletable = unanswered = ""
         if refused is not None and refused.final:
             undeletable = refused.message
@@ -142,6 +144,7 @@ class UnbindController:
             undeletable=undeletable,
             faults="; ".join(one for one in (unanswered, faults) if one),
             objects=failing.message if failing is not None else "",
+            kept=next((why for look in looks if (why := look())), ""),
         )
 
     def _tell(self, found: Object, obstacles: Obstacles, refused: _Refusal | None) -> None:

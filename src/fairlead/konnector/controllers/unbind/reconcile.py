@@ -36,6 +36,8 @@ class Obstacles(msgspec.Struct, frozen=True):
     """Watches fail, rights are missing, or a server cannot answer."""
     objects: str = ""
     """Servers refuse single objects."""
+    kept: str = ""
+    """Others keep objects in the consumer's cluster."""
 
     def may_end(self) -> bool:
         """Whether one of them ends the binding when it lasts for too long."""
@@ -55,6 +57,7 @@ class Obstacles(msgspec.Struct, frozen=True):
             ending(self.undeletable, _UNDELETABLE_END),
             self.faults,
             self.objects,
+            self.kept,
         )
         return [one for one in told if one]
 
@@ -169,7 +172,7 @@ def _unbinding(
         message = f"unbinding without the provider: letting go objects of {', '.join(names)}"
     else:
         waiting = ", ".join([*names, *claimed])
-        message = f"unbinding: waiting until copies on the provider are gone for {waiting}"
+        message = f"unbinding: waiting until objects and their copies are gone for {waiting}"
     told = obstacles.told(patience, given_up=given_up)
     message = "; ".join([message, *told])
     if held:
