@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from fairlead.api.resource import Resource
 from fairlead.runtime.backoff import BackoffPolicy
-from fairlead.runtime.cache.informer import Informer, Room, SharedInformer
+from fairlead.runtime.cache.informer import CacheRoom, Informer, SharedInformer
 from fairlead.runtime.cache.missed import Comparisons
 from fairlead.runtime.cache.reflector import Scope
 from fairlead.runtime.cache.store import Transform, metadata_alone
@@ -50,7 +50,7 @@ class Cluster:
         self._transform = transform
         self._backoff = backoff
         self._shared: dict[Scope, _Shared] = {}
-        self._room = None if client.intake.bounds is None else Room(client.intake)
+        self._room = None if client.intake.bounds is None else CacheRoom(client.intake)
         self._events = EventWriter(client)
         self._comparisons = Comparisons(client, self.informers)
         self._group: asyncio.TaskGroup | None = None

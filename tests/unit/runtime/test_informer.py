@@ -14,7 +14,7 @@ from tests.unit.runtime.fakes import WIDGETS, FakeServer, refusal, widget
 from fairlead.api.meta import Object
 from fairlead.client import AnswerTooLarge, Bounds, Client
 from fairlead.client.bounds import Intake, cost
-from fairlead.runtime.cache.informer import Delta, InformerClosed, Room, SharedInformer
+from fairlead.runtime.cache.informer import CacheRoom, Delta, InformerClosed, SharedInformer
 from fairlead.runtime.cache.reflector import Scope
 from fairlead.runtime.cache.store import Transform
 from fairlead.runtime.cluster import Cluster
@@ -347,7 +347,7 @@ def test_a_delta_without_an_object_is_refused() -> None:
 def test_caches_of_one_server_have_room_together() -> None:
     """A list has a bound, and what a watch adds to it later counts as well."""
     size = cost(widget("a"))
-    room = Room(Intake("fake", Bounds(objects=3 * size + size // 2)))
+    room = CacheRoom(Intake("fake", Bounds(objects=3 * size + size // 2)))
     first, second = (
         SharedInformer(cast("Any", None), Scope(WIDGETS, namespace), room=room)
         for namespace in ("one", "two")

@@ -46,7 +46,7 @@ Handler = Callable[[Delta], None]
 """A plain callback on the event loop; it must not block."""
 
 
-class Room:
+class CacheRoom:
     """Bytes that the caches of one cluster may take together, those of its client's bounds."""
 
     def __init__(self, intake: Intake) -> None:
@@ -85,7 +85,7 @@ class SharedInformer:
         *,
         transform: Transform | None = None,
         backoff: BackoffPolicy | None = None,
-        room: Room | None = None,
+        room: CacheRoom | None = None,
     ) -> None:
         self.scope = scope
         self.store = Store()
