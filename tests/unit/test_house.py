@@ -8,6 +8,8 @@ from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 
+from tests.support.sources import parsed
+
 
 SOURCE = Path(__file__).parents[2] / "src"
 PACKAGES = ("fairlead", "fairlead_sandbox")
@@ -16,7 +18,7 @@ BACK_OFF = {"runtime/backoff.py", "runtime/delays.py"}
 
 @cache
 def tree(path: Path) -> ast.Module:
-    return ast.parse(path.read_text())
+    return parsed(path)
 
 
 def modules(package: str = "fairlead") -> list[Path]:

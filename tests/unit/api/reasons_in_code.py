@@ -7,6 +7,8 @@ import re
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
+from tests.support.sources import parsed
+
 import fairlead
 
 
@@ -107,7 +109,7 @@ def _modules(packages: Iterable[str]) -> Iterator[tuple[str, ast.Module]]:
             parts = path.relative_to(ROOT.parent).with_suffix("").parts
             if "reasons" not in parts:
                 name = ".".join(parts).removesuffix(".__init__")
-                yield name, ast.parse(path.read_text())
+                yield name, parsed(path)
 
 
 def _constants(tree: ast.Module) -> Iterator[tuple[str, str]]:

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 import pytest
+from tests.support.sources import parsed
 
 
 class Requirement(NamedTuple):
@@ -284,7 +285,7 @@ def _defined() -> Counter[str]:
     """The tests of this repository by name, without those that are never run."""
     found: Counter[str] = Counter()
     for path in _TESTS.rglob("test_*.py"):
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        for node in ast.walk(parsed(path)):
             if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
                 marks = " ".join(ast.unparse(one) for one in node.decorator_list)
                 found[node.name] += "skip" not in marks and "xfail" not in marks

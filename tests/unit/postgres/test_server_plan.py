@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 from tests.support.pgserver import claim, grant, wanted
+from tests.support.sources import parsed
 
 import fairlead.postgres
 from fairlead.postgres.database.plans.groups import share
@@ -92,6 +93,6 @@ def test_only_its_own_module_makes_a_value_of_what_is_desired_or_observed(
 
 
 def _called(path: Path) -> Iterator[str]:
-    for node in ast.walk(ast.parse(path.read_text())):
+    for node in ast.walk(parsed(path)):
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
             yield node.func.id

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from tests.support.sources import parsed
 
 import fairlead.postgres
 from fairlead.api.reasons.postgres import step_of
@@ -40,7 +41,7 @@ AT_GRANTS = {
 
 def called(path: Path) -> Iterator[str]:
     """The reasons of errors that a module makes."""
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+    for node in ast.walk(parsed(path)):
         if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Name):
             continue
         first = node.args[0] if node.args else None
