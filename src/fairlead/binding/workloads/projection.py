@@ -385,17 +385,20 @@ class Projection:
         rivals = [item for item in items if same(item)]
         # By identity, since another writer may have added an equal item.
         mine = next((item for item in rivals if self._mine and held(self._mine, item)), None)
-        if mine is None:
+        # Ours may be of another Secret so far, and the wanted one in its place already.
+        moved = mine is not None and key_of(items, kind, mine) != key
+        if mine is None or moved:
             for item in rivals:
                 for other in [one for one, holding in self._others.items() if held(holding, item)]:
                     await self._contend(other, *what())
-            rivals = [item for item in items if same(item)]
+            rivals = [item for item in items if same(item) and item is not mine]
             # Another writer added such an item: it is left, and not removed with the binding.
             if any(is_as_wanted(item, wanted) for item in rivals):
                 return False
             if rivals:
                 place, remedy = what()
                 raise InTheWayError(f"{place} that is not this binding's: {remedy}")
+        if mine is None:
             items.append(wanted)
         else:
             position = next(n for n, item in enumerate(items) if item is mine)
