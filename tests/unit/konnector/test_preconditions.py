@@ -145,6 +145,7 @@ async def test_a_binding_waits_for_its_claims_and_says_what_is_in_the_way(
     )
     provider = SimpleNamespace(
         namespace="cluster",
+        kept={},
         kubebind=SimpleNamespace(requests=SimpleNamespace(get=lambda *_: None)),
         hold=lambda _: ClusterHold(),
         claimed=lambda _: ["claimed secrets"],
