@@ -224,7 +224,12 @@ class Watched:
         return None
 
     def _is_lost(self, workload: Object, secret: str) -> bool:
-        """Whether people took off the record by which a binding knows what reads a Secret."""
+        """Whether people took off the record by which a binding knows what reads a Secret.
+
+        A ReplicaSet that was made meanwhile has none either.
+        """
+        if workload.kind == REPLICASETS.kind:
+            return not _records(workload)
         items, _ = split(workload.to_dict())
         reading = {item for item, value in items.items() if secret in named_secrets([value])}
         return bool(reading) and reading <= self.doubtful[workload.meta.uid]
