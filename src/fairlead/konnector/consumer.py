@@ -47,7 +47,16 @@ from fairlead.konnector.secrets import KubeconfigSecrets
 from fairlead.konnector.servicenamespaces import ServiceNamespaces
 from fairlead.konnector.statuses import BindingStatuses, with_status
 from fairlead.konnector.supervisor import Supervisor
-from fairlead.runtime import Cluster, Controller, Informer, Metrics, Reconciler, commit
+from fairlead.runtime import (
+    Cluster,
+    Controller,
+    Delta,
+    Informer,
+    Metrics,
+    Reconciler,
+    Request,
+    commit,
+)
 
 
 COMPONENT = "konnector"
@@ -324,3 +333,17 @@ def _has_rival(binding: Object | None) -> bool:
     conditions = binding.decode(APIServiceBinding).status.conditions
     found = get_condition(conditions, ANOTHER_KONNECTOR)
     return found is not None and found.reason == SEVERAL_KONNECTORS
+
+
+def binding_itself(delta: Delta) -> list[Request]:
+    """Return the request of a changed APIServiceBinding."""
+    return [Request("", "", delta.object.meta.name)]
+
+
+def owning_bindings(delta: Delta) -> list[Request]:
+    """Return the requests of the APIServiceBindings that own a changed object."""
+    return [
+        Request("", "", owner.name)
+        for owner in delta.object.meta.owner_references
+        if owner.kind == APISERVICEBINDINGS.kind
+    ]

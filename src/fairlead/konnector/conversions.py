@@ -21,6 +21,7 @@ from fairlead.api.kubebind import (
     BoundSchemaSpec,
     ConversionWebhook,
     GroupResource,
+    SchemaConversion,
 )
 from fairlead.api.meta import JSON, Object
 from fairlead.konnector.crds import stored_versions, sync_version
@@ -66,15 +67,15 @@ class _CRD(msgspec.Struct, frozen=True):
 
 def named_webhook(schema: BoundSchemaSpec) -> str:
     """Return the URL of the webhook that a provider's schema names, "" without one."""
-    conversion = schema.conversion
-    if conversion is None or conversion.strategy != "Webhook" or conversion.webhook is None:
-        return ""
-    return conversion.webhook.client_config.url
+    return _url(schema.conversion)
 
 
 def installed_webhook(crd: Object) -> str:
     """Return the URL of the webhook of a CRD, "" without one."""
-    conversion = crd.decode(_CRD).spec.conversion
+    return _url(crd.decode(_CRD).spec.conversion)
+
+
+def _url(conversion: SchemaConversion | _Conversion | None) -> str:
     if conversion is None or conversion.strategy != "Webhook" or conversion.webhook is None:
         return ""
     return conversion.webhook.client_config.url

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Iterable
 from contextlib import AsyncExitStack
 
 from fairlead.api.definitions import CRDSpec, crd_spec
@@ -20,7 +19,7 @@ from fairlead.api.kubebind.conditions import (
 from fairlead.api.meta import Object
 from fairlead.api.resource import CUSTOMRESOURCEDEFINITIONS, NAMESPACES
 from fairlead.client import ApiError, ClientError, NotFound
-from fairlead.konnector.consumer import Consumer
+from fairlead.konnector.consumer import Consumer, binding_itself, owning_bindings
 from fairlead.konnector.controllers.conversions.reconcile import (
     FailingWebhook,
     failed_conversion,
@@ -28,7 +27,7 @@ from fairlead.konnector.controllers.conversions.reconcile import (
     reconcile,
 )
 from fairlead.konnector.conversions import installed_webhook
-from fairlead.runtime import Delta, Request, Result, spec_changed
+from fairlead.runtime import Request, Result, spec_changed
 
 
 _ANSWER_SECONDS = 40.0
@@ -56,8 +55,8 @@ class ConversionsController:
         )
         async with AsyncExitStack() as stack:
             for resource, mapper in (
-                (APISERVICEBINDINGS, _itself),
-                (CUSTOMRESOURCEDEFINITIONS, _owners),
+                (APISERVICEBINDINGS, binding_itself),
+                (CUSTOMRESOURCEDEFINITIONS, owning_bindings),
             ):
                 informer = self._consumer.cluster.informer(resource)
                 stack.push_async_callback(informer.close)
@@ -133,15 +132,3 @@ class ConversionsController:
 
 def _unnumbered(message: str) -> str:
     return re.sub(r"[0-9]+", "", message)
-
-
-def _itself(delta: Delta) -> Iterable[Request]:
-    return [Request("", "", delta.object.meta.name)]
-
-
-def _owners(delta: Delta) -> Iterable[Request]:
-    return [
-        Request("", "", owner.name)
-        for owner in delta.object.meta.owner_references
-        if owner.kind == APISERVICEBINDINGS.kind
-    ]

@@ -24,7 +24,12 @@ from fairlead.api.meta import Object
 from fairlead.api.resource import CUSTOMRESOURCEDEFINITIONS
 from fairlead.client import ApiError, Conflict, Forbidden, Invalid, NotFound
 from fairlead.konnector.connections import RunningConnections
-from fairlead.konnector.consumer import Consumer, Provider
+from fairlead.konnector.consumer import (
+    Consumer,
+    Provider,
+    binding_itself,
+    owning_bindings,
+)
 from fairlead.konnector.controllers.unbind.reconcile import (
     Obstacles,
     UnbindPlan,
@@ -39,7 +44,7 @@ from fairlead.konnector.rights import ADMISSION_REMEDY, remedy
 from fairlead.konnector.supervisor import Supervisor
 from fairlead.konnector.sync.passes import REFUSALS
 from fairlead.konnector.sync.release import Releaser
-from fairlead.runtime import Delta, Request, Result, remove_finalizer
+from fairlead.runtime import Request, Result, remove_finalizer
 
 
 _LOOK_AGAIN = 0.5
@@ -79,8 +84,8 @@ class UnbindController:
         controller = self._consumer.controller("konnector-unbind", self._reconcile)
         async with AsyncExitStack() as stack:
             for resource, mapper in (
-                (APISERVICEBINDINGS, _itself),
-                (CUSTOMRESOURCEDEFINITIONS, _owners),
+                (APISERVICEBINDINGS, binding_itself),
+                (CUSTOMRESOURCEDEFINITIONS, owning_bindings),
             ):
                 informer = self._consumer.cluster.informer(resource)
                 stack.push_async_callback(informer.close)
@@ -250,18 +255,6 @@ def _claimed(binding: APIServiceBinding, provider: Provider | None) -> list[str]
     if provider is not None:
         return provider.claimed(binding)
     return [f"claimed {claim.resource}" for claim in binding.status.permission_claims]
-
-
-def _itself(delta: Delta) -> Iterable[Request]:
-    return [Request("", "", delta.object.meta.name)]
-
-
-def _owners(delta: Delta) -> Iterable[Request]:
-    return [
-        Request("", "", owner.name)
-        for owner in delta.object.meta.owner_references
-        if owner.kind == APISERVICEBINDINGS.kind
-    ]
 
 
 class UnbindPatience:
