@@ -286,7 +286,7 @@ class Passes:
         if place is not None:
             with suppress(ClientError):
                 found = await end.client.get(end.resource, place.name, place.namespace)
-                manager = others(found)
+                manager = others(found, end.client.field_manager)
         whose = "this object" if side == "consumer" else f"its copy {place} on the provider"
         by = f"field manager {manager}" if manager else "a writer whom managedFields do not name"
         self._report.rewritten[pair.key] = by

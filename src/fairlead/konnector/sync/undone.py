@@ -119,16 +119,17 @@ def _content(pair: Pair, step: Step) -> bytes:
     return pair.content(source, status_of if isinstance(step, ReplaceStatus) else payload).digest
 
 
-def others(obj: Object) -> str:
+def others(obj: Object, ours: str) -> str:
     """Return the last field manager of an object other than the konnector; "" if unknown.
 
-    The server's times are whole seconds: managers of the same second are all named.
+    ``ours`` is the field manager of the konnector's client, whose name differs between the two
+    clusters. The server's times are whole seconds: managers of the same second are all named.
     """
     entries: list[dict[str, Any]] = obj.to_dict()["metadata"].get("managedFields") or []
     found = [
         entry
         for entry in entries
-        if entry.get("manager") not in {None, FIELD_MANAGER} and not entry.get("subresource")
+        if entry.get("manager") not in {None, FIELD_MANAGER, ours} and not entry.get("subresource")
     ]
     latest = max((str(entry.get("time", "")) for entry in found), default="")
     managers = {str(it["manager"]) for it in found if str(it.get("time", "")) == latest}
