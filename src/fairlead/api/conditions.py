@@ -7,7 +7,7 @@ kube-bind's own conditions carry a severity and live in :mod:`fairlead.api.kubeb
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Annotated, Literal, NamedTuple
+from typing import Annotated, Any, Literal, NamedTuple
 
 import msgspec
 
@@ -43,6 +43,17 @@ class Condition(msgspec.Struct, rename="camel", omit_defaults=True, frozen=True)
     ] = 0
 
 
+_FIELDS = {
+    "type": str,
+    "status": str,
+    "reason": str,
+    "message": str,
+    "lastTransitionTime": str,
+    "observedGeneration": int,
+}
+"""Types of a condition's fields in JSON."""
+
+
 def set_condition(conditions: Iterable[Condition], new: Condition, *, now: str) -> list[Condition]:
     """Return the conditions with ``new`` in the place of the one of its type, or at the end.
 
@@ -66,13 +77,30 @@ def set_condition(conditions: Iterable[Condition], new: Condition, *, now: str) 
 
 
 def stored_conditions(body: JSON) -> list[Condition]:
-    """Return the conditions of an object's status; none where the status cannot be decoded."""
+    """Return the conditions of an object's status, each read for itself.
+
+    One without a type or a known status is left out. Another field of a wrong type counts as
+    missing: some writers put null where they have no time.
+    """
     status = body.get("status")
+    found = status.get("conditions") if isinstance(status, dict) else None
+    conditions = (_condition(item) for item in (found if isinstance(found, list) else []))
+    return [condition for condition in conditions if condition is not None]
+
+
+def _condition(item: Any) -> Condition | None:
+    if not isinstance(item, dict):
+        return None
+    fields = {
+        name: item[name]
+        for name, type_ in _FIELDS.items()
+        # Not isinstance: True is an int.
+        if type(item.get(name)) is type_
+    }
     try:
-        found = status.get("conditions") if isinstance(status, dict) else None
-        return msgspec.convert(found or [], list[Condition])
+        return msgspec.convert(fields, Condition)
     except msgspec.ValidationError:
-        return []
+        return None
 
 
 def unready(body: JSON) -> Condition | None:

@@ -1,8 +1,17 @@
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
-from fairlead.api.conditions import Condition, get_condition, is_true, set_condition, turned
+from fairlead.api.conditions import (
+    Condition,
+    get_condition,
+    is_true,
+    set_condition,
+    stored_conditions,
+    turned,
+)
 
 
 READY = Condition("Ready", "True", "Bound", "fine", "t0", 1)
@@ -27,6 +36,32 @@ def test_a_new_type_is_appended_and_an_old_one_keeps_its_place() -> None:
     assert [condition.type for condition in conditions] == ["Ready", "Other"]
     conditions = set_condition(conditions, READY, now="t2")
     assert [condition.type for condition in conditions] == ["Ready", "Other"]
+
+
+BARE: Any = {"type": "Ready", "status": "True"}
+
+
+@pytest.mark.parametrize(
+    ("item", "read"),
+    [
+        pytest.param({**BARE, "lastTransitionTime": None}, Condition("Ready", "True"), id="null"),
+        pytest.param({**BARE, "reason": 5, "message": "m"}, Condition("Ready", "True", "", "m"),
+                     id="number"),
+        pytest.param({**BARE, "observedGeneration": True}, Condition("Ready", "True"), id="bool"),
+        pytest.param({"type": "Ready", "status": "true"}, None, id="status"),
+        pytest.param({"status": "True"}, None, id="no type"),
+        pytest.param("Ready", None, id="text"),
+    ],
+)  # fmt: skip
+def test_a_malformed_condition_hides_no_other(item: Any, read: Condition | None) -> None:
+    body = {"status": {"conditions": [item, {"type": "Other", "status": "False"}]}}
+    expected = [Condition("Other", "False")]
+    assert stored_conditions(body) == ([read, *expected] if read else expected)
+
+
+@pytest.mark.parametrize("status", [None, [], {}, {"conditions": None}, {"conditions": "x"}])
+def test_a_status_without_conditions_has_none(status: Any) -> None:
+    assert stored_conditions({"status": status}) == []
 
 
 def test_look_up() -> None:

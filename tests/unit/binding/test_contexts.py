@@ -192,6 +192,21 @@ def test_conditions_that_a_pass_does_not_reach_keep_what_they_said() -> None:
     )
 
 
+def test_a_condition_without_a_time_spoils_no_other() -> None:
+    binding = spec_binding(service=SECRET_SERVICE)
+    binding["status"] = {
+        "conditions": [
+            {"type": "Ready", "status": "True", "lastTransitionTime": None},
+            {"type": "Theirs", "status": "True", "reason": "Well", "lastTransitionTime": None},
+            {"type": "Kept", "status": "True", "reason": "Well", "lastTransitionTime": "then"},
+        ]
+    }
+    FakeCluster(objects=[secret(), deployment()]).reconcile(binding)
+    times = {item["type"]: item["lastTransitionTime"] for item in binding["status"]["conditions"]}
+    # Servers refuse a status with a condition that has none.
+    assert (times["Ready"], times["Theirs"], times["Kept"]) == (NOW, NOW, "then")
+
+
 def test_a_binding_that_is_deleted_does_not_become_ready() -> None:
     binding = spec_binding(service=SECRET_SERVICE)
     deleted(binding)

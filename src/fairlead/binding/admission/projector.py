@@ -13,7 +13,7 @@ from functools import partial
 
 import msgspec
 
-from fairlead.api.conditions import get_condition
+from fairlead.api.conditions import get_condition, stored_conditions
 from fairlead.api.meta import JSON, Object, object_from_dict
 from fairlead.api.patch import create_json_patch
 from fairlead.api.resource import SECRETS, Resource
@@ -22,7 +22,6 @@ from fairlead.api.servicebinding.common import COLLECTION_READY, MAPPING_ANNOTAT
 from fairlead.api.servicebinding.mapping import CLUSTERWORKLOADRESOURCEMAPPINGS
 from fairlead.binding.apis import Api, coreos_api, spec_api
 from fairlead.binding.cluster.answering import is_mapping
-from fairlead.binding.cluster.committing import stored_conditions
 from fairlead.binding.cluster.fetching import fetch
 from fairlead.binding.contexts.base import BaseContext, InvalidBinding, part
 from fairlead.binding.options import BindingOptions
@@ -292,7 +291,7 @@ def _is_collected(api: Api, binding: Object) -> bool:
     meta, kind = binding.meta, api.kind(binding)
     if meta.deleting or MAPPING_ANNOTATION in meta.annotations:
         return False
-    collected = get_condition(stored_conditions(binding), COLLECTION_READY)
+    collected = get_condition(stored_conditions(binding.to_dict()), COLLECTION_READY)
     return (
         api.finalizer in meta.finalizers
         and kind in (read_kinds(meta.annotations) or ())
@@ -304,7 +303,7 @@ def _is_collected(api: Api, binding: Object) -> bool:
 
 def _missing(binding: Object) -> str:
     """Why a binding is not collected, as far as its conditions say."""
-    collected = get_condition(stored_conditions(binding), COLLECTION_READY)
+    collected = get_condition(stored_conditions(binding.to_dict()), COLLECTION_READY)
     if collected is None or collected.status == "True" or not collected.message:
         return f"the controllers have not set {COLLECTION_READY} for its present spec"
     return collected.message

@@ -11,9 +11,7 @@ import contextlib
 from collections.abc import Callable, Sequence
 from typing import Any, TypeAlias
 
-import msgspec
-
-from fairlead.api.conditions import Condition, Event, get_condition, turned
+from fairlead.api.conditions import Condition, Event, get_condition, stored_conditions, turned
 from fairlead.api.meta import JSON, Object
 from fairlead.api.patch import apply_merge_patch, create_merge_patch
 from fairlead.api.resource import SECRETS, Resource
@@ -430,7 +428,7 @@ def _contains(found: Any, wanted: Any) -> bool:
 
 def ready_events(old: Object, new: Object) -> list[Event]:
     """Return the Events about a binding's changed status."""
-    before, after = (stored_conditions(binding) for binding in (old, new))
+    before, after = (stored_conditions(binding.to_dict()) for binding in (old, new))
     events = turned(before, after, READY, good="the service is bound to the workload")
     return [*events, *_hidden_events(before, after), *_rollout_events(before, after)]
 
@@ -455,19 +453,10 @@ def _hidden_events(before: list[Condition], after: list[Condition]) -> list[Even
 
 def waiting_events(old: Object, new: Object) -> list[Event]:
     """Return the Events about a binding that waits for a missing object."""
-    before, after = (stored_conditions(binding) for binding in (old, new))
+    before, after = (stored_conditions(binding.to_dict()) for binding in (old, new))
     turns = turned(before, after, READY)
     waiting = [Event("Normal", "Waiting", event.message) for event in turns]
     return [*waiting, *_hidden_events(before, after), *_rollout_events(before, after)]
-
-
-def stored_conditions(binding: Object) -> list[Condition]:
-    """Return the conditions of a binding's status; none if they are malformed."""
-    status = binding.to_dict().get("status") or {}
-    try:
-        return msgspec.convert(status.get("conditions") or [], list[Condition])
-    except msgspec.ValidationError:
-        return []
 
 
 class SecretTaken(Exception):  # noqa: N818 (a finding)

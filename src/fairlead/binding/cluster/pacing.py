@@ -13,11 +13,10 @@ from time import monotonic
 
 import msgspec
 
-from fairlead.api.conditions import Condition, get_condition
+from fairlead.api.conditions import Condition, get_condition, stored_conditions
 from fairlead.api.meta import Object
 from fairlead.api.servicebinding.common import ERROR, INJECTION_READY, READY, WRITES_PACED
 from fairlead.api.timestamps import moment, parse_time
-from fairlead.binding.cluster.committing import stored_conditions
 from fairlead.binding.cluster.rivals import rivals_text
 from fairlead.binding.contexts.base import BaseContext
 from fairlead.binding.expressions.fixedpath import ProjectionError
@@ -295,7 +294,7 @@ class Pauses:
         condition = context.get_condition(READY)
         if condition is None:
             return
-        before = get_condition(stored_conditions(binding), READY)
+        before = get_condition(stored_conditions(binding.to_dict()), READY)
         same = before is not None and (before.status, before.reason) == (
             condition.status,
             condition.reason,

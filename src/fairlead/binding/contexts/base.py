@@ -582,18 +582,19 @@ def part(binding: Object, *path: str) -> JSON:
 
 
 def decoded(binding: Object, type_: type[Decoded], nothing: JSON) -> Decoded:
-    """Decode a binding; a malformed one that is being deleted gets ``nothing`` as its spec.
+    """Decode a binding without its status, which no spec depends on, however malformed it is.
 
-    It can still be unbound by its records, and must not stay forever.
+    A malformed binding that is being deleted gets ``nothing`` as its spec: it can still be unbound
+    by its records, and must not stay forever.
 
     Raises:
         msgspec.ValidationError: the binding does not fit its type.
     """
+    body = binding.to_dict()
+    body.pop("status", None)
     try:
-        return binding.decode(type_)
+        return msgspec.convert(body, type_)
     except msgspec.ValidationError:
         if not binding.meta.deleting:
             raise
-    body = {**binding.to_dict(), "spec": nothing}
-    body.pop("status", None)
-    return msgspec.convert(body, type_)
+    return msgspec.convert({**body, "spec": nothing}, type_)

@@ -219,7 +219,7 @@ class CoreosContext(BaseContext):
     @property
     def former_secret(self) -> str:
         """``status.secret``."""
-        return self._parsed.status.secret if self._parsed.status else ""
+        return status_secret(self.binding)
 
     def status(self, now: str) -> JSON:
         """Return conditions and the projected Secret, which this API has even if it is ""."""

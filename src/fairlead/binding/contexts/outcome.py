@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from fairlead.api.conditions import Condition, get_condition, set_condition
+from fairlead.api.conditions import Condition, get_condition, set_condition, stored_conditions
 from fairlead.api.meta import JSON, Object, OwnerReference
 from fairlead.api.servicebinding.common import (
     COLLECTION_READY,
@@ -74,23 +74,19 @@ def secret_body(write: BindingSecret) -> JSON:
 
 def conditions_after(status: JSON, said: Iterable[Condition], now: str) -> list[JSON]:
     """Return a status' conditions after a pass that ``said`` some; it keeps the others."""
-    merged = _conditions(status)
+    merged = stored_conditions({"status": status})
     for condition in said:
         merged = set_condition(merged, condition, now=now)
-    return [_written(condition) for condition in merged]
+    return [_written(condition, now) for condition in merged]
 
 
-def _conditions(status: JSON) -> list[Condition]:
-    """Return the conditions of a status; none if they are malformed."""
-    try:
-        return msgspec.convert(status.get("conditions") or [], list[Condition])
-    except msgspec.ValidationError:
-        return []
+def _written(condition: Condition, now: str) -> JSON:
+    """Return a condition with reason, message and time even if empty, cut to the server's limit.
 
-
-def _written(condition: Condition) -> JSON:
-    """Return a condition with reason and message even if empty, cut to the server's limit."""
-    body = {"reason": "", "message": "", **msgspec.to_builtins(condition)}
+    Servers refuse a status in which another writer's condition lacks them.
+    """
+    times = {"lastTransitionTime": now}
+    body = {"reason": "", "message": "", **times, **msgspec.to_builtins(condition)}
     message = body["message"]
     if len(message) > LONGEST_MESSAGE:
         body["message"] = f"{message[: LONGEST_MESSAGE - 4]} ..."
@@ -146,7 +142,7 @@ def _collected(binding: Object) -> Condition | None:
 
     Service Binding Operator notes no generation; its projections count as of the present spec.
     """
-    condition = get_condition(_conditions(_status(binding)), COLLECTION_READY)
+    condition = get_condition(stored_conditions(binding.to_dict()), COLLECTION_READY)
     if condition is None or condition.observed_generation:
         return condition
     return msgspec.structs.replace(condition, observed_generation=binding.meta.generation)

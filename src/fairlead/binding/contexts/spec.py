@@ -105,8 +105,7 @@ class SpecContext(BaseContext):
     @cached_property
     def former_secret(self) -> str:
         """``status.binding.name``."""
-        status = self._parsed.status
-        return status.binding.name if status and status.binding else ""
+        return status_secret(self.binding)
 
     def close(self) -> None:
         """Set ServiceAvailable too, which specification 1.1 demands."""

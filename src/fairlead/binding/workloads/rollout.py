@@ -11,7 +11,7 @@ from typing import Any
 
 import msgspec
 
-from fairlead.api.conditions import Condition, get_condition
+from fairlead.api.conditions import Condition, get_condition, stored_conditions
 from fairlead.api.meta import JSON
 from fairlead.api.servicebinding.common import PODS_REFUSED, ROLLOUT_STUCK
 
@@ -56,7 +56,7 @@ def rollout_failure(body: JSON) -> RolloutFailure | None:
     """Return why the rollout of a workload's present spec fails; None if nothing says so."""
     if is_unobserved(body):
         return None
-    conditions = _conditions(body)
+    conditions = stored_conditions(body)
     for type_, bad in _FAILING.items():
         condition = get_condition(conditions, type_)
         if condition is None or condition.status != bad:
@@ -82,7 +82,7 @@ def is_rolling(body: JSON) -> bool:
     """Whether a change of the status may still tell how the rollout of the present spec ends."""
     if is_unobserved(body) or rollout_failure(body):
         return True
-    conditions, status = _conditions(body), _status(body)
+    conditions, status = stored_conditions(body), _status(body)
     progressing = get_condition(conditions, "Progressing")
     if progressing is not None:
         return progressing.status != "False" and progressing.reason != _COMPLETE
@@ -114,20 +114,6 @@ def missing_pods(body: JSON) -> str:
 def _status(body: JSON) -> dict[str, Any]:
     found = body.get("status")
     return found if isinstance(found, dict) else {}
-
-
-def _conditions(body: JSON) -> list[Condition]:
-    """Return the conditions of a workload, whatever else is in its status.
-
-    Each is read for itself, and without times: servers write null for one that was never set.
-    """
-    found = _status(body).get("conditions")
-    parts = ("type", "status", "reason", "message")
-    return [
-        Condition(*(str(one.get(part) or "") for part in parts))  # type: ignore[arg-type]
-        for one in (found if isinstance(found, list) else [])
-        if isinstance(one, dict)
-    ]
 
 
 def _quotation(condition: Condition) -> str:
