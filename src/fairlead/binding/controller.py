@@ -67,7 +67,7 @@ from fairlead.binding.workloads.records import (
     kinds_text,
     read_kinds,
 )
-from fairlead.client import ApiError, Conflict, NotFound
+from fairlead.client import ApiError, Conflict, Forbidden, Invalid, NotFound
 from fairlead.runtime import (
     Cluster,
     Controller,
@@ -229,6 +229,10 @@ class BindingController:
             return await self._process(request, binding, is_cached=seen is not None)
         except TooManyReadsError as error:
             return await self._endless(request, binding, error)
+        # Refused workloads and Secrets are in the context: this is about the binding itself.
+        except (Forbidden, Invalid) as error:
+            self._remember_version(request, await self._committer.refused(binding, error))
+            raise
 
     def _seen(self, request: Request) -> Object | None:
         """Return the cached binding, None if the cache lags behind our own writes."""
@@ -383,7 +387,10 @@ class BindingController:
         if context.changes.kept or read_kinds(binding.meta.annotations) == [kind]:
             return binding
         fields = {"annotations": {KINDS_ANNOTATION: kinds_text([kind])}}
-        return await patch_metadata(self._cluster.client, self._api.resource, binding, fields)
+        # Kinds that stay noted cost unbinding some reads, and nothing else.
+        with contextlib.suppress(Forbidden, Invalid):
+            return await patch_metadata(self._cluster.client, self._api.resource, binding, fields)
+        return binding
 
     def _next(
         self, request: Request, context: BaseContext, *, blind: bool, pause: float

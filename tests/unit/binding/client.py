@@ -118,7 +118,7 @@ class FakeClient:
         *,
         subresource: str = "",
     ) -> Object:
-        self._check("patch", resource)
+        self._check(f"patch {subresource}".rstrip(), resource)
         before = self.objects.get((resource.kind, name))
         if before is None:
             raise missing(name)

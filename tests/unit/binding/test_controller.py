@@ -968,6 +968,50 @@ async def test_unbinding_that_is_refused_keeps_the_binding() -> None:
     assert conditions(bench.binding)["Ready"] == ("False", "ApplicationUpdateError")
 
 
+POLICY = Forbidden(Status("Failure", "policy 'frozen' denied request: no", "Forbidden", 403))
+NOT_UPDATED = "ServiceBinding was not updated: policy 'frozen' denied request: no"
+
+
+@pytest.mark.parametrize("going", [False, True], ids=["finalizer", "end"])
+async def test_a_binding_that_must_not_be_changed_says_why(going: bool) -> None:
+    bench = Bench(spec_binding(service=SECRET_SERVICE), secret(), deployment())
+    if going:
+        await bench.reconcile()
+        deleted(bench.binding)
+    bench.client.fail["patch", "servicebindings"] = POLICY
+    for _ in range(2):
+        with pytest.raises(Forbidden):
+            await bench.reconcile()
+    assert message(bench.binding, "Ready") == NOT_UPDATED
+    assert conditions(bench.binding)["Ready"] == ("False", "ProcessingError")
+    assert [event for event in bench.events if event[0] == "Warning"] == [
+        ("Warning", "ProcessingError", NOT_UPDATED)
+    ]
+    bench.client.fail.clear()
+    await bench.reconcile()
+    assert bool(bench.binding["metadata"].get("finalizers")) != going
+    assert going or conditions(bench.binding)["Ready"][0] == "True"
+
+
+async def test_a_status_that_must_not_be_written_is_told_by_an_event() -> None:
+    bench = Bench(spec_binding(service=SECRET_SERVICE), secret(), deployment())
+    bench.client.fail["patch status", "servicebindings"] = POLICY
+    with pytest.raises(Forbidden):
+        await bench.reconcile()
+    assert bench.events == [("Warning", "ProcessingError", NOT_UPDATED)]
+
+
+async def test_kinds_that_must_not_be_noted_anew_spoil_no_pass() -> None:
+    bench = Bench(spec_binding(service=SECRET_SERVICE), secret(), deployment())
+    await bench.reconcile()
+    noted = kinds_text([Lookup("apps", "v1", kind="Deployment"), Lookup("", "v1", kind="Gone")])
+    bench.binding["metadata"]["annotations"][KINDS_ANNOTATION] = noted
+    bench.client.fail["patch", "servicebindings"] = POLICY
+    await bench.reconcile()
+    assert conditions(bench.binding)["Ready"] == ("True", "ApplicationsBound")
+    assert bench.binding["metadata"]["annotations"][KINDS_ANNOTATION] == noted
+
+
 @pytest.mark.parametrize(
     ("before", "after", "looked_at"),
     [

@@ -19,6 +19,7 @@ from fairlead.api.servicebinding.common import (
     COLLECTION_READY,
     ITEMS_LEFT,
     MAPPING_ANNOTATION,
+    PROCESSING_ERROR,
     READY,
     ROLLOUT_FAILING,
 )
@@ -26,7 +27,7 @@ from fairlead.api.timestamps import now
 from fairlead.binding.cluster.fetching import grants
 from fairlead.binding.cluster.refusals import refusal_text
 from fairlead.binding.contexts.base import BaseContext
-from fairlead.binding.contexts.outcome import BindingSecret, secret_body
+from fairlead.binding.contexts.outcome import BindingSecret, invalid_status, secret_body
 from fairlead.binding.expressions.fixedpath import read
 from fairlead.binding.reads import Answer, Get, ReadFailure
 from fairlead.binding.workloads.records import RECORDED_ANNOTATION, marks
@@ -186,6 +187,21 @@ class Committer:
         """
         writer = self._waiting if waiting else self._statuses
         return await writer.write(binding, {**binding.to_dict(), "status": status})
+
+    async def refused(self, binding: Object, error: ApiError) -> Object:
+        """Tell that the server refuses a change of the binding, as a policy may; return it.
+
+        It is told in the status, and by an Event where that is refused too.
+        """
+        remedy: list[str] = []
+        if isinstance(error, Forbidden):
+            remedy = grants(error, self._resource, "update and patch")
+        text = "; ".join([f"ServiceBinding was not updated: {refusal_text(error)}", *remedy])
+        try:
+            return await self.status(binding, invalid_status(binding, text, now()))
+        except ApiError:
+            self._recorder.event(binding, "Warning", PROCESSING_ERROR, text)
+            return binding
 
     async def _without_annotation(self, binding: Object) -> Object:
         body = binding.to_dict()
@@ -364,8 +380,9 @@ def _lost_items(workload: Workload, stored: Object) -> str:
         path = _lost(workload.body[part], before.get(part), after.get(part), f".{part}")
         if path:
             return (
-                f"{workload} does not keep {path}: its schema has no such field, or something "
-                "else takes it away; correct the ClusterWorkloadResourceMapping of its kind"
+                f"{workload} does not keep {path}: its schema has no such field, or a policy or "
+                "webhook takes it away; correct the ClusterWorkloadResourceMapping of its kind, "
+                "or the policy"
             )
     return ""
 
