@@ -19,6 +19,14 @@ JSON = dict[str, Any]
 """A decoded JSON object."""
 
 
+class Undecodable(msgspec.ValidationError):
+    """The body of an object does not fit its type; ``told`` also names the object."""
+
+    def __init__(self, obj: Object, reason: str) -> None:
+        super().__init__(reason)
+        self.told = f"{obj.kind} {obj.key} cannot be read: {reason}"
+
+
 class Key(NamedTuple):
     """Namespace and name of an object; the namespace of cluster-scoped objects is ""."""
 
@@ -103,24 +111,38 @@ class Object(msgspec.Struct, frozen=True, gc=False):
         """Return a private decoded copy.
 
         Raises:
-            NestedTooDeeply: the body cannot be read.
+            NestedTooDeeply: the body is nested too deeply.
+            Undecodable: the body is not JSON after all; only its metadata was read before.
         """
         try:
             return _body.decode(self.raw)
         except RecursionError:
             raise NestedTooDeeply from None
+        except (msgspec.DecodeError, UnicodeDecodeError) as error:
+            raise Undecodable(self, str(error)) from None
 
     def decode(self, type_: type[T]) -> T:
         """Decode the body as ``type_``; unknown fields are ignored.
 
         Raises:
-            msgspec.ValidationError: the body does not fit the type; the message names the path.
-                NestedTooDeeply is one of them.
+            Undecodable: the body does not fit the type; the message names the path.
         """
         try:
             return msgspec.json.decode(self.raw, type=type_)
         except RecursionError:
-            raise NestedTooDeeply from None
+            raise Undecodable(self, str(NestedTooDeeply())) from None
+        except (msgspec.DecodeError, UnicodeDecodeError) as error:
+            raise Undecodable(self, str(error)) from None
+
+    def try_decode(self, type_: type[T]) -> T | None:
+        """Decode the body as ``type_``; None if it does not fit.
+
+        For readers of many objects: the one that works on this object tells what is wrong with it.
+        """
+        try:
+            return self.decode(type_)
+        except Undecodable:
+            return None
 
     def owner_reference(self, *, controller: bool = True) -> OwnerReference:
         """Return a reference to this object, for the metadata of objects that it owns."""

@@ -23,7 +23,10 @@ def parse_time(text: str) -> datetime:
         ValueError: the text is no RFC 3339 time.
     """
     # From Python 3.11 on this also takes Z and fractions of any length.
-    return datetime.fromisoformat(text).astimezone(UTC)
+    try:
+        return datetime.fromisoformat(text).astimezone(UTC)
+    except OverflowError as error:
+        raise ValueError(f"{text!r}: {error}") from None
 
 
 def moment() -> datetime:

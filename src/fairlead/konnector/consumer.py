@@ -259,7 +259,9 @@ class Provider:
         found = self.kubebind.exports.get(self.namespace, name)
         if found is None or not self.consumer.uid or recorded_cluster(found) != self.consumer.uid:
             return
-        status = found.decode(APIServiceExport).status
+        if (export := found.try_decode(APIServiceExport)) is None:
+            return
+        status = export.status
         left = [one for one in status.conditions if one.type != CONSUMER_CLUSTER]
         body = with_status(found, msgspec.structs.replace(status, conditions=left))
         with suppress(NotFound, Forbidden):
@@ -290,7 +292,8 @@ class Provider:
             claim.resource == resource
             and WorkKey(found.meta.name, "claim", claim.name) not in self.claims
             for found in self._bindings()
-            for claim in found.decode(APIServiceBinding).status.permission_claims
+            if (binding := found.try_decode(APIServiceBinding)) is not None
+            for claim in binding.status.permission_claims
         )
 
     def binding_uids(self) -> frozenset[str]:
@@ -328,10 +331,10 @@ class Provider:
 
 def _has_rival(binding: Object | None) -> bool:
     """Whether a binding reports that another konnector of ours works with its connection."""
-    if binding is None:
+    parsed = binding.try_decode(APIServiceBinding) if binding is not None else None
+    if parsed is None:
         return False
-    conditions = binding.decode(APIServiceBinding).status.conditions
-    found = get_condition(conditions, ANOTHER_KONNECTOR)
+    found = get_condition(parsed.status.conditions, ANOTHER_KONNECTOR)
     return found is not None and found.reason == SEVERAL_KONNECTORS
 
 

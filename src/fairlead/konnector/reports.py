@@ -379,14 +379,10 @@ class _Named:
 
 def ungranted(export: Object | None) -> str:
     """Return the message that the provider lacks rights for an export's objects; else ""."""
-    if export is None:
+    parsed = export.try_decode(APIServiceExport) if export is not None else None
+    if export is None or parsed is None:
         return ""
-    try:
-        conditions = export.decode(APIServiceExport).status.conditions
-    except msgspec.ValidationError:
-        # An export that cannot be decoded is reported by the controller that works on it.
-        return ""
-    granted = get_condition(conditions, PERMISSIONS_GRANTED)
+    granted = get_condition(parsed.status.conditions, PERMISSIONS_GRANTED)
     if granted is None or granted.status != "False":
         return ""
     return (

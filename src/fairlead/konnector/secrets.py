@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import base64
-import binascii
 from collections.abc import Callable
+
+import msgspec
 
 from fairlead.api.meta import Key, Object
 from fairlead.api.resource import SECRETS
@@ -75,14 +76,18 @@ class KubeconfigSecrets:
             listener(delta.object.key)
 
 
+class _Secret(msgspec.Struct):
+    data: dict[str, str | None] | None = None
+
+
 def content(secret: Object | None, key: str) -> bytes:
     """Return the content of a Secret's key; b"" if it is missing or not base64."""
-    if secret is None:
+    parsed = secret.try_decode(_Secret) if secret is not None else None
+    if parsed is None:
         return b""
-    encoded = (secret.to_dict().get("data") or {}).get(key) or ""
     try:
-        return base64.b64decode(encoded, validate=True)
-    except (binascii.Error, TypeError):
+        return base64.b64decode((parsed.data or {}).get(key) or "", validate=True)
+    except ValueError:
         return b""
 
 

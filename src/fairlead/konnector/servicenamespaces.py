@@ -13,7 +13,7 @@ from fairlead.api.kubebind import (
     APIServiceNamespace,
 )
 from fairlead.api.kubebind.conditions import NAMESPACE_READY, get_condition
-from fairlead.api.meta import Key, Object, OwnerReference
+from fairlead.api.meta import Key, Object, OwnerReference, Undecodable
 from fairlead.client import Client
 from fairlead.client.errors import AlreadyExists
 from fairlead.client.lookups import find
@@ -172,13 +172,18 @@ class ServiceNamespaces:
 
 
 def _assigned(obj: Object | None) -> str:
-    return obj.decode(APIServiceNamespace).status.namespace if obj is not None else ""
+    parsed = obj.try_decode(APIServiceNamespace) if obj is not None else None
+    return parsed.status.namespace if parsed is not None else ""
 
 
 def refusal_of(obj: Object | None) -> str:
     """Return why an APIServiceNamespace gets no namespace; "" also while it is under way."""
     if obj is None:
         return ""
-    found = get_condition(obj.decode(APIServiceNamespace).status.conditions, NAMESPACE_READY)
+    try:
+        conditions = obj.decode(APIServiceNamespace).status.conditions
+    except Undecodable as error:
+        return error.told
+    found = get_condition(conditions, NAMESPACE_READY)
     wrong = found is not None and found.status == "False" and found.severity == "Error"
     return found.message if found is not None and wrong else ""

@@ -22,6 +22,8 @@ The end of these causes makes no watch event, so that a retry has to find out. A
 ends with a change of the object, which brings its key at once: :data:`FAILED_PASS` may grow
 longer.
 """
+UNDECODABLE = BackoffPolicy(initial=1.0, maximum=1000.0, jitter=0.0)
+"""Delays of a key with an object that does not fit its type: its change brings the key at once."""
 WATCH = BackoffPolicy()
 """Delays between lists of a collection, and between watches that end at once."""
 CHILD = BackoffPolicy()

@@ -231,6 +231,9 @@ def test_nothing_is_copied_from_a_bad_secret(given: dict[str, Any]) -> None:
         pytest.param("2026-01-01T11:57:30Z", "2026-01-01T12:00:00Z", 151, id="due"),
         pytest.param("2026-01-01T11:00:00Z", "2026-01-01T12:00:00Z", 151, id="late"),
         pytest.param("2026-01-01T13:00:00Z", "2026-01-01T12:00:00Z", 151, id="in-the-future"),
+        pytest.param("soon", "2026-01-01T12:00:00Z", 151, id="no-time"),
+        pytest.param("0001-01-01T00:00:00+14:00", "2026-01-01T12:00:00Z", 151, id="before-all"),
+        pytest.param("9999-12-31T23:59:59Z", "2026-01-01T12:00:00Z", 151, id="last-year"),
     ],
 )
 def test_heartbeats(last: str, beat: str, due: int) -> None:

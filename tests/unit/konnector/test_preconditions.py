@@ -143,10 +143,11 @@ async def test_a_binding_waits_for_its_claims_and_says_what_is_in_the_way(
         statuses=SimpleNamespace(set=set_),
         options=Options(),
     )
+    nothing = SimpleNamespace(get=lambda *_: None)
     provider = SimpleNamespace(
         namespace="cluster",
         kept={},
-        kubebind=SimpleNamespace(requests=SimpleNamespace(get=lambda *_: None)),
+        kubebind=SimpleNamespace(exports=nothing, requests=nothing),
         hold=lambda _: ClusterHold(),
         claimed=lambda _: ["claimed secrets"],
         error=str,

@@ -8,11 +8,12 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from typing import Any, cast
 
+import msgspec
 import pytest
 import structlog
 from tests.unit.runtime.fakes import WIDGETS, FakeServer, refusal, widget
 
-from fairlead.api.meta import Object
+from fairlead.api.meta import Object, object_from_dict
 from fairlead.api.status import Status, StatusDetails
 from fairlead.client import ApiError, Client
 from fairlead.client.errors import api_error
@@ -34,6 +35,10 @@ Run = Callable[[Awaitable[Any]], Any]
 
 SLOW = BackoffPolicy(initial=1.0, maximum=3.0, jitter=0.0)
 A, B = Request("", "ns", "a"), Request("", "ns", "b")
+
+
+class Fitting(msgspec.Struct):
+    spec: str
 
 
 @asynccontextmanager
@@ -347,6 +352,27 @@ def test_logs_carry_the_request_and_no_traceback_for_refusals(virtual: Run) -> N
         assert (refused["error"], refused["exc_info"]) == ("may not", None)
         assert isinstance(bug["exc_info"], ValueError)
         assert structlog.contextvars.get_contextvars() == {}
+
+    virtual(story())
+
+
+def test_an_object_that_does_not_fit_its_type_is_told_once(virtual: Run) -> None:
+    spoiled = object_from_dict({"kind": "Thing", "metadata": {"name": "a"}, "spec": 1})
+
+    async def reconcile(_request: Request) -> None:
+        spoiled.decode(Fitting)
+
+    async def story() -> None:
+        controller = Controller("c", reconcile)
+        with structlog.testing.capture_logs() as logs:
+            async with working(controller):
+                controller.enqueue(Request("", "", "a"))
+                await asyncio.sleep(60)
+        (line,) = [line for line in logs if line["log_level"] != "debug"]
+        assert line["error"] == "Thing a cannot be read: Expected `str`, got `int` - at `$.spec`"
+        assert "exc_info" not in line
+        assert controller.stats.panics == 0
+        assert controller.stats.results["error"] < 10
 
     virtual(story())
 

@@ -61,6 +61,11 @@ _BINDINGS: Final = (
         "the provider exports more than was agreed to",
         "to agree, delete the binding and bind again",
     ),
+    Reason(
+        "ProviderObjectInvalid",
+        "an export, request or schema of the provider has no valid content",
+        _PROVIDER,
+    ),
     Reason("BoundSchemaFetchFailed", "a BoundSchema is not there, or is another's", _PROVIDER),
     Reason(
         "CustomResourceDefinitionCreateFailed",

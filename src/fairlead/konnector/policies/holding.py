@@ -76,12 +76,8 @@ def recorded_cluster(export: Object | None) -> str:
     """Return the uid of the cluster in which an export is bound, "" when none was recorded."""
     if export is None:
         return ""
-    try:
-        conditions = export.decode(APIServiceExport).status.conditions
-    except msgspec.ValidationError:
-        # An export that cannot be decoded is reported by the controller that works on it.
-        return ""
-    found = get_condition(conditions, CONSUMER_CLUSTER)
+    parsed = export.try_decode(APIServiceExport)
+    found = get_condition(parsed.status.conditions, CONSUMER_CLUSTER) if parsed else None
     return found.message if found is not None else ""
 
 

@@ -85,8 +85,9 @@ class ClaimedObjects:
         for item in self._wanted.resources:
             if item.group_resource == reference.group_resource:
                 schema = self._provider.kubebind.schemas.get(self._provider.namespace, item.name)
-                if schema is not None:
-                    return schema.decode(BoundSchema).spec.resource(version)
+                known = schema.try_decode(BoundSchema) if schema is not None else None
+                if known is not None:
+                    return known.spec.resource(version)
         discovery = self._provider.consumer.cluster.client.discovery
         return await discovery.resource_by_plural(reference.group, reference.resource, version)
 

@@ -215,12 +215,12 @@ class BoundObjects:
         # Decoded once for each version of the three, and not for each object.
         versions = tuple(one.meta.resource_version for one in (binding, schema, crd))
         if versions != self._versions:
-            status, spec = (
-                binding.decode(APIServiceBinding).status,
-                schema.decode(BoundSchema).spec,
-            )
-            lacked, self._lacks = self._lacks, lacks_conversion(status, spec, crd)
+            parsed, known = binding.try_decode(APIServiceBinding), schema.try_decode(BoundSchema)
             self._versions = versions
+            if parsed is None or known is None:
+                return self._lacks
+            lacks = lacks_conversion(parsed.status, known.spec, crd)
+            lacked, self._lacks = self._lacks, lacks
             if lacked and not self._lacks:
                 self._settled = asyncio.get_running_loop().time() + SETTLED_SECONDS
         return self._lacks

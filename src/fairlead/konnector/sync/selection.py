@@ -162,5 +162,8 @@ class Reserved:
 
 def _kubeconfig_secret(found: Object) -> list[str]:
     """Return the index key of a binding or a bundle: the key of its kubeconfig Secret."""
-    ref = found.decode(APIServiceBinding).spec.kubeconfig_secret_ref
+    parsed = found.try_decode(APIServiceBinding)
+    if parsed is None:
+        return []
+    ref = parsed.spec.kubeconfig_secret_ref
     return [str(Key(ref.namespace, ref.name))]

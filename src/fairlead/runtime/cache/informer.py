@@ -10,7 +10,7 @@ from typing import Literal
 import msgspec
 import structlog
 
-from fairlead.api.meta import Object
+from fairlead.api.meta import Object, Undecodable
 from fairlead.api.nesting import NestedTooDeeply
 from fairlead.api.resource import Resource
 from fairlead.client.bounds import Intake, cost
@@ -268,7 +268,7 @@ def _same(old: Object, new: Object) -> bool:
 def _complain(delta: Delta, error: Exception) -> None:
     # One handler that stumbles over an object must not keep it from the others.
     where = {"kind": delta.object.kind, "object": str(delta.object.key)}
-    if isinstance(error, NestedTooDeeply):
+    if isinstance(error, Undecodable | NestedTooDeeply):
         _log.warning("an object is left alone", **where, error=str(error))
     else:
         _log.exception("handler failed", **where)

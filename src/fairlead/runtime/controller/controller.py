@@ -12,6 +12,8 @@ from typing import NamedTuple, cast
 
 import structlog
 
+from fairlead.api.meta import Undecodable
+from fairlead.api.nesting import NestedTooDeeply
 from fairlead.client.errors import (
     ClientError,
     Conflict,
@@ -308,8 +310,17 @@ class Controller:
 
     def _retry(self, request: Request, error: Exception) -> str:
         policy = delays.REFUSED_WRITE if isinstance(error, _PASSING) else None
+        unreadable = isinstance(error, Undecodable | NestedTooDeeply)
+        if unreadable:
+            policy = delays.UNDECODABLE
         delay = self.queue.retry(request, policy, outages=outages_of(error))
         first = self.queue.failures(request) == 1
+        if unreadable:
+            # The writer of the object is at fault, and one line tells it until the object changes.
+            told = error.told if isinstance(error, Undecodable) else str(error)
+            log = _log.warning if first else _log.debug
+            log("an object is left alone", error=told, retry_in=round(delay, 3))
+            return "error"
         gone = first and isinstance(error, NotFound) and error.about(request.name)
         if gone or isinstance(error, Conflict):
             # Another writer was faster, as happens; the next look sees the write or the deletion.

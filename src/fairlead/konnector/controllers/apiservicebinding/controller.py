@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from contextlib import AsyncExitStack
+from typing import TypeVar
 
 import msgspec
 
@@ -28,7 +29,7 @@ from fairlead.api.kubebind.conditions import (
     KubeBindCondition,
     get_condition,
 )
-from fairlead.api.meta import JSON, Object, OwnerReference
+from fairlead.api.meta import JSON, Object, OwnerReference, Undecodable
 from fairlead.api.resource import CUSTOMRESOURCEDEFINITIONS
 from fairlead.api.timestamps import now
 from fairlead.client import AlreadyExists, ApiError, Conflict, Forbidden, Invalid
@@ -49,6 +50,8 @@ from fairlead.konnector.policies.steps import StepOutcome, outcome
 from fairlead.konnector.rights import remedy
 from fairlead.runtime import Delta, Request, Result, add_finalizer, changed, spec_changed
 
+
+T = TypeVar("T")
 
 _STOPPING_SECONDS = 0.1
 """Seconds until a CRD is looked at again that waits for the end of writes in another version."""
@@ -160,7 +163,8 @@ class APIServiceBindingController:
         name, namespace = found.meta.name, self._provider.namespace
         export = self._provider.kubebind.exports.get(namespace, name)
         request = self._provider.kubebind.requests.get(namespace, name)
-        parsed = export.decode(APIServiceExport) if export else None
+        unreadable: list[str] = []
+        parsed = _read(export, APIServiceExport, unreadable)
         resources = parsed.spec.resources if parsed else []
         binding = found.decode(APIServiceBinding)
         known = [*resources, *binding.status.bound_schemas]
@@ -169,8 +173,8 @@ class APIServiceBindingController:
             binding=binding,
             owner=found.owner_reference(),
             export=parsed,
-            request=request.decode(APIServiceExportRequest) if request else None,
-            schemas=self._schemas([item.name for item in resources]),
+            request=_read(request, APIServiceExportRequest, unreadable),
+            schemas=self._schemas([item.name for item in resources], unreadable),
             crds={crd: one for crd in crds if (one := self._consumer.crds.get("", crd))},
             provider_name=self._pretty_name(),
             converged=self._converged,
@@ -181,24 +185,26 @@ class APIServiceBindingController:
                 for key, version in self._provider.sync_versions.items()
                 if key.binding == name
             },
+            unreadable=unreadable,
         )
 
     def _held(self) -> list[str]:
         listed = self._provider.service_namespaces.informer.list(self._provider.namespace)
         return [name for one in listed if (name := _held(one))]
 
-    def _schemas(self, names: Iterable[str]) -> dict[str, BoundSchemaSpec]:
-        return {
-            name: found.decode(BoundSchema).spec
-            for name in names
-            if (found := self._provider.kubebind.schemas.get(self._provider.namespace, name))
+    def _schemas(self, names: Iterable[str], unreadable: list[str]) -> dict[str, BoundSchemaSpec]:
+        schemas, namespace = self._provider.kubebind.schemas, self._provider.namespace
+        known = {
+            name: _read(schemas.get(namespace, name), BoundSchema, unreadable) for name in names
         }
+        return {name: schema.spec for name, schema in known.items() if schema is not None}
 
     def _pretty_name(self) -> str:
         found = self._provider.kubebind.cluster_bindings.get(
             self._provider.namespace, CLUSTER_BINDING_NAME
         )
-        return found.decode(ClusterBinding).spec.provider_pretty_name if found else ""
+        binding = found.try_decode(ClusterBinding) if found else None
+        return binding.spec.provider_pretty_name if binding else ""
 
     def _converged(self, wanted: JSON, found: Object) -> bool:
         # API servers add defaults to a CRD: compared with the wanted body alone it would be
@@ -226,6 +232,17 @@ class APIServiceBindingController:
             self._outcomes[write.name] = result
 
 
+def _read(obj: Object | None, type_: type[T], unreadable: list[str]) -> T | None:
+    """Decode an object of the provider; note in ``unreadable`` that it cannot be read."""
+    if obj is None:
+        return None
+    try:
+        return obj.decode(type_)
+    except Undecodable as error:
+        unreadable.append(error.told)
+        return None
+
+
 def _named(name: str) -> Request:
     return Request("", "", name)
 
@@ -234,7 +251,10 @@ def _held(obj: Object | None) -> str:
     """Return the provider namespace that is kept for its objects alone, else ""."""
     if obj is None or not obj.meta.deleting:
         return ""
-    status = obj.decode(APIServiceNamespace).status
+    parsed = obj.try_decode(APIServiceNamespace)
+    if parsed is None:
+        return ""
+    status = parsed.status
     ready = get_condition(status.conditions, NAMESPACE_READY)
     kept = ready is not None and ready.reason in {OBJECTS_REMAIN, OBJECTS_UNKNOWN}
     return status.namespace if kept else ""

@@ -63,6 +63,7 @@ CRD_CREATE_FAILED = "CustomResourceDefinitionCreateFailed"
 CRD_UPDATE_FAILED = "CustomResourceDefinitionUpdateFailed"
 FOREIGN_CRD = "ForeignCustomResourceDefinition"
 EXPORT_CHANGED = "APIServiceExportChanged"
+OBJECT_INVALID = "ProviderObjectInvalid"
 NOT_ESTABLISHED = "CustomResourceDefinitionNotEstablished"
 NO_VERSION_SERVED = "NoVersionServed"
 STORED_VERSIONS = "StoredVersions"
@@ -80,7 +81,8 @@ class BindingState(msgspec.Struct, frozen=True):
     ``converged`` tells whether a CRD is the outcome of writing a spec; ``ours`` whether the
     binding uses this provider, and stays; ``held`` are the provider namespaces that should go and
     are kept for the objects in them; ``running`` are the versions in which objects are written at
-    the moment, by the names of BoundSchemas.
+    the moment, by the names of BoundSchemas; ``unreadable`` has a message for each object of the
+    provider that does not fit its type, and that is None or missing here.
     """
 
     binding: APIServiceBinding
@@ -94,6 +96,7 @@ class BindingState(msgspec.Struct, frozen=True):
     ours: bool = True
     held: Sequence[str] = ()
     running: Mapping[str, str] = {}
+    unreadable: Sequence[str] = ()
 
 
 class CRDWrite(msgspec.Struct, frozen=True):
@@ -126,6 +129,10 @@ def reconcile(state: BindingState) -> BindingPlan:
     """Decide which CRDs the consumer's cluster needs for the export."""
     if not state.ours:
         return BindingPlan(None)
+    if state.unreadable:
+        # What is bound goes on as it is.
+        told = f"on the provider, {state.unreadable[0]}: its administrator has to mend it"
+        return BindingPlan(false(CONNECTED, OBJECT_INVALID, told))
     if state.export is None:
         return BindingPlan(_without_export(state))
     resources = state.export.spec.resources

@@ -21,7 +21,7 @@ from fairlead.api.kubebind import (
     GroupResource,
     crd_name,
 )
-from fairlead.api.meta import JSON, Object, OwnerReference
+from fairlead.api.meta import JSON, Object, OwnerReference, Undecodable
 from fairlead.api.resource import CUSTOMRESOURCEDEFINITIONS, Resource
 from fairlead.api.timestamps import now
 from fairlead.client import NotFound
@@ -126,19 +126,28 @@ class APIServiceExportController:
         await self._consumer.namespaces.synced()
         binding = self._binding(name)
         export = await self._export(name, binding)
-        schemas, crds = await self._schemas(name, export), self._crds(export, binding)
+        try:
+            parsed = export.decode(APIServiceExport) if export else None
+            schemas = await self._schemas(name, parsed)
+            known = {key: found.decode(BoundSchema) for key, found in schemas.items()}
+        except Undecodable:
+            # What runs goes on as it was agreed, and ends with the binding, which tells the fault.
+            if binding is None:
+                await self._run_syncers(name, SyncPlan(), None, None)
+            return None
+        crds = self._crds(parsed, binding)
         asked = self._provider.kubebind.requests.get(self._provider.namespace, name)
         hold = self._provider.hold(name)
         state = SyncState(
             name=name,
-            export=export.decode(APIServiceExport) if export else None,
+            export=parsed,
             binding=binding.decode(APIServiceBinding) if binding else None,
-            schemas={key: found.decode(BoundSchema) for key, found in schemas.items()},
+            schemas=known,
             crds=crds,
             hold=hold,
             kept=hold.holding == "Keep" and self._kept(name, binding),
             holding_of_claims=self._provider.holding_of_claims(),
-            request=asked.decode(APIServiceExportRequest) if asked else None,
+            request=asked.try_decode(APIServiceExportRequest) if asked else None,
         )
         plan = reconcile(state, now=now())
         await self._run_syncers(name, plan, export, binding)
@@ -191,13 +200,13 @@ class APIServiceExportController:
             return await self._still(APISERVICEEXPORTS, name)
         return found
 
-    async def _schemas(self, name: str, export: Object | None) -> dict[str, Object]:
+    async def _schemas(self, name: str, export: APIServiceExport | None) -> dict[str, Object]:
         """Return the existing BoundSchemas.
 
         The provider itself is asked for one with a syncer that the cache lacks.
         """
         result: dict[str, Object] = {}
-        for item in export.decode(APIServiceExport).spec.resources if export is not None else ():
+        for item in export.spec.resources if export is not None else ():
             found = self._provider.kubebind.schemas.get(self._provider.namespace, item.name)
             if found is None and WorkKey(name, "objects", item.name) in self._running:
                 found = await self._still(BOUNDSCHEMAS, item.name)
@@ -216,11 +225,11 @@ class APIServiceExportController:
         """
         return await find(self._provider.client, resource, name, self._provider.namespace)
 
-    def _crds(self, export: Object | None, binding: Object | None) -> dict[str, Object]:
+    def _crds(self, export: APIServiceExport | None, binding: Object | None) -> dict[str, Object]:
         """Return the CRDs of the export, or of the bound resources if the export is gone."""
         resources: Sequence[GroupResource] = ()
         if export is not None:
-            resources = export.decode(APIServiceExport).spec.resources
+            resources = export.spec.resources
         elif binding is not None:
             resources = binding.decode(APIServiceBinding).status.bound_schemas
         names = [crd_name(item.resource, item.group) for item in resources]

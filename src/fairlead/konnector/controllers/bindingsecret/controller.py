@@ -29,10 +29,13 @@ class BindingSecretController:
         controller = consumer.controller("konnector-bindingsecret", self._reconcile)
 
         def secret_changed(key: Key) -> None:
-            for binding in consumer.bindings.list():
-                ref = binding.decode(APIServiceBinding).spec.kubeconfig_secret_ref
+            for found in consumer.bindings.list():
+                binding = found.try_decode(APIServiceBinding)
+                if binding is None:
+                    continue
+                ref = binding.spec.kubeconfig_secret_ref
                 if Key(ref.namespace, ref.name) == key:
-                    controller.enqueue(Request("", "", binding.meta.name))
+                    controller.enqueue(Request("", "", found.meta.name))
 
         async with AsyncExitStack() as stack:
             bindings = consumer.cluster.informer(consumer.bindings.resource)

@@ -94,7 +94,8 @@ class BundleController:
 
     def _secret_changed(self, key: Key) -> None:
         for found in self._consumer.bundles.list():
-            if source(found).secret == key:
+            bundle = found.try_decode(APIServiceBindingBundle)
+            if bundle is not None and source(bundle).secret == key:
                 self._controller.enqueue(Request("", "", found.meta.name))
 
     def _joined(self, provider: Provider) -> None:
@@ -108,14 +109,14 @@ class BundleController:
             self._absence.pop(request.name, None)
             self._unconnected.pop(request.name, None)
             return None
-        place = source(found).secret
+        bundle = found.decode(APIServiceBindingBundle)
+        place = source(bundle).secret
         if not (self._consumer.secrets.known(place) or self._consumer.secrets.error(place)):
             return Result(_SOON)
-        ref = found.decode(APIServiceBindingBundle).spec.kubeconfig_secret_ref
-        if left := seconds_left(self._consumer, found, ref):
+        if left := seconds_left(self._consumer, found, bundle.spec.kubeconfig_secret_ref):
             return Result(left)
-        provider = self._connections.using(source(found))
-        state = self._state(found, provider)
+        provider = self._connections.using(source(bundle))
+        state = self._state(found, bundle, provider)
         plan = reconcile(state)
         outcome = _Outcome({}, None)
         if provider is not None and plan.missing:
@@ -132,8 +133,9 @@ class BundleController:
     def _interval(self) -> float:
         return self._consumer.options.provider_polling_interval
 
-    def _state(self, found: Object, provider: Provider | None) -> BundleState:
-        bundle = found.decode(APIServiceBindingBundle)
+    def _state(
+        self, found: Object, bundle: APIServiceBindingBundle, provider: Provider | None
+    ) -> BundleState:
         valid = secret_valid(self._consumer, bundle.spec.kubeconfig_secret_ref)
         # A connection is made after its Secret is read: its absence is a fault only when it lasts.
         looks = self._unconnected.get(found.meta.name, 0) + 1 if provider is None else 0
@@ -224,9 +226,9 @@ _UNCONNECTED = (
 )
 
 
-def source(bundle: Object) -> SecretKey:
+def source(bundle: APIServiceBindingBundle) -> SecretKey:
     """Return the Secret key with a bundle's kubeconfig."""
-    ref: ClusterSecretKeyRef = bundle.decode(APIServiceBindingBundle).spec.kubeconfig_secret_ref
+    ref: ClusterSecretKeyRef = bundle.spec.kubeconfig_secret_ref
     return SecretKey(Key(ref.namespace, ref.name), ref.key)
 
 

@@ -20,7 +20,7 @@ from fairlead.api.kubebind import (
     ClusterBinding,
 )
 from fairlead.api.kubebind.conditions import ANOTHER_KONNECTOR
-from fairlead.api.meta import Key, Object
+from fairlead.api.meta import Key, Object, Undecodable
 from fairlead.api.resource import SECRETS
 from fairlead.api.timestamps import moment
 from fairlead.client import Client, ClientError, Conflict, NotFound, Unauthorized
@@ -63,7 +63,7 @@ class HeartbeatController:
     def __init__(self, provider: Provider) -> None:
         self._provider = provider
         self._consumer = provider.consumer
-        self._secrets: dict[str, Informer] = {}
+        self._secret: Informer | None = None
         self._probe = Probe(provider.namespace)
         self._rivalry = Rivalry()
         self._peers = Peers()
@@ -103,7 +103,12 @@ class HeartbeatController:
         # An object that we have replaced is outdated; the event of our write is on its way.
         if found is None or found.meta.resource_version == self._replaced:
             return None
-        state = await self._look(found.decode(ClusterBinding))
+        try:
+            binding = found.decode(ClusterBinding)
+        except Undecodable as error:
+            await self._tell(f"on the provider, {error.told}")
+            return None
+        state = await self._look(binding)
         plan = reconcile(state)
         try:
             # The Secret is read anew and its kubeconfig tried only when credentials would be
@@ -179,17 +184,24 @@ class HeartbeatController:
 
     async def _provider_secret(self, name: str) -> Informer:
         """Watch the Secret by its name, so that no other Secret is ever read."""
-        if name not in self._secrets:
-            lease = self._provider.cluster.informer(
-                SECRETS, namespace=self._provider.namespace, fields=f"metadata.name={name}"
-            )
-            self._secrets[name] = lease
+        lease = self._provider.cluster.informer(
+            SECRETS, namespace=self._provider.namespace, fields=f"metadata.name={name}"
+        )
+        former = self._secret
+        if former is not None and former.scope == lease.scope:
+            await lease.close()
+            lease = former
+        else:
+            self._secret = lease
             lease.subscribe(lambda _delta: self._all())
+            # A provider that names another Secret each time opens no watch for each.
+            if former is not None:
+                await former.close()
         # Heartbeats go on without the Secret, and the status tells why it cannot be read.
         with suppress(TimeoutError):
             async with asyncio.timeout(_PATIENCE):
-                await self._secrets[name].synced()
-        return self._secrets[name]
+                await lease.synced()
+        return lease
 
     def _consumer_secrets(self) -> dict[SecretKey, Object | None]:
         secrets = self._consumer.secrets

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import base64
 import re
-from datetime import datetime
+from contextlib import suppress
+from datetime import datetime, timedelta
 from typing import Any
 
 import msgspec
@@ -188,7 +189,7 @@ def _rivalry(state: HeartbeatState, ours: str) -> Rivalry:
 def _rival_lives(status: ClusterBindingStatus, now: datetime) -> float:
     """Return the seconds until another konnector's heartbeat is overdue; 0 if it is."""
     try:
-        left = parse_time(status.last_heartbeat_time) + INTERVAL - now
+        left = INTERVAL - (now - parse_time(status.last_heartbeat_time))
     except ValueError:
         return 0.0
     # The time is another machine's, whose clock may be ahead: no wait is longer than the interval.
@@ -261,9 +262,11 @@ def _consumer_ref(state: HeartbeatState) -> SecretReference | None:
 
 def _heartbeat(last: str, now: datetime) -> str:
     """Return the time of the heartbeat to store: the stored one until the next is due."""
-    # A time in the future was written by another clock, and is replaced.
-    if last and parse_time(last) <= now < parse_time(last) + BEAT:
-        return last
+    # A time in the future was written by another clock, and is replaced, as one that is none.
+    with suppress(ValueError):
+        # By differences, since a sum may be beyond the last year that there is.
+        if timedelta(0) <= now - parse_time(last) < BEAT:
+            return last
     return format_time(now)
 
 
@@ -273,7 +276,7 @@ def _credentials(state: HeartbeatState) -> list[KubeBindCondition]:
     A rotation waits for it. The status is written with the very credentials that it reports. A
     connection with older ones reports none, so that two of them never take turns in writing.
     """
-    if state.provider_secret is None or not state.kubeconfig:
+    if state.provider_secret is None or not state.kubeconfig or state.fault:
         return []
     key = state.binding.spec.kubeconfig_secret_ref.key
     data = state.provider_secret.to_dict().get("data") or {}

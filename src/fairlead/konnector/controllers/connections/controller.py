@@ -151,13 +151,14 @@ class ConnectionsController:
 
     def _members(self) -> Iterator[ConnectionMember]:
         for found in self._consumer.bindings.list():
-            ref = found.decode(APIServiceBinding).spec.kubeconfig_secret_ref
-            yield ConnectionMember(
-                found.meta.name, SecretKey(Key(ref.namespace, ref.name), ref.key)
-            )
+            if (binding := found.try_decode(APIServiceBinding)) is not None:
+                ref = binding.spec.kubeconfig_secret_ref
+                source = SecretKey(Key(ref.namespace, ref.name), ref.key)
+                yield ConnectionMember(found.meta.name, source)
         for found in self._consumer.bundles.list():
-            ref = found.decode(APIServiceBindingBundle).spec.kubeconfig_secret_ref
-            yield ConnectionMember("", SecretKey(Key(ref.namespace, ref.name), ref.key))
+            if (bundle := found.try_decode(APIServiceBindingBundle)) is not None:
+                ref = bundle.spec.kubeconfig_secret_ref
+                yield ConnectionMember("", SecretKey(Key(ref.namespace, ref.name), ref.key))
         for secret in self._consumer.secrets.own():
             # kube-bind's label gives the provider heartbeats before any binding exists; its key
             # has a fixed name.

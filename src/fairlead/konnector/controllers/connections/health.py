@@ -19,6 +19,7 @@ from fairlead.api.kubebind.conditions import (
     false,
     true,
 )
+from fairlead.api.meta import Undecodable
 from fairlead.client import AnswerTooLarge, ClientError, ConnectionFailed, Unauthorized
 from fairlead.client.errors import Bound
 from fairlead.konnector.consumer import Provider
@@ -61,7 +62,7 @@ class HealthReporter:
             for binding in sorted(self._provider.bindings):
                 try:
                     await self._look(binding)
-                except ClientError as error:
+                except (ClientError, Undecodable) as error:
                     # One status that cannot be written does not keep the other bindings from being
                     # looked at.
                     _log.warning("condition not written", binding=binding, error=str(error))
@@ -101,7 +102,8 @@ class HealthReporter:
         """Return the condition PermissionClaim, for bindings with claims only."""
         consumer = self._provider.consumer
         obj = consumer.bindings.get("", binding)
-        if obj is None or not obj.decode(APIServiceBinding).status.permission_claims:
+        parsed = obj.try_decode(APIServiceBinding) if obj is not None else None
+        if parsed is None or not parsed.status.permission_claims:
             return None
         message = consumer.reports.refusals.message(binding)
         if message:

@@ -16,11 +16,12 @@ from fairlead.api.kubebind import (
     APISERVICEBINDINGS,
     FINALIZER_UNBIND,
     APIServiceBinding,
+    APIServiceExport,
     APIServiceExportRequest,
     BoundSchema,
     resource_name,
 )
-from fairlead.api.meta import Object
+from fairlead.api.meta import Object, Undecodable
 from fairlead.api.resource import CUSTOMRESOURCEDEFINITIONS
 from fairlead.client import ApiError, Conflict, Forbidden, Invalid, NotFound
 from fairlead.konnector.connections import RunningConnections
@@ -238,15 +239,26 @@ def _lossy(provider: Provider | None, binding: str, crds: Iterable[Object]) -> s
     """Return why objects of CRDs are not written, "" if they are."""
     if provider is None:
         return ""
-    asked = provider.kubebind.requests.get(provider.namespace, binding)
-    if asked is not None and (why := left_behind(asked.decode(APIServiceExportRequest))):
-        return why
-    for crd in crds:
-        spec = crd_spec(crd)
-        name = resource_name(spec.names.plural, spec.group)
-        schema = provider.kubebind.schemas.get(provider.namespace, name)
-        if schema is not None and (why := sync_version(schema.decode(BoundSchema).spec, crd).why):
-            return f"objects of {crd.meta.name} would lose fields: {why}"
+    known, namespace = provider.kubebind, provider.namespace
+    export = known.exports.get(namespace, binding)
+    asked = known.requests.get(namespace, binding)
+    try:
+        if export is not None:
+            export.decode(APIServiceExport)
+        if asked is not None and (why := left_behind(asked.decode(APIServiceExportRequest))):
+            return why
+        for crd in crds:
+            spec = crd_spec(crd)
+            name = resource_name(spec.names.plural, spec.group)
+            schema = known.schemas.get(namespace, name)
+            if schema is None:
+                # Without the export its objects are released in any case.
+                if export is not None and known.schemas.has_synced:
+                    return f"the provider has no BoundSchema {name} any more"
+            elif why := sync_version(schema.decode(BoundSchema).spec, crd).why:
+                return f"objects of {crd.meta.name} would lose fields: {why}"
+    except Undecodable as error:
+        return f"on the provider, {error.told}"
     return ""
 
 
