@@ -482,6 +482,26 @@ def test_a_watch_that_never_ends_is_given_up(virtual: Run) -> None:
     virtual(story())
 
 
+def test_a_list_that_goes_on_is_a_fault_until_it_is_complete(virtual: Run) -> None:
+    async def story() -> None:
+        server = FakeServer()
+        for number in range(9):
+            await server.put(f"w{number}")
+        server.pages = 10
+        async with reflected(server) as (informer, _):
+            await asyncio.sleep(59)
+            assert informer.reflector.error == ""
+            await asyncio.sleep(2)
+            assert informer.reflector.error == (
+                "cannot list widgets.example.org: the list is not complete after 60 s"
+            )
+            await asyncio.sleep(60)
+            assert informer.synced.is_set()
+            assert informer.reflector.error == ""
+
+    virtual(story())
+
+
 def test_an_unknown_event_type_is_passed_over(virtual: Run) -> None:
     async def story() -> None:
         server = FakeServer()

@@ -117,6 +117,9 @@ behind.
 STOOD_SECONDS = 1.0
 """Seconds that a watch must last so that its early end does not lengthen the back-off."""
 
+UNFINISHED_SECONDS = 60.0
+"""Seconds after which a list that goes on counts as a fault, until it is complete."""
+
 ABSENT_ANSWERS = 3
 """Number of 404s in a row after which the resource counts as gone; starting servers give some."""
 
@@ -268,14 +271,22 @@ class Reflector:
 
     async def _list(self) -> PhaseEnd:
         scope, self._missed = self._scope, False
-        listed = await self._source.list(
-            scope.resource,
-            scope.namespace,
-            labels=scope.labels,
-            fields=scope.fields,
-            metadata_only=scope.metadata_only,
-            arrived=self._sink.arrived,
+        # A server may send page after page without an end, or a byte now and then.
+        unfinished = TimeoutError(f"the list is not complete after {UNFINISHED_SECONDS:g} s")
+        overdue = asyncio.get_running_loop().call_later(
+            UNFINISHED_SECONDS, self._report, PhaseEnd.CUT, unfinished
         )
+        try:
+            listed = await self._source.list(
+                scope.resource,
+                scope.namespace,
+                labels=scope.labels,
+                fields=scope.fields,
+                metadata_only=scope.metadata_only,
+                arrived=self._sink.arrived,
+            )
+        finally:
+            overdue.cancel()
         await self._sink.replace(listed.items)
         # Watching from the list's own version leaves no gap between the two.
         self._version = listed.resource_version
