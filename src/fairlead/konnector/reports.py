@@ -123,6 +123,14 @@ class RefusedObject(msgspec.Struct, frozen=True):
     ours: bool = False
     """Whether the consumer's own server refuses it."""
 
+    @property
+    def invalid(self) -> bool:
+        """Whether the object's schema refuses it.
+
+        A policy may answer with 422 Invalid too, by another text: "is forbidden: ...".
+        """
+        return self.reason == Invalid.__name__ and " is invalid: " in self.message
+
 
 class SyncReport:
     """Report of one source, the work on one resource or claim, about one binding's objects.
@@ -288,7 +296,7 @@ class Reports:
         why = f"because of: {first.message}"
         if first.ours:
             # A role or the object's schema is told by the message itself.
-            admission = not first.forbidden and " is invalid: " not in first.message
+            admission = not (first.forbidden or first.invalid)
             remedy = f". {ADMISSION_REMEDY}" if admission else ""
             why = f"because this cluster refuses it: {first.message}{remedy}"
         return KubeBindCondition(
@@ -319,7 +327,7 @@ class Reports:
     def invalid(self, binding: str) -> bool:
         """Whether a server refuses an object of a binding because of its schema."""
         return any(
-            failure.reason == Invalid.__name__
+            failure.invalid
             for _, report in self._of(binding)
             for failure in report.lasting().values()
         )

@@ -11,8 +11,11 @@ from fairlead.konnector.policies.steps import FOREIGN_OBJECT, NAME_TOO_LONG, OWN
 from fairlead.konnector.reports import LASTING_SECONDS, Reports, SyncFault, SyncReport
 
 
+POLICY = refusal(
+    "Invalid", "things.x \"a\" is forbidden: ValidatingAdmissionPolicy 'p' denied request: no"
+)
 INVALID, FORBIDDEN = (
-    refusal("Invalid", "colour: no"),
+    refusal("Invalid", 'Thing.x "a" is invalid: colour: no'),
     refusal("Forbidden", 'User "k" cannot list x'),
 )
 
@@ -44,6 +47,7 @@ class Desk:
 def test_an_object_that_its_schema_refuses_for_a_while_is_told_to_unbinding() -> None:
     desk = Desk()
     desk.fail("a", error=FORBIDDEN)
+    desk.fail("c", error=POLICY)
     desk.last()
     assert not desk.reports.invalid("db")
     desk.fail("b")
@@ -120,7 +124,8 @@ def test_a_refusal_is_told_when_it_lasts(desk: Desk) -> None:
     assert told is not None
     assert (told.type, told.status, told.reason) == ("ObjectsFailing", "True", "Invalid")
     assert (
-        told.message == "1 object cannot be written: Thing a/x; the first because of: colour: no"
+        told.message == "1 object cannot be written: Thing a/x; the first because of: "
+        'Thing.x "a" is invalid: colour: no'
     )
     desk.of().well(Key("a", "x"))
     assert desk.failing() is None
