@@ -15,6 +15,7 @@ from tests.support.waiting import gone, when
 
 from fairlead.api.kubebind import (
     APISERVICEBINDINGS,
+    APISERVICEEXPORTREQUESTS,
     APISERVICEEXPORTS,
     APISERVICENAMESPACES,
     BOUNDSCHEMAS,
@@ -93,6 +94,9 @@ async def test_a_provider_without_the_schema_of_a_bound_kind_holds_no_object(wor
     there = await link.provider_namespace()
     await when(world.provider, WIDGETS, "blue", there, until=bool)
     kind = crd_name(WIDGETS.plural, WIDGETS.group)
+    # Without its request a schema is not made again.
+    await world.provider.delete(APISERVICEEXPORTREQUESTS, link.name, link.cluster_namespace)
+    await gone(world.provider, APISERVICEEXPORTREQUESTS, link.name, link.cluster_namespace)
     await world.provider.delete(BOUNDSCHEMAS, kind, link.cluster_namespace)
     await link.condition("Connected", lambda one: one.get("reason") == "BoundSchemaFetchFailed")
     await world.consumer.delete(APISERVICEBINDINGS, link.name)

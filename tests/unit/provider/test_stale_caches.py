@@ -415,6 +415,30 @@ async def test_a_schema_follows_its_crd_also_when_the_watch_says_nothing() -> No
     assert server.written("patch", "boundschemas")
 
 
+async def test_the_server_is_asked_for_no_crd_that_is_not_exported() -> None:
+    """A consumer may make any number of requests, for any names."""
+    asked: list[str] = []
+
+    class Counting(StaleServer):
+        async def get(self, resource: Resource, name: str, namespace: str = "") -> Object:
+            if resource == CUSTOMRESOURCEDEFINITIONS:
+                asked.append(name)
+            return await super().get(resource, name, namespace)
+
+    spec: JSON = {
+        "resources": [resource(), resource("gadgets")],
+        "schemaUpdatePolicy": "Always",
+    }
+    cached = {
+        APISERVICEEXPORTREQUESTS: [kube("APIServiceExportRequest", spec=spec)],
+        CUSTOMRESOURCEDEFINITIONS: [crd()],
+    }
+    options = ProviderOptions(schema_sync_interval=0.0)
+    async with watching(cached, [crd()], server=Counting) as (_, cluster, watches):
+        await RequestController(cluster, watches, options).reconcile(WIDGETS)
+    assert asked == ["widgets.example.org"]
+
+
 @pytest.mark.parametrize(
     ("absent", "told"),
     [pytest.param(GONE, True, id="gone"), pytest.param(None, False, id="unknown")],

@@ -53,7 +53,9 @@ from fairlead.provider.watches import (
     by_schema,
     crd_names,
     in_turns,
+    namespace_keys,
     requests_for,
+    schema_names,
 )
 from fairlead.runtime import (
     Cluster,
@@ -70,43 +72,42 @@ class Sources:
     """Finds CRDs that are labelled for export.
 
     The watch reports every change at once. Requests that follow their CRDs do not rely on it:
-    every ``interval`` seconds the server itself is asked.
+    every ``interval`` seconds the server itself is asked. It is asked once for all requests, and
+    for listed CRDs alone, since a consumer may make any number of requests for any names.
     """
 
     def __init__(self, client: Client, watches: ProviderWatches, interval: float) -> None:
         self._client = client
         self._watches = watches
         self._interval = interval
-        self._looked: dict[Request, float] = {}
+        self._looked: dict[str, float] = {}
         self._fetched: dict[str, Object] = {}
 
-    async def find(self, key: Request, names: Iterable[str], *, follow: bool) -> dict[str, Object]:
+    async def find(self, names: Iterable[str], *, follow: bool) -> dict[str, Object]:
         """Return the CRDs of these names, by name.
 
         Raises:
             ClientError: a look at the server was due, and it gave no answer.
         """
-        wanted = list(names)
-        if follow and self._due(key):
-            for name in wanted:
-                await self._fetch(name)
         found: dict[str, Object] = {}
-        for name in wanted:
+        for name in names:
+            if follow and self._due(name):
+                await self._fetch(name)
             cached = self._watches.crds.get("", name)
             if (newest := self._newest(name, cached)) is not None:
                 found[name] = newest
         return found
 
-    def forget(self, key: Request) -> None:
-        """Drop the state of a deleted request."""
-        self._looked.pop(key, None)
-
-    def _due(self, key: Request) -> bool:
-        """Whether to ask the server for this request's CRDs; the first look trusts the watch."""
-        now = asyncio.get_running_loop().time()
-        if now - self._looked.setdefault(key, now) < self._interval:
+    def _due(self, name: str) -> bool:
+        """Whether to ask the server for a CRD; the first look trusts the watch."""
+        if self._watches.crds.get("", name) is None:
+            self._looked.pop(name, None)
             return False
-        self._looked[key] = now
+        now = asyncio.get_running_loop().time()
+        # Each request comes once an interval: half of it, or another's look would put off its own.
+        if now - self._looked.setdefault(name, now) < self._interval / 2:
+            return False
+        self._looked[name] = now
         return True
 
     async def _fetch(self, name: str) -> None:
@@ -232,10 +233,9 @@ class RequestController:
         """Bring one request nearer to its export, and look again if it follows its CRDs."""
         request = self._watches.requests.get(key.namespace, key.name)
         if request is None:
-            self._sources.forget(key)
             return Result()
         follow = follows(request)
-        state = await self._state(key, request, follow)
+        state = await self._state(request, follow=follow)
         plan = reconcile(state, self._options, now=now())
         if state.offer is not None and (plan.excess or plan.create_export is not None):
             # Neither an export nor a refusal is decided by a cache alone.
@@ -255,15 +255,18 @@ class RequestController:
         await self._statuses.write(request, plan.status)
         return Result(self._options.schema_sync_interval if follow else None)
 
-    async def _state(self, key: Request, request: Object, follow: bool) -> RequestState:
+    async def _state(self, request: Object, *, follow: bool) -> RequestState:
         watches, namespace = self._watches, request.meta.namespace
+        # What the request names, and not all that the consumer has: that may be very much.
+        schemas = {name: watches.schemas.get(namespace, name) for name in schema_names(request)}
+        named = [key.rpartition("/")[2] for key in namespace_keys(request)]
         return RequestState(
             request=request,
             export=await self._export(request),
-            crds=await self._sources.find(key, crd_names(request), follow=follow),
-            schemas={schema.meta.name: schema for schema in watches.schemas.list(namespace)},
+            crds=await self._sources.find(crd_names(request), follow=follow),
+            schemas={name: schema for name, schema in schemas.items() if schema is not None},
             namespaces=frozenset(
-                item.meta.name for item in watches.service_namespaces.list(namespace)
+                name for name in named if watches.service_namespaces.get(namespace, name)
             ),
             offer=self._offers.known(namespace) if self._options.requests == "invited" else None,
         )

@@ -214,8 +214,13 @@ class NamespaceController:
     def _state(self, stored: Object, owned: list[Object]) -> NamespaceState:
         bare = self._bare(stored, owned)
         target = target_name(bare, self._options.isolation)
+        # Each export and schema is decoded for it: not for a namespace that is announced already,
+        # nor for one of the many that may wait until there is room.
+        announced = stored.decode(APIServiceNamespace).status.namespace
+        there = bare.find(target) is not None
         return bare._replace(
-            ungranted=self._ungranted(stored.key, target), full=self._limit.full(stored.key)
+            ungranted=self._ungranted(stored.key, target) if there and not announced else (),
+            full=self._limit.full(stored.key),
         )
 
     def _bare(self, stored: Object, owned: list[Object]) -> NamespaceState:
