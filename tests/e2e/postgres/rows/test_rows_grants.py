@@ -95,6 +95,32 @@ async def test_row_12_a_strangers_table_stops_nothing_else(team: Team) -> None:
     await team.stands_still()
 
 
+@pytest.mark.differs("administrator")
+async def test_row_12_what_a_login_makes_reaches_its_neighbours(team: Team) -> None:
+    """As a migration makes it: by a login of its own, which the administrator has made."""
+    migrator = await team.create("migrator", grants=[team.grant("CONNECT", "CREATE")])
+    await team.ready(migrator)
+    asked = {
+        "database": team.database,
+        "schema": "public",
+        "privileges": ["SELECT"],
+        "includeFuture": {"ownedBy": [migrator]},
+    }
+    old = await team.create("old", grants=[team.grant("CONNECT"), asked])
+    await team.ready(old)
+    async with team.login(migrator) as session:
+        await session.execute("CREATE TABLE t (id int)")
+        async with team.login(old) as reading:
+            await reading.execute("SELECT * FROM t")
+        await session.execute("CREATE SEQUENCE q")
+    wide = {"database": team.database, "schema": "public", "access": "ReadWrite"}
+    new = await team.create("new", grants=[team.grant("CONNECT"), wide])
+    await team.ready(new)
+    assert {("t", "DELETE"), ("q", "USAGE")} <= await team.privileges(new)
+    await team.ready(old)
+    await team.stands_still()
+
+
 @modest
 async def test_row_13_a_grant_that_does_nothing_is_found_out(team: Team) -> None:
     """PostgreSQL answers OK, with a warning, to who holds the privilege without the option."""

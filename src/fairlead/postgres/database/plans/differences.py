@@ -83,11 +83,20 @@ class ComparedObjects(msgspec.Struct, frozen=True, eq=False, kw_only=True):
     total: int = 0
 
 
+class Actor(NamedTuple):
+    """A role of the operator's own, by whose rights the administrator acts."""
+
+    oid: int
+    name: str
+
+
 class Difference(msgspec.Struct, frozen=True, eq=False, kw_only=True):
     """One privilege that is missing on objects, or is to be revoked there.
 
     ``option`` is the grant option: to be granted, or held so far. ``grantor`` is the role whose
     grant is to be revoked. Without ``possible`` the administrator lacks the right to the change.
+    ``actor`` is the role of the operator's own by whose rights it is possible, None if the
+    administrator's own rights suffice.
     """
 
     action: Action
@@ -96,10 +105,14 @@ class Difference(msgspec.Struct, frozen=True, eq=False, kw_only=True):
     option: bool = False
     grantor: str = ""
     possible: bool = True
+    actor: Actor | None = None
 
 
 class PrivilegeChange(msgspec.Struct, frozen=True, kw_only=True):
-    """A statement about privileges in parts; ``within`` is the table of columns."""
+    """A statement about privileges in parts; ``within`` is the table of columns.
+
+    It takes the rights of ``actor``, see :class:`Difference`.
+    """
 
     action: Action
     level: Level
@@ -108,6 +121,7 @@ class PrivilegeChange(msgspec.Struct, frozen=True, kw_only=True):
     usernames: tuple[str, ...]
     option: bool = False
     within: str = ""
+    actor: Actor | None = None
 
     @property
     def statement(self) -> sql.Composed:
@@ -240,12 +254,14 @@ def plan_privileges(differences: Mapping[str, Iterable[Difference]]) -> list[Pri
         for difference in found:
             if difference.possible:
                 who.setdefault(difference, []).append(username)
-    privileges: dict[tuple[ComparedObjects, Action, bool, tuple[str, ...]], set[str]] = {}
-    for difference, usernames in who.items():
-        key = (difference.objects, difference.action, difference.option, tuple(sorted(usernames)))
-        privileges.setdefault(key, set()).add(difference.privilege)
+    privileges: dict[
+        tuple[ComparedObjects, Action, bool, Actor | None, tuple[str, ...]], set[str]
+    ] = {}
+    for one, usernames in who.items():
+        key = (one.objects, one.action, one.option, one.actor, tuple(sorted(usernames)))
+        privileges.setdefault(key, set()).add(one.privilege)
     items: dict[PrivilegeChange, list[ComparedObject]] = {}
-    for (objects, action, option, usernames_), names in privileges.items():
+    for (objects, action, option, actor, usernames_), names in privileges.items():
         shape = PrivilegeChange(
             action=action,
             level=objects.level,
@@ -254,6 +270,7 @@ def plan_privileges(differences: Mapping[str, Iterable[Difference]]) -> list[Pri
             usernames=usernames_,
             option=option,
             within=objects.table,
+            actor=actor,
         )
         items.setdefault(shape, []).extend(objects.items)
     changes = [part for shape, all_ in items.items() for part in _parts(shape, all_)]

@@ -18,6 +18,7 @@ from fairlead.api.postgresaccess import GrantsPolicy
 from fairlead.postgres.database.connections.session import Query, Session
 from fairlead.postgres.database.plans.differences import (
     PRIVILEGES,
+    Actor,
     ComparedObject,
     ComparedObjects,
     Difference,
@@ -33,6 +34,7 @@ from fairlead.postgres.database.plans.targets import (
     describe_target,
     parse,
 )
+from fairlead.postgres.database.reading.actors import with_actors
 from fairlead.postgres.database.reading.comparison_query import DIFFERENCES
 from fairlead.postgres.errors import AccessError
 
@@ -55,7 +57,8 @@ class RoleGrants(msgspec.Struct, frozen=True, kw_only=True):
     privileges in ``ledger`` are revoked: lines of
     :meth:`~fairlead.postgres.database.plans.grants.DesiredGrants.describe`, also about other
     databases. An ``unborn`` role is yet to be created: no role has its oid, see
-    :func:`unborn_oid`.
+    :func:`unborn_oid`. The administrator may act as roles of the ``installation``, of none if that
+    is "".
     """
 
     oid: int
@@ -64,6 +67,7 @@ class RoleGrants(msgspec.Struct, frozen=True, kw_only=True):
     grants: DatabaseGrants = DatabaseGrants()
     policy: GrantsPolicy = "Authoritative"
     ledger: frozenset[str] = frozenset()
+    installation: str = ""
 
 
 def unborn_oid(number: int) -> int:
@@ -90,7 +94,13 @@ class Reading(msgspec.Struct, frozen=True, kw_only=True):
     gone: frozenset[str] = frozenset()
     cut: frozenset[str] = frozenset()
     possible: bool = False
-    """Whether the administrator has the right to settle some of the differences."""
+    """Whether the administrator's own rights settle some of the differences."""
+
+    @property
+    def actors(self) -> frozenset[Actor]:
+        """The roles by whose rights the administrator may settle some of the differences."""
+        found = (one.actor for some in self.differences.values() for one in some)
+        return frozenset(actor for actor in found if actor is not None)
 
 
 async def read_differences(
@@ -111,7 +121,10 @@ async def read_differences(
         psycopg.Error: a DataError if the database's encoding lacks a character of a name.
     """
     asked = Comparison(database, wanted, session.server_version)
-    return asked.reading(await session.rows(*asked.query)) if wanted else Reading()
+    if not wanted:
+        return Reading()
+    reading = asked.reading(await session.rows(*asked.query))
+    return await asked.with_actors(session, reading)
 
 
 _Flat = frozenset[tuple[Target, str, bool]]
@@ -184,6 +197,12 @@ class Comparison:
     def reading(self, rows: Iterable[Sequence[Any]]) -> Reading:
         """Return what differs and what is missing, by the rows of :attr:`query`."""
         return _reading(rows, self)
+
+    async def with_actors(self, session: Session, reading: Reading) -> Reading:
+        """Return the reading with the roles by whose rights the administrator may act."""
+        installation = next((role.installation for role in self.wanted), "")
+        differences = await with_actors(session, installation, reading.differences)
+        return msgspec.structs.replace(reading, differences=differences)
 
     def absences(self, schemas: Mapping[int, bool]) -> dict[str, list[Absence]]:
         """Return absences by username; ``schemas`` says by target whether its schema is absent."""
@@ -319,6 +338,7 @@ def role_grants(
         grants=grants,
         policy=wanted.policy,
         ledger=wanted.ledger,
+        installation=wanted.claim.installation,
     )
 
 

@@ -262,7 +262,7 @@ async def end_sessions(
     """
     parameters = {"role": actor.oid, "pids": None if pids is None else list(pids), "wait": wait}
     try:
-        async with acting_as(session, actor.name, superuser=superuser):
+        async with acting_as(session, actor.name, superuser=superuser, oid=actor.oid):
             await session.rows(_END, parameters)
     except (psycopg.errors.InsufficientPrivilege, psycopg.errors.LockNotAvailable):
         return
@@ -280,7 +280,10 @@ async def end_starting(session: Session, actor: Actor, *, superuser: bool) -> No
     if not pids or (await session.rows(_OTHERS, {"role": actor.oid}))[0][0]:
         return
     try:
-        async with session.transaction(BRIEF), acting_as(session, actor.name, superuser=superuser):
+        async with (
+            session.transaction(BRIEF),
+            acting_as(session, actor.name, superuser=superuser, oid=actor.oid),
+        ):
             await session.run(sql.SQL("SET LOCAL ROLE {}").format(sql.Identifier(actor.name)))
             for pid in pids:
                 with suppress(psycopg.errors.InsufficientPrivilege):

@@ -14,6 +14,7 @@ import msgspec
 import psycopg
 from psycopg import sql
 
+from fairlead.postgres.database.connections.acting import acting_as
 from fairlead.postgres.database.connections.failures import (
     LOCKED_STATE,
     explain,
@@ -30,7 +31,11 @@ from fairlead.postgres.database.connections.session import (
     StatementFailedError,
 )
 from fairlead.postgres.database.connections.sessions import Sessions
-from fairlead.postgres.database.plans.differences import PrivilegeChange, plan_privileges
+from fairlead.postgres.database.plans.differences import (
+    Actor,
+    PrivilegeChange,
+    plan_privileges,
+)
 from fairlead.postgres.database.plans.groups import careful, joined
 from fairlead.postgres.database.plans.server_plan import BatchPlan, visits_of
 from fairlead.postgres.database.plans.snapshot import ServerSnapshot
@@ -42,7 +47,7 @@ from fairlead.postgres.database.reading.comparison import (
     role_grants,
 )
 from fairlead.postgres.database.work.changing import AT_ONCE, WAITS, raise_what_is_nobodys
-from fairlead.postgres.database.work.retries import ATTEMPTS, give_way
+from fairlead.postgres.database.work.retries import ATTEMPTS, give_way, pause
 from fairlead.postgres.errors import AccessError
 
 
@@ -53,6 +58,9 @@ _ISOLATING_SECONDS = 20.0
 _BRIEF_SECONDS = 1.0
 """The same in work on a batch, where it is also the timeout of each statement."""
 _FOR_MANY = Patience(BRIEF.lock, int(_BRIEF_SECONDS * 1000))
+_NO_WAIT = Patience(1, _FOR_MANY.statement)
+_JOINS = 3
+"""Tries to act as a role that another transaction acts as."""
 _TOLD = 3
 """Problems of one kind that a role's status has."""
 _HOLDS_UP = {LOCKED_STATE, "57014", "53200"}
@@ -110,8 +118,7 @@ async def settle(
         # Mostly nothing differs, and then there is no transaction.
         reading = asked.reading(await session.rows(*asked.query))
         settling = _Settling(session, database, asked, admin, brief=brief)
-        if reading.possible:
-            reading = await settling.run(reading)
+        reading = await settling.run(reading)
     except psycopg.DataError as error:
         # A name that the database's encoding cannot represent fails the statement for all roles.
         if len(wanted) > 1:
@@ -145,16 +152,82 @@ class _Settling:
         self._failed: dict[str, list[AccessError]] = {}
         self._changed: set[str] = set()
         self._until: float | None = None
+        self._limit = _BRIEF_SECONDS if brief else _ISOLATING_SECONDS
 
     async def run(self, reading: Reading) -> Reading:
-        """Run the missing grants and revocations; return what still differs before the commit."""
+        """Run the missing grants and revocations; return what still differs.
+
+        What the administrator's own rights suffice for goes first, all in one transaction.
+        """
+        acted: Reading | None = None
+        for _ in range(_ROUNDS):
+            if reading.possible and not (acted and self._failed):
+                reading = await self._run_own(reading)
+            reading = await self._asked.with_actors(self._session, reading)
+            # A failed statement would fail again, and so would one that was silently skipped.
+            if not reading.actors or (acted and (self._failed or _same(acted, reading))):
+                break
+            acted = reading
+            await self._act(reading)
+            reading = self._asked.reading(await self._session.rows(*self._asked.query))
+        return reading
+
+    async def _act(self, reading: Reading) -> None:
+        """Run what the rights of other roles of the operator's suffice for.
+
+        Each role has a transaction of its own, as short as can be: others that act as it wait.
+        """
+        changes: dict[Actor, list[PrivilegeChange]] = {}
+        for change in plan_privileges(reading.differences):
+            if change.actor is not None:
+                changes.setdefault(change.actor, []).append(change)
+        until = asyncio.get_running_loop().time() + self._limit
+        for actor, some in sorted(changes.items()):
+            # In work on a batch a role is given up at the first lock of another session.
+            left = filter(None, map(self._left, some)) if self._brief else some
+            await self._act_as(actor, [*left], until)
+
+    async def _act_as(
+        self, actor: Actor, changes: Sequence[PrivilegeChange], until: float
+    ) -> None:
+        error: psycopg.Error = psycopg.errors.QueryCanceled()
+        for _ in range(_JOINS):
+            if asyncio.get_running_loop().time() > until:
+                break
+            failed = {name: [*some] for name, some in self._failed.items()}
+            changed = set(self._changed)
+            # A transaction waits for a few locks of others, and so do all of them together.
+            waits = self._waits < WAITS
+            patience = (_FOR_MANY if self._brief else PATIENT) if waits else _NO_WAIT
+            try:
+                async with (
+                    self._session.transaction(patience),
+                    acting_as(self._session, actor.name, superuser=False, oid=actor.oid),
+                ):
+                    await self._apply(changes)
+            except psycopg.Error as raised:
+                # Without its membership a transaction has changed nothing.
+                self._failed, self._changed = failed, changed
+                raise_what_is_nobodys(raised)
+                error = raised
+                if error.sqlstate != LOCKED_STATE:
+                    break
+                # Another pass acts as the role just now.
+                await pause()
+            else:
+                return
+        for change in changes:
+            self._record(change, error)
+
+    async def _run_own(self, reading: Reading) -> Reading:
+        """Run what the administrator's own rights suffice for; return what then differs."""
         # To read again inside the transaction would be no safer: READ COMMITTED locks nothing that
         # is only read.
         async with self._session.transaction(_FOR_MANY if self._brief else PATIENT):
             begun = asyncio.get_running_loop().time()
             for _ in range(_ROUNDS):
                 before = reading
-                rows = await self._apply(plan_privileges(before.differences))
+                rows = await self._apply(plan_privileges(before.differences), self._asked.query)
                 reading = self._asked.reading(rows)
                 if not reading.possible:
                     break
@@ -168,11 +241,13 @@ class _Settling:
                     break
             return reading
 
-    async def _apply(self, changes: Sequence[PrivilegeChange]) -> list[Row]:
-        """Make changes without those that fail; return the rows of a comparison after them."""
+    async def _apply(
+        self, changes: Sequence[PrivilegeChange], then: Query | None = None
+    ) -> list[Row]:
+        """Make changes without those that fail; return the rows of the query after them."""
         left = list(changes)
         while left:
-            found = await self._try(left, self._asked.query)
+            found = await self._try(left, then)
             if not isinstance(found, StatementFailedError):
                 return found
             number, error = found.number, found.error
@@ -184,11 +259,10 @@ class _Settling:
                 after = [*before, *after]
             await self._fail(left[number], error)
             left = [one for change in after if (one := self._left(change)) is not None]
-        limit = _BRIEF_SECONDS if self._brief else _ISOLATING_SECONDS
-        self._until = asyncio.get_running_loop().time() + limit
+        self._until = asyncio.get_running_loop().time() + self._limit
         for change in left:
             await self._isolate(change)
-        return await self._session.rows(*self._asked.query)
+        return await self._session.rows(*then) if then else []
 
     async def _try(
         self, changes: Sequence[PrivilegeChange], then: Query | None = None
@@ -237,6 +311,15 @@ class _Settling:
     async def _fail(
         self, change: PrivilegeChange, error: psycopg.Error, *, late: bool = False
     ) -> None:
+        self._record(change, error, late=late)
+        if error.sqlstate == LOCKED_STATE:
+            self._waits += 1
+            if self._waits == WAITS:
+                await self._session.run(AT_ONCE)
+
+    def _record(
+        self, change: PrivilegeChange, error: psycopg.Error, *, late: bool = False
+    ) -> None:
         what = f"{change.what} in database {self._database}"
         problem = explain_statement(error, what, self._admin)
         if self._brief and late:
@@ -244,10 +327,6 @@ class _Settling:
             problem = AccessError("TimedOut", problem.message)
         for username in change.usernames:
             self._failed.setdefault(username, []).append(problem)
-        if error.sqlstate == LOCKED_STATE:
-            self._waits += 1
-            if self._waits == WAITS:
-                await self._session.run(AT_ONCE)
 
     def outcome(self, username: str, reading: Reading) -> RoleOutcome:
         """Return the outcome for one role."""
@@ -267,8 +346,6 @@ class _Settling:
 
 def _same(before: Reading, after: Reading) -> bool:
     """Whether the differences are the same after a write, which PostgreSQL skipped silently."""
-    if not after.possible:
-        return False
     first, second = (
         {
             (username, one.action, one.objects.level, one.objects.items, one.privilege)
@@ -278,7 +355,7 @@ def _same(before: Reading, after: Reading) -> bool:
         }
         for reading in (before, after)
     )
-    return second == first
+    return bool(second) and second == first
 
 
 # PostgreSQL 15 took CREATE on schema public from PUBLIC, but in new databases alone: upgraded ones

@@ -6,7 +6,7 @@ Each part is its own transaction and may be done again. ``cleanup`` fences the r
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from typing import Literal, NamedTuple
 
 import psycopg
@@ -205,6 +205,10 @@ class RoleRemoval:
         if self._guard is not None:
             await self._guard(session)
 
+    def _acting(self, session: Session) -> AbstractAsyncContextManager[None]:
+        role = self.role
+        return acting_as(session, role.name, superuser=self.superuser, oid=role.oid)
+
     async def _owned(self, databases: Iterable[Dependent]) -> list[tuple[str, list[str]]]:
         blockers = []
         for one in databases:
@@ -223,7 +227,7 @@ class RoleRemoval:
 
             async def clean() -> list[Left]:
                 await self._check(session)
-                async with acting_as(session, self.role.name, superuser=self.superuser):
+                async with self._acting(session):
                     if policy == "Restrict":
                         # DROP OWNED also drops objects of the role that are newer than the first
                         # look.
@@ -265,7 +269,7 @@ class RoleRemoval:
             if not self.superuser:
                 for owner in await read_owners(session, self.role.oid):
                     await stack.enter_async_context(
-                        acting_as(session, owner.name, superuser=False)
+                        acting_as(session, owner.name, superuser=False, oid=owner.oid)
                     )
             yield
 
@@ -279,7 +283,7 @@ class RoleRemoval:
             try:
                 async with (
                     session.savepoint(),
-                    acting_as(session, grantor.name, superuser=self.superuser),
+                    acting_as(session, grantor.name, superuser=self.superuser, oid=grantor.oid),
                 ):
                     await session.run(sql.SQL("GRANT {} TO {}").format(self._name, name))
                     await session.run(sql.SQL("SET LOCAL ROLE {}").format(name))
@@ -301,7 +305,7 @@ class RoleRemoval:
             async def unsubscribe() -> None:
                 async with (
                     session.transaction(self._patience),
-                    acting_as(session, self.role.name, superuser=self.superuser),
+                    self._acting(session),
                 ):
                     await self._check(session)
                     names = await read_subscriptions(session, self.role.oid)

@@ -28,6 +28,11 @@ async def give_way(error: psycopg.Error, attempt: int, what: str) -> None:
     """
     if attempt + 1 == ATTEMPTS or error.sqlstate not in TRANSIENT_STATES:
         raise explain_statement(error, what, "the administrator") from None
+    await pause()
+
+
+async def pause() -> None:
+    """Wait a moment before another try."""
     await asyncio.sleep(random.uniform(*_PAUSE_SECONDS))  # noqa: S311 - spreads, hides nothing
 
 
