@@ -321,6 +321,49 @@ async def test_a_namespace_that_goes_takes_its_roles_along(world: World) -> None
     assert not await world.role_exists(name)
 
 
+@pytest.mark.edge
+async def test_a_namespace_goes_with_the_secret_of_its_own_connection(world: World) -> None:
+    """All its Secrets go before its accesses; a neighbour with the same administrator stays."""
+    going: JSON = {
+        "apiVersion": "v1",
+        "kind": "Namespace",
+        "metadata": {"name": f"going-{world.id}"},
+    }
+    await world.admin.create(NAMESPACES, going)
+    namespace, own = f"going-{world.id}", {"existingSecret": "given"}
+    for where in (namespace, world.namespace):
+        given = credentials("given", world.postgres)
+        given["metadata"]["namespace"] = where
+        given["stringData"] |= {
+            "host": world.postgres.host,
+            "port": str(world.postgres.port),
+            "sslmode": "disable",
+        }
+        await world.admin.create(SECRETS, given)
+    neighbour = await world.create("neighbour", connection=own)
+    names = [world.name(f"gone{number}") for number in range(20)]
+    grants = [grant(world.database, "CONNECT", "CREATE", "USAGE")]
+    asked = {"connection": own, "grants": grants, "cleanupPolicy": "Cascade"}
+    for name in names:
+        await world.admin.create(POSTGRESACCESSES, access(name, namespace, world.server, **asked))
+    for name in names:
+        await when(world.admin, POSTGRESACCESSES, name, namespace, until=is_ready)
+    await world.ready(neighbour)
+    made = (await world.admin.get(SECRETS, f"{names[0]}-login", namespace)).to_dict()["data"]
+    uri = base64.b64decode(made["uri"]).decode()
+    async with await psycopg.AsyncConnection.connect(uri, dbname=world.database) as session:
+        await session.execute("CREATE TABLE owned (id int)")
+    for secret in ("given", *(f"{name}-login" for name in names)):
+        await world.admin.delete(SECRETS, secret, namespace)
+    await world.admin.delete(NAMESPACES, namespace)
+    await when(world.admin, NAMESPACES, namespace, until=lambda body: not body)
+    left = await world.fetch("SELECT rolname FROM pg_roles WHERE rolname = ANY (%s)", names)
+    assert left == []
+    assert await world.fetch("SELECT to_regclass('owned')") == [(None,)]
+    assert await world.logs_in((await world.secret(neighbour))["uri"])
+    await world.ready(neighbour)
+
+
 async def test_a_missing_database_is_awaited(world: World) -> None:
     later = f"later_{world.id}"
     name = await world.create(grants=[grant(later, "CONNECT")])

@@ -280,3 +280,83 @@ def test_values_that_end_in_a_line_break_are_refused(key: str, end: str) -> None
     data[key] += end.encode()
     with pytest.raises(AccessError, match=f"key {key} of Secret login ends in a line break"):
         secret_endpoint(Connection(), data, "login", "team")
+
+
+class OwnWorld(World):
+    """A namespace with the Secret of its own connections."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.given("first")
+
+    def given(self, password: str) -> None:
+        data = {"host": "db.example.org", "username": "admin", "password": password}
+        self.put(stored("login", "1", **data), seen=False)
+
+    def goes(self) -> None:
+        metadata = {"name": "team", "deletionTimestamp": "2030-01-01T00:00:00Z"}
+        self.put(object_from_dict({"kind": "Namespace", "metadata": metadata}))
+
+
+def deleted(uid: str = "u", **connection: Any) -> PostgresAccess:
+    found = access(**connection)
+    found.metadata = msgspec.structs.replace(found.metadata, uid=uid)
+    return found
+
+
+@pytest.mark.parametrize("goes", [True, False], ids=["with-its-namespace", "withdrawn"])
+async def test_lost_credentials_are_those_known_last(goes: bool) -> None:
+    world = OwnWorld()
+    found = await world.sources.endpoint(deleted(), enforce=True)
+    world.sources.last.synced(deleted(), found)
+    # The Secret was changed after that, and no work at the server has shown that it is right.
+    world.given("wrong")
+    await world.sources.endpoint(deleted(), enforce=True)
+    del world.live["login"]
+    if goes:
+        world.goes()
+    endpoint, lost, going = await world.sources.last_endpoint(deleted())
+    assert (endpoint.password, going) == ("first", goes)
+    assert lost is not None
+    assert lost.reason == "ConnectionSecretMissing"
+    world.sources.last.forget("team", "app")
+    with pytest.raises(AccessError):
+        await world.sources.last_endpoint(deleted())
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        pytest.param(deleted("another"), id="made-anew"),
+        pytest.param(deleted(database="other"), id="another-connection"),
+        pytest.param(deleted(existingSecret="other"), id="another-secret"),
+    ],
+)
+async def test_credentials_known_last_are_one_objects_alone(other: PostgresAccess) -> None:
+    world = OwnWorld()
+    await world.sources.endpoint(deleted(), enforce=True)
+    del world.live["login"]
+    with pytest.raises(AccessError, match="does not exist; create it"):
+        await world.sources.last_endpoint(other)
+
+
+async def test_credentials_known_last_are_refused_by_the_settings_of_now() -> None:
+    world = OwnWorld()
+    await world.sources.endpoint(deleted(), enforce=True)
+    del world.live["login"]
+    world.sources._settings = Settings(PostgresOptions(connections="Listed"))
+    with pytest.raises(AccessError) as refused:
+        await world.sources.last_endpoint(deleted())
+    assert refused.value.reason == "PolicyDenied"
+
+
+async def test_abandon_is_the_remedy_where_no_credentials_can_come_back() -> None:
+    world = OwnWorld()
+    del world.live["login"]
+    with pytest.raises(AccessError, match="does not exist; create it"):
+        await world.sources.last_endpoint(deleted())
+    world.goes()
+    with pytest.raises(AccessError) as lost:
+        await world.sources.last_endpoint(deleted())
+    assert "is being deleted; drop role app by hand" in lost.value.message
+    assert lost.value.message.endswith("access.k8s.delta10.nl/abandon=true")

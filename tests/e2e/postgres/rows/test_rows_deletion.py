@@ -8,10 +8,11 @@ from typing import Any
 import psycopg
 import pytest
 from tests.support.team import Team
-from tests.support.waiting import condition, eventually
+from tests.support.waiting import condition, eventually, failed_with, when
 
 from fairlead.api.postgresaccess import FINALIZER, POSTGRESACCESSES
-from fairlead.api.resource import NAMESPACES, SECRETS
+from fairlead.api.postgresaccess.server import POSTGRESSERVERS
+from fairlead.api.resource import SECRETS
 from fairlead.postgres.options import DEFAULT_NAMESPACE
 
 
@@ -171,15 +172,31 @@ async def test_row_26_a_deletion_while_the_server_is_down(team: Team) -> None:
     assert not await team.role_exists(names[0])
 
 
-async def test_row_26_a_deletion_while_the_credentials_are_gone(team: Team) -> None:
-    names = [await team.create("waits"), await team.create("abandoned")]
-    await asyncio.gather(*map(team.ready, names))
+async def test_row_26_withdrawn_credentials_end_a_login_and_no_more(team: Team) -> None:
+    grants = [team.grant("CONNECT", "CREATE", "USAGE")]
+    names = [
+        await team.create(suffix, grants=grants, cleanupPolicy="Cascade")
+        for suffix in ("waits", "abandoned")
+    ]
+    empty = await team.create("empty", cleanupPolicy="Cascade")
+    await asyncio.gather(*map(team.ready, (*names, empty)))
+    passwords = [(await team.secret(name))["password"] for name in names]
+    for name in names:
+        async with team.login(name) as session:
+            await session.execute(f'CREATE TABLE "{name}" (id int)')
     kept = (await team.client.get(SECRETS, team.server, DEFAULT_NAMESPACE)).to_dict()
     await team.client.delete(SECRETS, team.server, DEFAULT_NAMESPACE)
-    for name in names:
+    for name in (*names, empty):
         await team.delete(name)
-    for name in names:
-        assert team.server in await team.fails(name, "ConnectionSecretMissing")
+    await team.gone(empty)
+    assert not await team.role_exists(empty)
+    for name, password in zip(names, passwords, strict=True):
+        message = await team.fails(name, "OwnsObjects")
+        assert (
+            f"{team.server} of PostgresServer {team.server} does not exist; create it" in message
+        )
+        assert not await team.can_login(name, password)
+        assert len(await team.sql("SELECT FROM {t}", t=name)) == 0
     await team.abandon(names[1])
     await team.gone(names[1])
     assert await team.role_exists(names[1])
@@ -189,33 +206,28 @@ async def test_row_26_a_deletion_while_the_credentials_are_gone(team: Team) -> N
     assert not await team.role_exists(names[0])
 
 
-async def test_row_26_a_namespace_whose_secret_goes_first(team: Team) -> None:
-    there = f"going-{team.id}"
-    await team.create_namespace(there)
-    await team.client.create(
-        SECRETS,
-        {
-            "apiVersion": "v1",
-            "kind": "Secret",
-            "metadata": {"name": "given", "namespace": there},
-            "stringData": {
-                "host": team.postgres.host,
-                "port": str(team.postgres.port),
-                "username": team.administrator.username,
-                "password": team.administrator.password,
-                "sslmode": "disable",
-            },
-        },
-    )
-    name = await team.create(namespace=there, connection={"existingSecret": "given"})
-    await team.ready(name, namespace=there)
-    await team.client.delete(SECRETS, "given", there)
-    await team.client.delete(NAMESPACES, there)
-    message = await team.fails(name, "ConnectionSecretMissing", namespace=there)
-    assert f"{there}/given" in message
-    await team.abandon(name, namespace=there)
-    await team.gone(name, namespace=there)
-    team.forget(there)
+async def test_row_26_a_fence_needs_one_database_whichever(team: Team) -> None:
+    """A neighbour at the same server, whose own database is open, notices nothing."""
+    own = await team.create_database(f"own_{team.id}")
+    aside = f"aside-{team.id}"
+    await team.offer(aside, database=own)
+    neighbour = await team.create("neighbour")
+    name = await team.create(connection={"serverRef": {"name": aside}})
+    await asyncio.gather(team.ready(name), team.ready(neighbour))
+    password = (await team.secret(name))["password"]
+    await team.sql("ALTER DATABASE {d} ALLOW_CONNECTIONS false", d=own, database="postgres")
+    body = await when(team.client, POSTGRESSERVERS, aside, until=failed_with("DatabaseNotFound"))
+    assert "or name another one in spec.database" in condition(body, "Ready")["message"]
+    assert condition(body, "Reachable")["status"] == "True"
+    ending = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = %s"
+    await team.sql(ending, values=(own,), database="postgres")
+    await team.delete(name)
+    assert own in await team.fails(name, "DatabaseNotFound")
+    await team.logs_in(name, password, expected=False)
+    await team.ready(neighbour)
+    await team.sql("ALTER DATABASE {d} ALLOW_CONNECTIONS true", d=own, database="postgres")
+    await team.gone(name)
+    await team.client.delete(POSTGRESSERVERS, aside)
 
 
 async def test_row_27_open_sessions_are_ended(team: Team) -> None:

@@ -137,6 +137,7 @@ class AccessController:
             cluster.client, watches, settings, claims, renamed=self._has_changed
         )
         self._work = self._work_with(sources)
+        self._last = sources.last
         self._steps = Steps(
             cluster.client,
             sources,
@@ -371,6 +372,7 @@ class AccessController:
         """
         self._metrics.accepted(request)
         self._work.forget(request, torn_out=torn_out)
+        self._last.forget(request.namespace, request.name)
         self._subjects.pop(request, None)
 
     def _newest(self, key: Key) -> Object | None:

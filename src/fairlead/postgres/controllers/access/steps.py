@@ -195,7 +195,7 @@ class Steps:
             case Sync():
                 return await self._synced(desired, observed, job.wanted, answer)
             case Drop():
-                return await self._dropped(desired, observed, answer, job.denied)
+                return await self._dropped(desired, observed, answer, job)
             case _:
                 raise error_in(answer)
         return PassUnderWay(desired, observed)
@@ -236,6 +236,7 @@ class Steps:
                 # Another owner has created the role since the check: this login does not work.
                 await self._publication.remove(desired)
             raise error_in(answer)
+        self._sources.last.synced(desired.access, desired.known_place.endpoint)
         observed = observed.brought(answer, wanted)
         if answer.problems:
             error = problems(answer.problems).error
@@ -259,16 +260,23 @@ class Steps:
             # The object stays and keeps its role: a later end gives the login back.
             policy = "Fence" if policy == "Retain" else policy
         try:
-            desired = desired.at(await self._sources.endpoint(access, enforce=False))
-            denied = await self._denied(desired)
+            endpoint, lost, going = await self._sources.last_endpoint(access)
+            desired = desired.at(endpoint)
+            if lost is not None and not going:
+                # Credentials that may have been withdrawn end a login, and change no object.
+                denied = lost.message if policy in _GIVES_OBJECTS else ""
+            else:
+                denied = await self._denied(desired)
         except AccessError as error:
             # A role is created after its Secret: without a Secret no server was ever found.
             if not (access.status.username or observed.published):
                 return PassUnderWay(desired, observed.without_role())
-            return await self._dropped(desired, observed, error, "")
+            return await self._dropped(desired, observed, error)
         # With a refused heir the login still goes, and the role keeps its objects.
         policy = "Restrict" if denied else policy
-        job = Drop(username, claim, policy, access.spec.orphan_to or "", denied)
+        databases = tuple(dict.fromkeys(grant.database for grant in access.spec.grants))
+        heir = access.spec.orphan_to or ""
+        job = Drop(username, claim, policy, heir, denied, databases, lost)
         return PassUnderWay(desired, observed, Action.DROP_ROLE, job)
 
     async def _denied(self, desired: Desired) -> str:
@@ -282,12 +290,16 @@ class Steps:
         return ""
 
     async def _dropped(
-        self, desired: Desired, observed: Observed, answer: Answer, denied: str
+        self, desired: Desired, observed: Observed, answer: Answer, job: Drop | None = None
     ) -> PassUnderWay:
-        if isinstance(answer, AccessError) and answer.reason == "OwnsObjects" and denied:
-            answer = AccessError(
-                answer.reason, f"{denied}; {answer.message}", blockers=answer.blockers
-            )
+        if isinstance(answer, AccessError) and job is not None:
+            if answer.reason == "OwnsObjects" and job.denied:
+                answer = AccessError(
+                    answer.reason, f"{job.denied}; {answer.message}", blockers=answer.blockers
+                )
+            elif answer.reason == "AuthenticationFailed" and job.lost is not None:
+                # The server takes the credentials that were known last no more.
+                answer = job.lost
         if isinstance(answer, Exception):
             if isinstance(answer, AccessError) and _made_nothing(desired, observed, answer):
                 self._look_at(desired.owner)
@@ -339,6 +351,8 @@ def _made_nothing(desired: Desired, observed: Observed, why: AccessError) -> boo
     return why.verdict or silent
 
 
+_GIVES_OBJECTS = {"Cascade", "Orphan"}
+"""Policies that drop the objects of a role, or give them away."""
 _SILENT = {"ConnectionFailed", "AuthenticationFailed", "TLSFailed", "RoleIsFull", "TimedOut"}
 """Reasons of errors by servers that give no answer about their roles."""
 

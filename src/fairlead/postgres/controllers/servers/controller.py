@@ -34,6 +34,8 @@ from fairlead.runtime import BackoffPolicy, Cluster, Controller, Request, Result
 _WORKERS = 64
 """Number of servers at once: a server that hangs occupies a worker until its timeout."""
 _UNREACHABLE = {"ConnectionFailed", "TLSFailed"}
+_OF_DATABASE = {"DatabaseNotFound", "InsufficientPrivilege"}
+"""Reasons of refusals by the server's own database, after which another one may do."""
 
 
 class ServerController:
@@ -107,6 +109,8 @@ class ServerController:
             sessions = self._sessions[name] = Sessions(
                 endpoint, self._metrics.of(owner_of_server(name)).tally
             )
+        # An open session would not tell that the database lets no new one in.
+        await sessions.renew()
         async with sessions.working("read the catalogs") as session:
             return await read_server(session)
 
@@ -154,9 +158,12 @@ def server_status(
         ready = Condition(READY, "True", "Ready", "the administrator can log in", "", generation)
         reachable = Condition(REACHABLE, "True", "Reachable", "", "", generation)
     else:
-        ready = Condition(READY, "False", error.reason, error.message, "", generation)
+        message = error.message
+        if error.reason in _OF_DATABASE:
+            message += ", or name another one in spec.database"
+        ready = Condition(READY, "False", error.reason, message, "", generation)
         away = error.reason in _UNREACHABLE
-        answered = error.reason in {"AuthenticationFailed", "InsufficientPrivilege"}
+        answered = error.reason in {"AuthenticationFailed", *_OF_DATABASE}
         status: ConditionStatus = "False" if away else "True" if answered else "Unknown"
         reachable = Condition(
             REACHABLE, status, error.reason, error.message if away else "", "", generation

@@ -89,7 +89,9 @@ class UnpublishedError(Exception):
 class Drop(NamedTuple):
     """Remove the role by the policy; ``denied`` tells why it differs from the spec's policy.
 
-    The answer is None, or an error. An OwnsObjects lists the objects that block the removal.
+    ``databases`` are some that may let the administrator in. ``lost`` is the error in the
+    credentials, where the endpoint has those that were known last. The answer is None, or an
+    error. An OwnsObjects lists the objects that block the removal.
     """
 
     username: str
@@ -97,6 +99,8 @@ class Drop(NamedTuple):
     policy: Removal
     orphan_to: str = ""
     denied: str = ""
+    databases: tuple[str, ...] = ()
+    lost: AccessError | None = None
 
     @property
     def names(self) -> tuple[str, ...]:

@@ -9,7 +9,7 @@ from typing import NamedTuple
 import msgspec
 
 from fairlead.api.meta import Object
-from fairlead.api.postgresaccess import PostgresAccess
+from fairlead.api.postgresaccess import ABANDON_ANNOTATION, PostgresAccess
 from fairlead.api.postgresaccess.connection import (
     CASecretRef,
     Connection,
@@ -38,6 +38,7 @@ from fairlead.postgres.controllers.rules.resolution import (
     server_endpoint,
     text_of,
 )
+from fairlead.postgres.controllers.servers.last import LastEndpoints
 from fairlead.postgres.controllers.settings import Settings
 from fairlead.postgres.controllers.watches import AccessWatches
 from fairlead.postgres.database.connections.endpoint import Endpoint
@@ -50,6 +51,29 @@ class _Kept(NamedTuple):
     server: tuple[str, int]
     secrets: Mapping[str, str]
     endpoint: Endpoint
+
+
+class LastEndpoint(NamedTuple):
+    """The endpoint of an access that goes.
+
+    ``lost`` is the error in its credentials where they are those that were known last; ``going``
+    tells that they went with their namespace, rather than being withdrawn.
+    """
+
+    endpoint: Endpoint
+    lost: AccessError | None = None
+    going: bool = False
+
+
+_LOST = frozenset(
+    {
+        "ConnectionInvalid",
+        "ConnectionSecretForbidden",
+        "ConnectionSecretMissing",
+        "ServerNotFound",
+    }
+)
+"""Reasons of errors in the objects behind an endpoint, which may have been other ones before."""
 
 
 class EndpointSources:
@@ -75,6 +99,7 @@ class EndpointSources:
         self._watches = watches
         self.known = settings.latest.installation
         self._kept: dict[str, _Kept] = {}
+        self.last = LastEndpoints()
 
     async def installation(self) -> str:
         """Return the id that tells this installation's claims on roles from those of others.
@@ -101,6 +126,43 @@ class EndpointSources:
         Raises:
             AccessError: an object is missing, invalid or not allowed.
         """
+        endpoint = await self._endpoint(access, enforce=enforce)
+        if self._watches is not None:
+            self.last.resolved(access, endpoint)
+        return endpoint
+
+    async def last_endpoint(self, access: PostgresAccess) -> LastEndpoint:
+        """Return the endpoint of an access that goes; without its objects, the one known last.
+
+        Raises:
+            AccessError: an object is missing, invalid or not allowed, and no endpoint is known.
+        """
+        try:
+            return LastEndpoint(await self.endpoint(access, enforce=False))
+        except AccessError as error:
+            if error.reason not in _LOST:
+                raise
+            going = error.reason == "ConnectionSecretMissing" and self._goes(access)
+            lost = _only_abandoned(error, access) if going else error
+        endpoint = self.last.of(access)
+        if endpoint is None:
+            raise lost
+        if access.spec.connection.server_ref is None:
+            # The settings may have changed since the endpoint was found.
+            settings = self._settings.current
+            check_host(endpoint.host, endpoint.port, access.metadata.namespace, settings)
+        return LastEndpoint(endpoint, lost, going)
+
+    def _goes(self, access: PostgresAccess) -> bool:
+        """Whether the Secrets of an own connection are in a namespace that is being deleted."""
+        connection, namespace = access.spec.connection, access.metadata.namespace
+        if self._watches is None or connection.server_ref is not None:
+            return False
+        where = secret_namespace(connection, namespace, self._settings.current)
+        found = self._watches.namespaces.get("", where)
+        return found is not None and found.meta.deleting
+
+    async def _endpoint(self, access: PostgresAccess, *, enforce: bool) -> Endpoint:
         connection, namespace = access.spec.connection, access.metadata.namespace
         check_connection(connection)
         settings = self._settings.current
@@ -266,6 +328,17 @@ class _Reader:
                 f"{self._who} may not read Secret {self._namespace}/{name} of {what}; have that"
                 " allowed",
             ) from None
+
+
+def _only_abandoned(error: AccessError, access: PostgresAccess) -> AccessError:
+    """Return the error in credentials that cannot come back, with the remedy that is left."""
+    what, _, _ = error.message.partition("; ")
+    role = access.status.username or access.spec.username
+    return AccessError(
+        error.reason,
+        f"{what}, and its namespace is being deleted; drop role {role} by hand, and annotate the"
+        f" object with {ABANDON_ANNOTATION}=true",
+    )
 
 
 def _no_key(name: str, what: str, key: str) -> AccessError:

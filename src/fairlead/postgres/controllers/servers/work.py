@@ -393,8 +393,15 @@ class _Server:
     async def _remove(self, one: Mapping[Request, Job], *, brief: bool) -> None:
         async def remove(drops: Iterable[Drop]) -> Mapping[str, Answer]:
             for drop in drops:
-                name, claim, policy, heir, _ = drop
-                await cleanup(sessions, name, claim, policy, orphan_to=heir, brief=brief)
+                await cleanup(
+                    sessions,
+                    drop.username,
+                    drop.claim,
+                    drop.policy,
+                    orphan_to=drop.orphan_to,
+                    databases=drop.databases,
+                    brief=brief,
+                )
             return {}
 
         sessions = self._sessions if brief else self._alone_sessions

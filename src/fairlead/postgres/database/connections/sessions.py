@@ -9,14 +9,15 @@ from __future__ import annotations
 
 import asyncio
 from collections import OrderedDict
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager, suppress
+from collections.abc import AsyncIterator, Iterable
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 
 import psycopg
 from psycopg import sql
 
 from fairlead.postgres.database.connections.endpoint import Endpoint
 from fairlead.postgres.database.connections.failures import (
+    NotLetInError,
     ServerFullError,
     explain_statement,
     shut,
@@ -70,6 +71,8 @@ _OURS = "postgres"
 """The database for administrators; it belongs to no tenant who may drop it."""
 _ELSEWHERE = {"DatabaseNotFound", "InsufficientPrivilege"}
 """Reasons of a refusal that concern one database alone."""
+_ELSEWHERE_SEARCH_SECONDS = 10.0
+"""Timeout in seconds of the search for a database that lets the administrator in."""
 
 
 class SessionCosts:
@@ -188,6 +191,53 @@ class Sessions:
                 session.patience = None
         except psycopg.Error as error:
             raise explain_statement(error, what, self.endpoint.username) from None
+
+    async def renew(self) -> None:
+        """Log in to the maintenance database anew, in place of the idle sessions there.
+
+        Raises:
+            AccessError: there is no connection; the idle sessions stay.
+        """
+        session = await self._open(self._maintenance)
+        self.tally.logins += 1
+        for idle, name in list(self._idle.items()):
+            if name == self._maintenance and idle is not self._asked:
+                await self._end(idle)
+        await self._put_back(session, self._maintenance)
+
+    @asynccontextmanager
+    async def elsewhere(
+        self, why: AccessError, databases: Iterable[str] = ()
+    ) -> AsyncIterator[Session]:
+        """Give out a session in any database, for statements on roles alone.
+
+        An open session serves in any case. Other databases are tried only where the refusal
+        concerns one database: a wrong password is wrong everywhere.
+
+        Args:
+            why: the refusal by the maintenance database.
+            databases: databases to try, beside those that every server has.
+
+        Raises:
+            AccessError: no database lets the administrator in.
+        """
+        names = [*reversed(self._idle.values())]
+        if _concerns_one(why):
+            names += [self.endpoint.fallback, _ALWAYS, _OURS, *databases]
+        async with AsyncExitStack() as stack:
+            session: Session | None = None
+            with suppress(TimeoutError):
+                async with asyncio.timeout(_ELSEWHERE_SEARCH_SECONDS):
+                    for database in dict.fromkeys(filter(None, names)):
+                        try:
+                            session = await stack.enter_async_context(self.use(database))
+                            break
+                        except AccessError as error:
+                            if not _concerns_one(error):
+                                break
+            if session is None:
+                raise why
+            yield session
 
     @property
     def haste(self) -> float | None:
@@ -382,3 +432,9 @@ class Sessions:
             await self._end(session)
         if watcher is not None:
             await asyncio.wait([watcher])
+
+
+def _concerns_one(error: AccessError) -> bool:
+    """Whether the refusal of a login may concern one database alone."""
+    # Lines of pg_hba.conf may be about one database.
+    return error.reason in {*_ELSEWHERE, "Locked"} or isinstance(error, NotLetInError)

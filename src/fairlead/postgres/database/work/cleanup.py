@@ -8,8 +8,10 @@ role whose deletion is stuck has no login. The order is PostgreSQL's own advice
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from typing import Literal
+
+import psycopg
 
 from fairlead.api.postgresaccess import CleanupPolicy
 from fairlead.postgres.database.connections.session import BRIEF, Patience, Session
@@ -50,6 +52,7 @@ async def cleanup(
     policy: CleanupPolicy | Literal["Fence"],
     *,
     orphan_to: str = "",
+    databases: Collection[str] = (),
     brief: bool = False,
 ) -> bool:
     """Remove a role by its policy; a role without this claim is left alone.
@@ -65,6 +68,8 @@ async def cleanup(
         claim: the claim that the role must have.
         policy: the cleanupPolicy, or Fence.
         orphan_to: the role that gets the objects, "" for the owner of each database.
+        databases: some that may let the administrator in where the maintenance database does not;
+            the fence needs one, whichever.
         brief: whether other accesses wait; a locked or slow removal is then given up with
             ``Locked`` or ``TimedOut``, to be tried again without it.
 
@@ -75,7 +80,7 @@ async def cleanup(
         AccessError: OwnsObjects if Restrict or Orphan is impossible; another reason if the server
             refused or did not answer.
     """
-    async with sessions.working(f"remove role {username}") as session:
+    async with _let_in(sessions, username, claim, databases, brief=brief) as session:
 
         async def read() -> list[RoleRemoval]:
             return await _read(sessions, session, username, claim, orphan_to, brief=brief)
@@ -95,6 +100,46 @@ async def cleanup(
     groups = {name for one in found for name in one.role.groups if is_group(name)}
     await drop_groups(sessions, sorted(groups), claim.installation, brief=brief)
     return bool(found)
+
+
+@asynccontextmanager
+async def _let_in(
+    sessions: Sessions,
+    username: str,
+    claim: RoleClaim,
+    databases: Collection[str],
+    *,
+    brief: bool,
+) -> AsyncIterator[Session]:
+    """Give out a session in the maintenance database; without one, fence the roles elsewhere.
+
+    Raises:
+        AccessError: there is no such session, or a statement failed.
+    """
+    is_inside = False
+    try:
+        async with sessions.working(f"remove role {username}") as session:
+            is_inside = True
+            yield session
+    except AccessError as refusal:
+        if not is_inside:
+            # The refusal stays the error of the removal, whatever comes of the fence.
+            with suppress(AccessError, psycopg.Error):
+                async with sessions.elsewhere(refusal, databases) as session:
+                    await _fence_all(sessions, session, username, claim, brief=brief)
+        raise
+
+
+async def _fence_all(
+    sessions: Sessions, session: Session, username: str, claim: RoleClaim, *, brief: bool
+) -> None:
+    """Take LOGIN from a role and its logins, by a session in any database."""
+
+    async def read() -> list[RoleRemoval]:
+        return await _read(sessions, session, username, claim, "", brief=brief)
+
+    async with _fenced(sessions, session, read, username, brief=brief):
+        pass
 
 
 async def drop_logins(
