@@ -1,12 +1,14 @@
-"""A standby of an embedded PostgreSQL: on the same port of another loopback address."""
+"""Copies of an embedded PostgreSQL: a standby on another loopback address, and its files."""
 
 from __future__ import annotations
 
 import asyncio
+import shutil
 
 import psycopg
 from tests.support.waiting import SECONDS
 
+from fairlead.demo.postgres.binaries import give_away
 from fairlead.demo.postgres.server import EmbeddedPostgres, EmbeddedPostgresError
 
 
@@ -62,3 +64,18 @@ class Standby(EmbeddedPostgres):
         """Become the primary."""
         async with await psycopg.AsyncConnection.connect(self.dsn(), autocommit=True) as own:
             await own.execute("SELECT pg_catalog.pg_promote()")
+
+
+class ColdCopy(EmbeddedPostgres):
+    """A copy of the files of a server that is stopped: by itself nothing tells it from that."""
+
+    def __init__(self, original: EmbeddedPostgres) -> None:
+        super().__init__(version=original.version, install=original._given)
+        self._original = original
+        self.password = original.password
+
+    async def _initialise(self) -> None:
+        data = self.folder / "data"
+        await asyncio.to_thread(shutil.copytree, self._original.folder / "data", data)
+        for path in (data, *data.rglob("*")):
+            give_away(path, self._account)

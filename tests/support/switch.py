@@ -32,6 +32,18 @@ class Switch:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
+    @property
+    def port(self) -> int:
+        return urlsplit(self.url).port or 0
+
+    async def turn(self, *targets: str) -> None:
+        """Lead to these from now on, and end the connections that were led elsewhere."""
+        self.targets = targets
+        joined = list(self._tasks)
+        for task in joined:
+            task.cancel()
+        await asyncio.gather(*joined, return_exceptions=True)
+
     async def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         task = asyncio.current_task()
         assert task is not None
@@ -67,10 +79,11 @@ class Switch:
         try:
             await asyncio.wait(ways, return_when=asyncio.FIRST_COMPLETED)
         finally:
+            # Before the wait, which a second cancellation would end.
+            far_writer.transport.abort()
             for way in ways:
                 way.cancel()
             await asyncio.gather(*ways, return_exceptions=True)
-            far_writer.transport.abort()
 
 
 async def _carry(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:

@@ -20,6 +20,8 @@ from msgspec.structs import replace
 from tests.support.kubectl import MISSING, Result, Shell, kubectls
 from tests.support.planes import ControlPlane
 from tests.support.postgres import access, prepare, running
+from tests.support.standby import ColdCopy
+from tests.support.switch import Switch
 from tests.support.team import Administrator, Team
 from tests.support.waiting import condition, eventually, failed_with, gone, idle, is_ready
 
@@ -379,6 +381,87 @@ async def test_drift_right_after_the_plan_needs_an_approval_too(
         await team.ready(name)
         found = await team.privileges(name)
         assert {(f"database {team.database}", "CONNECT"), ("t", "SELECT")} <= found
+
+
+async def test_an_approval_is_of_one_server_whatever_its_address_leads_to(
+    team: Alone, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A cold copy beside the original, and DNS or a proxy that turns; a neighbour is at work."""
+
+    async def has_role(server: EmbeddedPostgres, role: str) -> bool:
+        async with await psycopg.AsyncConnection.connect(server.dsn()) as session:
+            found = await session.execute("SELECT 1 FROM pg_roles WHERE rolname = %s", (role,))
+            return bool(await found.fetchall())
+
+    def void(digest: str) -> Callable[[JSON], bool]:
+        return lambda body: f"the approval {digest} is void" in body["status"]["lastLog"]
+
+    async with EmbeddedPostgres() as original, Switch() as switch:
+        await original.stop_server()
+        async with ColdCopy(original) as copy, running(team.client, OPTIONS):
+            await original.start_server()
+            there, other = (f"http://127.0.0.1:{one.port}" for one in (original, copy))
+            await switch.turn(there)
+            neighbour = await team.create("neighbour")
+            connection = {
+                "host": "127.0.0.1",
+                "port": switch.port,
+                "sslMode": "disable",
+                "username": {"value": original.username},
+                "password": {"value": original.password},
+            }
+            name = await team.create(approval="Manual", connection=connection)
+            body = await team.reason(name, "ApprovalPending")
+            first = body["status"]["plan"]["digest"]
+            await switch.turn(other)
+            await team.approve(name, first)
+            body = await team.wait(name, void(first))
+            assert condition(body, "Ready")["reason"] == "ApprovalPending"
+            assert not await has_role(original, name)
+            assert not await has_role(copy, name)
+            second = body["status"]["plan"]["digest"]
+            # A restart at the same address makes no other server.
+            await copy.stop_server()
+            await copy.start_server()
+            await team.approve(name, second)
+            await team.ready(name)
+            assert await has_role(copy, name)
+            assert not await has_role(original, name)
+            await team.annotate(name, ROTATE_ANNOTATION, "now")
+            pending = (await team.reason(name, "ApprovalPending"))["status"]["plan"]["digest"]
+            password = await team.secret(name)
+            plan = planning.plan_accesses
+
+            async def turning_after_the_plan(*args: Any) -> ShownPlan:
+                planned = await plan(*args)
+                annotations = (await team.body(name))["metadata"]["annotations"]
+                if annotations[APPROVE_ANNOTATION] == pending and switch.targets != (there,):
+                    await switch.turn(there)
+                return planned
+
+            monkeypatch.setattr(work, "plan_accesses", turning_after_the_plan)
+            await team.approve(name, pending)
+            await team.wait(name, void(pending))
+            assert await team.secret(name) == password
+            assert not await has_role(original, name)
+            await team.ready(neighbour)
+            await team.abandon(name)
+            await team.delete(name)
+            await team.gone(name)
+
+
+async def test_an_approval_is_of_one_database_whatever_has_its_name(team: Alone) -> None:
+    async with running(team.client, OPTIONS):
+        name = await team.create(grants=[team.grant("CONNECT")], approval="Manual")
+        first = (await team.reason(name, "ApprovalPending"))["status"]["plan"]["digest"]
+        await team.sql("DROP DATABASE {d} WITH (FORCE)", d=team.database, database="postgres")
+        await team.create_database(team.database)
+        await team.approve(name, first)
+        told = f"the approval {first} is void"
+        body = await team.wait(name, lambda body: told in body["status"]["lastLog"])
+        assert not await team.role_exists(name)
+        await team.approve(name, body["status"]["plan"]["digest"])
+        await team.ready(name)
 
 
 async def test_a_new_password_needs_an_approval_too(team: Alone) -> None:

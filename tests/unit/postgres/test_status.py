@@ -170,6 +170,31 @@ def test_a_digest_is_good_for_one_time() -> None:
     assert len({first.digest(), again.digest(), third.digest()}) == 3
 
 
+@pytest.mark.parametrize(
+    ("before", "after", "covered"),
+    [
+        pytest.param(("G", "R"), ("R",), True, id="what-is-left-there"),
+        pytest.param(("G",), ("R",), False, id="another-statement"),
+    ],
+)
+def test_a_plan_covers_statements_for_its_own_server(
+    before: tuple[str, ...], after: tuple[str, ...], covered: bool
+) -> None:
+    approved, now = replace(plan(*before), place="here"), replace(plan(*after), place="here")
+    assert approved.covers(now) is covered
+    elsewhere = replace(now, place="there")
+    assert not approved.covers(elsewhere)
+    assert elsewhere.digest() != now.digest()
+    # Where nothing is missing, nothing needs an approval.
+    assert approved.covers(replace(plan(), place="there"))
+
+
+def test_an_approval_that_does_not_count_is_told() -> None:
+    told = previewed(plan("G"), "Manual", "x" * 40).message
+    assert f"approve={plan('G').digest()}; the approval {'x' * 32} is void" in told
+    assert "void" not in previewed(plan("G"), "Manual").message
+
+
 APPROVED = Plan(approved_digest="d1", approved_by="kubectl at noon")
 
 

@@ -54,6 +54,8 @@ _NOT_APPLIED = "; spec.suspend is set, and nothing after generation"
 """Suffix of a message about an earlier spec than the present one."""
 _PASSING = {"Locked", "Conflict", "TimedOut"}
 """Reasons that other sessions or writers cause and that pass by themselves: no error is told."""
+_DIGEST_SHOWN = 32
+"""Characters of an approval that a message repeats."""
 _MAX_GRANTED = 512
 _MAX_BLOCKERS = 3
 _MAX_WARNINGS = 64
@@ -141,9 +143,16 @@ def outcome_of(desired: Desired, observed: Observed) -> Outcome:
     if desired.expired:
         return expired(desired.ends)
     if observed.preview is not None and not is_approved(desired, observed.preview):
-        return previewed(observed.preview, desired.held_back_by)
+        return previewed(observed.preview, desired.held_back_by, _void_approval(desired))
     is_new = observed.credentials.is_new
     return generated() if is_new and not _is_read_again(desired, observed) else success()
+
+
+def _void_approval(desired: Desired) -> str:
+    """Return the approval that is none of the present plan, "" without one or if it was used."""
+    plan = desired.access.status.plan
+    asked = desired.found.meta.annotations.get(APPROVE_ANNOTATION, "")
+    return "" if plan is not None and asked == plan.approved_digest else asked
 
 
 def _is_read_again(desired: Desired, observed: Observed) -> bool:
@@ -264,8 +273,14 @@ def expired(expires_at: str) -> Outcome:
     )
 
 
-def previewed(plan: ShownPlan, why: Literal["", "Observe", "Manual"]) -> Outcome:
-    """Return the outcome of a pass that only plans its statements."""
+def previewed(plan: ShownPlan, why: Literal["", "Observe", "Manual"], void: str = "") -> Outcome:
+    """Return the outcome of a pass that only plans its statements.
+
+    Args:
+        plan: the statements.
+        why: the field that holds them back.
+        void: an approval that is none of this plan, "" without one.
+    """
     refused = [error for errors in plan.refused.values() for error in errors]
     if refused:
         return failed(problems(refused))
@@ -288,6 +303,11 @@ def previewed(plan: ShownPlan, why: Literal["", "Observe", "Manual"]) -> Outcome
         f"{count} statements wait for an approval, see status.plan: annotate the object with"
         f" {APPROVE_ANNOTATION}={plan.digest()}"
     )
+    if void:
+        message += (
+            f"; the approval {void[:_DIGEST_SHOWN]} is void, for it is of other statements, or of"
+            " another server or database"
+        )
     return Outcome(state="InProgress", reason="ApprovalPending", message=message, again="synced")
 
 

@@ -137,17 +137,18 @@ class Steps:
             case Action.STAGE_LOGIN:
                 login = observed.credentials
                 wanted = await self.wanted(desired, observed, login, staged=True)
-                job = Sync(wanted, observed.preview)
+                job = Sync(wanted, approved=observed.preview)
             case Action.CHANGE_PASSWORD:
                 publish = self._publishing(desired, observed, written)
-                job = Rotate(await self.wanted(desired, observed, observed.credentials), publish)
+                wanted = await self.wanted(desired, observed, observed.credentials)
+                job = Rotate(wanted, publish, approved=observed.preview)
             case Action.SYNC_DATABASE:
                 wanted = await self.wanted(desired, observed, observed.credentials)
                 # The pass before has made a password, and read the server again a moment ago.
                 known = observed.verified
                 if known is not None and known.holds(desired.known_place, wanted):
                     return await self._synced(desired, observed, wanted, known.synced)
-                job = Sync(wanted, observed.preview)
+                job = Sync(wanted, approved=observed.preview)
             case Action.GIVE_UP:
                 owner = desired.owner
                 # The record comes before the object goes: a claim with neither object nor record
@@ -174,7 +175,7 @@ class Steps:
                 if not isinstance(answer, ShownPlan):
                     raise error_in(answer)
                 observed = observed.previewed(desired, answer)
-            case Sync() if isinstance(answer, ShownPlan):
+            case Sync() | Rotate() if isinstance(answer, ShownPlan):
                 # The server has changed since the approval: its new plan needs another one.
                 observed = observed.previewed(desired, answer)
             case Check():

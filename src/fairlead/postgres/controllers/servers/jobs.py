@@ -59,17 +59,20 @@ class _OfWanted(msgspec.Struct, frozen=True):
         return self.wanted.names
 
 
-class Sync(_OfWanted, frozen=True):
-    """Bring an access into the server; the answer is a Synced with refused grants, or an error.
+class _Approvable(_OfWanted, frozen=True, kw_only=True):
+    """A job of which no statement is run if one is missing in the plan ``approved``.
 
-    With ``approved`` no statement is run if one is missing in that plan: then the answer is the
-    ShownPlan with it.
+    Nor is any on another server than that of the plan. Then the answer is the ShownPlan of now.
     """
 
     approved: ShownPlan | None = None
 
 
-class Rotate(_OfWanted, frozen=True):
+class Sync(_Approvable, frozen=True):
+    """Bring an access into the server; the answer is a Synced with refused grants, or an error."""
+
+
+class Rotate(_Approvable, frozen=True):
     """Change the password of the login; ``publish`` writes the Secret before the commit.
 
     The answer is None or an error, an :class:`UnpublishedError` where the Secret was refused.

@@ -11,8 +11,8 @@ Accesses that are in sync are kept, and at an interval all are compared with the
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
-from contextlib import nullcontext
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
+from contextlib import asynccontextmanager, nullcontext
 from functools import partial
 from typing import TypeVar
 
@@ -357,8 +357,21 @@ class _Server:
         self, sessions: Sessions, jobs: Iterable[Sync], *, brief: bool
     ) -> Mapping[str, Answer]:
         syncs = [*jobs]
+        free = [job for job in syncs if job.approved is None]
+        approved = [job for job in syncs if job.approved is not None]
+        found = await self._sync_in(sessions, free, brief=brief) if free else {}
+        if approved:
+            async with self._of_one_server(brief=brief) as fresh:
+                found = {**found, **await self._sync_in(fresh, approved, brief=brief)}
+        return found
+
+    async def _sync_in(
+        self, sessions: Sessions, syncs: Sequence[Sync], *, brief: bool
+    ) -> Mapping[str, Answer]:
         held_back = await self._held_back(sessions, syncs)
         wanted = [job.wanted for job in syncs if job.username not in held_back]
+        if not wanted:
+            return held_back
         at_once = max(1, self._callbacks.connections() - 1)
         verifiers = self._looks.verifiers
         found = await sync(sessions, wanted, verifiers, at_once=at_once, brief=brief)
@@ -366,7 +379,22 @@ class _Server:
             found[one.username] = await retire(sessions, one, found[one.username], brief=brief)
         return {**found, **held_back}
 
-    async def _held_back(self, sessions: Sessions, jobs: Iterable[Sync]) -> Mapping[str, Answer]:
+    @asynccontextmanager
+    async def _of_one_server(self, *, brief: bool) -> AsyncIterator[Sessions]:
+        """Give out new sessions, all of the one server to which the address leads now.
+
+        A session that is kept may be of the server before, and an approval is of one of them.
+        """
+        tally, check = self._metrics.tally, self._callbacks.check
+        sessions = Sessions(self.place.endpoint, tally, brief=brief, check=check, same=True)
+        try:
+            yield sessions
+        finally:
+            await sessions.close()
+
+    async def _held_back(
+        self, sessions: Sessions, jobs: Iterable[Sync | Rotate]
+    ) -> Mapping[str, Answer]:
         """Return the answers of accesses for which a statement would run without an approval.
 
         Their plans were approved before their Secrets were written and before this job waited for
@@ -388,7 +416,8 @@ class _Server:
             return error
 
     async def _plan(self, jobs: Iterable[PlanOnly]) -> Mapping[str, Answer]:
-        return {job.username: await self._planned(self._sessions, job.wanted) for job in jobs}
+        async with self._of_one_server(brief=True) as sessions:
+            return {job.username: await self._planned(sessions, job.wanted) for job in jobs}
 
     async def _remove(self, one: Mapping[Request, Job], *, brief: bool) -> None:
         async def remove(drops: Iterable[Drop]) -> Mapping[str, Answer]:
@@ -414,7 +443,14 @@ class _Server:
             for job in rotations:
                 answers[job.username] = None
                 try:
-                    await rotate(sessions, job.wanted, verifiers, job.publish, brief=brief)
+                    if job.approved is None:
+                        await rotate(sessions, job.wanted, verifiers, job.publish, brief=brief)
+                        continue
+                    async with self._of_one_server(brief=brief) as fresh:
+                        held_back = await self._held_back(fresh, [job])
+                        answers.update(held_back)
+                        if not held_back:
+                            await rotate(fresh, job.wanted, verifiers, job.publish, brief=brief)
                 # The server is not at fault: the other jobs go on.
                 except UnpublishedError as error:
                     answers[job.username] = error

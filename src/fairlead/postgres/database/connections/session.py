@@ -24,6 +24,7 @@ from psycopg.pq.abc import PGconn
 
 from fairlead.postgres.database.connections.failures import AnswerTooLargeError
 from fairlead.postgres.database.connections.startup import STATEMENT_SECONDS
+from fairlead.postgres.database.plans.snapshot import ServerIdentity
 
 
 ANSWER_SECONDS = STATEMENT_SECONDS + 5.0
@@ -255,6 +256,8 @@ class Session:
         self._check = check
         self.server_version = connection.info.server_version
         """``server_version_num`` of the server."""
+        self.identity: ServerIdentity | None = None
+        """The server's identity, None before it was read."""
         self.statements = 0
         """Number of statements sent so far, BEGIN, COMMIT and the like included."""
         self._sent = 0

@@ -22,9 +22,11 @@ from fairlead.postgres.database.connections.failures import (
     explain_statement,
     shut,
 )
+from fairlead.postgres.database.connections.identity import identity_of
 from fairlead.postgres.database.connections.login import connect, open_session
 from fairlead.postgres.database.connections.session import Patience, Session, WriteCheck
 from fairlead.postgres.database.connections.shutting import MAY, Shutter, open_up, told
+from fairlead.postgres.database.plans.snapshot import ServerIdentity
 from fairlead.postgres.errors import AccessError
 
 
@@ -92,6 +94,7 @@ class Sessions:
         brief: whether other accesses wait for the users of the sessions; a database that accepts
             no login for now, for example because it is being renamed, is ``Locked`` then.
         check: raises if this process may not write any more.
+        same: whether a session of another server than the first one's is refused.
     """
 
     def __init__(
@@ -101,7 +104,11 @@ class Sessions:
         *,
         brief: bool = False,
         check: WriteCheck = lambda: None,
+        same: bool = False,
     ) -> None:
+        self._same = same
+        self._identity: ServerIdentity | None = None
+        """Identity of the first session's server, if all must be of the same one."""
         self.endpoint = endpoint
         self.tally = tally or SessionCosts()
         self._brief = brief
@@ -132,6 +139,8 @@ class Sessions:
         before = session.statements
         self._used[session] = database
         try:
+            if self._same:
+                await self._check_identity(session)
             yield session
         # A cancelled or failed session may be in the middle of a transaction or of an answer.
         except BaseException:
@@ -154,6 +163,15 @@ class Sessions:
             await self._end(oldest)
         if self._watcher is None:
             self._watcher = asyncio.get_running_loop().create_task(self._watch())
+
+    async def _check_identity(self, session: Session) -> None:
+        found = await identity_of(session)
+        self._identity = self._identity or found
+        if found != self._identity:
+            raise AccessError(
+                "ConnectionFailed",
+                f"another server answers at {self.endpoint} than a moment ago; trying again",
+            )
 
     @property
     def pids(self) -> list[int]:

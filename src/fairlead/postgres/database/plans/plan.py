@@ -233,17 +233,21 @@ class ShownPlan(msgspec.Struct, frozen=True, kw_only=True):
     remedies: tuple[ShownStatement, ...] = ()
     after: str = ""
     """Digest of the plan that was approved before, so that an approval counts once."""
+    place: str = ""
+    """The server and the databases for which the plan was made."""
 
     def covers(self, other: ShownPlan) -> bool:
-        """Whether the plan has all statements of the other plan."""
+        """Whether the plan has all statements of the other plan, for the same databases."""
+        if self.place != other.place:
+            return not other.statements
         own = {(one.database, one.text) for one in self.statements}
         return all((one.database, one.text) in own for one in other.statements)
 
     def digest(self) -> str:
-        """Return the digest of all statements and of the approval before."""
+        """Return the digest of all statements, of their place, and of the approval before."""
         # An approval is of statements; the same ones for another reason need no new one.
         lines = [f"{one.database}: {one.text}" for one in self.statements]
-        text = "\n".join([*lines, self.after] if self.after else lines)
+        text = "\n".join([*lines, *filter(None, (self.place, self.after))])
         return hashlib.sha256(text.encode()).hexdigest()[:32]
 
 

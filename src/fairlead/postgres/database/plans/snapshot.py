@@ -42,6 +42,22 @@ class ServerFacts(msgspec.Struct, frozen=True, kw_only=True):
         return self.now or moment()
 
 
+class ServerIdentity(msgspec.Struct, frozen=True, kw_only=True):
+    """The marks of a running server by which no other one has all; "" for unknown ones.
+
+    A physical copy has the same ``system_identifier``. If it was promoted or restored, it has
+    another ``timeline``, and if it runs beside the original, another ``address``, which is the one
+    that the server itself sees. A restart at the same address changes none of them.
+    """
+
+    system_identifier: str
+    timeline: str
+    address: str
+
+    def __str__(self) -> str:
+        return f"{self.system_identifier}/{self.timeline} at {self.address}"
+
+
 _PREFIX = "managed by Fairlead: "
 
 # It begins like a claim, so that unmanagedUsers: Drop spares the role, but it is none: an access
@@ -206,6 +222,7 @@ class DatabaseFacts(msgspec.Struct, frozen=True, kw_only=True):
 
     name: str
     connectable: bool
+    oid: int = 0
     owner: int = 0
     public: frozenset[str] = frozenset()
 

@@ -187,7 +187,7 @@ def _groups_query(server: ServerFacts, depending: _Depending, groups: Collection
 def _databases(rows: Iterable[Sequence[Any]]) -> dict[int, DatabaseFacts]:
     return {
         oid: DatabaseFacts(
-            name=name, connectable=connectable, owner=owner, public=frozenset(public)
+            name=name, connectable=connectable, oid=oid, owner=owner, public=frozenset(public)
         )
         for oid, name, connectable, owner, public in rows
     }

@@ -12,6 +12,7 @@ import psycopg
 from psycopg import sql
 
 from fairlead.postgres.database.connections.failures import explain
+from fairlead.postgres.database.connections.identity import identity_of
 from fairlead.postgres.database.connections.session import Session
 from fairlead.postgres.database.connections.sessions import Sessions
 from fairlead.postgres.database.plans.differences import plan_privileges
@@ -25,7 +26,7 @@ from fairlead.postgres.database.plans.plan import (
     WantedState,
 )
 from fairlead.postgres.database.plans.server_plan import BatchPlan, plan_server, visits_of
-from fairlead.postgres.database.plans.snapshot import ServerSnapshot
+from fairlead.postgres.database.plans.snapshot import ServerIdentity, ServerSnapshot
 from fairlead.postgres.database.reading.catalog import observe
 from fairlead.postgres.database.reading.comparison import (
     hindrances,
@@ -59,6 +60,7 @@ async def plan_accesses(
         AccessError: the server could not be read.
     """
     async with sessions.working("read the catalogs") as session:
+        identity = await identity_of(session)
         seen = await observe(sessions, session, wanted, verifiers)
     plan = plan_server(wanted, seen, sessions.endpoint.revoke_public)
     telling = _Telling(sessions, seen.snapshot, plan, rights=rights)
@@ -76,7 +78,24 @@ async def plan_accesses(
         statements=tuple(telling.statements),
         refused={name: tuple(found) for name, found in telling.refused.items()},
         remedies=tuple(telling.remedies),
+        place=_place(sessions, identity, wanted, seen.snapshot),
     )
+
+
+def _place(
+    sessions: Sessions,
+    identity: ServerIdentity,
+    wanted: Iterable[WantedState],
+    snapshot: ServerSnapshot,
+) -> str:
+    """Return the server and the databases of a plan, by what no other one shares.
+
+    A database that was dropped and restored under its name has another oid.
+    """
+    names = {grant.database for one in wanted for grant in one.grants}
+    known = {name: snapshot.databases[name].oid for name in names & snapshot.databases.keys()}
+    databases = [f"{name}={oid}" for name, oid in sorted(known.items())]
+    return " ".join([str(sessions.endpoint), str(identity), *databases])
 
 
 class _Telling:
