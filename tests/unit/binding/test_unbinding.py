@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable
 from typing import Any
 
@@ -228,3 +229,27 @@ def test_what_another_binding_has_in_the_place_is_no_leftover() -> None:
     _app(cluster)["env"][0]["valueFrom"]["secretKeyRef"]["name"] = "s2"
     deleted(binding)
     assert cluster.reconcile(binding).left == []
+
+
+@pytest.mark.parametrize("api", ["spec", "coreos"])
+def test_a_copy_of_a_bound_workload_keeps_its_login_as_long_as_the_binding_is_there(
+    api: str,
+) -> None:
+    cluster = FakeCluster(objects=[database(), secret(), workload(), MAPPING])
+    binding = _binding(api, "name")
+    cluster.reconcile(binding)
+    primary = copy.deepcopy(cluster.get("appconfigs", "web"))
+    primary["metadata"] |= {"name": "web-primary", "uid": "uid-primary"}
+    cluster.set(primary)
+    cluster.reconcile(binding)
+    assert cluster.get("appconfigs", "web-primary") == primary
+    # One that was selected itself keeps nothing.
+    reference = binding["spec"].get("workload") or binding["spec"]["application"]
+    reference["name"] = "other"
+    binding["metadata"]["generation"] += 1
+    cluster.reconcile(binding)
+    assert not cluster.get("appconfigs", "web")["spec"].get("volumes")
+    assert cluster.get("appconfigs", "web-primary") == primary
+    deleted(binding)
+    assert _pass(cluster, binding)
+    assert not _projected(cluster)

@@ -104,6 +104,9 @@ class Finder:
     async def leftovers(self) -> list[Projection]:
         """Return the workloads with a projection that are no longer selected.
 
+        A copy of a selected one under another name, as programs for canaries make it, keeps what
+        it was copied with: its maker may not write it again for days.
+
         Raises:
             ReadError: workloads of a former kind cannot be read.
             MappingError: a projection without a record needs the mapping, which is invalid.
@@ -118,7 +121,18 @@ class Finder:
             item
             for item in found
             if await self._is_unselected(item.workload.resource, item.workload.original.meta)
+            and not await self._is_renamed(item.workload)
         ]
+
+    async def _is_renamed(self, workload: Workload) -> bool:
+        """Whether a workload was copied with its record from one with another name.
+
+        Copies of a kind that may no longer be a workload are not told apart.
+        """
+        meta = workload.original.meta
+        record = read_records(meta.annotations).get(self._former.owner.uid)
+        copied = record is not None and record.workload not in {"", meta.name}
+        return copied and await self._is_eligible(workload.resource)
 
     async def bound(self) -> list[Projection]:
         """Return all workloads with a projection of the binding, and all selected ones.

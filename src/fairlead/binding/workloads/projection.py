@@ -114,7 +114,11 @@ class Projection:
         self._kept: set[Key] = set()
         self._places: dict[ContainerTemplate, ContainerPath] = {}
         self._next = BindingRecord(
-            group=owner.group, name=owner.name, created=owner.created, secret=""
+            group=owner.group,
+            name=owner.name,
+            created=owner.created,
+            workload=workload.original.meta.name,
+            secret="",
         )
         # All that the runtime writes is named after the uid, which hardly any workload has.
         named = owner.uid and f"-{owner.uid}".encode() in workload.original.raw

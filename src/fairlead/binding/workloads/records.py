@@ -56,7 +56,8 @@ class ContainerPath(msgspec.Struct, rename="camel", omit_defaults=True):
 class BindingRecord(msgspec.Struct, rename="camel", omit_defaults=True, kw_only=True):
     """The items of a binding on a workload.
 
-    ``group`` and ``name`` are the binding's, ``created`` its creationTimestamp; ``volumes`` is
+    ``group`` and ``name`` are the binding's, ``created`` its creationTimestamp; ``workload`` is
+    the workload's name, "" in records from before it was noted; ``volumes`` is
     the path of the volumes, ``volume`` the name of the binding's volume, "" for none, ``mode``
     the requested mode. ``annotations`` is the path of the pods' annotations, with the mark of the
     Secret's content.
@@ -65,6 +66,7 @@ class BindingRecord(msgspec.Struct, rename="camel", omit_defaults=True, kw_only=
     group: str
     name: str
     created: str = ""
+    workload: str = ""
     secret: str
     secret_path: str = ""
     volumes: FixedPath = ()
