@@ -11,13 +11,22 @@ from typing import Any
 import pytest
 from hack.nodes.clusters import Cluster
 from tests.support.helm import CHART, MISSING, NAMESPACE, RELEASE, Helm, program
+from tests.support.policies import policy, refusing, rules
 from tests.support.waiting import condition, eventually, when
 
 from fairlead.api.meta import JSON
-from fairlead.api.resource import CRONJOBS, JOBS, NAMESPACES, PODS, SECRETS, Resource
+from fairlead.api.resource import (
+    CRONJOBS,
+    DEPLOYMENTS,
+    JOBS,
+    NAMESPACES,
+    PODS,
+    SECRETS,
+    Resource,
+)
 from fairlead.api.servicebinding.mapping import CLUSTERWORKLOADRESOURCEMAPPINGS
 from fairlead.api.servicebinding.spec import SERVICEBINDINGS
-from fairlead.client import Client, parse_kubeconfig
+from fairlead.client import ApiError, Client, NotFound, parse_kubeconfig
 
 
 pytestmark = pytest.mark.skipif(not program("helm"), reason=MISSING)
@@ -64,6 +73,23 @@ MAPPING: JSON = {
 async def admin(planes: list[Cluster]) -> AsyncIterator[Client]:
     async with Client(parse_kubeconfig(planes[1].kubeconfig.read_bytes())) as client:
         yield client
+
+
+@pytest.fixture
+async def release(planes: list[Cluster], admin: Client, tmp_path: Path) -> Helm:
+    """The chart's release, which the first test installs that asks for it."""
+    helm = Helm(tmp_path, planes[1].kubeconfig.read_bytes())
+    try:
+        await admin.get(DEPLOYMENTS, "fairlead-binding", "fairlead-binding")
+    except NotFound:
+        webhooks = {"enabled": True, "project": PROJECTED}
+        values: JSON = {
+            "image": {"pullPolicy": "Never"},
+            "binding": {"enabled": True, "webhooks": webhooks},
+        }
+        words = ("install", RELEASE, str(CHART), *NAMESPACE, "--wait", "--timeout", "150s")
+        await helm.does(*words, values=values)
+    return helm
 
 
 def container(name: str, code: str = CHECK, **more: Any) -> JSON:
@@ -183,19 +209,10 @@ def ready(body: JSON) -> bool:
     return condition(body, "Ready").get("status") == "True"
 
 
-async def test_whatever_is_created_reads_its_binding(
-    planes: list[Cluster], admin: Client, tmp_path: Path
-) -> None:
+@pytest.mark.usefixtures("release")
+async def test_whatever_is_created_reads_its_binding(planes: list[Cluster], admin: Client) -> None:
     """A Job, a Pod and a CronJob's Job, as any user, on a root file system that is read-only."""
     cluster = planes[1]
-    webhooks = {"enabled": True, "project": PROJECTED}
-    values: JSON = {
-        "image": {"pullPolicy": "Never"},
-        "binding": {"enabled": True, "webhooks": webhooks},
-    }
-    helm = Helm(tmp_path, cluster.kubeconfig.read_bytes())
-    words = ("install", RELEASE, str(CHART), *NAMESPACE, "--wait", "--timeout", "150s")
-    await helm.does(*words, values=values)
     labels = {"pod-security.kubernetes.io/enforce": "restricted"}
     await admin.create(NAMESPACES, {"metadata": {"name": TEAM, "labels": labels}})
     login = {"metadata": {"name": "login"}, "stringData": {"password": PASSWORD}}
@@ -243,3 +260,49 @@ def without_binding(spec: JSON) -> JSON:
             if not one[key]:
                 del one[key]
     return spec
+
+
+@pytest.mark.usefixtures("release")
+async def test_pods_that_a_policy_refuses_are_told_beside_ready(admin: Client) -> None:
+    """A Deployment that the server takes with its binding, and whose new Pods it refuses."""
+    team = "strict"
+    await admin.create(NAMESPACES, {"metadata": {"name": team}})
+    login = {"metadata": {"name": "login"}, "stringData": {"password": PASSWORD}}
+    await admin.create(SECRETS, login, team)
+    waiting = container("app", "import time; time.sleep(3600)")
+    spec: JSON = {
+        "selector": {"matchLabels": {"app": "web"}},
+        "template": {
+            "metadata": {"labels": {"app": "web"}},
+            "spec": {"terminationGracePeriodSeconds": 0, "containers": [waiting]},
+        },
+    }
+    web = named(DEPLOYMENTS, "web", spec)
+    await admin.create(DEPLOYMENTS, copy.deepcopy(web), team)
+    refused = "object.spec.volumes.all(one, !has(one.secret))"
+    probe = named(PODS, "probe", {**spec["template"]["spec"], "volumes": [{"name": "own"}]})
+    probe["spec"]["volumes"][0]["secret"] = {"secretName": "login"}
+
+    async def is_refused() -> bool:
+        try:
+            await admin.create(PODS, copy.deepcopy(probe), team, dry_run=True)
+        except ApiError as error:
+            return "no Secrets here" in str(error)
+        return False
+
+    def told(body: JSON) -> bool:
+        failing = condition(body, "RolloutFailing")
+        return ready(body) and failing.get("reason") == "PodsRefused"
+
+    def quiet(body: JSON) -> bool:
+        return ready(body) and not condition(body, "RolloutFailing")
+
+    refusal = refusing(refused, "no Secrets here")
+    async with policy(admin, team, rules("pods"), refusal, is_refused):
+        await admin.create(SERVICEBINDINGS, bound(DEPLOYMENTS, web), team)
+        body = await when(admin, SERVICEBINDINGS, "web", team, until=told)
+        assert "denied request: no Secrets here" in condition(body, "RolloutFailing")["message"]
+    await admin.merge_patch(
+        DEPLOYMENTS, "web", team, {"spec": {"template": {"metadata": {"labels": {"again": "1"}}}}}
+    )
+    await when(admin, SERVICEBINDINGS, "web", team, until=quiet)
