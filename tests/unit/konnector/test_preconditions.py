@@ -161,3 +161,14 @@ async def test_a_binding_waits_for_its_claims_and_says_what_is_in_the_way(
     (message,) = said
     assert "claimed secrets" in message
     assert told in message
+
+
+async def test_a_namespace_that_is_here_costs_no_look_at_all_exports() -> None:
+    found = object_from_dict({"metadata": {"name": "shop", "namespace": "cluster"}})
+    provider = SimpleNamespace(
+        consumer=SimpleNamespace(namespaces=SimpleNamespace(get=lambda *_: found)),
+        service_namespaces=SimpleNamespace(get=lambda _name: found),
+        holding_of_namespaces=lambda: pytest.fail("it reads all exports"),
+    )
+    controller = NamespaceLifecycleController(cast("Any", provider))
+    await controller._reconcile(Request("", "", "shop"))

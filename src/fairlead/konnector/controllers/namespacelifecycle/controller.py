@@ -19,6 +19,7 @@ from fairlead.api.resource import NAMESPACES
 from fairlead.client import AlreadyExists, NotFound
 from fairlead.konnector.consumer import Provider
 from fairlead.konnector.controllers.namespacelifecycle.reconcile import new_namespace, reconcile
+from fairlead.konnector.policies.copies import is_orphan
 from fairlead.konnector.policies.holding import decision, recorded_cluster
 from fairlead.runtime import Delta, Request, changed, patch_metadata
 
@@ -65,7 +66,10 @@ class NamespaceLifecycleController:
         if found is None:
             return
         there = self._consumer.namespaces.get("", request.name) is not None
-        holding = self._provider.holding_of_namespaces()
+        # Looked up where it decides alone, for it reads all exports, and this is done for each
+        # namespace.
+        decides = not there or is_orphan(found.meta)
+        holding = self._provider.holding_of_namespaces() if decides else ""
         wished = not there and found.meta.labels.get(LABEL_OWNER) == OWNER_PROVIDER
         # Counted only for a namespace that is to be made: it passes all namespaces.
         made = self._made() if wished else 0
