@@ -260,7 +260,8 @@ async def test_a_binding_that_comes_meanwhile_keeps_its_way_to_the_provider(worl
         SECRETS,
         secret.meta.name,
         "kube-bind",
-        until=lambda body: "ownerReferences" not in body["metadata"],
+        # It is gone for a moment, until the konnector makes it anew.
+        until=lambda body: body and "ownerReferences" not in body["metadata"],
     )
 
 
