@@ -304,6 +304,16 @@ def exporting(group: str, plural: str) -> dict[str, Any]:
     }
 
 
+def test_an_export_without_end_brings_no_crd() -> None:
+    resources = [{"group": "example.org", "resource": f"t{number}"} for number in range(65)]
+    body = {"spec": {**EXPORT["spec"], "resources": resources}}
+    plan = reconcile(state(export=msgspec.convert(body, APIServiceExport)))
+    assert plan.writes == []
+    told = connected(plan)
+    assert told.reason == "ProviderObjectInvalid"
+    assert "has 65 resources, and no more than 64 are bound" in told.message
+
+
 def test_resources_that_were_added_later_are_not_followed() -> None:
     wider = exporting("cert-manager.io", "issuers")
     first = state()

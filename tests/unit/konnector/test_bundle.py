@@ -19,6 +19,7 @@ from fairlead.client.errors import api_error
 from fairlead.konnector.consumer import Provider
 from fairlead.konnector.controllers.bundle.controller import MissingExports
 from fairlead.konnector.controllers.bundle.reconcile import (
+    MOST_BINDINGS,
     BundlePlan,
     BundleState,
     reconcile,
@@ -209,6 +210,19 @@ def test_what_is_not_known_yet_leaves_what_was_said() -> None:
     before = false("Synced", "ListExportsFailed", "m")
     found = conditions(state(bundle=bundle(before), waiting=True))
     assert found["Synced"] == ("False", "ListExportsFailed", "Error")
+
+
+def test_a_provider_gets_so_many_bindings_and_no_more() -> None:
+    given = state(meta("e001"), exports={f"e{n:03}": False for n in range(MOST_BINDINGS + 3)})
+    plan = reconcile(given)
+    assert len(plan.create) == MOST_BINDINGS - 1
+    assert plan.beyond == ["e100", "e101", "e102"]
+    (synced,) = [
+        one for one in status(given, plan, {}, now=NOW).conditions if one.type == "Synced"
+    ]
+    assert synced.message.startswith(
+        "3 errors: APIServiceExport e100 is not bound, since a bundle"
+    )
 
 
 def test_errors_are_counted_and_the_first_are_named() -> None:

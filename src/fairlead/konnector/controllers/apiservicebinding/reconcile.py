@@ -31,6 +31,7 @@ from fairlead.api.kubebind.conditions import (
     set_conditions,
     true,
 )
+from fairlead.api.kubebind.types import MOST_RESOURCES
 from fairlead.api.meta import JSON, Object, OwnerReference
 from fairlead.konnector.conversions import (
     acceptance,
@@ -136,6 +137,13 @@ def reconcile(state: BindingState) -> BindingPlan:
     if state.export is None:
         return BindingPlan(_without_export(state))
     resources = state.export.spec.resources
+    if len(resources) > MOST_RESOURCES and not state.binding.status.bound_schemas:
+        # As many CRDs at once would end the API server; no provider of ours makes such an export.
+        message = (
+            f"the provider's APIServiceExport {state.owner.name} has {len(resources)} resources, "
+            f"and no more than {MOST_RESOURCES} are bound: ask for several exports"
+        )
+        return BindingPlan(false(CONNECTED, OBJECT_INVALID, message))
     missing = [item.name for item in resources if item.name not in state.schemas]
     if missing:
         message = f"the provider has no BoundSchema {', '.join(missing)} (yet)"

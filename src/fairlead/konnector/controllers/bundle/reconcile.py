@@ -25,6 +25,10 @@ _SHOWN = 3
 """Names that a message lists."""
 
 
+MOST_BINDINGS = 100
+"""Largest number of bindings that are made for one bundle; each brings CRDs."""
+
+
 class BundleState(msgspec.Struct, frozen=True):
     """Facts for a decision.
 
@@ -47,12 +51,16 @@ class BundleState(msgspec.Struct, frozen=True):
 
 
 class BundlePlan(msgspec.Struct, frozen=True):
-    """Bindings to create and to delete; exports to ask the provider about; the obstacle."""
+    """Bindings to create and to delete; exports to ask the provider about; the obstacle.
+
+    ``beyond`` are exports that are not bound, since the bundle has as many bindings as one may.
+    """
 
     create: list[JSON] = []
     delete: list[ObjectMeta] = []
     missing: list[str] = []
     foreign: list[str] = []
+    beyond: list[str] = []
     obstacle: KubeBindCondition | None = None
     waiting: bool = False
 
@@ -70,13 +78,14 @@ def reconcile(state: BundleState) -> BundlePlan:
     missing = sorted(
         name for name, meta in owned.items() if name not in state.exports and not meta.deleting
     )
+    unbound = sorted(
+        name for name, going in state.exports.items() if not (going or name in state.bindings)
+    )
+    room = max(MOST_BINDINGS - len(owned), 0)
     return BundlePlan(
         # Each binding has the name of its export, for kube-bind joins the two by it.
-        create=[
-            _binding(state, name)
-            for name, going in sorted(state.exports.items())
-            if name not in state.bindings and not going
-        ],
+        create=[_binding(state, name) for name in unbound[:room]],
+        beyond=unbound[room:],
         delete=[owned[name] for name in missing if name in state.gone],
         missing=missing,
         foreign=sorted(state.exports.keys() & (state.bindings.keys() - owned.keys())),
@@ -120,6 +129,7 @@ def _obstacle(state: BundleState) -> KubeBindCondition | None:
 
 def _synced(plan: BundlePlan, failures: Mapping[str, str]) -> KubeBindCondition:
     wrong = {name: _foreign(name) for name in plan.foreign} | dict(failures)
+    wrong |= {name: _beyond(name) for name in plan.beyond}
     if not wrong:
         return true(SYNCED)
     told = [message for _, message in sorted(wrong.items())]
@@ -133,6 +143,13 @@ def _foreign(name: str) -> str:
     return (
         f"APIServiceBinding {name} exists and is not of this bundle: delete it, and the bundle "
         "makes its own, or ask the provider for an export of another name"
+    )
+
+
+def _beyond(name: str) -> str:
+    return (
+        f"APIServiceExport {name} is not bound, since a bundle binds {MOST_BINDINGS} exports at "
+        "most: bind this one by itself, or ask the provider to take others away"
     )
 
 
