@@ -159,3 +159,10 @@ def test_what_is_told_of_a_condition_that_turned(
     condition: KubeBindCondition, told: tuple[str, str, str]
 ) -> None:
     assert happening(condition) == told
+
+
+def test_a_message_has_a_bounded_length_and_is_not_written_again() -> None:
+    long = false("Connected", "Failed", "x" * 5000)
+    before = set_conditions([], long, now="2026-01-01T00:00:00Z", summary=True)
+    assert {len(one.message) for one in before} == {4096 + 3}
+    assert set_conditions(before, long, now="2026-01-02T00:00:00Z", summary=True) == before

@@ -304,6 +304,11 @@ def exporting(group: str, plural: str) -> dict[str, Any]:
     }
 
 
+def test_the_name_of_a_provider_is_cut() -> None:
+    given = state(provider_name="x" * 5000)
+    assert len(status(given, reconcile(given), [], now=NOW).provider_pretty_name) == 256
+
+
 def test_an_export_without_end_brings_no_crd() -> None:
     resources = [{"group": "example.org", "resource": f"t{number}"} for number in range(65)]
     body = {"spec": {**EXPORT["spec"], "resources": resources}}

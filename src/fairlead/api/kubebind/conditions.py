@@ -144,6 +144,14 @@ def is_true(conditions: Iterable[KubeBindCondition], type_: str) -> bool:
     return condition is not None and condition.status == "True"
 
 
+MOST_MESSAGE = 4096
+"""Length to which a message is cut, in characters.
+
+Messages quote names and texts of the other side, which may send megabytes: a status that is too
+large for the server would never be written again.
+"""
+
+
 def set_conditions(
     conditions: Iterable[KubeBindCondition],
     *new: KubeBindCondition,
@@ -161,7 +169,7 @@ def set_conditions(
     """
     stored = {condition.type: condition for condition in conditions}
     result = dict(stored)
-    for condition in new:
+    for condition in map(_shortened, new):
         result[condition.type] = _timed(condition, stored.get(condition.type), now)
     if summary:
         # Of all stored conditions, also of those that this pass did not set.
@@ -171,6 +179,13 @@ def set_conditions(
             result[READY] = _timed(ready, stored.get(READY), now)
     # A fixed order, so that equal conditions are equal bodies, which are not written again.
     return sorted(result.values(), key=lambda condition: (condition.type != READY, condition.type))
+
+
+def _shortened(condition: KubeBindCondition) -> KubeBindCondition:
+    """Return the condition with a message of bounded length."""
+    if len(condition.message) <= MOST_MESSAGE:
+        return condition
+    return msgspec.structs.replace(condition, message=f"{condition.message[:MOST_MESSAGE]}...")
 
 
 def transitions(

@@ -70,6 +70,8 @@ NO_VERSION_SERVED = "NoVersionServed"
 STORED_VERSIONS = "StoredVersions"
 WEBHOOK_NOT_ACCEPTED = "WebhookNotAccepted"
 
+MOST_NAME = 256
+"""Length to which the provider's name is cut, in characters."""
 SHOWN = 3
 """Largest number of webhooks that a message is about."""
 
@@ -225,7 +227,7 @@ def status(
         bound_schemas=bound,
         permission_claims=accepted_claims(state),
         conversion_webhooks=accepted_conversions(state),
-        provider_pretty_name=state.provider_name or old.provider_pretty_name,
+        provider_pretty_name=state.provider_name[:MOST_NAME] or old.provider_pretty_name,
     )
 
 
