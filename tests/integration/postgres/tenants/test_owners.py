@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from typing import Any, cast
 
 import psycopg
@@ -17,11 +18,13 @@ from tests.support.waiting import SECONDS
 
 from fairlead.api.postgresaccess import Grant, IncludeFuture
 from fairlead.postgres.database.connections.acting import acting_as
+from fairlead.postgres.database.connections.sessions import Sessions
 from fairlead.postgres.database.plans.plan import Synced, WantedState
 from fairlead.postgres.database.plans.snapshot import GIVEN_UP, GroupClaim, RoleClaim
 from fairlead.postgres.database.work import privileges as module
 from fairlead.postgres.database.work.cleanup import cleanup
 from fairlead.postgres.database.work.planning import plan_accesses
+from fairlead.postgres.database.work.sync import sync
 
 
 MADE = (
@@ -133,14 +136,25 @@ async def test_what_a_role_of_ours_will_make(admin: Admin) -> None:
 
 @pytest.mark.differs("version")
 @pytest.mark.only(administrator="createrole")
-async def test_a_database_of_a_role_of_ours_has_its_schema_public(admin: Admin) -> None:
+async def test_a_database_of_a_role_of_ours(admin: Admin) -> None:
     """The schema belongs to pg_database_owner, and so to the database's owner."""
     await place(admin)
     await admin.execute("ALTER DATABASE d OWNER TO migrator")
-    access = reader(grants=(grant("d", "CREATE"),))
+    await admin.execute("REVOKE CONNECT ON DATABASE d FROM PUBLIC")
+    await admin.execute("GRANT CONNECT ON DATABASE d TO operator")
+    access = reader(grants=(grant("d", "CONNECT", "CREATE"),))
+    plan = await plan_accesses(admin.sessions, [access], admin.verifiers, rights=True)
+    assert (plan.refused, plan.remedies) == ({}, ())
     assert (await admin.one(access)).problems == ()
     await admin.settled(access)
-    assert await privileges(admin.server, "d", "reader0") == {("schema public", "CREATE")}
+    assert await privileges(admin.server, "d", "reader0") == {
+        ("database d", "CONNECT"),
+        ("schema public", "CREATE"),
+    }
+    before = await members(admin.server, "operator")
+    assert (await admin.one(reader(grants=()))).problems == ()
+    assert await privileges(admin.server, "d", "reader0") == set()
+    assert await members(admin.server, "operator") == before
 
 
 STRANGERS = {
@@ -362,3 +376,19 @@ async def test_many_passes_among_many_owners_at_work(admin: Admin) -> None:
     gone = {"owner9", *(one.username for one in readers)}
     left = {row for row in await members(admin.server, "operator") if row[0] not in gone}
     assert left == {row for row in before if row[0] not in gone}
+
+
+@pytest.mark.differs("version")
+@pytest.mark.only(administrator="createrole")
+async def test_a_database_of_a_role_of_ours_is_closed_to_public(admin: Admin) -> None:
+    await place(admin)
+    await admin.execute("ALTER DATABASE d OWNER TO migrator")
+    await admin.execute("GRANT CONNECT ON DATABASE d TO operator")
+    closed = replace(admin.sessions.endpoint, revoke_public=frozenset({"CONNECT", "CREATE"}))
+    sessions = Sessions(closed)
+    found = await sync(sessions, [reader(grants=(grant("d", "CONNECT"),))], admin.verifiers)
+    await sessions.close()
+    assert reason(found["reader0"]) == ""
+    query = """SELECT has_database_privilege('public', 'd', 'CONNECT'),
+                      has_schema_privilege('public', 'public', 'CREATE')"""
+    assert await fetch(admin.server, "d", query) == [(False, False)]

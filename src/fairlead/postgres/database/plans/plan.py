@@ -139,6 +139,8 @@ class AccessStatement(msgspec.Struct, frozen=True, kw_only=True):
     """Field of the spec whose value a server may refuse, "" for none."""
     text: str = ""
     """Text that is shown in place of a statement with a time, "" for none."""
+    database: str = ""
+    """Database on which the statement changes privileges, "" for none."""
 
     def shown(self) -> str:
         """Return the statement, with *** in place of a password's verifier."""
@@ -172,6 +174,7 @@ def database_change(action: DatabaseAction, usernames: Iterable[str]) -> Databas
         why=_REASONS[action.verb, action.option],
         usernames=names,
         action=action,
+        database=action.database,
     )
 
 
@@ -450,6 +453,7 @@ def plan_public(
             why=REVOKE_PUBLIC,
             usernames=tuple(usernames),
             alone=True,
+            database=name,
         )
         for name, usernames in users.items()
         if name in snapshot.databases

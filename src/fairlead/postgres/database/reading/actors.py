@@ -8,7 +8,7 @@ who has made it. Only roles of the same installation count, and none that was ma
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import NamedTuple
 
 import msgspec
@@ -23,11 +23,11 @@ from fairlead.postgres.database.plans.snapshot import parse_claim, parse_group
 # A schema of pg_database_owner belongs to the owner of the database. A role that is a member of
 # the administrator's cannot get it as a member.
 _HOLDERS = """
-SELECT h.rolname::text, pg_catalog.pg_has_role(h.oid, 'USAGE'), r.oid::int8, r.rolname::text,
+SELECT {key}::text, pg_catalog.pg_has_role(h.oid, 'USAGE'), r.oid::int8, r.rolname::text,
        d.description
   FROM pg_catalog.pg_roles h
   JOIN pg_catalog.pg_roles a ON a.rolname = current_user
-  JOIN pg_catalog.pg_database b ON b.datname = pg_catalog.current_database()
+  JOIN pg_catalog.pg_database b ON {database}
   LEFT JOIN pg_catalog.pg_roles r
     ON r.oid = CASE h.rolname WHEN 'pg_database_owner' THEN b.datdba ELSE h.oid END
    AND NOT (r.rolsuper OR r.rolcreaterole OR r.rolreplication OR r.rolbypassrls)
@@ -35,19 +35,25 @@ SELECT h.rolname::text, pg_catalog.pg_has_role(h.oid, 'USAGE'), r.oid::int8, r.r
    AND {made}
   LEFT JOIN pg_catalog.pg_shdescription d
     ON d.objoid = r.oid AND d.classoid = 'pg_catalog.pg_authid'::pg_catalog.regclass
- WHERE h.rolname = ANY (%(names)s::text[]::pg_catalog.name[])
+ WHERE {key} = ANY (%(names)s::text[]::pg_catalog.name[])
 """
 # With CREATEROLE the administrator may join any role but a superuser; a membership gives it rights
 # if it has INHERIT.
-_HOLDERS_15 = sql.SQL(_HOLDERS.format(made="a.rolcreaterole AND a.rolinherit"))
+_MADE_15 = "a.rolcreaterole AND a.rolinherit"
 # The creator of a role has this membership of the first superuser.
-_HOLDERS_16 = sql.SQL(
-    _HOLDERS.format(
-        made="""EXISTS (SELECT FROM pg_catalog.pg_auth_members m
-                         WHERE m.roleid = r.oid AND m.member = a.oid AND m.grantor = 10
-                           AND m.admin_option AND NOT m.inherit_option AND NOT m.set_option)"""
+_MADE_16 = """EXISTS (SELECT FROM pg_catalog.pg_auth_members m
+                WHERE m.roleid = r.oid AND m.member = a.oid AND m.grantor = 10
+                  AND m.admin_option AND NOT m.inherit_option AND NOT m.set_option)"""
+_QUERIES = {
+    (key, newer): sql.SQL(
+        _HOLDERS.format(key=key, database=database, made=_MADE_16 if newer else _MADE_15)
     )
-)
+    for key, database in (
+        ("h.rolname", "b.datname = pg_catalog.current_database()"),
+        ("b.datname", "b.datdba = h.oid"),
+    )
+    for newer in (True, False)
+}
 
 
 class _Holder(NamedTuple):
@@ -93,9 +99,29 @@ def _actor(one: Difference, holders: Mapping[str, _Holder]) -> Actor | None:
     return holder.actor
 
 
-async def _read(session: Session, installation: str, names: Iterable[str]) -> dict[str, _Holder]:
+async def read_owning_actors(
+    session: Session, installation: str, databases: Collection[str]
+) -> dict[str, Actor]:
+    """Return the owners of databases that are roles of the operator's own, by database.
+
+    Databases are left out if the administrator has the rights of their owners.
+    """
+    if not databases:
+        return {}
+    holders = await _read(session, installation, databases, "b.datname")
+    return {
+        name: holder.actor
+        for name, holder in holders.items()
+        if holder.actor is not None and not holder.has
+    }
+
+
+async def _read(
+    session: Session, installation: str, names: Iterable[str], key: str = "h.rolname"
+) -> dict[str, _Holder]:
+    """Return the holders of these names, or the owners of the databases."""
     newer = session.server_version >= GRANT_OPTIONS_VERSION
-    rows = await session.rows(_HOLDERS_16 if newer else _HOLDERS_15, {"names": sorted(names)})
+    rows = await session.rows(_QUERIES[key, newer], {"names": sorted(names)})
     return {
         name: _Holder(has, Actor(oid, role) if _is_ours(comment, installation) else None)
         for name, has, oid, role, comment in rows

@@ -183,9 +183,13 @@ class Changing:
             else:
                 if error.sqlstate == LOCKED_STATE:
                     await self._waited()
-                problem = explain_statement(error, change.what, self._admin, change.field)
-                for username in change.usernames:
-                    self.problems.setdefault(username, []).append(problem)
+                self.refuse(change, error)
+
+    def refuse(self, change: AccessStatement, error: psycopg.Error) -> None:
+        """Record the error of a change for its accesses, which go on without it."""
+        problem = explain_statement(error, change.what, self._admin, change.field)
+        for username in change.usernames:
+            self.problems.setdefault(username, []).append(problem)
 
     async def _without_holds(self, changes: Sequence[AccessStatement]) -> None:
         """Make the changes without holds, as the administrator may not comment on roles."""

@@ -27,6 +27,7 @@ from fairlead.postgres.database.plans.plan import (
 )
 from fairlead.postgres.database.plans.server_plan import BatchPlan, plan_server, visits_of
 from fairlead.postgres.database.plans.snapshot import ServerIdentity, ServerSnapshot
+from fairlead.postgres.database.reading.actors import read_owning_actors
 from fairlead.postgres.database.reading.catalog import observe
 from fairlead.postgres.database.reading.comparison import (
     hindrances,
@@ -160,8 +161,8 @@ class _Telling:
     async def _lacks(self, wanted: Mapping[str, WantedState]) -> None:
         """Add errors and remedies for rights that the administrator lacks."""
         snapshot, plan = self._snapshot, self._plan
-        names = [name for one in plan.on_roles for name in one.usernames]
-        changed = {name: snapshot.roles.get(name) for name in names}
+        changed_names = [name for one in plan.on_roles for name in one.usernames]
+        changed = {name: snapshot.roles.get(name) for name in changed_names}
         groups: dict[str, list[str]] = {}
         for name, role in changed.items():
             for group in wanted[name].member_of or ():
@@ -175,9 +176,13 @@ class _Telling:
             elif isinstance(change, Membering):
                 changed[change.group] = None
         maintenance = self._sessions.endpoint.maintenance
+        installation = next((one.claim.installation for one in wanted.values()), "")
+        names = {change.database for change in plan.on_databases}
         async with self._sessions.working("read the catalogs") as session:
+            actors = await read_owning_actors(session, installation, names)
+            others = [change for change in plan.on_databases if change.database not in actors]
             lacks = await read_lacks(
-                session, maintenance, snapshot.server, changed, groups, plan.on_databases
+                session, maintenance, snapshot.server, changed, groups, others
             )
         for lack in lacks:
             remedy = self._whose(lack.remedy)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, nullcontext
 
 import msgspec
 import psycopg
@@ -39,6 +40,7 @@ from fairlead.postgres.database.plans.differences import (
 from fairlead.postgres.database.plans.groups import careful, joined
 from fairlead.postgres.database.plans.server_plan import BatchPlan, visits_of
 from fairlead.postgres.database.plans.snapshot import ServerSnapshot
+from fairlead.postgres.database.reading.actors import read_owning_actors
 from fairlead.postgres.database.reading.comparison import (
     Comparison,
     Reading,
@@ -47,7 +49,7 @@ from fairlead.postgres.database.reading.comparison import (
     role_grants,
 )
 from fairlead.postgres.database.work.changing import AT_ONCE, WAITS, raise_what_is_nobodys
-from fairlead.postgres.database.work.retries import ATTEMPTS, give_way, pause
+from fairlead.postgres.database.work.retries import ATTEMPTS, JOINS, give_way, pause
 from fairlead.postgres.errors import AccessError
 
 
@@ -59,8 +61,6 @@ _BRIEF_SECONDS = 1.0
 """The same in work on a batch, where it is also the timeout of each statement."""
 _FOR_MANY = Patience(BRIEF.lock, int(_BRIEF_SECONDS * 1000))
 _NO_WAIT = Patience(1, _FOR_MANY.statement)
-_JOINS = 3
-"""Tries to act as a role that another transaction acts as."""
 _TOLD = 3
 """Problems of one kind that a role's status has."""
 _HOLDS_UP = {LOCKED_STATE, "57014", "53200"}
@@ -184,14 +184,15 @@ class _Settling:
         until = asyncio.get_running_loop().time() + self._limit
         for actor, some in sorted(changes.items()):
             # In work on a batch a role is given up at the first lock of another session.
-            left = filter(None, map(self._left, some)) if self._brief else some
-            await self._act_as(actor, [*left], until)
+            left = [*filter(None, map(self._left, some))] if self._brief else some
+            if left:
+                await self._act_as(actor, left, until)
 
     async def _act_as(
         self, actor: Actor, changes: Sequence[PrivilegeChange], until: float
     ) -> None:
         error: psycopg.Error = psycopg.errors.QueryCanceled()
-        for _ in range(_JOINS):
+        for _ in range(JOINS):
             if asyncio.get_running_loop().time() > until:
                 break
             failed = {name: [*some] for name, some in self._failed.items()}
@@ -467,7 +468,13 @@ class _Visiting:
             return
         what = f"revoke CREATE on schema public of database {database} from PUBLIC"
         try:
-            async with session.transaction(BRIEF if self._brief else PATIENT):
+            installation = next((one.claim.installation for one in self._plan.roles.values()), "")
+            actors = await read_owning_actors(session, installation, [database])
+            actor = actors.get(database)
+            as_owner: AbstractAsyncContextManager[None] = nullcontext()
+            if actor is not None:
+                as_owner = acting_as(session, actor.name, superuser=False, oid=actor.oid)
+            async with session.transaction(BRIEF if self._brief else PATIENT), as_owner:
                 await session.run(CLOSE_SCHEMA)
                 # PostgreSQL answers OK to a REVOKE of another role's grant, and revokes nothing.
                 left = await session.rows(PUBLIC_CREATES)

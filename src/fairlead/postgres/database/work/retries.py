@@ -14,6 +14,8 @@ from fairlead.postgres.database.connections.failures import TRANSIENT_STATES, ex
 
 ATTEMPTS = 6
 """Tries of a transaction before an interference counts as its error."""
+JOINS = 3
+"""Tries to act as a role that another transaction acts as."""
 _PAUSE_SECONDS = (0.02, 0.2)
 """Shortest and longest pause between two tries in seconds, chosen at random."""
 

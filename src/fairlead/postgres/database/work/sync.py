@@ -16,12 +16,18 @@ from typing import NamedTuple
 import msgspec
 import psycopg
 
-from fairlead.postgres.database.connections.failures import not_applied
+from fairlead.postgres.database.connections.acting import acting_as
+from fairlead.postgres.database.connections.failures import (
+    LOCKED_STATE,
+    TRANSIENT_STATES,
+    not_applied,
+)
 from fairlead.postgres.database.connections.session import BRIEF, BRIEF_READING, PATIENT, Session
 from fairlead.postgres.database.connections.sessions import Sessions
+from fairlead.postgres.database.plans.differences import Actor
 from fairlead.postgres.database.plans.groups import joined, plan_leaving
 from fairlead.postgres.database.plans.login_statements import login_infos, retired
-from fairlead.postgres.database.plans.plan import Synced, WantedState
+from fairlead.postgres.database.plans.plan import AccessStatement, Synced, WantedState
 from fairlead.postgres.database.plans.server_plan import (
     BatchPlan,
     ObservedServer,
@@ -35,15 +41,20 @@ from fairlead.postgres.database.plans.snapshot import (
     check_roles,
     takes_over,
 )
+from fairlead.postgres.database.reading.actors import read_owning_actors
 from fairlead.postgres.database.reading.catalog import CROWD, observe, read_around, read_snapshot
 from fairlead.postgres.database.reading.verifiers import Verifiers
 from fairlead.postgres.database.work.blockers import watching
-from fairlead.postgres.database.work.changing import Changing, HoldingStatement
+from fairlead.postgres.database.work.changing import (
+    Changing,
+    HoldingStatement,
+    raise_what_is_nobodys,
+)
 from fairlead.postgres.database.work.cleanup import drop_logins
 from fairlead.postgres.database.work.groups import leave_groups
 from fairlead.postgres.database.work.holding import check_held
 from fairlead.postgres.database.work.privileges import Visits, visit_databases
-from fairlead.postgres.database.work.retries import ATTEMPTS, give_way
+from fairlead.postgres.database.work.retries import ATTEMPTS, JOINS, give_way, pause
 from fairlead.postgres.errors import AccessError
 
 
@@ -166,6 +177,11 @@ class _Batch:
     wanted: Mapping[str, WantedState]
     verifiers: Verifiers
     brief: bool
+
+    @property
+    def installation(self) -> str:
+        """The installation of the accesses, "" if there are none."""
+        return next((one.claim.installation for one in self.wanted.values()), "")
 
     async def plan(self, session: Session, failed: Mapping[str, AccessError]) -> _PlannedBatch:
         """Read the server and plan, without the accesses that have failed."""
@@ -347,8 +363,14 @@ async def _run(
         session.hush()
         # Holds come first, so that no other operator changes these roles in between.
         holds = _holds(batch, seen.snapshot, plan)
-        changing = Changing(session, seen.snapshot.server.admin, brief=batch.brief)
-        await changing.run([*holds, *plan.changes])
+        server = seen.snapshot.server
+        changing = Changing(session, server.admin, brief=batch.brief)
+        actors: Mapping[str, Actor] = {}
+        if not server.superuser:
+            names = {change.database for change in plan.changes} - {""}
+            actors = await read_owning_actors(session, batch.installation, names)
+        own = [change for change in plan.changes if change.database not in actors]
+        await changing.run([*holds, *own])
         failed = {**failed, **changing.failed}
         held = [
             hold.role
@@ -362,14 +384,43 @@ async def _run(
         for name, one in batch.wanted.items()
         if one.login in seen.verifiers and name not in failed
     )
+    acting = Changing(session, server.admin, brief=batch.brief)
+    acting.failed |= failed
+    acting.problems |= changing.problems
+    for actor in sorted(set(actors.values())):
+        some = [one for one in plan.changes if actors.get(one.database) == actor]
+        await _act_as(session, actor, some, acting)
+    failed = acting.failed
     made = plan.sharing.asked.keys() - seen.snapshot.roles.keys() - failed.keys()
     return _Written(
         failed=failed,
-        problems=changing.problems,
+        problems=acting.problems,
         # ``before`` is of the first of two writes; a change of either is one of the pass.
         changed=before.changed.union(*(change.usernames for change in plan.changes)),
         created=before.created | made,
     )
+
+
+async def _act_as(
+    session: Session, actor: Actor, changes: Sequence[AccessStatement], acting: Changing
+) -> None:
+    """Make changes by the rights of the owner of databases, in a transaction of their own."""
+    for left in reversed(range(JOINS)):
+        try:
+            async with (
+                session.transaction(BRIEF),
+                acting_as(session, actor.name, superuser=False, oid=actor.oid),
+            ):
+                await acting.run(changes)
+        except psycopg.Error as error:
+            if error.sqlstate not in {LOCKED_STATE, *TRANSIENT_STATES}:
+                raise_what_is_nobodys(error)
+            elif left:
+                await pause()
+                continue
+            for change in changes:
+                acting.refuse(change, error)
+        return
 
 
 def _holds(batch: _Batch, snapshot: ServerSnapshot, plan: BatchPlan) -> list[HoldingStatement]:
