@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import psycopg
@@ -88,6 +89,27 @@ async def test_restrict_waits_while_the_role_owns_anything_and_fences_it(
     await run(postgres, other, "DROP TABLE mine")
     assert await cleanup(endpoint, "app", claim(), "Restrict")
     assert "app" not in await names(postgres)
+
+
+async def test_an_open_session_in_any_database_takes_the_login_away(
+    postgres: EmbeddedPostgres, endpoint: Endpoint, database: str
+) -> None:
+    """Also where the password of the administrator no longer logs in."""
+    await sync(endpoint, wanted("app"))
+    right, wrong = Sessions(endpoint), Sessions(replace(endpoint, password="wrong"))
+    async with right.use(database):
+        pass
+    # As if the password had changed while the session was open.
+    wrong._idle.update(right._idle)
+    try:
+        with pytest.raises(AccessError) as refused:
+            await cleanup_module.cleanup(wrong, "app", claim(), "Restrict")
+    finally:
+        await wrong.close()
+        await right.close()
+    assert refused.value.reason == "AuthenticationFailed"
+    assert not await can_login(postgres, "app", PASSWORD)
+    assert await cleanup(endpoint, "app", claim(), "Restrict")
 
 
 async def test_default_privileges_are_no_data(
