@@ -17,6 +17,8 @@ class Retry(Enum):
     """Soon, then ever later: the cause may pass by itself."""
     CHANGE = "change"
     """At ``pendingInterval``: a user has to change an object, or something in the server."""
+    GOES_ON = "goes on"
+    """At once: a part was done, and the rest follows."""
 
 
 class AccessError(Exception):

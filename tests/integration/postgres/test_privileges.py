@@ -26,7 +26,7 @@ from fairlead.postgres.database.connections.session import Query, Row, Session
 from fairlead.postgres.database.plans.grants import desired_grants
 from fairlead.postgres.database.reading import comparison
 from fairlead.postgres.database.reading.comparison import RoleGrants, read_differences
-from fairlead.postgres.database.work.privileges import RoleOutcome, settle
+from fairlead.postgres.database.work.privileges import RoleOutcome, Turn, settle
 
 
 _numbers = itertools.count(1)
@@ -718,6 +718,93 @@ async def test_more_than_one_reading_gives_back(
     await place.settled(*roles)
     for role in roles:
         assert len(await place.held(role.username)) == 13
+
+
+_WIDE = ", ".join(f"c{number} int" for number in range(5))
+_ALL = ", ".join(f"c{number}" for number in range(5))
+
+
+async def test_columns_of_others_are_not_read(own: Place) -> None:
+    """A tenant may give a million privileges on columns; the others are compared as before."""
+    role = await own.role("app", {"schema": "s", "privileges": ["SELECT"]})
+    await own.role("crowd")
+    for number in range(20):
+        await own.run(
+            f"CREATE TABLE s.t{number} ({_WIDE})", f"GRANT SELECT ({_ALL}) ON s.t{number} TO crowd"
+        )
+    await own.run(f"GRANT INSERT ({_ALL}) ON s.t7 TO app")
+
+    async def scanned() -> int:
+        await own.session.rows(sql.SQL("SELECT pg_catalog.pg_stat_force_next_flush()"))
+        ((count,),) = await own.fetch(
+            "SELECT seq_tup_read FROM pg_stat_all_tables WHERE relid = 'pg_attribute'::regclass"
+        )
+        return int(count)
+
+    before = await scanned()
+    reading = await read_differences(own.session, own.name, [role])
+    # A join with nothing reads one row to see that.
+    assert await scanned() - before < 20
+    revoked = [one for one in reading.differences["app"] if one.action == "revoke"]
+    assert {one.objects.table for one in revoked} == {"t7"}
+    assert len(revoked) == 5
+    await own.settled(role)
+
+
+async def test_columns_are_settled_in_pieces_each_committed(
+    own: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(comparison, "WINDOW", 10)
+    for number in range(5):
+        await own.run(f"CREATE TABLE s.t{number} ({_WIDE})")
+    role = await own.role(
+        "app",
+        {
+            "schema": "s",
+            "on": "Tables",
+            "names": ["t0", "t3"],
+            "columns": ["c1"],
+            "privileges": ["SELECT"],
+        },
+    )
+    for number in range(5):
+        await own.run(f"GRANT SELECT ({_ALL}) ON s.t{number} TO app")
+
+    async def held() -> int:
+        return len([one for one in await own.held("app") if "." in one])
+
+    left = []
+    while True:
+        # Each turn is over after its first piece, as if the operator were killed there.
+        outcome = (await settle(own.session, own.name, [role], own.admin, turn=Turn(0)))["app"]
+        left.append(await held())
+        if not outcome.problems:
+            break
+        (problem,) = outcome.problems
+        assert problem.reason == "Unfinished"
+        assert f"{left[-1]} columns are left" in problem.message
+        assert outcome.changed
+        assert outcome.unsettled
+    assert left == [16, 8, 2]
+    assert await own.held("app") >= {"SELECT on t0.c1", "SELECT on t3.c1"}
+    await own.settled(role)
+
+
+async def test_a_locked_table_does_not_keep_the_pieces_after_it(
+    own: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(comparison, "WINDOW", 5)
+    role = await own.role("app")
+    for number in range(4):
+        await own.run(f"CREATE TABLE s.t{number} ({_WIDE})")
+    for number in range(4):
+        await own.run(f"GRANT SELECT ({_ALL}) ON s.t{number} TO app")
+    async with await psycopg.AsyncConnection.connect(own.server.dsn(own.name)) as holder:
+        await holder.execute("LOCK TABLE s.t1")
+        outcome = (await settle(own.session, own.name, [role], own.admin, turn=Turn(60)))["app"]
+    held = await own.held("app")
+    assert {name.split(" on ")[1].split(".")[0] for name in held} <= {"t1"}
+    assert not outcome.problems or [one.reason for one in outcome.problems] == ["Locked"]
 
 
 async def test_roles_take_turns_in_what_one_reading_gives_back(

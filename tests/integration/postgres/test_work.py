@@ -33,6 +33,7 @@ from fairlead.postgres.database.connections.endpoint import Endpoint
 from fairlead.postgres.database.connections.sessions import Sessions
 from fairlead.postgres.database.plans.logins import LoginTurns
 from fairlead.postgres.database.plans.plan import ShownPlan, Synced, WantedState
+from fairlead.postgres.database.plans.server_plan import CrowdedError
 from fairlead.postgres.database.plans.snapshot import ServerFacts
 from fairlead.postgres.database.work.drift import DriftResult, Kept
 from fairlead.postgres.database.work.sync import Claimed
@@ -90,6 +91,8 @@ class World:
         self.sweep_fails: Exception | None = None
         self.locked: set[str] = set()
         """Usernames that somebody's session holds."""
+        self.crowded: set[str] = set()
+        """Usernames with more privileges than a batch takes."""
         self.tries: list[tuple[str, list[str]]] = []
         self.at_work: list[str] = []
         self.twice: list[str] = []
@@ -102,6 +105,7 @@ class World:
                 installation=self._installation,
                 interval=lambda: self.interval,
                 metrics=PostgresMetrics(),
+                large=asyncio.Semaphore(),
             )
         )
 
@@ -123,7 +127,10 @@ class World:
         for name in names:
             if f"{way} {name}" in self.gates:
                 await self.gates[f"{way} {name}"].wait()
-        return {name: AccessError("Locked", "held") for name in names if name in self.locked}
+        found = {name: AccessError("Locked", "held") for name in names if name in self.locked}
+        if brief:
+            found |= {name: CrowdedError(name) for name in names if name in self.crowded}
+        return found
 
     async def serve(self, host: str, kind: str, usernames: Iterable[str]) -> list[str]:
         names = list(usernames)
@@ -501,6 +508,38 @@ async def test_what_another_session_holds_up_is_done_alone(world: World, kind: s
     assert isinstance(found["held1"], AccessError)
     assert found["held1"].reason == "Locked"
     assert [names for way, names in world.tries if way == "alone"] == [["held0"], ["held1"]]
+
+
+async def test_one_role_with_very_many_privileges_is_worked_on_at_a_time(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "LARGE_WAIT_SECONDS", 0.01)
+    world.crowded, world.locked = {"large", "other"}, {"held"}
+    world.gates["alone large"] = asyncio.Event()
+    here, there = place("here"), place("there")
+    world.work.submit(here, request("large"), sync_job("large"))
+    await world.until(lambda: ("alone", ["large"]) in world.tries)
+    world.work.submit(there, request("other"), sync_job("other"))
+    # Who waits says so once; its pass comes again, and waits on.
+    told = (await world.answered(1))["other"]
+    assert isinstance(told, CrowdedError)
+    assert "role other has very many" in told.message
+    world.work.submit(there, request("other"), sync_job("other"))
+    # Neighbours are served meanwhile, also those that another session holds up.
+    for number, one in enumerate((here, there)):
+        world.work.submit(one, request(f"neighbour{number}"), sync_job(f"neighbour{number}"))
+    world.work.submit(here, request("held"), sync_job("held"))
+    found = await world.answered(4)
+    assert all(isinstance(found[f"neighbour{number}"], Synced) for number in range(2))
+    assert ("alone", ["held"]) in world.tries
+    # An access that changes meanwhile, as at its deletion, is not kept waiting.
+    world.work.hurry(there, request("other"))
+    assert isinstance((await world.answered(5))["other"], CrowdedError)
+    world.work.submit(there, request("other"), sync_job("other"))
+    world.gates["alone large"].set()
+    found = await world.answered(7)
+    assert isinstance(found["large"], Synced)
+    assert isinstance(found["other"], Synced)
 
 
 async def test_namespaces_take_turns_where_work_is_done_alone(world: World) -> None:

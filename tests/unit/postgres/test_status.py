@@ -28,11 +28,12 @@ from fairlead.postgres.controllers.access.status import (
 )
 from fairlead.postgres.controllers.rules.desired import end_of
 from fairlead.postgres.database.plans.plan import ShownPlan, ShownStatement
-from fairlead.postgres.errors import AccessError, invalid, refusal
+from fairlead.postgres.errors import AccessError, Retry, invalid, refusal
 
 
 DOWN = AccessError("ConnectionFailed", "nothing listens at db:5432; check host and port")
 LOCKED = AccessError("Locked", "wait for it")
+UNFINISHED = AccessError("Unfinished", "3 are left", retry=Retry.GOES_ON)
 
 
 def report(outcome: Outcome, old: PostgresAccessStatus | None = None) -> PostgresAccessStatus:
@@ -98,6 +99,22 @@ def test_reconciling_and_stalled_are_there_while_they_hold(
     assert [one.type for one in found] == conditions.split()
     assert all(one.status == "True" for one in found)
     assert report(outcome, status) == status
+
+
+@pytest.mark.parametrize(
+    ("found", "state"),
+    [
+        pytest.param([UNFINISHED], "InProgress", id="alone"),
+        pytest.param([UNFINISHED, DOWN], "InProgress", id="beside-an-error"),
+        pytest.param([DOWN, UNFINISHED], "Error", id="after-an-error"),
+    ],
+)
+def test_the_rest_of_what_was_done_in_part_follows_at_once(
+    found: list[AccessError], state: str
+) -> None:
+    outcome = failed(problems(found))
+    assert (outcome.again, outcome.state) == ("at-once", state)
+    assert "3 are left" in outcome.message
 
 
 @pytest.mark.parametrize(

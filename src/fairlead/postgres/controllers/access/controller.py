@@ -19,6 +19,7 @@ The steps of one event, each with the module where to read on:
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import random
 from collections.abc import Iterator
@@ -164,6 +165,7 @@ class AccessController:
                 metrics=self._metrics,
                 connections=lambda: settings.latest.max_connections_per_server,
                 check=self._client.check_fence,
+                large=asyncio.Semaphore(),
             )
         )
 
@@ -211,6 +213,7 @@ class AccessController:
         """
         at_server = self._at_server.get(request)
         if at_server is not None and not at_server.answers:
+            self._work.hurry(at_server.under_way.desired.known_place, request)
             return _WAITS
         if at_server is None and not self._turns.begin(request, self._owner(request)):
             return _WAITS

@@ -52,14 +52,17 @@ RENAMED = "carries the claim of this object"
 """Text by which a warning is known as one about a renamed role."""
 _NOT_APPLIED = "; spec.suspend is set, and nothing after generation"
 """Suffix of a message about an earlier spec than the present one."""
-_PASSING = {"Locked", "Conflict", "TimedOut"}
-"""Reasons that other sessions or writers cause and that pass by themselves: no error is told."""
+_PASSING = {"Locked", "Conflict", "TimedOut", "Unfinished"}
+"""Reasons that pass by themselves, as other sessions or writers cause them: no error is told."""
 _DIGEST_SHOWN = 32
 """Characters of an approval that a message repeats."""
 _MAX_GRANTED = 512
 _MAX_BLOCKERS = 3
 _MAX_WARNINGS = 64
 """Largest numbers of grants, of blockers in one database, and of other items in a status."""
+
+
+_SOONEST = (Retry.GOES_ON, Retry.BACKOFF, Retry.CHANGE)
 
 
 class Outcome(msgspec.Struct, frozen=True, kw_only=True):
@@ -354,13 +357,16 @@ def approver_of(metadata: JSON) -> str:
 def failed(failure: PassFailure) -> Outcome:
     """Return the outcome of a failed action, or of a decision against an access."""
     error = failure.error
+    goes_on = error.retry is Retry.GOES_ON
     if error.reason in _PASSING:
         return Outcome(
             state="InProgress",
             reason="Reconciling",
             message=f"{NOT_YET_IN_SYNC}: {error.message}",
-            again="pending",
+            again="at-once" if goes_on else "pending",
         )
+    if goes_on:
+        return Outcome(state="Error", reason=failure.reason, message=str(error), again="at-once")
     return Outcome(
         state="Error",
         reason=error.reason if error.verdict else failure.reason,
@@ -389,14 +395,14 @@ def problems(found: Sequence[AccessError]) -> PassFailure:
     first = found[0]
     if len(found) == 1:
         return PassFailure("DatabaseSyncFailed", first)
-    heal = any(error.retry is Retry.BACKOFF for error in found)
+    retries = {error.retry for error in found}
     listed = "; ".join(dict.fromkeys(str(error) for error in found[1:]))
     return PassFailure(
         "DatabaseSyncFailed",
         AccessError(
             first.reason,
             f"{first.message}; {listed}",
-            retry=Retry.BACKOFF if heal else Retry.CHANGE,
+            retry=next(one for one in _SOONEST if one in retries),
         ),
     )
 

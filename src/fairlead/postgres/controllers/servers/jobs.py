@@ -237,7 +237,8 @@ class WorkCallbacks(NamedTuple):
 
     ``answered`` takes the answer to a job, ``differs`` the request of an access that has drifted.
     ``interval`` returns seconds, ``connections`` the limit of connections to one server. ``check``
-    raises where this process may not write any more.
+    raises where this process may not write any more. ``large`` lets one role with very many
+    privileges be worked on at a time, whatever its server; None for one at each server.
     """
 
     answered: Callable[[Request, Answer], None]
@@ -247,4 +248,5 @@ class WorkCallbacks(NamedTuple):
     interval: Callable[[], float]
     metrics: PostgresMetrics
     connections: Callable[[], int] = lambda: 4
+    large: asyncio.Semaphore | None = None
     check: Callable[[], None] = lambda: None

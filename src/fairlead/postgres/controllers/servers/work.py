@@ -36,9 +36,11 @@ from fairlead.postgres.controllers.servers.jobs import (
 from fairlead.postgres.controllers.servers.looks import BATCH_SECONDS, ServerLooks, is_divisible
 from fairlead.postgres.database.connections.sessions import Sessions
 from fairlead.postgres.database.plans.plan import ShownPlan, Synced, WantedState
+from fairlead.postgres.database.plans.server_plan import CrowdedError
 from fairlead.postgres.database.work.cleanup import cleanup
 from fairlead.postgres.database.work.drift import Kept
 from fairlead.postgres.database.work.planning import plan_accesses
+from fairlead.postgres.database.work.privileges import Turn
 from fairlead.postgres.database.work.rotating import rotate
 from fairlead.postgres.database.work.sync import Claimed, check_claims, retire, sync
 from fairlead.postgres.errors import AccessError
@@ -63,6 +65,10 @@ _REST_SECONDS = 30.0
 """Seconds without work after which the sessions of a server are closed."""
 _OF_ONE_NAMESPACE = 32
 """Largest number of servers at work at once that the accesses of one namespace declare."""
+LARGE_SECONDS = 20.0
+"""Seconds after which a role with very many privileges lets others of its kind have their turn."""
+LARGE_WAIT_SECONDS = 5.0
+"""Seconds of waiting for such a turn after which the access says so."""
 T = TypeVar("T", Check, Sync, Rotate, Drop, PlanOnly)
 J = TypeVar("J", bound=Job)
 
@@ -80,6 +86,12 @@ class Work:
     def submit(self, place: ServerPlace, request: Request, job: Job) -> None:
         """Enqueue a job for a server; ``answered`` gets the answer."""
         self._at(place).submit(request, job)
+
+    def hurry(self, place: ServerPlace, request: Request) -> None:
+        """Have a job with very many privileges end soon, because its access has changed."""
+        server = self._servers.get(place)
+        if server is not None:
+            server.hurry(request)
 
     def keep(self, place: ServerPlace, request: Request, kept: Kept) -> None:
         """Keep an access that is in sync, for comparisons with its server."""
@@ -153,8 +165,9 @@ class _Server:
     """The work at one server, in lines that do not wait for one another.
 
     Jobs that come together are done together, with a short lock timeout: a job that a tenant's
-    session blocks is done alone, in a line of such jobs. Removals, rotations and looks have lines
-    or tasks of their own.
+    session blocks is done alone, in a line of such jobs. A role with very many privileges is
+    worked on in another line, by turns, one in the whole process. Removals, rotations and looks
+    have lines or tasks of their own.
     """
 
     def __init__(
@@ -182,7 +195,19 @@ class _Server:
         self._removals = Line(self._roles)
         self._rotations = Line(self._roles)
         self._alone = Line(self._roles)
-        self._lines = (self._together, self._removals, self._rotations, self._alone)
+        self._large = Line(self._roles)
+        self._lines = (
+            self._together,
+            self._removals,
+            self._rotations,
+            self._alone,
+            self._large,
+        )
+        self._large_turn = callbacks.large or asyncio.Semaphore()
+        self._waiting_told: set[Request] = set()
+        """Requests of the large line that have told that they wait."""
+        self._turns: dict[Request, Turn] = {}
+        """The turn at work in the large line."""
         self._tasks: dict[str, asyncio.Task[None]] = {}
         self._closed = False
         self._batches = 0
@@ -234,6 +259,8 @@ class _Server:
             self._start("together", self._run_batches)
         if self._alone.waiting:
             self._start("alone", partial(self._one_by_one, self._alone, self._do_alone))
+        if self._large.waiting:
+            self._start("large", self._run_large)
 
     def _start(self, name: str, work: Callable[[], Awaitable[None]]) -> None:
         if name in self._tasks or self._closed:
@@ -314,6 +341,63 @@ class _Server:
                 await self._roles.freed()
         self._follow_up()
 
+    async def _run_large(self) -> None:
+        """Do the jobs of roles with very many privileges, each once it has its turn."""
+        while self._large.waiting:
+            # Before the turn: none may keep it who waits for the namespace's other servers.
+            async with self._slot or nullcontext():
+                try:
+                    async with asyncio.timeout(LARGE_WAIT_SECONDS):
+                        await self._large_turn.acquire()
+                except TimeoutError:
+                    self._tell_who_waits()
+                    continue
+                one = self._large.take(1)
+                try:
+                    for request, job in one.items():
+                        await self._do_large(request, job)
+                finally:
+                    self._large.done(one)
+                    self._large_turn.release()
+            if self._large.waiting and not one:
+                await self._roles.freed()
+
+    async def _do_large(self, request: Request, job: Job) -> None:
+        if not isinstance(job, Sync):
+            return
+        turn = Turn(LARGE_SECONDS)
+        self._turns[request] = turn
+        work = partial(self._sync_with, self._alone_sessions, brief=False, turn=turn)
+        try:
+            await self._answer({request: job}, work)
+        finally:
+            del self._turns[request]
+            self._waiting_told.discard(request)
+
+    def _tell_who_waits(self) -> None:
+        waiting = [request for jobs in self._large.waiting.values() for request in jobs]
+        for request in waiting:
+            if request not in self._waiting_told:
+                self._send_back(request)
+
+    def _send_back(self, request: Request) -> None:
+        """Answer a job of the large line that it waits; its pass tells so, and comes again."""
+        job = self._large.waiting.get(request.namespace, {}).get(request)
+        if job is not None:
+            self._large.drop(request)
+            self._waiting_told.add(request)
+            self._callbacks.answered(request, CrowdedError(job.username))
+
+    def hurry(self, request: Request) -> None:
+        """End the turn of a request after its present piece; one that waits is answered at once.
+
+        Its access has changed meanwhile: it may be deleted, and then its login goes first.
+        """
+        if request in self._large.waiting.get(request.namespace, {}):
+            self._send_back(request)
+        elif request in self._turns:
+            self._turns[request].end()
+
     async def _do_batch(self, batch: Mapping[Request, Job]) -> None:
         checks: dict[Request, Check] = {}
         syncs: dict[Request, Sync] = {}
@@ -354,7 +438,12 @@ class _Server:
         return await self._sync_with(self._alone_sessions, jobs, brief=False)
 
     async def _sync_with(
-        self, sessions: Sessions, jobs: Iterable[Sync], *, brief: bool
+        self,
+        sessions: Sessions,
+        jobs: Iterable[Sync],
+        *,
+        brief: bool,
+        turn: Turn | None = None,
     ) -> Mapping[str, Answer]:
         syncs = [*jobs]
         free = [job for job in syncs if job.approved is None]
@@ -374,7 +463,7 @@ class _Server:
             return held_back
         at_once = max(1, self._callbacks.connections() - 1)
         verifiers = self._looks.verifiers
-        found = await sync(sessions, wanted, verifiers, at_once=at_once, brief=brief)
+        found = await sync(sessions, wanted, verifiers, at_once=at_once, brief=brief, turn=turn)
         for one in wanted:
             found[one.username] = await retire(sessions, one, found[one.username], brief=brief)
         return {**found, **held_back}
@@ -494,6 +583,9 @@ class _Server:
         for request, job in jobs.items():
             username = job.username
             answer = answers.get(username, failure)
+            if brief and isinstance(answer, CrowdedError):
+                self._large.put(request, job)
+                continue
             if brief and may_succeed_alone(job, answer, own=username in answers):
                 self._alone.put(request, job)
                 continue

@@ -40,7 +40,7 @@ from fairlead.postgres.database.plans.snapshot import (
     check_password,
     check_roles,
 )
-from fairlead.postgres.errors import AccessError
+from fairlead.postgres.errors import AccessError, Retry
 
 
 class ObservedServer(msgspec.Struct, frozen=True, kw_only=True):
@@ -70,7 +70,7 @@ def refusals(
     for one in wanted:
         try:
             if crowds(one, sharing, snapshot):
-                raise _too_many(one.username)
+                raise CrowdedError(one.username)
             check_roles(one.needed, snapshot, one.claim, adopt=one.adopt)
             role = snapshot.roles.get(one.username)
             check_password(role, one.username, keeps_password=one.keeps_password)
@@ -117,12 +117,16 @@ def crowds(wanted: WantedState, sharing: Sharing, snapshot: ServerSnapshot) -> b
     return not names.isdisjoint(snapshot.crowded)
 
 
-def _too_many(username: str) -> AccessError:
-    """Return the error of an access that has to be worked on alone."""
-    return AccessError(
-        "TimedOut",
-        f"role {username} has very many objects and privileges, and is looked at alone; waiting",
-    )
+class CrowdedError(AccessError):
+    """The error of an access whose role has more than a batch takes: it is worked on alone."""
+
+    def __init__(self, username: str) -> None:
+        super().__init__(
+            "TimedOut",
+            f"role {username} has very many objects and privileges, and is looked at alone, one"
+            " such role at a time; waiting",
+            retry=Retry.GOES_ON,
+        )
 
 
 class BatchPlan(msgspec.Struct, frozen=True, kw_only=True, dict=True):

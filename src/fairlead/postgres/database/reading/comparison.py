@@ -13,6 +13,7 @@ from itertools import islice
 from typing import Any
 
 import msgspec
+from psycopg import sql
 
 from fairlead.api.postgresaccess import GrantsPolicy
 from fairlead.postgres.database.connections.session import Query, Session
@@ -35,17 +36,19 @@ from fairlead.postgres.database.plans.targets import (
     parse,
 )
 from fairlead.postgres.database.reading.actors import with_actors
-from fairlead.postgres.database.reading.comparison_query import DIFFERENCES
-from fairlead.postgres.errors import AccessError
+from fairlead.postgres.database.reading.comparison_query import DIFFERENCES, IN_WINDOW
+from fairlead.postgres.errors import AccessError, Retry
 
 
-MAX_DIFFERENCES = 100_000
-"""Differences that one reading returns, each of one privilege, role and ACL.
+MAX_DIFFERENCES = 20_000
+"""Differences that one reading returns, each of one privilege, role and ACL; they take 40 MiB.
 
 Roles take turns, so that a role with very many does not displace the others.
 """
 MAX_OBJECTS = 10_000
 """Objects of the same owner and ACL that one reading names."""
+WINDOW = 5_000
+"""Columns whose ACL names a role that one reading of a window looks at."""
 _TOLD = 3
 """Problems of one kind that a role's status has."""
 
@@ -82,17 +85,26 @@ class Absence(msgspec.Struct, frozen=True, kw_only=True):
     schema: bool
 
 
+ColumnNumber = tuple[int, int]
+"""A column as the oid of its table and its number there, which is the order of windows."""
+
+
+_FIRST: ColumnNumber = (0, 0)
+_LAST: ColumnNumber = (2**32 - 1, 2**15)
+
+
 class Reading(msgspec.Struct, frozen=True, kw_only=True):
     """Differences and missing objects by username, without the roles that have none.
 
     ``gone`` are roles that do not exist any more, ``cut`` roles that may have more differences
-    than one reading returns.
+    than one reading returns. ``last`` is the last column of a window that was full.
     """
 
     differences: Mapping[str, Sequence[Difference]] = {}
     absent: Mapping[str, Sequence[Absence]] = {}
     gone: frozenset[str] = frozenset()
     cut: frozenset[str] = frozenset()
+    last: ColumnNumber | None = None
     possible: bool = False
     """Whether the administrator's own rights settle some of the differences."""
 
@@ -137,10 +149,20 @@ class Comparison:
         database: the name of the database, for the ledgers.
         wanted: the roles, each once.
         version: ``server_version_num``.
+        window: number of columns with privileges of the one role that a reading looks at; None
+            for all of them.
     """
 
-    def __init__(self, database: str, wanted: Sequence[RoleGrants], version: int) -> None:
+    def __init__(
+        self,
+        database: str,
+        wanted: Sequence[RoleGrants],
+        version: int,
+        window: int | None = None,
+    ) -> None:
         self.wanted = wanted
+        self.window = window
+        self._after, self._last = _FIRST, _LAST
         # Before PostgreSQL 16 members without INHERIT could, too
         # (https://www.postgresql.org/docs/release/16.0/).
         self._future = "MEMBER" if version < 160000 else "USAGE"
@@ -167,12 +189,31 @@ class Comparison:
                     self._atoms.append((shape, number, name, passed_on, known))
         return shape
 
-    @cached_property
+    @property
     def query(self) -> Query:
         """The statement that reads the differences, with its parameters."""
+        if self.window is None:
+            return DIFFERENCES, self._parameters
+        window = {
+            "window": self.window,
+            **dict(zip(("after_relation", "after_column"), self._after, strict=True)),
+            **dict(zip(("last_relation", "last_column"), self._last, strict=True)),
+        }
+        return IN_WINDOW, {**self._parameters, **window}
+
+    def stay(self, last: ColumnNumber | None) -> None:
+        """Have later readings end with the last column of a window."""
+        self._last = last or _LAST
+
+    def go_on(self) -> None:
+        """Have the next reading begin after the last column of the window."""
+        self._after, self._last = self._last, _LAST
+
+    @cached_property
+    def _parameters(self) -> Mapping[str, object]:
         shapes, numbers, privileges, passed_on, known = _columns(self._atoms, 5)
         levels, schemas, names, columns, arguments = _columns(self._targets, 5)
-        parameters = {
+        return {
             "membership": self._future,
             "shapes": self._of_role,
             "roles": [role.oid for role in self.wanted],
@@ -192,7 +233,6 @@ class Comparison:
             "limit": MAX_DIFFERENCES,
             "objects": MAX_OBJECTS,
         }
-        return DIFFERENCES, parameters
 
     def reading(self, rows: Iterable[Sequence[Any]]) -> Reading:
         """Return what differs and what is missing, by the rows of :attr:`query`."""
@@ -244,10 +284,13 @@ def _reading(rows: Iterable[Sequence[Any]], asked: Comparison) -> Reading:
     absent: dict[str, list[Absence]] = {}
     gone: frozenset[str] = frozenset()
     cut: set[str] = set()
+    last: ColumnNumber | None = None
     total = 0
     for *about, roles, actions, privileges, options, grantors, possible in rows:
         if about[0] == "gone":
             gone = frozenset(privileges)
+        elif about[0] == "window":
+            last = (roles[0], roles[1])
         elif about[0] == "absent":
             absent = asked.absences(dict(zip(roles, options, strict=True)))
         else:
@@ -268,6 +311,7 @@ def _reading(rows: Iterable[Sequence[Any]], asked: Comparison) -> Reading:
         absent=absent,
         gone=gone,
         cut=frozenset(cut),
+        last=last,
         possible=any(one.possible for found in differences.values() for one in found),
     )
 
@@ -444,6 +488,35 @@ def _silent(left: Iterable[Difference], database: str, admin: str) -> AccessErro
         f"PostgreSQL did not {' or '.join(ways)} {_told(left)} in database {database}, without"
         f" saying so; {admin} lacks the grant option, or another role granted it",
     )
+
+
+def unfinished(username: str, database: str, left: int) -> AccessError:
+    """Return the error of a role whose turn is over before all its privileges are settled."""
+    return AccessError(
+        "Unfinished",
+        f"role {username} has privileges on very many columns in database {database}, and is"
+        f" worked on in pieces, one such role at a time; {left} columns are left",
+        retry=Retry.GOES_ON,
+    )
+
+
+_COLUMNS = sql.SQL("""
+SELECT pg_catalog.count(*)
+  FROM (SELECT s.dbid, s.classid, s.objsubid
+          FROM pg_catalog.pg_shdepend s
+         WHERE s.refclassid = 'pg_catalog.pg_authid'::pg_catalog.regclass
+           AND s.refobjid >= %(role)s::oid AND s.refobjid <= %(role)s::oid
+         ORDER BY s.refobjid) s
+  JOIN pg_catalog.pg_database d ON d.oid = s.dbid
+ WHERE d.datname = pg_catalog.current_database() AND s.objsubid <> 0
+   AND s.classid = 'pg_catalog.pg_class'::pg_catalog.regclass
+""")
+
+
+async def count_columns(session: Session, role: int) -> int:
+    """Count the columns of the session's database on which a role, by its oid, has privileges."""
+    ((count,),) = await session.rows(_COLUMNS, {"role": role})
+    return int(count)
 
 
 def _unfinished(database: str) -> AccessError:

@@ -4,8 +4,8 @@ Its parameters are shapes and atoms: roles with the same grants have the same sh
 a privilege of a shape on a target, from its grants or its ledger. The parts of WITH are steps: the
 objects that targets name or that have an ACL; ``alike``, groups of them with the same ACL; the
 desired and the actual privileges on these; the differences, and whether the administrator may
-settle them. The rows are the differences, then one row of the roles that are gone and one of the
-absent targets.
+settle them. The rows are the differences, then one row of the roles that are gone, one of the last
+column of a full window, and one of the absent targets.
 """
 
 from __future__ import annotations
@@ -13,11 +13,14 @@ from __future__ import annotations
 from psycopg import sql
 
 
-# asked: since PostgreSQL 15 schema public is owned by pg_database_owner, which creates nothing:
-# its member is the database's owner. object: an array type has no privileges of its own, GRANT on
-# it is an error (0LP01); tables of pg_temp are of one session. possible: who has an owner's rights
-# revokes in the owner's name, which leaves the grants of others without an error.
-DIFFERENCES = sql.SQL("""
+# holding: the columns whose ACL names a member, by the index of what depends on roles, so that one
+# role's column privileges, of which there may be a million, are no work for the others; roles of
+# initdb's are not in it. asked: since PostgreSQL 15 schema public is owned by pg_database_owner,
+# which creates nothing: its member is the database's owner. object: an array type has no
+# privileges of its own, GRANT on it is an error (0LP01); tables of pg_temp are of one session.
+# possible: who has an owner's rights revokes in the owner's name, which leaves the grants of
+# others without an error.
+_DIFFERENCES = """
 WITH member AS MATERIALIZED (
   SELECT m.shape, m.role, m.strict
     FROM ROWS FROM (pg_catalog.unnest(%(shapes)s::int4[]), pg_catalog.unnest(%(roles)s::oid[]),
@@ -48,7 +51,8 @@ WITH member AS MATERIALIZED (
     JOIN pg_catalog.pg_database d ON d.datname = pg_catalog.current_database()
     LEFT JOIN pg_catalog.pg_namespace n ON n.nspname = t.schema
     LEFT JOIN pg_catalog.pg_roles c ON c.rolname = t.name AND t.level LIKE 'future %%'
-), object AS MATERIALIZED (
+), holding AS MATERIALIZED (
+{holding}), object AS MATERIALIZED (
   SELECT 'schema' AS level, n.oid AS namespace, n.oid, 0::int2 AS column, n.nspowner AS owner,
          n.nspacl AS acl, ''::name AS name, ''::name AS part
     FROM pg_catalog.pg_namespace n
@@ -61,17 +65,24 @@ WITH member AS MATERIALIZED (
      AND (c.relacl IS NOT NULL OR c.relnamespace IN (SELECT a.namespace FROM asked a))
   UNION ALL
   SELECT 'column', c.relnamespace, c.oid, a.attnum, c.relowner, a.attacl, c.relname, a.attname
-    FROM pg_catalog.pg_attribute a
-    JOIN pg_catalog.pg_class c ON c.oid = a.attrelid
-   WHERE a.attacl IS NOT NULL AND NOT a.attisdropped AND c.relpersistence <> 't'
+    FROM (SELECT DISTINCT h.relation, h.column FROM holding h) h
+    JOIN pg_catalog.pg_class c ON c.oid = h.relation
+    -- OFFSET 0, so that each is looked up: all columns of the database may be many more.
+   CROSS JOIN LATERAL (SELECT a.attnum, a.attacl, a.attname
+                         FROM pg_catalog.pg_attribute a
+                        WHERE a.attrelid = h.relation AND a.attnum = h.column
+                          AND a.attacl IS NOT NULL AND NOT a.attisdropped
+                       OFFSET 0) a
+   WHERE c.relpersistence <> 't'
   UNION ALL
-  SELECT DISTINCT 'column', c.relnamespace, c.oid, a.attnum, c.relowner, NULL::aclitem[],
+  SELECT DISTINCT 'column', c.relnamespace, c.oid, a.attnum, c.relowner, a.attacl,
          c.relname, a.attname
     FROM asked t
     JOIN pg_catalog.pg_class c ON c.relnamespace = t.namespace AND c.relname = t.name
     JOIN pg_catalog.pg_attribute a ON a.attrelid = c.oid AND a.attname = t.part
-   WHERE t.level = 'column' AND c.relkind IN ('r', 'p', 'v', 'm', 'f')
-     AND a.attacl IS NULL AND NOT a.attisdropped
+   WHERE t.level = 'column' AND c.relkind IN ('r', 'p', 'v', 'm', 'f') AND NOT a.attisdropped
+     AND c.relpersistence <> 't'
+     AND NOT EXISTS (SELECT FROM holding h WHERE h.relation = c.oid AND h.column = a.attnum)
   UNION ALL
   SELECT 'routine', p.pronamespace, p.oid, 0, p.proowner, p.proacl, p.proname, ''
     FROM pg_catalog.pg_proc p
@@ -180,7 +191,7 @@ WITH member AS MATERIALIZED (
     FROM alike g
    -- It unpacks an ACL that is stored compressed anew for each entry; that of || is not.
    CROSS JOIN LATERAL pg_catalog.aclexplode(
-              CASE WHEN g.acl IS NOT NULL THEN g.acl || '{}'::pg_catalog.aclitem[] END) e
+              CASE WHEN g.acl IS NOT NULL THEN g.acl || '{{}}'::pg_catalog.aclitem[] END) e
    WHERE e.grantee <> g.owner
 ), have AS MATERIALIZED (
   SELECT e.id, m.role, m.strict, e.privilege, e.passed_on, e.grantor
@@ -266,7 +277,7 @@ SELECT 'gone', '', '', NULL, NULL, 0, '', NULL, NULL, pg_catalog.array_agg(m.use
        AS m(role, username)
  WHERE NOT EXISTS (SELECT FROM member k WHERE k.role = m.role)
 HAVING pg_catalog.count(*) > 0
-UNION ALL
+{window}UNION ALL
 SELECT 'absent', '', '', NULL, NULL, 0, '', pg_catalog.array_agg(a.id::int8), NULL, NULL,
        pg_catalog.array_agg(a.namespace IS NULL), NULL, NULL
   FROM asked a
@@ -274,4 +285,48 @@ SELECT 'absent', '', '', NULL, NULL, 0, '', pg_catalog.array_agg(a.id::int8), NU
     OR (a.level LIKE 'future %%' AND a.creator IS NULL)
     OR (a.name <> '' AND a.creator IS NULL AND NOT EXISTS (SELECT FROM named n WHERE n.id = a.id))
 HAVING pg_catalog.count(*) > 0
-""")
+"""
+_HOLDING = """
+  SELECT s.objid AS relation, s.objsubid AS column
+    FROM member m
+   CROSS JOIN LATERAL (
+         -- A range, and an order, so that it goes by the index, as in DEPENDENTS.
+         SELECT s.dbid, s.classid, s.objid, s.objsubid
+           FROM pg_catalog.pg_shdepend s
+          WHERE s.refclassid = 'pg_catalog.pg_authid'::pg_catalog.regclass
+            AND s.refobjid >= m.role AND s.refobjid <= m.role
+          ORDER BY s.refobjid) s
+    JOIN pg_catalog.pg_database d ON d.oid = s.dbid
+   WHERE d.datname = pg_catalog.current_database() AND s.objsubid <> 0
+     AND s.classid = 'pg_catalog.pg_class'::pg_catalog.regclass
+  UNION ALL
+  SELECT a.attrelid, a.attnum
+    FROM pg_catalog.pg_attribute a
+   WHERE a.attacl IS NOT NULL AND EXISTS (SELECT FROM member m WHERE m.role < 16384)
+"""
+# In the order of an index, so that a window costs as much as it has, wherever it begins.
+_HOLDING_IN_WINDOW = """
+  SELECT s.objid AS relation, s.objsubid AS column
+    FROM pg_catalog.pg_shdepend s
+   WHERE s.dbid = (SELECT d.oid FROM pg_catalog.pg_database d
+                    WHERE d.datname = pg_catalog.current_database())
+     AND s.classid = 'pg_catalog.pg_class'::pg_catalog.regclass AND s.objsubid <> 0
+     AND (s.objid, s.objsubid) > (%(after_relation)s::oid, %(after_column)s::int4)
+     AND (s.objid, s.objsubid) <= (%(last_relation)s::oid, %(last_column)s::int4)
+     AND s.refclassid = 'pg_catalog.pg_authid'::pg_catalog.regclass
+     AND s.refobjid = ANY (%(roles)s::oid[])
+   ORDER BY s.dbid, s.classid, s.objid, s.objsubid
+   LIMIT %(window)s::int8
+"""
+_LAST = """UNION ALL
+SELECT 'window', '', '', NULL, NULL, 0, '', ARRAY[h.relation::int8, h.column::int8], NULL, NULL,
+       NULL, NULL, NULL
+  FROM (SELECT h.relation, h.column, pg_catalog.count(*) OVER () AS number
+          FROM holding h
+         ORDER BY 1 DESC, 2 DESC
+         LIMIT 1) h
+ WHERE h.number >= %(window)s::int8
+"""
+DIFFERENCES = sql.SQL(_DIFFERENCES.format(holding=_HOLDING.lstrip("\n"), window=""))
+IN_WINDOW = sql.SQL(_DIFFERENCES.format(holding=_HOLDING_IN_WINDOW.lstrip("\n"), window=_LAST))
+"""The same of a window of columns with privileges of one role; all other objects are looked at."""

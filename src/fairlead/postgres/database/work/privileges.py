@@ -40,13 +40,16 @@ from fairlead.postgres.database.plans.differences import (
 from fairlead.postgres.database.plans.groups import careful, joined
 from fairlead.postgres.database.plans.server_plan import BatchPlan, visits_of
 from fairlead.postgres.database.plans.snapshot import ServerSnapshot
+from fairlead.postgres.database.reading import comparison
 from fairlead.postgres.database.reading.actors import read_owning_actors
 from fairlead.postgres.database.reading.comparison import (
     Comparison,
     Reading,
     RoleGrants,
+    count_columns,
     problems_of,
     role_grants,
+    unfinished,
 )
 from fairlead.postgres.database.work.changing import AT_ONCE, WAITS, raise_what_is_nobodys
 from fairlead.postgres.database.work.retries import ATTEMPTS, JOINS, give_way, pause
@@ -72,6 +75,29 @@ _ROLE_STATES = {"42704", "54000"}
 """SQLSTATEs caused by roles and not by objects: a role is gone, or an ACL has no room for it."""
 
 
+class Turn:
+    """The time of one role with very many privileges, which it works on in pieces.
+
+    Each piece is committed, and what is left follows in a later turn.
+
+    Args:
+        seconds: the time after which the turn is over, once a piece has changed something.
+    """
+
+    def __init__(self, seconds: float) -> None:
+        self._until = asyncio.get_running_loop().time() + seconds
+        self._ended = False
+
+    def end(self) -> None:
+        """End the turn after its present piece, for other work on the role waits."""
+        self._ended = True
+
+    def is_over(self, *, changed: bool) -> bool:
+        """Whether no other piece follows in this turn."""
+        late = asyncio.get_running_loop().time() > self._until
+        return self._ended or (changed and late)
+
+
 class RoleOutcome(msgspec.Struct, frozen=True, kw_only=True):
     """The outcome of one role's grants in one database; ``left`` is the number of differences.
 
@@ -91,6 +117,7 @@ async def settle(
     admin: str,
     *,
     brief: bool = False,
+    turn: Turn | None = None,
 ) -> dict[str, RoleOutcome]:
     """Bring the roles' privileges on the objects of this database into their desired state.
 
@@ -103,6 +130,7 @@ async def settle(
         wanted: the roles, each once.
         admin: the session's own role, for messages.
         brief: whether a role is given up at the first lock of another session.
+        turn: the turn of one role, in which it is worked on in pieces; None for all at once.
 
     Returns:
         The outcome for each username.
@@ -113,6 +141,8 @@ async def settle(
     """
     if not wanted:
         return {}
+    if turn is not None and len(wanted) == 1:
+        return await _settle_pieces(session, database, wanted[0], admin, turn)
     asked = Comparison(database, wanted, session.server_version)
     try:
         # Mostly nothing differs, and then there is no transaction.
@@ -129,6 +159,50 @@ async def settle(
         problem = explain_statement(error, what, admin)
         return {role.username: RoleOutcome(problems=(problem,), unsettled=True) for role in wanted}
     return {role.username: settling.outcome(role.username, reading) for role in wanted}
+
+
+async def _settle_pieces(
+    session: Session, database: str, role: RoleGrants, admin: str, turn: Turn
+) -> dict[str, RoleOutcome]:
+    """Settle the privileges of one role piece by piece, as far as its turn goes."""
+    asked = Comparison(database, [role], session.server_version, comparison.WINDOW)
+    whole = RoleOutcome()
+    made = False
+    while True:
+        reading = asked.reading(await session.rows(*asked.query))
+        settling = _Settling(session, database, asked, admin, brief=False)
+        before = reading
+        asked.stay(before.last)
+        if reading.possible:
+            reading = await settling.run(reading)
+        outcome = settling.outcome(role.username, reading)
+        # The same window once more: it has more differences than one reading returns.
+        settled = outcome.changed and not _same(before, reading)
+        made = made or settled
+        again = bool(reading.cut) and settled
+        # What is left in this window is settled by its next piece.
+        whole = _joined(whole, RoleOutcome(changed=True) if again else outcome)
+        if not again and before.last is None:
+            return {role.username: whole}
+        if not again:
+            asked.go_on()
+        if turn.is_over(changed=made):
+            left = await count_columns(session, role.oid)
+            problem = unfinished(role.username, database, left)
+            problems = (problem, *whole.problems)
+            whole = msgspec.structs.replace(whole, problems=problems, unsettled=True)
+            return {role.username: whole}
+
+
+def _joined(whole: RoleOutcome, piece: RoleOutcome) -> RoleOutcome:
+    """Return the outcome with that of another piece; each kind of problem is told once."""
+    told = {one.reason for one in whole.problems}
+    return RoleOutcome(
+        problems=(*whole.problems, *(one for one in piece.problems if one.reason not in told)),
+        changed=whole.changed or piece.changed,
+        left=whole.left + piece.left,
+        unsettled=whole.unsettled or piece.unsettled,
+    )
 
 
 class _Settling:
@@ -239,6 +313,9 @@ class _Settling:
                 # The rest follows in another pass, so that other accesses get their turn.
                 late = asyncio.get_running_loop().time() - begun > _BRIEF_SECONDS
                 if self._brief and reading.cut and late:
+                    break
+                # A piece is committed before the next one.
+                if self._asked.window is not None and reading.cut:
                     break
             return reading
 
@@ -387,6 +464,7 @@ async def visit_databases(
     *,
     at_once: int = 3,
     brief: bool = False,
+    turn: Turn | None = None,
 ) -> Visits:
     """Bring the privileges on the objects of each database into their desired state.
 
@@ -396,10 +474,11 @@ async def visit_databases(
         plan: the plan with the desired grants.
         at_once: number of databases that are worked on at the same time.
         brief: whether other accesses wait; a locked role is left for later.
+        turn: the turn of one access with very many privileges, None for all at once.
     """
     visits, missing = visits_of(plan.desired, snapshot)
-    visiting = _Visiting(sessions, snapshot, plan, brief=brief)
-    places = asyncio.Semaphore(at_once)
+    visiting = _Visiting(sessions, snapshot, plan, brief=brief, turn=turn)
+    places = asyncio.Semaphore(at_once if turn is None else 1)
 
     async def visit(database: str, names: Sequence[str]) -> Mapping[str, RoleOutcome]:
         async with places:
@@ -430,8 +509,15 @@ class _Visiting:
     """The visits to the databases of a server, one to each."""
 
     def __init__(
-        self, sessions: Sessions, snapshot: ServerSnapshot, plan: BatchPlan, *, brief: bool
+        self,
+        sessions: Sessions,
+        snapshot: ServerSnapshot,
+        plan: BatchPlan,
+        *,
+        brief: bool,
+        turn: Turn | None,
     ) -> None:
+        self._turn = turn
         self._sessions = sessions
         self._snapshot = snapshot
         self._plan = plan
@@ -510,7 +596,9 @@ class _Visiting:
         roles = [self._role(name, database) for name in names]
         for attempt in range(ATTEMPTS):
             try:
-                found = await settle(session, database, roles, self._admin, brief=self._brief)
+                found = await settle(
+                    session, database, roles, self._admin, brief=self._brief, turn=self._turn
+                )
             except psycopg.Error as error:
                 await give_way(error, attempt, f"change privileges in database {database}")
             else:

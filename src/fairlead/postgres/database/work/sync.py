@@ -53,7 +53,7 @@ from fairlead.postgres.database.work.changing import (
 from fairlead.postgres.database.work.cleanup import drop_logins
 from fairlead.postgres.database.work.groups import leave_groups
 from fairlead.postgres.database.work.holding import check_held
-from fairlead.postgres.database.work.privileges import Visits, visit_databases
+from fairlead.postgres.database.work.privileges import Turn, Visits, visit_databases
 from fairlead.postgres.database.work.retries import ATTEMPTS, JOINS, give_way, pause
 from fairlead.postgres.errors import AccessError
 
@@ -122,6 +122,7 @@ async def sync(
     *,
     at_once: int = 3,
     brief: bool = False,
+    turn: Turn | None = None,
 ) -> dict[str, Synced | AccessError]:
     """Bring roles, passwords and grants into their desired state; return outcomes by username.
 
@@ -134,6 +135,8 @@ async def sync(
         at_once: number of databases that are worked on at the same time.
         brief: whether an access is given up at the first lock of another session (``Locked``), or
             if it has very many objects or is slow to read (``TimedOut``), to be tried alone later.
+        turn: the turn of one access with very many privileges, in which its grants are settled in
+            pieces, each committed; None to settle them at once.
 
     Raises:
         AccessError: the server refused or did not answer.
@@ -142,7 +145,7 @@ async def sync(
         # A batch waits 20 ms for a lock, too short to look up who holds it.
         return await _sync(sessions, wanted, verifiers, at_once=at_once, brief=True)
     async with watching(sessions) as blockers:
-        found = await _sync(sessions, wanted, verifiers, at_once=at_once, brief=False)
+        found = await _sync(sessions, wanted, verifiers, at_once=at_once, brief=False, turn=turn)
     for username, answer in found.items():
         if isinstance(answer, AccessError):
             found[username] = blockers.named(answer)
@@ -219,6 +222,7 @@ async def _sync(
     *,
     at_once: int,
     brief: bool,
+    turn: Turn | None = None,
 ) -> dict[str, Synced | AccessError]:
     batch = _Batch(
         sessions=sessions,
@@ -230,7 +234,9 @@ async def _sync(
     snapshot, plan = last.seen.snapshot, last.plan
     failed = {**last.failed, **_dropped(plan, snapshot)}
     problems = _unmade(last, written)
-    visits = await visit_databases(sessions, snapshot, plan, at_once=at_once, brief=brief)
+    visits = await visit_databases(
+        sessions, snapshot, plan, at_once=at_once, brief=brief, turn=turn
+    )
     # A login keeps its old group until the new one has all privileges.
     left = [one for name, one in batch.wanted.items() if name in plan.sharing.asked]
     snapshot, unleft = await _leave(batch, left, plan, snapshot, visits)
