@@ -47,7 +47,7 @@ Roles take turns, so that a role with very many does not displace the others.
 """
 MAX_OBJECTS = 10_000
 """Objects of the same owner and ACL that one reading names."""
-WINDOW = 5_000
+WINDOW = 2_000
 """Columns whose ACL names a role that one reading of a window looks at."""
 _TOLD = 3
 """Problems of one kind that a role's status has."""
