@@ -448,14 +448,17 @@ class _Server:
         syncs = [*jobs]
         free = [job for job in syncs if job.approved is None]
         approved = [job for job in syncs if job.approved is not None]
-        found = await self._sync_in(sessions, free, brief=brief) if free else {}
+        found: Mapping[str, Answer] = {}
+        if free:
+            found = await self._sync_in(sessions, free, brief=brief, turn=turn)
         if approved:
             async with self._of_one_server(brief=brief) as fresh:
-                found = {**found, **await self._sync_in(fresh, approved, brief=brief)}
+                answers = await self._sync_in(fresh, approved, brief=brief, turn=turn)
+            found = {**found, **answers}
         return found
 
     async def _sync_in(
-        self, sessions: Sessions, syncs: Sequence[Sync], *, brief: bool
+        self, sessions: Sessions, syncs: Sequence[Sync], *, brief: bool, turn: Turn | None
     ) -> Mapping[str, Answer]:
         held_back = await self._held_back(sessions, syncs)
         wanted = [job.wanted for job in syncs if job.username not in held_back]

@@ -173,8 +173,7 @@ async def _settle_pieces(
         settling = _Settling(session, database, asked, admin, brief=False)
         before = reading
         asked.stay(before.last)
-        if reading.possible:
-            reading = await settling.run(reading)
+        reading = await settling.run(reading)
         outcome = settling.outcome(role.username, reading)
         # The same window once more: it has more differences than one reading returns.
         settled = outcome.changed and not _same(before, reading)
