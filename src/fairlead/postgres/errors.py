@@ -50,6 +50,15 @@ class AccessError(Exception):
         self.blockers = blockers
 
 
+class UnfinishedError(AccessError):
+    """A removal in pieces whose turn is over; ``left`` of ``total`` objects are still there."""
+
+    def __init__(self, username: str, left: int, total: int) -> None:
+        super().__init__("Removing", f"{left} objects of role {username} are left")
+        self.left = left
+        self.total = total
+
+
 def refusal(reason: str, message: str) -> AccessError:
     """Return a decision against an access; it stands until an object or the server changes."""
     return AccessError(reason, message, retry=Retry.CHANGE, verdict=True)

@@ -161,7 +161,8 @@ async def test_cascade_drops_what_the_role_owns(
     postgres: EmbeddedPostgres, endpoint: Endpoint, database: str
 ) -> None:
     await own_a_table(postgres, endpoint, database)
-    await run(postgres, database, "CREATE VIEW on_it AS SELECT * FROM mine")
+    async with await login(postgres, "app", PASSWORD, database) as session:
+        await session.execute("CREATE VIEW on_it AS SELECT * FROM mine")
     await cleanup(endpoint, "app", claim(), "Cascade")
     assert "app" not in await names(postgres)
     tables = "SELECT 1 FROM pg_class WHERE relname IN ('mine', 'on_it')"

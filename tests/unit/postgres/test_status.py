@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from fairlead.api.conditions import Event, get_condition
 from fairlead.api.meta import JSON
-from fairlead.api.postgresaccess import Plan, PostgresAccessStatus, ServerInfo
+from fairlead.api.postgresaccess import Deletion, Plan, PostgresAccessStatus, ServerInfo
 from fairlead.postgres.controllers.access.passes import PassFailure
 from fairlead.postgres.controllers.access.status import (
     Outcome,
@@ -22,13 +22,14 @@ from fairlead.postgres.controllers.access.status import (
     plan_of,
     previewed,
     problems,
+    removing,
     renamed,
     success,
     suspended,
 )
 from fairlead.postgres.controllers.rules.desired import end_of
 from fairlead.postgres.database.plans.plan import ShownPlan, ShownStatement
-from fairlead.postgres.errors import AccessError, Retry, invalid, refusal
+from fairlead.postgres.errors import AccessError, Retry, UnfinishedError, invalid, refusal
 
 
 DOWN = AccessError("ConnectionFailed", "nothing listens at db:5432; check host and port")
@@ -336,3 +337,15 @@ def test_when_an_access_ends(after: str, seconds: float | None) -> None:
 
 def test_what_was_never_created_never_ends() -> None:
     assert end_of("", "8h") is None
+
+
+def test_a_removal_in_pieces_says_how_far_it_is() -> None:
+    first = report(removing(UnfinishedError("app", 20_000, 30_000), None))
+    assert first.last_log.startswith("10,000 of 30,000 objects of the role are removed")
+    # Another process goes on, and is kept for a while.
+    locked = report(failed(PassFailure("DatabaseSyncFailed", LOCKED)), first)
+    last = report(removing(UnfinishedError("app", 5, 9_000), locked.deletion), locked)
+    found = [one.deletion for one in (first, locked, last)]
+    assert found == [
+        Deletion(removed=removed, total=30_000) for removed in (10_000, 10_000, 29_995)
+    ]

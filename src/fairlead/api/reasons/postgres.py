@@ -148,6 +148,12 @@ _OF_STEP: Final[Mapping[StepName, tuple[Reason, ...]]] = MappingProxyType(
                 "give what the role owns to another role (REASSIGN OWNED), or drop it, or set"
                 " spec.cleanupPolicy to Orphan or Cascade",
             ),
+            Reason(
+                "Removing",
+                "a role that owns much is removed in pieces",
+                "wait; status.deletion says how far it is",
+                "waiting",
+            ),
             Reason("UserReserved", "PostgreSQL or its administrator has the name", _OTHER_NAME),
             Reason(
                 "UsernameConflict",

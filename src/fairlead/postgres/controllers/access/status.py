@@ -35,7 +35,7 @@ from fairlead.api.postgresaccess import (
 from fairlead.postgres.controllers.access.passes import Observed, PassFailure, is_approved
 from fairlead.postgres.controllers.rules.desired import Desired
 from fairlead.postgres.database.plans.plan import ShownPlan, Synced
-from fairlead.postgres.errors import AccessError, Retry, refusal
+from fairlead.postgres.errors import AccessError, Retry, UnfinishedError, refusal
 
 
 IN_SYNC = "PostgresAccess is in sync"
@@ -74,6 +74,8 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True):
     again: Literal["synced", "pending", "at-once", "backoff", "waiting"]
     blockers: Sequence[tuple[str, Sequence[str]]] = ()
     """Databases with the objects of a role there, which block its removal."""
+    progress: tuple[int, int] | None = None
+    """Objects of the role that are removed, and that it had; None where none go in pieces."""
     generation: int | None = None
     """Generation that the verdict is about; None for the present one."""
 
@@ -131,6 +133,9 @@ def uses_approval(desired: Desired, observed: Observed) -> bool:
 def outcome_of(desired: Desired, observed: Observed) -> Outcome:
     """Return the outcome of a pass."""
     if observed.failure is not None:
+        error = observed.failure.error
+        if isinstance(error, UnfinishedError):
+            return removing(error, desired.access.status.deletion)
         return failed(observed.failure)
     if desired.excluded:
         username, *logins = desired.names
@@ -376,11 +381,34 @@ def failed(failure: PassFailure) -> Outcome:
     )
 
 
-def deletion_of(blockers: Sequence[tuple[str, Sequence[str]]]) -> Deletion | None:
-    """Return the status.deletion of a role's blockers, None without any."""
-    if not blockers:
+def removing(error: UnfinishedError, old: Deletion | None) -> Outcome:
+    """Return the outcome of a removal in pieces that goes on, after ``old`` in the status."""
+    # An earlier turn, maybe of a former process, has counted the objects before the first piece.
+    total = max(error.total, old.total if old is not None else 0)
+    gone = total - error.left
+    message = (
+        f"{gone:,} of {total:,} objects of the role are removed; the others follow in pieces that"
+        " leave room in the server's table of locks"
+    )
+    return Outcome(
+        state="InProgress",
+        reason="Removing",
+        message=message,
+        again="at-once",
+        progress=(gone, total),
+    )
+
+
+def deletion_of(
+    blockers: Sequence[tuple[str, Sequence[str]]], progress: tuple[int, int] | None = None
+) -> Deletion | None:
+    """Return the status.deletion of a role's blockers and of its progress, None without any."""
+    if not blockers and progress is None:
         return None
+    removed, total = progress or (0, 0)
     return Deletion(
+        removed=removed,
+        total=total,
         blockers=[
             Blockers(database=name, objects=list(objects[:_MAX_BLOCKERS]))
             for name, objects in blockers[:_MAX_WARNINGS]
@@ -423,6 +451,10 @@ def new_status(
     generation = generation if outcome.generation is None else outcome.generation
     message = " ".join(outcome.message.split())[:MAX_LOG]
     stalled = outcome.state == "Error" and outcome.again in {"pending", "waiting"}
+    progress = outcome.progress
+    if progress is None and old.deletion is not None and outcome.state != "Success":
+        # What keeps the next piece does not take back the others.
+        progress = (old.deletion.removed, old.deletion.total) if old.deletion.total else None
     for type_, holds in (
         (READY, outcome.state == "Success"),
         (SUCCESS, outcome.state == "Success"),
@@ -443,7 +475,7 @@ def new_status(
         last_reconcile_state=outcome.state,
         last_log=message,
         observed_generation=generation,
-        deletion=deletion_of(outcome.blockers),
+        deletion=deletion_of(outcome.blockers, progress),
         binding=None if refused else old.binding,
     )
 

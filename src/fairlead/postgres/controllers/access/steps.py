@@ -277,7 +277,9 @@ class Steps:
         policy = "Restrict" if denied else policy
         databases = tuple(dict.fromkeys(grant.database for grant in access.spec.grants))
         heir = access.spec.orphan_to or ""
-        job = Drop(username, claim, policy, heir, denied, databases, lost)
+        deletion = access.status.deletion
+        begun = deletion is not None and deletion.total > 0
+        job = Drop(username, claim, policy, heir, denied, databases, lost, begun)
         return PassUnderWay(desired, observed, Action.DROP_ROLE, job)
 
     async def _denied(self, desired: Desired) -> str:

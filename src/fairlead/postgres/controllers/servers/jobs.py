@@ -93,8 +93,9 @@ class Drop(NamedTuple):
     """Remove the role by the policy; ``denied`` tells why it differs from the spec's policy.
 
     ``databases`` are some that may let the administrator in. ``lost`` is the error in the
-    credentials, where the endpoint has those that were known last. The answer is None, or an
-    error. An OwnsObjects lists the objects that block the removal.
+    credentials, where the endpoint has those that were known last. ``begun`` says that an earlier
+    turn has dropped objects of the role. The answer is None, or an error. An OwnsObjects lists the
+    objects that block the removal; an UnfinishedError asks for another turn.
     """
 
     username: str
@@ -104,6 +105,7 @@ class Drop(NamedTuple):
     denied: str = ""
     databases: tuple[str, ...] = ()
     lost: AccessError | None = None
+    begun: bool = False
 
     @property
     def names(self) -> tuple[str, ...]:

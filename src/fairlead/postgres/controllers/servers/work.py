@@ -521,6 +521,7 @@ class _Server:
                     drop.policy,
                     orphan_to=drop.orphan_to,
                     databases=drop.databases,
+                    begun=drop.begun,
                     brief=brief,
                 )
             return {}

@@ -152,7 +152,14 @@ _STATES = {
     "2BP01": ("OwnsObjects", "something came to depend on it meanwhile: could not {what}"),
     "25006": ("ConnectionFailed", "the server is read-only; point host at the primary"),
     "53100": ("DiskFull", "the server has no room left on its disk: could not {what}; make room"),
-    "53200": ("OutOfMemory", "the server has no memory left: could not {what}; give it more"),
+    # One state for both: the table of locks has a size of its own, whatever memory there is.
+    "53200": (
+        "OutOfMemory",
+        (
+            "the server has no memory or no room for locks left: could not {what}; raise"
+            " max_locks_per_transaction, or give it more memory"
+        ),
+    ),
 }
 LOCKED_STATE = "55P03"
 """SQLSTATE of a statement that did not get its lock in time."""

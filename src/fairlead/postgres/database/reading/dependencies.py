@@ -270,6 +270,30 @@ def strangers_grants(username: str, left: Mapping[str, Sequence[Left]]) -> Acces
     )
 
 
+def used_by_others(username: str, blockers: Sequence[tuple[str, Sequence[str]]]) -> AccessError:
+    """Return the error of Cascade; ``blockers`` are databases and objects of other roles there.
+
+    They depend on objects of the role.
+    """
+    parts = "; ".join(f"{_some(found)} in database {name}" for name, found in blockers)
+    return AccessError(
+        "OwnsObjects",
+        f"objects of others depend on what role {username} owns: {parts}; its login is taken away;"
+        " Cascade drops none of others: drop or change them first",
+        blockers=blockers,
+    )
+
+
+def entangled(username: str, database: str, locks: int, most: int) -> AccessError:
+    """Return the error of objects that depend on one another, and are too many for one piece."""
+    return AccessError(
+        "OwnsObjects",
+        f"objects of role {username} in database {database} can only go together, which takes"
+        f" {locks} locks, and {most} are left to one transaction; raise max_locks_per_transaction,"
+        " or drop some of them",
+    )
+
+
 def keeps_subscription(name: str, database: str) -> AccessError:
     """Return the error of Orphan before PostgreSQL 16: only superusers may own subscriptions."""
     owned = f"subscription {name}"

@@ -53,6 +53,7 @@ async def cleanup(
     *,
     orphan_to: str = "",
     databases: Collection[str] = (),
+    begun: bool = False,
     brief: bool = False,
 ) -> bool:
     """Remove a role by its policy; a role without this claim is left alone.
@@ -70,6 +71,7 @@ async def cleanup(
         orphan_to: the role that gets the objects, "" for the owner of each database.
         databases: some that may let the administrator in where the maintenance database does not;
             the fence needs one, whichever.
+        begun: whether an earlier turn has dropped objects of the role.
         brief: whether other accesses wait; a locked or slow removal is then given up with
             ``Locked`` or ``TimedOut``, to be tried again without it.
 
@@ -79,6 +81,7 @@ async def cleanup(
     Raises:
         AccessError: OwnsObjects if Restrict or Orphan is impossible; another reason if the server
             refused or did not answer.
+        UnfinishedError: the role owns much, and another turn has to follow.
     """
     async with _let_in(sessions, username, claim, databases, brief=brief) as session:
 
@@ -95,7 +98,7 @@ async def cleanup(
                 if owner is not None:
                     await owner.release()
             elif policy != "Fence":
-                await remove(found, policy)
+                await remove(found, policy, begun=begun)
     # A group is dropped with its last member, which may have been one of these.
     groups = {name for one in found for name in one.role.groups if is_group(name)}
     await drop_groups(sessions, sorted(groups), claim.installation, brief=brief)

@@ -42,6 +42,7 @@ from fairlead.postgres.database.reading.strangers import (
     read_owners,
 )
 from fairlead.postgres.database.work.holding import hold
+from fairlead.postgres.database.work.pieces import Clearing
 from fairlead.postgres.database.work.retries import retried
 from fairlead.postgres.errors import AccessError
 
@@ -65,11 +66,16 @@ _UNSUBSCRIBE = (
 )
 
 
-async def remove(removals: Sequence[RoleRemoval], policy: CleanupPolicy) -> None:
+async def remove(
+    removals: Sequence[RoleRemoval], policy: CleanupPolicy, *, begun: bool = False
+) -> None:
     """Remove roles, or none of them if one cannot be removed.
+
+    ``begun`` says that an earlier turn has dropped objects of theirs.
 
     Raises:
         AccessError: OwnsObjects, with the objects of all roles.
+        UnfinishedError: the roles own much, and another turn has to follow.
     """
     blockers: dict[str, list[str]] = {}
     found = [await one.dependents(policy) for one in removals]
@@ -78,6 +84,8 @@ async def remove(removals: Sequence[RoleRemoval], policy: CleanupPolicy) -> None
             blockers.setdefault(database, []).extend(owned)
     if blockers:
         raise owns_objects(removals[-1].role.name, list(blockers.items()))
+    if policy in {"Cascade", "Orphan"} and removals:
+        await removals[-1].clear(removals, policy, found, begun=begun)
     for removal, one in zip(removals, found, strict=True):
         await removal.run(policy, one.databases)
 
@@ -107,6 +115,7 @@ class RoleRemoval:
         brief: bool = False,
     ) -> None:
         self.heir = heir
+        self._brief = brief
         self._patience = _FIRST_TRY if brief else PATIENT
         self._guard = guard
         self._sessions = sessions
@@ -144,6 +153,37 @@ class RoleRemoval:
                 blockers = await self._owned(found.databases)
             check_shared(self.role.name, found, policy)
         return _Dependents(found.databases, blockers)
+
+    async def clear(
+        self,
+        removals: Sequence[RoleRemoval],
+        policy: CleanupPolicy,
+        found: Sequence[_Dependents],
+        *,
+        begun: bool,
+    ) -> None:
+        """Drop what all these roles own, or give it to the heir while it is much.
+
+        They go together, for an object of one may depend on one of another.
+        """
+        owned: dict[str, int] = {}
+        for one in found:
+            for some in one.databases:
+                if some.owned > some.subscriptions:
+                    count = some.owned - some.subscriptions
+                    owned[some.database] = owned.get(some.database, 0) + count
+        clearing = Clearing(
+            self._sessions,
+            [one.role for one in removals],
+            superuser=self.superuser,
+            patience=self._patience,
+            heir=self.heir,
+            brief=self._brief,
+        )
+        if policy == "Cascade":
+            await clearing.drop(owned, begun=begun)
+        else:
+            await clearing.give(owned)
 
     async def run(self, policy: CleanupPolicy, databases: Sequence[Dependent]) -> None:
         """Clear the databases with the role's objects or privileges, and drop the role."""
@@ -236,10 +276,8 @@ class RoleRemoval:
                             raise owns_objects(self.role.name, [(database, left)])
                     if policy == "Orphan" and owned:
                         await self._reassign(session, database)
-                    # With RESTRICT the statement fails (2BP01) if an object of another role
-                    # depends on these.
-                    how = sql.SQL("CASCADE" if policy == "Cascade" else "RESTRICT")
-                    drop = sql.SQL("DROP OWNED BY {} {}").format(self._name, how)
+                    # It fails (2BP01) if an object of another role depends on these.
+                    drop = sql.SQL("DROP OWNED BY {} RESTRICT").format(self._name)
                     async with self._acting_as_owners(session):
                         await session.run(drop)
                     await self._drop_as_grantors(session)

@@ -1,0 +1,189 @@
+"""Divides the removal of a role's objects into pieces, in an order in which each can go.
+
+What depends on an object goes before it or with it, so that nothing is dropped with CASCADE, and
+nothing of another role goes along. Pure.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import NamedTuple
+
+import msgspec
+
+
+class Thing(NamedTuple):
+    """Identity of an object in its database: the oids of its catalog and of itself."""
+
+    catalog: int
+    oid: int
+
+
+class OwnedObject(NamedTuple):
+    """An object that a role owns, or a cast of such a type.
+
+    ``kind`` is the word of DROP and ALTER, "" for one that only DROP OWNED removes; ``locks`` is
+    the number of locks that its removal takes.
+    """
+
+    thing: Thing
+    kind: str
+    locks: int
+
+
+class Dependence(NamedTuple):
+    """``dependent`` does not work without ``on``.
+
+    ``carrier`` is the part of the dependent that refers to the other, such as a constraint.
+    """
+
+    dependent: Thing
+    on: Thing
+    carrier: Thing
+
+
+class Estate(msgspec.Struct, frozen=True, kw_only=True):
+    """The newest objects of roles in a database.
+
+    ``held`` are objects on which older ones of the roles depend, which are not among these;
+    ``strangers`` a few objects, in words, of other roles that depend on these. ``oldest`` is the
+    smallest oid, and ``whole`` whether there are no older ones.
+    """
+
+    objects: tuple[OwnedObject, ...] = ()
+    dependences: tuple[Dependence, ...] = ()
+    held: frozenset[Thing] = frozenset()
+    strangers: tuple[str, ...] = ()
+    oldest: int = 0
+    whole: bool = True
+
+    @property
+    def locks(self) -> int:
+        """Number of locks that the removal of all these objects takes."""
+        return sum(one.locks for one in self.objects)
+
+
+Group = tuple[str, tuple[Thing, ...]]
+"""Objects of one kind, which one statement names together."""
+_CIRCLES = frozenset({"TABLE", "VIEW"})
+"""Kinds whose objects go together by one statement though each depends on the other."""
+
+
+class Pieces(msgspec.Struct, frozen=True, kw_only=True):
+    """Pieces of a removal, each with groups in their order; and what keeps the rest.
+
+    ``carriers`` are parts of objects by which more objects than fit in a piece depend on one
+    another in a circle.
+    """
+
+    pieces: tuple[tuple[Group, ...], ...] = ()
+    carriers: tuple[Thing, ...] = ()
+
+
+def plan_pieces(estate: Estate, bound: int) -> Pieces:
+    """Divide the removal of an estate; a piece takes at most ``bound`` locks, or is one object."""
+    by_thing = {one.thing: one for one in estate.objects}
+    later: dict[Thing, list[Thing]] = {}
+    for one in estate.dependences:
+        later.setdefault(one.on, []).append(one.dependent)
+    pieces = _Pieces(bound)
+    stuck: set[Thing] = set(estate.held)
+    circles: set[Thing] = set()
+    for circle in _circles([*by_thing], later):
+        found = [by_thing[one] for one in circle]
+        inside = set(circle)
+        outside = (one for thing in circle for one in later.get(thing, ()) if one not in inside)
+        kinds = {one.kind for one in found}
+        locks = sum(one.locks for one in found)
+        heavy = len(found) > 1 and (locks > bound or not kinds <= _CIRCLES or len(kinds) > 1)
+        if heavy:
+            circles |= inside
+        if heavy or "" in kinds or inside & stuck or any(one in stuck for one in outside):
+            stuck |= inside
+        else:
+            pieces.add(found, locks)
+    carriers = {
+        one.carrier for one in estate.dependences if one.dependent in circles and one.on in circles
+    }
+    return Pieces(pieces=tuple(pieces.done()), carriers=tuple(sorted(carriers)))
+
+
+def cut(objects: Sequence[OwnedObject], bound: int) -> tuple[tuple[Group, ...], ...]:
+    """Divide objects, in their order, into pieces of at most ``bound`` locks, or of one object."""
+    pieces = _Pieces(bound)
+    for one in objects:
+        pieces.add([one], one.locks)
+    return tuple(pieces.done())
+
+
+class _Pieces:
+    def __init__(self, bound: int) -> None:
+        self._bound = bound
+        self._done: list[tuple[Group, ...]] = []
+        self._groups: list[tuple[str, list[Thing]]] = []
+        self._locks = 0
+
+    def add(self, objects: Sequence[OwnedObject], locks: int) -> None:
+        """Add objects of one kind, which go together."""
+        if self._locks and self._locks + locks > self._bound:
+            self._end()
+        self._locks += locks
+        kind = objects[0].kind
+        if not self._groups or self._groups[-1][0] != kind:
+            self._groups.append((kind, []))
+        self._groups[-1][1].extend(one.thing for one in objects)
+
+    def done(self) -> list[tuple[Group, ...]]:
+        """Return all pieces."""
+        self._end()
+        return self._done
+
+    def _end(self) -> None:
+        if self._groups:
+            self._done.append(tuple((kind, tuple(things)) for kind, things in self._groups))
+        self._groups, self._locks = [], 0
+
+
+def _circles(
+    things: Sequence[Thing], later: Mapping[Thing, Sequence[Thing]]
+) -> Iterator[list[Thing]]:
+    """Yield the objects, those that depend on one another in a circle together.
+
+    Each comes after all that depend on it. This is Tarjan's algorithm without recursion, for a
+    tenant may make a chain of any length.
+    """
+    order: dict[Thing, int] = {}
+    low: dict[Thing, int] = {}
+    waiting: list[Thing] = []
+    is_waiting: set[Thing] = set()
+    for start in things:
+        if start in order:
+            continue
+        way = [(start, iter(later.get(start, ())))]
+        order[start] = low[start] = len(order)
+        waiting.append(start)
+        is_waiting.add(start)
+        while way:
+            thing, dependents = way[-1]
+            following = next(
+                (one for one in dependents if one not in order or one in is_waiting), None
+            )
+            if following is not None and following not in order:
+                order[following] = low[following] = len(order)
+                waiting.append(following)
+                is_waiting.add(following)
+                way.append((following, iter(later.get(following, ()))))
+                continue
+            if following is not None:
+                low[thing] = min(low[thing], order[following])
+                continue
+            way.pop()
+            if way:
+                before = way[-1][0]
+                low[before] = min(low[before], low[thing])
+            if low[thing] == order[thing]:
+                circle: list[Thing] = []
+                while not circle or circle[-1] != thing:
+                    circle.append(waiting.pop())
+                    is_waiting.discard(circle[-1])
+                yield circle

@@ -1,0 +1,288 @@
+"""Clears databases of what roles own, in pieces that are committed one after the other.
+
+DROP OWNED and REASSIGN OWNED lock all objects of a role at once. With more locks than the server
+has room for they fail, and while they try no other session gets one either
+(https://www.postgresql.org/docs/current/runtime-config-locks.html). So a role that owns much loses
+some objects in each transaction. Nothing is dropped with CASCADE: an object of another role that
+depends on one of these makes the statement fail, however late it came.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import AsyncExitStack
+from functools import partial
+
+from psycopg import sql
+
+from fairlead.postgres.database.connections.acting import acting_as
+from fairlead.postgres.database.connections.session import Patience, Session
+from fairlead.postgres.database.connections.sessions import Sessions
+from fairlead.postgres.database.plans.pieces import (
+    Estate,
+    Group,
+    Thing,
+    cut,
+    plan_pieces,
+)
+from fairlead.postgres.database.plans.snapshot import RoleFacts
+from fairlead.postgres.database.reading.dependencies import (
+    entangled,
+    read_heir,
+    runs_as_owner,
+    used_by_others,
+)
+from fairlead.postgres.database.reading.estates import (
+    count_owned,
+    read_bound,
+    read_constraints,
+    read_estate,
+    read_identities,
+)
+from fairlead.postgres.database.reading.inheriting import read_running, transaction_id
+from fairlead.postgres.database.work.retries import retried
+from fairlead.postgres.errors import AccessError, UnfinishedError
+
+
+TURN_SECONDS = 20.0
+"""Seconds of one turn, after which other work gets its own and the status says how far it is."""
+_MANY = 500
+"""Number of objects above which not even a brief try is made while other accesses wait."""
+
+
+class Clearing:
+    """Clears databases of the objects of roles that are removed together.
+
+    Args:
+        sessions: the sessions of the server.
+        roles: the roles, which have lost their logins.
+        superuser: whether the administrator is a superuser.
+        patience: timeouts of each transaction.
+        heir: the role that gets the objects, "" for the owner of each database.
+        brief: whether other accesses wait; what takes many pieces is given up with ``TimedOut``
+            then, to be done alone.
+    """
+
+    def __init__(
+        self,
+        sessions: Sessions,
+        roles: Sequence[RoleFacts],
+        *,
+        superuser: bool,
+        patience: Patience,
+        heir: str = "",
+        brief: bool = False,
+    ) -> None:
+        self._sessions = sessions
+        self._roles = roles
+        self._oids = [role.oid for role in roles]
+        self._superuser = superuser
+        self._patience = patience
+        self._heir = heir
+        self._brief = brief
+        self._username = roles[-1].name
+        self._until = 0.0
+        self._total = 0
+
+    async def drop(self, databases: Mapping[str, int], *, begun: bool = False) -> None:
+        """Drop all objects, which no object of another role may depend on.
+
+        Args:
+            databases: the number of objects of these roles in each database.
+            begun: whether an earlier turn has dropped some, and looked before.
+
+        Raises:
+            AccessError: OwnsObjects, before anything is dropped, with the objects of other roles.
+            UnfinishedError: the turn is over.
+        """
+        self._begin(databases)
+        if not begun:
+            await self._look(databases)
+        try:
+            for name in databases:
+                async with self._sessions.use(name) as session:
+                    await self._drop_all(session, name)
+        except AccessError as error:
+            if error.reason == "OwnsObjects":
+                # Something came since the look: another look tells what.
+                await self._look(databases)
+            raise
+
+    async def give(self, databases: Mapping[str, int]) -> None:
+        """Give objects to the heir, until REASSIGN OWNED can give the rest at once.
+
+        Args:
+            databases: the number of objects of these roles in each database.
+
+        Raises:
+            AccessError: OwnsObjects, where the heir may not get an object.
+            UnfinishedError: the turn is over.
+        """
+        self._begin(databases)
+        for name in databases:
+            async with self._sessions.use(name) as session:
+                await self._give_most(session, name)
+
+    def _begin(self, databases: Mapping[str, int]) -> None:
+        self._until = asyncio.get_running_loop().time() + TURN_SECONDS
+        self._total = sum(databases.values())
+        if self._total > _MANY:
+            self._check_brief()
+
+    async def _look(self, databases: Iterable[str]) -> None:
+        blockers = [(name, found) for name in databases if (found := await self._strangers(name))]
+        if blockers:
+            raise used_by_others(self._username, blockers)
+
+    async def _strangers(self, database: str) -> list[str]:
+        """Return a few objects of other roles that depend on these roles' in a database."""
+        async with self._sessions.use(database) as session:
+            below: int | None = None
+            while True:
+                estate = await self._read(session, database, below)
+                if estate.strangers or estate.whole:
+                    return list(estate.strangers)
+                below = estate.oldest
+
+    async def _read(self, session: Session, database: str, below: int | None = None) -> Estate:
+        async def read() -> Estate:
+            async with session.transaction(self._patience):
+                return await read_estate(session, self._oids, below=below)
+
+        return await retried(read, f"read what role {self._username} owns in {database}")
+
+    async def _drop_all(self, session: Session, database: str) -> None:
+        bound = await read_bound(session)
+        while True:
+            estate = await self._read(session, database)
+            if estate.whole and estate.locks <= bound:
+                # DROP OWNED leaves casts, which have no owner, and fails where one is left.
+                casts = [one for one in estate.objects if one.kind == "CAST"]
+                for piece in cut(casts, bound):
+                    await self._do(session, database, piece)
+                await self._drop_owned(session, database)
+                return
+            self._check_brief()
+            plan = plan_pieces(estate, bound)
+            for piece in plan.pieces:
+                await self._do(session, database, piece)
+                await self._check_turn(session)
+            if not plan.pieces and not await self._cut_circles(session, plan.carriers, bound):
+                raise entangled(self._username, database, estate.locks, bound)
+
+    async def _drop_owned(self, session: Session, database: str) -> None:
+        """Drop all objects at once, those that depend on one another in a circle too."""
+        names = sql.SQL(", ").join(sql.Identifier(role.name) for role in self._roles)
+
+        async def drop() -> None:
+            async with session.transaction(self._patience), AsyncExitStack() as stack:
+                await self._act(session, stack)
+                await session.run(sql.SQL("DROP OWNED BY {} RESTRICT").format(names))
+
+        await retried(drop, self._what(database))
+
+    async def _do(
+        self, session: Session, database: str, piece: Sequence[Group], heir: str = ""
+    ) -> None:
+        """Drop the objects of a piece, or give them to ``heir``, in one transaction."""
+
+        async def do() -> None:
+            async with session.transaction(self._patience), AsyncExitStack() as stack:
+                await self._act(session, stack)
+                begun = await transaction_id(session) if heir and not self._heir else ""
+                things = [thing for _, group in piece for thing in group]
+                names = await read_identities(session, self._oids, things)
+                for kind, group in piece:
+                    known = [names[thing] for thing in group if thing in names]
+                    for statement in _gives(kind, known, heir) if heir else _drops(kind, known):
+                        await session.run(statement)
+                if begun:
+                    await self._check_running(session, database, heir, begun)
+
+        await retried(do, self._what(database))
+
+    async def _check_running(self, session: Session, database: str, heir: str, begun: str) -> None:
+        for role in self._roles:
+            running = await read_running(session, role.oid, heir, begun)
+            if running:
+                raise runs_as_owner(role.name, database, heir, running)
+
+    async def _cut_circles(self, session: Session, carriers: Sequence[Thing], bound: int) -> bool:
+        """Drop constraints by which too many tables depend on one another; return whether any."""
+        found = await read_constraints(session, self._oids, carriers)
+        # A foreign key takes the locks of two tables, their triggers and itself.
+        step = max(1, bound // 8)
+        for first in range(0, len(found), step):
+            some = found[first : first + step]
+            cutting = partial(self._cut, session, some)
+            await retried(cutting, f"drop constraints of {some[0][0]}")
+            await self._check_turn(session)
+        return bool(found)
+
+    async def _cut(self, session: Session, constraints: Iterable[tuple[str, str]]) -> None:
+        async with session.transaction(self._patience), AsyncExitStack() as stack:
+            await self._act(session, stack)
+            for table, name in constraints:
+                statement = sql.SQL("ALTER TABLE {} DROP CONSTRAINT {} RESTRICT")
+                await session.run(statement.format(_quoted(table), sql.Identifier(name)))
+
+    async def _give_most(self, session: Session, database: str) -> None:
+        bound = await read_bound(session)
+        heir = await read_heir(session, self._heir, database, self._roles[-1].claim)
+        while True:
+            estate = await self._read(session, database)
+            if estate.whole and estate.locks <= bound:
+                return
+            self._check_brief()
+            # An owner needs CREATE on the schema, which the heir of a schema has.
+            objects = sorted(estate.objects, key=lambda one: one.kind != "SCHEMA")
+            pieces = cut([one for one in objects if one.kind not in {"", "CAST"}], bound)
+            if not pieces:
+                raise entangled(self._username, database, estate.locks, bound)
+            for piece in pieces:
+                await self._do(session, database, piece, heir)
+                await self._check_turn(session)
+
+    async def _act(self, session: Session, stack: AsyncExitStack) -> None:
+        for role in self._roles:
+            await stack.enter_async_context(
+                acting_as(session, role.name, superuser=self._superuser)
+            )
+
+    def _check_brief(self) -> None:
+        if self._brief:
+            raise AccessError(
+                "TimedOut", f"role {self._username} owns much, which takes a time; trying again"
+            )
+
+    async def _check_turn(self, session: Session) -> None:
+        if asyncio.get_running_loop().time() > self._until:
+            left = await count_owned(session, self._oids)
+            raise UnfinishedError(self._username, left, max(self._total, left))
+
+    def _what(self, database: str) -> str:
+        return f"clear database {database} of role {self._username}"
+
+
+def _drops(kind: str, names: Sequence[str]) -> list[sql.Composed]:
+    if not names:
+        return []
+    if kind == "LARGE OBJECT":
+        oids = sql.SQL(", ").join(sql.Literal(int(name)) for name in names)
+        unlink = "SELECT pg_catalog.lo_unlink(o) FROM pg_catalog.unnest(ARRAY[{}]::oid[]) o"
+        return [sql.SQL(unlink).format(oids)]
+    if kind == "CAST":
+        return [sql.SQL("DROP CAST {} RESTRICT").format(_quoted(name)) for name in names]
+    listed = sql.SQL(", ").join(map(_quoted, names))
+    return [sql.SQL("DROP {} {} RESTRICT").format(_quoted(kind), listed)]
+
+
+def _gives(kind: str, names: Sequence[str], heir: str) -> list[sql.Composed]:
+    statement = sql.SQL("ALTER {} {} OWNER TO {}")
+    return [statement.format(_quoted(kind), _quoted(name), sql.Identifier(heir)) for name in names]
+
+
+def _quoted(text: str) -> sql.SQL:
+    """Return a keyword of ours, or a name that PostgreSQL has quoted."""
+    return sql.SQL(text)
