@@ -90,9 +90,16 @@ async def test_the_environment_leads_no_connection(
     endpoint: Endpoint, monkeypatch: pytest.MonkeyPatch, name: str, value: str
 ) -> None:
     monkeypatch.setenv(name, value)
-    async with connect(endpoint, "postgres") as session:
+    # Only a name is looked up.
+    async with connect(replace(endpoint, host="localhost"), "postgres") as session:
         found = await session.rows(sql.SQL("SELECT current_setting('TimeZone')"))
     assert found == [("UTC",)]
+
+
+@pytest.mark.parametrize("host", ["::ffff:127.0.0.1", "127.0.0.1"])
+async def test_an_address_is_a_host(endpoint: Endpoint, host: str) -> None:
+    async with connect(replace(endpoint, host=host), "postgres") as session:
+        assert await session.rows(sql.SQL("SELECT 1")) == [(1,)]
 
 
 async def test_libpq_prints_nothing_into_the_log(

@@ -8,6 +8,7 @@ session, by which its settings are none that the owner of a database can change.
 from __future__ import annotations
 
 import asyncio
+import ipaddress
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import replace
@@ -182,11 +183,24 @@ async def _login(endpoint: Endpoint, database: str, options: str) -> LimitedConn
 
 
 async def _places(endpoint: Endpoint) -> list[HostAddress]:
+    # psycopg looks there for PGHOSTADDR.
+    forget_environment()
     found = await conninfo_attempts_async({"host": endpoint.host, "port": str(endpoint.port)})
+    hosts = [(str(one.get("host") or ""), str(one.get("hostaddr") or "")) for one in found]
+    # psycopg takes an address that begins with two colons for a path of Windows, and resolves
+    # none.
     return [
-        HostAddress(str(one.get("host") or ""), str(one.get("hostaddr") or ""), endpoint.port)
-        for one in found
+        HostAddress(host, address or (host if _is_address(host) else ""), endpoint.port)
+        for host, address in hosts
     ]
+
+
+def _is_address(host: str) -> bool:
+    try:
+        ipaddress.ip_address(host)
+    except ValueError:
+        return False
+    return True
 
 
 class _Door(NamedTuple):
