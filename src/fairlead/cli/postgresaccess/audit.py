@@ -178,7 +178,7 @@ def _things(one: Privilege | OwnedObjects, of: int) -> str:
     if one.on.startswith("future"):
         return f"{one.on}s of {names} {where}"
     if one.total == 1:
-        others = f", of {of}" if of > 1 and one.on != "column" else ""
+        others = f", of {of}" if of > 1 else ""
         return f"{one.on} {names} {where}{others}"
     count = f"all {of}" if of == one.total else f"{one.total} of {of}" if of else f"{one.total}"
     return f"{count} {one.on}s {where}: {names}"

@@ -56,7 +56,8 @@ class Privilege(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_
     """Privileges on ``total`` objects of one kind, out of ``of`` objects.
 
     ``on`` is a level: database, schema, table, column, sequence, routine, type, or future ones;
-    ``names`` are the first objects.
+    ``names`` are the first objects. ``of`` is 0 where objects without grants are not read, as
+    columns and PostgreSQL's own objects.
     """
 
     database: str
@@ -226,6 +227,7 @@ class _Auditing:
         for row in known:
             if not (row.system or row.level.startswith("future")):
                 self._own(database, row)
+            partly = row.system or row.level == "column"
             for grantee in row.grantees:
                 one = Privilege(
                     database=database,
@@ -235,7 +237,7 @@ class _Auditing:
                     privileges=tuple(sorted(grantee.privileges)),
                     names=row.names,
                     total=row.total,
-                    of=totals[row.level, row.schema, row.table],
+                    of=0 if partly else totals[row.level, row.schema, row.table],
                     grant_option=grantee.option,
                 )
                 self._held.setdefault(self._name(grantee.role), []).append(one)

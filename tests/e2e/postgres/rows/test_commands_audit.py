@@ -53,8 +53,11 @@ async def test_public_has_the_defaults_of_routines_and_of_types(team: Team) -> N
         "REVOKE USAGE ON TYPE closed FROM PUBLIC",
         "CREATE FUNCTION f() RETURNS int LANGUAGE sql AS 'SELECT 1'",
         "CREATE TABLE t (id int)",
+        "CREATE TABLE wide (a int, b int, c int)",
+        "GRANT SELECT (a, b) ON wide TO PUBLIC",
     )
     assert here(team, (await audited(team)).everybody) >= {
+        "SELECT on 2/0 column public a,b",
         "EXECUTE on 1/1 routine public f()",
         "USAGE on 2/3 type public mood,small",
     }
