@@ -274,7 +274,9 @@ def _sorted(privileges: Iterable[str]) -> list[Privilege]:
 
 def _words(one: HeldObjects, role: int) -> str:
     privileges = ", ".join(name for name, _ in _atoms(one, role))
-    return f"{privileges} on {one.level} {listed(one.names, one.total)}"
+    # The names of default privileges are those of the roles that create.
+    of = "s of" if one.level.startswith("future") else ""
+    return f"{privileges} on {one.level}{of} {listed(one.names, one.total)}"
 
 
 def _chunks(names: Sequence[str], size: int) -> Iterator[tuple[str, ...]]:

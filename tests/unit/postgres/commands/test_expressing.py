@@ -158,7 +158,7 @@ def test_a_grant_asks_for_usage_where_the_role_has_it(schema: HeldObjects, asks:
         ),
         pytest.param(
             [held("future table", "maker", schema="", owner=11, to=[SELECT])],
-            "SELECT on future table maker, in every schema",
+            "SELECT on future tables of maker, in every schema",
             id="of-every-schema",
         ),
         pytest.param(
