@@ -74,6 +74,7 @@ SECRETS = {
     "due": Credentials(left=Action.STAGE_LOGIN),
     "staged": Credentials(is_staged=True),
     "changing": Credentials(left=Action.CHANGE_PASSWORD),
+    "moving": Credentials(left=Action.SYNC_DATABASE),
     "reused": Credentials(left=None),
     "generated": Credentials(left=None, is_new=True),
     "none": Credentials(left=None),
@@ -290,6 +291,17 @@ def over(**facts: Any) -> Case:
             published(secret="changing", failure=Action.CHANGE_PASSWORD),
             Action.REPORT,
             id="other-password->ERRD",
+        ),
+        pytest.param(
+            published(secret="moving"), Action.SYNC_DATABASE, id="other-server->R1-before-W"
+        ),
+        pytest.param(
+            published(secret="moving", failure=Action.SYNC_DATABASE),
+            Action.REPORT,
+            id="other-server->ERRD",
+        ),
+        pytest.param(
+            published(secret="moving", synced=True), Action.WRITE_SECRET, id="other-server->W"
         ),
         pytest.param(
             resolved(secret="due", failure=Action.STAGE_LOGIN),

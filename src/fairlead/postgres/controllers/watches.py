@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 
 import msgspec
 
@@ -12,12 +12,12 @@ from fairlead.api.postgresaccess.connection import GROUP
 from fairlead.api.postgresaccess.controller import CONTROLLERS
 from fairlead.api.postgresaccess.server import POSTGRESSERVERS
 from fairlead.api.resource import NAMESPACES, SECRETS
+from fairlead.postgres.controllers.named_secrets import NamedSecrets
 from fairlead.postgres.controllers.rules.login_secret import SELECTOR
 from fairlead.postgres.options import PostgresOptions
 from fairlead.runtime import (
     Cluster,
     Delta,
-    Informer,
     Mapper,
     Request,
     any_of,
@@ -29,7 +29,6 @@ from fairlead.runtime import (
 
 BY_SERVER = "server"
 BY_CREDENTIALS = "credentials"
-BY_PASSWORD = "password"  # noqa: S105 - an index
 BY_CONTROLLER = "controller"
 
 
@@ -43,7 +42,6 @@ class _Connection(msgspec.Struct, rename="camel", frozen=True):
 
 class _AccessSpec(msgspec.Struct, rename="camel", frozen=True):
     connection: _Connection = _Connection()
-    password_secret_ref: _Name | None = None
 
 
 class _Condition(msgspec.Struct, frozen=True):
@@ -77,13 +75,11 @@ class AccessWatches:
     """One lease on each informer, shared by the operator's controllers.
 
     In other namespaces the operator watches the Secrets with its own label, and the metadata of
-    all Secrets where a PostgresAccess takes its password from one.
+    all Secrets where a PostgresAccess names one (``named_secrets``).
     """
 
     def __init__(self, cluster: Cluster, options: PostgresOptions) -> None:
         self._cluster = cluster.name
-        self._lease = cluster.informer
-        self._passwords: dict[str, Informer] = {}
         self.accesses = cluster.informer(POSTGRESACCESSES)
         self.servers = cluster.informer(POSTGRESSERVERS)
         self.secrets = cluster.informer(SECRETS, labels=SELECTOR, metadata_only=True)
@@ -93,9 +89,9 @@ class AccessWatches:
         self.namespaces = cluster.informer(NAMESPACES, metadata_only=True)
         self.controllers = cluster.informer(CONTROLLERS)
         self.accesses.add_index(BY_SERVER, _servers_of)
-        self.accesses.add_index(BY_PASSWORD, _password_of)
         self.secrets.add_index(BY_CONTROLLER, _controller_of)
         self.servers.add_index(BY_CREDENTIALS, _credentials_of)
+        self.named_secrets = NamedSecrets(cluster, self.accesses, self.namespaces)
 
     def request_of(self, access: Object) -> Request:
         """Return the request for a PostgresAccess."""
@@ -104,34 +100,6 @@ class AccessWatches:
     def accesses_of_secret(self) -> Mapper:
         """Return a mapper from a generated Secret to its PostgresAccess."""
         return owner_mapper(POSTGRESACCESSES.kind, GROUP, self._cluster)
-
-    def accesses_of_password(self, delta: Delta) -> Iterable[Request]:
-        """Yield the requests of all accesses that take their password from the Secret."""
-        for access in self.accesses.by_index(BY_PASSWORD, str(delta.object.key)):
-            yield self.request_of(access)
-
-    async def follow_passwords(
-        self, namespace: str, name: str, *, wanted: bool, opened: Callable[[Informer], object]
-    ) -> None:
-        """Watch a namespace's Secrets as long as one of its accesses takes a password from one.
-
-        Args:
-            namespace: the namespace of the Secrets.
-            name: the name of the access that calls.
-            wanted: whether this access takes its password from a Secret.
-            opened: called with a new lease.
-        """
-        lease = self._passwords.get(namespace)
-        if wanted and lease is None:
-            lease = self._lease(SECRETS, namespace=namespace, metadata_only=True)
-            self._passwords[namespace] = lease
-            opened(lease)
-        elif lease is not None and not (wanted or self._others(namespace, name)):
-            await self._passwords.pop(namespace).close()
-
-    def _others(self, namespace: str, name: str) -> bool:
-        found = self.accesses.by_index(BY_PASSWORD, namespace)
-        return any(one.meta.name != name and not one.meta.deleting for one in found)
 
     def accesses_of_server(self, delta: Delta) -> Iterable[Request]:
         """Yield the requests of all accesses that name the server."""
@@ -201,16 +169,6 @@ def server_of(access: Object) -> str:
 def _servers_of(access: Object) -> list[str]:
     name = server_of(access)
     return [name] if name else []
-
-
-def _password_of(access: Object) -> list[str]:
-    try:
-        reference = access.decode(_AccessBody).spec.password_secret_ref
-    except msgspec.ValidationError:
-        return []
-    namespace = access.meta.namespace
-    # The key of the namespace alone finds the accesses that share the watch on its Secrets.
-    return [namespace, f"{namespace}/{reference.name}"] if reference else []
 
 
 def _controller_of(secret: Object) -> list[str]:

@@ -127,11 +127,14 @@ class AccessController:
         )
         key = InstallationKey(cluster.client, settings.namespace)
         claims = Claims(sources, key)
+        self._named_secrets = watches.named_secrets
+        self._named_secrets.opened = lambda lease: self.watch(
+            lease, self._named_secrets.accesses_of
+        )
         self._publication = Publication(
             cluster.client,
             watches,
             key,
-            opened=lambda lease: self.watch(lease, watches.accesses_of_password),
             changed=self._has_changed,
         )
         self._leftovers = LeftoverRoles(
@@ -240,7 +243,7 @@ class AccessController:
         verified = self._verified.pop(request, None)
         found = self._newest(Key(request.namespace, request.name))
         if found is None:
-            self._forget(request, torn_out=True)
+            await self._forget(request, torn_out=True)
             return None
         try:
             settings: PostgresOptions | AccessError = self._settings.current
@@ -249,6 +252,7 @@ class AccessController:
         desired = desired_of(found, settings, moment())
         if desired.refused is not None:
             return PassUnderWay(desired, observed_of(desired))
+        await self._named_secrets.follow(found.key, desired.secrets)
         unchanged = False
         ready = get_condition(desired.access.status.conditions, READY)
         if desired.access.spec.suspend and ready is not None:
@@ -277,7 +281,7 @@ class AccessController:
                 None if action is Action.IGNORE else await self._steps.take(action, under_way)
             )
             if under_way is None:
-                self._forget(request)
+                await self._forget(request)
             elif under_way.job is not None:
                 # The entry comes before the job, whose answer looks for it.
                 self._at_server[request] = _AtServer(under_way, [])
@@ -312,7 +316,9 @@ class AccessController:
             # No pass looks for drift: the server is compared with all that is kept, at once.
             self._work.keep(desired.known_place, request, Kept.of(wanted, synced.warnings))
             self._publication.used(desired)
-            result = None
+            # Without a watch only a pass finds a Secret of the access changed.
+            is_watched = self._named_secrets.are_watched(found.key)
+            result = None if is_watched else self._again(outcome)
         else:
             self._work.forget(request)
             result = self._again(outcome)
@@ -366,7 +372,7 @@ class AccessController:
         delay = settings.pending_interval if pending else settings.synced_interval
         return Result(delay * random.uniform(1 - JITTER, 1 + JITTER))  # noqa: S311
 
-    def _forget(self, request: Request, *, torn_out: bool = False) -> None:
+    async def _forget(self, request: Request, *, torn_out: bool = False) -> None:
         """Forget an access that needs no more.
 
         Args:
@@ -377,6 +383,7 @@ class AccessController:
         self._work.forget(request, torn_out=torn_out)
         self._last.forget(request.namespace, request.name)
         self._subjects.pop(request, None)
+        await self._named_secrets.follow(Key(request.namespace, request.name), ())
 
     def _newest(self, key: Key) -> Object | None:
         """Return the object of the cache, or our own later write of it."""
@@ -393,6 +400,7 @@ class AccessController:
         kept = await self._work.close()
         waiting = [*self._at_server, *self._turns.clear()]
         self._at_server.clear()
+        await self._named_secrets.close()
         for request in dict.fromkeys([*kept, *waiting]):
             self.controller.enqueue(request)
 

@@ -94,10 +94,11 @@ class Credentials:
     password that replaces another one must work before a client reads it. The next one of two
     logins is staged: the server has it first, and then the Secret. A change in place is one
     transaction of the server, with the Secret written before its commit: both have it, or none.
+    Another server gets the role before the Secret sends clients there.
     """
 
     left: Action | None = Action.WRITE_SECRET
-    """Next action: STAGE_LOGIN or CHANGE_PASSWORD before the Secret, None once it is written."""
+    """Next action: one at the server before the Secret is written, None once it is written."""
     is_staged: bool = False
     """Whether the login works on the server already, and the Secret follows."""
     is_new: bool = False
@@ -281,13 +282,18 @@ def _change_in_place(_: Desired, observed: Observed) -> ActionsLeft:
 
 
 def _secret(_: Desired, observed: Observed) -> ActionsLeft:
+    left = observed.credentials.left
     # A change in place writes the Secret itself.
-    done = observed.credentials.left in {None, Action.CHANGE_PASSWORD}
-    return () if done else (Action.WRITE_SECRET,)
+    done = left in {None, Action.CHANGE_PASSWORD}
+    first_synced = left is Action.SYNC_DATABASE and not observed.in_sync
+    return () if done or first_synced else (Action.WRITE_SECRET,)
 
 
 def _statements(_: Desired, observed: Observed) -> ActionsLeft:
-    return () if observed.in_sync else (Action.SYNC_DATABASE,)
+    if observed.in_sync:
+        return ()
+    moves = observed.credentials.left is Action.SYNC_DATABASE
+    return (Action.SYNC_DATABASE, Action.WRITE_SECRET) if moves else (Action.SYNC_DATABASE,)
 
 
 def _report(_: Desired, __: Observed) -> ActionsLeft:

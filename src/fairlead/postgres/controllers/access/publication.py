@@ -25,6 +25,7 @@ from fairlead.postgres.controllers.rules.login_secret import (
     is_leftover,
     login_in,
     missing_password_secret,
+    moves,
     secret_body,
     secret_values,
 )
@@ -40,7 +41,7 @@ from fairlead.postgres.controllers.rules.rotation import (
 from fairlead.postgres.controllers.watches import BY_CONTROLLER, AccessWatches
 from fairlead.postgres.database.plans.password import fingerprint
 from fairlead.postgres.errors import AccessError
-from fairlead.runtime import Delta, Informer, commit
+from fairlead.runtime import Delta, commit
 
 
 _ATTEMPTS = 4
@@ -73,7 +74,6 @@ class Publication:
         client: the client of the cluster.
         watches: the caches of accesses and Secrets, which save requests.
         key: the installation's key, for fingerprints of passwords.
-        opened: called with each new lease on the Secrets of a namespace.
         changed: called with an access whose Secret another writer has changed meanwhile.
     """
 
@@ -83,13 +83,11 @@ class Publication:
         watches: AccessWatches,
         key: InstallationKey,
         *,
-        opened: Callable[[Informer], object],
         changed: Callable[[Object], object],
     ) -> None:
         self._client = client
         self._watches = watches
         self._key = key
-        self._opened = opened
         self._changed = changed
         self._made: dict[Key, _Made] = {}
         self._making: dict[Key, Object | None] = {}
@@ -196,11 +194,7 @@ class Publication:
         if spec.secret_template is not None:
             check_template(spec.secret_template)
         rules = desired.rules
-        # The watch begins before the read, so that no change in between goes unseen.
         given = spec.password_secret_ref is not None
-        await self._watches.follow_passwords(
-            meta.namespace, meta.name, wanted=given, opened=self._opened
-        )
         if observed.keeps_password:
             return replace(observed.credentials, left=None, login=spec.username)
         password = await self._given(desired) if given else ""
@@ -223,6 +217,9 @@ class Publication:
         spec, namespace = desired.access.spec, desired.found.meta.namespace
         name = given_secret(spec)
         found = await find(self._client, SECRETS, name, namespace)
+        version = found.meta.resource_version if found is not None else ""
+        secret = Key(namespace, name)
+        self._watches.named_secrets.has_read(desired.found.key, secret, version)
         if found is None:
             raise missing_password_secret(name, namespace)
         return given_password(spec, found)
@@ -282,6 +279,13 @@ class Publication:
         )
         wanted = content(access.spec.secret_template, values, choice.mark)
         body = secret_body(found, access.spec.generated_secret, wanted, existing)
+        is_open = observed.credentials.left is Action.CHANGE_PASSWORD
+        # A server that has answered in this pass may be in the Secret. A new password must be
+        # there first in any case.
+        settled = observed.role == "free" or observed.synced is not None
+        settled = settled or is_open or made.is_new or made.is_staged
+        if made.left is None and not settled and moves(existing, wanted):
+            made = replace(made, left=Action.SYNC_DATABASE)
         if made.left is not None:
             return made
         if made.is_new:
@@ -362,9 +366,6 @@ class Publication:
             existing = await find(self._client, SECRETS, name, meta.namespace)
             if existing is not None and existing.meta.owned_by(meta.uid):
                 await self._delete(existing)
-        await self._watches.follow_passwords(
-            meta.namespace, meta.name, wanted=False, opened=self._opened
-        )
 
 
 def _chosen(rules: PasswordRules, before: Credentials, choice: Choice, there: str) -> Credentials:

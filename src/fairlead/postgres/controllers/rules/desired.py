@@ -14,7 +14,7 @@ import msgspec
 
 from fairlead.api.conditions import get_condition
 from fairlead.api.durations import parse_duration
-from fairlead.api.meta import Object
+from fairlead.api.meta import Key, Object
 from fairlead.api.postgresaccess import (
     ABANDON_ANNOTATION,
     FINALIZER,
@@ -25,6 +25,7 @@ from fairlead.api.postgresaccess import (
 )
 from fairlead.api.postgresaccess.connection import Connection
 from fairlead.api.timestamps import format_time, parse_time
+from fairlead.postgres.controllers.rules.policy import named_secrets
 from fairlead.postgres.controllers.rules.rotation import (
     PasswordRules,
     grace_of,
@@ -101,6 +102,8 @@ class Desired:
     names: tuple[str, ...] = ()
     needed: tuple[str, ...] = ()
     """Roles without former logins that have yet to end, the username first."""
+    secrets: frozenset[Key] = frozenset()
+    """Secrets of tenants that a pass reads: of the connection, and of the password."""
     unsound: AccessError | None = None
     """Error of a spec that no server would take: it stops all work except a deletion."""
     ends: str = ""
@@ -266,6 +269,7 @@ def desired_of_access(
         password=wrong or rules,
         names=names,
         needed=needed_names(access),
+        secrets=named_secrets(access, settings),
         unsound=unsound,
         ends=ends,
         expired=expired,

@@ -212,6 +212,15 @@ def is_leftover(existing: Object, access: Object) -> bool:
     )
 
 
+def moves(existing: Object | None, wanted: SecretContent) -> bool:
+    """Whether a Secret with the wanted content sends its clients to another host or port."""
+    if existing is None:
+        return False
+    data = secret_data(existing)
+    places = {key: wanted.values[key].encode() for key in ("host", "port") if key in wanted.values}
+    return any(data.get(key, place) != place for key, place in places.items())
+
+
 def login_in(existing: Object | None) -> tuple[str, str]:
     """Return login and password in the Secret, which a user may have edited, "" for a missing one.
 

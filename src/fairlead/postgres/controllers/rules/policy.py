@@ -8,13 +8,14 @@ from typing import NoReturn
 
 import msgspec
 
+from fairlead.api.meta import Key
 from fairlead.api.postgresaccess import PostgresAccess, PostgresAccessSpec
 from fairlead.api.postgresaccess.connection import Connection
 from fairlead.api.postgresaccess.server import PostgresServer
 from fairlead.api.selectors import LabelSelector, SelectorError
 from fairlead.postgres.database.plans.grants import asked_for
 from fairlead.postgres.database.plans.names import matches, matches_any, reserved
-from fairlead.postgres.errors import invalid, refusal
+from fairlead.postgres.errors import AccessError, invalid, refusal
 from fairlead.postgres.options import PostgresOptions, split_host
 
 
@@ -154,6 +155,32 @@ def secret_namespace(connection: Connection, namespace: str, settings: PostgresO
         "spec.connection.existingSecretNamespace names another namespace, which the operator's"
         " settings do not allow; use a Secret of this one, or serverRef",
     )
+
+
+def named_secrets(access: PostgresAccess, settings: PostgresOptions) -> frozenset[Key]:
+    """Return the Secrets of tenants that an access reads, of its connection and its password."""
+    spec, namespace = access.spec, access.metadata.namespace
+    found: set[Key] = set()
+    if spec.password_secret_ref is not None:
+        found.add(Key(namespace, spec.password_secret_ref.name))
+    connection = spec.connection
+    if connection.server_ref is not None or settings.connections == "Forbidden":
+        return frozenset(found)
+    try:
+        where = secret_namespace(connection, namespace, settings)
+    except AccessError:
+        return frozenset(found)
+    login = (connection.username, connection.password)
+    names = [
+        connection.existing_secret,
+        *(one.secret_ref.name for one in login if one is not None and one.secret_ref is not None),
+        *(
+            one.name
+            for one in (connection.ca_secret_ref, connection.client_certificate_secret_ref)
+            if one is not None
+        ),
+    ]
+    return frozenset(found | {Key(where, name) for name in names if name})
 
 
 def check_own_connections(settings: PostgresOptions) -> None:

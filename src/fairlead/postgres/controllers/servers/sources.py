@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import NamedTuple
 
 import msgspec
 
-from fairlead.api.meta import Object
+from fairlead.api.meta import Key, Object
 from fairlead.api.postgresaccess import ABANDON_ANNOTATION, PostgresAccess
 from fairlead.api.postgresaccess.connection import (
     CASecretRef,
-    Connection,
     SecretRef,
     ValueOrSecret,
 )
@@ -176,7 +175,7 @@ class EndpointSources:
         if enforce:
             check_access(access, (), None, {}, settings)
         secrets = secret_namespace(connection, namespace, settings)
-        endpoint = await self._own_endpoint(connection, secrets)
+        endpoint = await self._own_endpoint(access, secrets)
         listed = check_host(endpoint.host, endpoint.port, namespace, settings)
         return replace(endpoint, discreet=not listed)
 
@@ -246,8 +245,15 @@ class EndpointSources:
         found = self._watches.namespaces.get("", namespace) if self._watches is not None else None
         return (found or await self._client.get(NAMESPACES, namespace)).meta.labels
 
-    async def _own_endpoint(self, connection: Connection, namespace: str) -> Endpoint:
-        reader = _Reader(self._client, namespace, self._reader)
+    async def _own_endpoint(self, access: PostgresAccess, namespace: str) -> Endpoint:
+        def has_read(name: str, version: str) -> None:
+            if self._watches is not None:
+                known, secret = access.metadata, Key(namespace, name)
+                key = Key(known.namespace, known.name)
+                self._watches.named_secrets.has_read(key, secret, version)
+
+        connection = access.spec.connection
+        reader = _Reader(self._client, namespace, self._reader, has_read)
         certificates = await reader.certificates(
             connection.ca_secret_ref, connection.client_certificate_secret_ref, "spec.connection"
         )
@@ -264,12 +270,22 @@ class EndpointSources:
 
 
 class _Reader:
-    """Reads the Secrets of one namespace for one endpoint, each once."""
+    """Reads the Secrets of one namespace for one endpoint, each once.
 
-    def __init__(self, client: Client, namespace: str, who: str) -> None:
+    ``has_read`` is called with the name and the version of each, "" where there is none.
+    """
+
+    def __init__(
+        self,
+        client: Client,
+        namespace: str,
+        who: str,
+        has_read: Callable[[str, str], None] = lambda _name, _version: None,
+    ) -> None:
         self._client = client
         self._namespace = namespace
         self._who = who
+        self._has_read = has_read
         self._found: dict[str, Object] = {}
 
     @property
@@ -313,7 +329,7 @@ class _Reader:
 
     async def _get(self, name: str, what: str) -> Object:
         try:
-            return await self._client.get(SECRETS, name, self._namespace)
+            found = await self._client.get(SECRETS, name, self._namespace)
         except BadRequest:
             raise invalid(
                 "ConnectionInvalid",
@@ -321,6 +337,7 @@ class _Reader:
                 " correct it",
             ) from None
         except NotFound:
+            self._has_read(name, "")
             raise missing_secret(name, self._namespace, what) from None
         except Forbidden:
             raise AccessError(
@@ -328,6 +345,8 @@ class _Reader:
                 f"{self._who} may not read Secret {self._namespace}/{name} of {what}; have that"
                 " allowed",
             ) from None
+        self._has_read(name, found.meta.resource_version)
+        return found
 
 
 def _only_abandoned(error: AccessError, access: PostgresAccess) -> AccessError:
