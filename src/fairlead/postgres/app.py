@@ -18,6 +18,7 @@ from fairlead.postgres.controllers.watches import (
     rewritten,
     server_turned,
 )
+from fairlead.postgres.database.connections.attempts import Attempts
 from fairlead.postgres.metrics import PostgresMetrics
 from fairlead.postgres.options import PostgresOptions
 from fairlead.runtime import Cluster, Controller, Manager
@@ -40,14 +41,15 @@ def controllers(
     # Settings hear of a Controller first, so that no other controller works with the old ones.
     settings = Settings(flags, watches.controllers)
     sources = EndpointSources(cluster.client, settings, watches)
-    accesses = AccessController(cluster, watches, settings, sources, counted)
+    attempts = Attempts()
+    accesses = AccessController(cluster, watches, settings, sources, counted, attempts)
     accesses.watch(watches.servers, watches.accesses_of_server, predicate=server_turned)
     accesses.watch(watches.credentials, watches.accesses_of_credentials, predicate=rewritten)
     accesses.watch(watches.namespaces, watches.accesses_of_namespace, predicate=relabelled)
     accesses.watch(watches.controllers, watches.every_access, predicate=settings.turned)
     return [
         SingletonController(cluster, watches, flags).controller,
-        ServerController(cluster, watches, flags, sources, counted).controller,
+        ServerController(cluster, watches, flags, sources, counted, attempts).controller,
         accesses.controller,
     ]
 

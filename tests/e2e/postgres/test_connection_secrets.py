@@ -9,7 +9,7 @@ import pytest
 from tests.support.pgworld import World, grant
 from tests.support.planes import ControlPlane
 from tests.support.postgres import prepare, running
-from tests.support.waiting import failed_with, is_ready
+from tests.support.waiting import condition, failed_with, is_ready
 
 from fairlead.api.meta import JSON
 from fairlead.api.postgresaccess import POSTGRESACCESSES, ROTATE_ANNOTATION
@@ -154,6 +154,13 @@ async def test_a_secret_that_comes_later_or_is_named_in_parts_is_heard_of(world:
     )
     await ready_at(world, name, world.postgres)
     await edit(world, "parts", password="wrong")
-    await world.wait(name, failed_with("AuthenticationFailed"))
+
+    def remarked(body: JSON) -> bool:
+        message = condition(body, "Ready")["message"]
+        return is_ready(body) and f"correct the credentials in Secret {where}" in message
+
+    where = f"{world.namespace}/parts"
+    await world.wait(name, remarked)
     await edit(world, "parts", password=world.postgres.password)
+    await world.wait(name, lambda body: is_ready(body) and not remarked(body))
     await ready_at(world, name, world.postgres)

@@ -15,7 +15,7 @@ from psycopg import sql
 from tests.support.pgworld import World, grant
 from tests.support.planes import ControlPlane
 from tests.support.postgres import Hanging, prepare, running
-from tests.support.waiting import SECONDS, condition, failed_with, gone, idle, when
+from tests.support.waiting import SECONDS, condition, failed_with, gone, idle, is_ready, when
 
 from fairlead.api.meta import JSON
 from fairlead.api.postgresaccess import POSTGRESACCESSES
@@ -255,10 +255,15 @@ async def test_what_a_server_is_made_of_is_looked_at_again_when_it_changes(
         patch = {"data": {"password": encoded}}
         await world.admin.merge_patch(SECRETS, world.server, DEFAULT_NAMESPACE, patch)
 
+    def refused(body: JSON) -> bool:
+        # The credentials are refused, and the access is in sync nonetheless.
+        message = condition(body, "Ready")["message"]
+        return is_ready(body) and f"correct the credentials in Secret {world.server}" in message
+
     await write("wrong")
-    await world.wait(name, failed_with("AuthenticationFailed"))
+    await world.wait(name, refused)
     await write(postgres.password)
-    await world.ready(name)
+    await world.wait(name, lambda body: is_ready(body) and not refused(body))
     await world.admin.merge_patch(
         NAMESPACES, world.namespace, "", {"metadata": {"labels": {"team": None}}}
     )

@@ -32,6 +32,7 @@ from fairlead.postgres.controllers.access.status import (
     failed,
     generated,
     new_status,
+    outcome_of,
     problems,
     ready_event,
     success,
@@ -494,3 +495,61 @@ def test_several_problems_are_one_message_that_fits() -> None:
 )
 def test_problems_are_retried_while_one_may_heal(found: list[AccessError], again: str) -> None:
     assert failed(problems(found)).again == again
+
+
+REFUSED = AccessError("AuthenticationFailed", "correct the credentials in Secret team/admin")
+
+
+def in_sync(
+    *,
+    generation: int = 1,
+    host: str = "db",
+    secret: str = "reused",
+    deleting: bool = False,
+    **facts: Any,
+) -> Case:
+    """Return an access that was in sync at generation 1."""
+    ready = {**ENDED, "status": "True", "reason": "Ready", "observedGeneration": 1}
+    server = {"host": host, "version": "18.0", "systemIdentifier": "1"}
+    metadata: dict[str, Any] = {"name": "app", "generation": generation}
+    if deleting:
+        metadata["deletionTimestamp"] = NOW
+    spec = {
+        "username": "app",
+        "generatedSecret": "app",
+        "connection": {"serverRef": {"name": "main"}},
+    }
+    status = {"conditions": [ready], "server": server}
+    found = object_from_dict({"metadata": metadata, "spec": spec, "status": status})
+    desired = desired_of(found, PostgresOptions(), moment()).at(ENDPOINT)
+    observed = observed_of(desired, **{"published": True, **facts}).with_login(SECRETS[secret])
+    return Case(desired, observed)
+
+
+@pytest.mark.parametrize(
+    ("found", "error", "state"),
+    [
+        pytest.param(in_sync(), REFUSED, "Success", id="in-sync"),
+        pytest.param(in_sync(), DOWN, "Error", id="server-away"),
+        pytest.param(in_sync(generation=2), REFUSED, "Error", id="spec-has-changed"),
+        pytest.param(in_sync(host="other"), REFUSED, "Error", id="server-has-changed"),
+        pytest.param(in_sync(published=False), REFUSED, "Error", id="secret-is-gone"),
+        pytest.param(in_sync(rotating=True), REFUSED, "Error", id="password-is-due"),
+        pytest.param(in_sync(secret="changing"), REFUSED, "Error", id="password-changes"),
+        pytest.param(in_sync(secret="moving"), REFUSED, "Error", id="port-has-changed"),
+        pytest.param(in_sync(deleting=True), REFUSED, "Error", id="deleted"),
+        pytest.param(resolved(published=True), REFUSED, "Error", id="never-ready"),
+    ],
+)
+def test_what_is_in_sync_stays_so_while_the_administrator_is_refused(
+    found: Case, error: AccessError, state: str
+) -> None:
+    observed = found.observed.failed(Action.SYNC_DATABASE, error)
+    outcome = outcome_of(found.desired, observed)
+    assert (outcome.state, outcome.again) == (state, "backoff")
+    assert error.message in outcome.message
+    before = PostgresAccessStatus()
+    after = new_status(before, outcome, generation=1, now=NOW, refused=False)
+    event = ready_event(before, after)
+    assert event is not None
+    assert event.type == "Warning"

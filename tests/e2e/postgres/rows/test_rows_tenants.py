@@ -11,7 +11,7 @@ import psycopg
 import pytest
 from tests.support.pgoperator import OperatorThread
 from tests.support.team import Administrator, Team
-from tests.support.waiting import condition, eventually
+from tests.support.waiting import condition, eventually, is_ready
 
 from fairlead.api.meta import JSON
 from fairlead.api.postgresaccess import POSTGRESACCESSES
@@ -148,12 +148,17 @@ async def test_row_33_the_administrators_password_is_changed(team: Team) -> None
         f" WHERE usename = '{role}'",
         r=role,
     )
-    message = await team.fails(name, "AuthenticationFailed")
-    assert role in message
+
+    def refused(body: JSON) -> bool:
+        message = condition(body, "Ready")["message"]
+        return is_ready(body) and f"refused the password of {role}; correct" in message
+
+    # What is in sync stays so, and tells of it.
+    await team.wait(name, refused)
     await team.client.merge_patch(
         SECRETS, profile, "fairlead-postgres", {"stringData": {"password": "two"}}
     )
-    await team.ready(name)
+    await team.wait(name, lambda body: is_ready(body) and not refused(body))
     await team.removed(name)
 
 

@@ -59,6 +59,7 @@ from fairlead.postgres.controllers.servers.sources import EndpointSources
 from fairlead.postgres.controllers.servers.work import Work
 from fairlead.postgres.controllers.settings import Settings
 from fairlead.postgres.controllers.watches import AccessWatches, server_of, wanted_otherwise
+from fairlead.postgres.database.connections.attempts import Attempts
 from fairlead.postgres.database.work.drift import Kept
 from fairlead.postgres.errors import AccessError
 from fairlead.postgres.metrics import PostgresMetrics
@@ -102,6 +103,7 @@ class AccessController:
         settings: Settings,
         sources: EndpointSources,
         metrics: PostgresMetrics,
+        attempts: Attempts,
     ) -> None:
         self._client = cluster.client
         self._known = watches.accesses.get
@@ -140,7 +142,7 @@ class AccessController:
         self._leftovers = LeftoverRoles(
             cluster.client, watches, settings, claims, renamed=self._has_changed
         )
-        self._work = self._work_with(sources)
+        self._work = self._work_with(sources, attempts)
         self._last = sources.last
         self._steps = Steps(
             cluster.client,
@@ -156,7 +158,7 @@ class AccessController:
             watches.secrets, watches.accesses_of_secret(), predicate=self._publication.is_news
         )
 
-    def _work_with(self, sources: EndpointSources) -> Work:
+    def _work_with(self, sources: EndpointSources, attempts: Attempts) -> Work:
         settings = self._settings
         return Work(
             WorkCallbacks(
@@ -169,6 +171,7 @@ class AccessController:
                 connections=lambda: settings.latest.max_connections_per_server,
                 check=self._client.check_fence,
                 large=asyncio.Semaphore(),
+                attempts=attempts,
             )
         )
 
@@ -320,7 +323,9 @@ class AccessController:
             is_watched = self._named_secrets.are_watched(found.key)
             result = None if is_watched else self._again(outcome)
         else:
-            self._work.forget(request)
+            # Refused credentials: the sessions that are open stay, for looks and for a removal.
+            if failure is None or failure.error.reason != "AuthenticationFailed":
+                self._work.forget(request)
             result = self._again(outcome)
             if synced is not None and wanted is not None:
                 self._verified[request] = ServerOutcome(desired.known_place, wanted, synced)

@@ -32,13 +32,20 @@ from fairlead.api.postgresaccess import (
     SecretInfo,
     ServerInfo,
 )
-from fairlead.postgres.controllers.access.passes import Observed, PassFailure, is_approved
+from fairlead.postgres.controllers.access.passes import (
+    Action,
+    Observed,
+    PassFailure,
+    is_approved,
+)
 from fairlead.postgres.controllers.rules.desired import Desired
 from fairlead.postgres.database.plans.plan import ShownPlan, Synced
 from fairlead.postgres.errors import AccessError, Retry, UnfinishedError, refusal
 
 
 IN_SYNC = "PostgresAccess is in sync"
+AS_LAST_SEEN = f"{IN_SYNC}, as last seen: "
+"""Beginning of the message of a Ready access whose server does not let the administrator in."""
 NOT_YET_IN_SYNC = "PostgresAccess is not yet in sync"
 WITHOUT_SECRET = (
     "the role keeps the password that it was made with, which cannot be read, so that there is no"
@@ -130,12 +137,36 @@ def uses_approval(desired: Desired, observed: Observed) -> bool:
     return observed.in_sync and is_approved(desired, found)
 
 
+def is_in_sync_as_known(desired: Desired, observed: Observed) -> bool:
+    """Whether an access was in sync when its server last let the administrator in.
+
+    Refused credentials of the administrator end no login of others, and say nothing about it.
+    """
+    failure, status = observed.failure, desired.access.status
+    ready, known = get_condition(status.conditions, READY), status.server
+    if failure is None or failure.error.reason != "AuthenticationFailed" or desired.deleting:
+        return False
+    if ready is None or known is None or desired.place is None:
+        return False
+    is_ready = ready.status == "True"
+    is_same = ready.observed_generation == desired.found.meta.generation
+    endpoint = desired.place.endpoint
+    stays = known.host == (endpoint.public_host or endpoint.host)
+    # What this pass would change is not in sync, and so is a Secret that is gone.
+    left = observed.credentials.left in {None, Action.WRITE_SECRET}
+    has_secret = observed.published or observed.keeps_password
+    return is_ready and is_same and stays and left and has_secret and not observed.rotating
+
+
 def outcome_of(desired: Desired, observed: Observed) -> Outcome:
     """Return the outcome of a pass."""
     if observed.failure is not None:
         error = observed.failure.error
         if isinstance(error, UnfinishedError):
             return removing(error, desired.access.status.deletion)
+        if is_in_sync_as_known(desired, observed):
+            message = f"{AS_LAST_SEEN}{error.message}"
+            return Outcome(state="Success", reason="Ready", message=message, again="backoff")
         return failed(observed.failure)
     if desired.excluded:
         username, *logins = desired.names
@@ -537,6 +568,8 @@ def ready_event(old: PostgresAccessStatus, new: PostgresAccessStatus) -> Event |
         after.message,
     ):
         return None
+    if after.status == "True" and after.message.startswith(AS_LAST_SEEN):
+        return Event("Warning", "AuthenticationFailed", after.message)
     if after.status == "True":
         return Event("Normal", "ReconcileSuccess", f"{IN_SYNC} and ready")
     return Event("Warning", after.reason, after.message)

@@ -151,6 +151,7 @@ def server_endpoint(
         public_port=spec.external_port or spec.port,
         revoke_public=frozenset(spec.revoke_public),
         shares_groups=spec.groups == "Shared",
+        source=f"Secret {secret}",
     )
 
 
@@ -195,6 +196,7 @@ def secret_endpoint(
         ssl_mode=mode,
         certificates=certificates,
         database=connection.database or value("dbname", "database"),
+        source=f"Secret {namespace}/{name}",
     )
 
 
@@ -203,6 +205,8 @@ def direct_endpoint(
     username: str,
     password: str,
     certificates: Certificates = NO_CERTIFICATES,
+    *,
+    source: str = "spec.connection",
 ) -> Endpoint:
     """Return the endpoint of a connection with its host in the spec.
 
@@ -225,6 +229,7 @@ def direct_endpoint(
         ssl_mode=mode,
         certificates=certificates,
         database=connection.database or "",
+        source=source,
     )
 
 
@@ -262,6 +267,7 @@ def _endpoint(
     ssl_mode: str,
     certificates: Certificates,
     database: str,
+    source: str,
 ) -> Endpoint:
     """Return the endpoint of a tenant's connection, which must not be a local socket."""
     if any(part.strip().startswith(("/", "@")) for part in host.split(",")):
@@ -280,6 +286,7 @@ def _endpoint(
         fallback="" if database in _NO_DATABASE else database,
         public_host=host,
         public_port=port,
+        source=source,
     )
 
 

@@ -21,6 +21,7 @@ from fairlead.postgres.controllers.rules.desired import owner_of_server
 from fairlead.postgres.controllers.servers.looks import JITTER
 from fairlead.postgres.controllers.servers.sources import EndpointSources, decode_server
 from fairlead.postgres.controllers.watches import AccessWatches, wanted_otherwise
+from fairlead.postgres.database.connections.attempts import Attempts
 from fairlead.postgres.database.connections.endpoint import Endpoint
 from fairlead.postgres.database.connections.sessions import Sessions
 from fairlead.postgres.database.plans.snapshot import ServerFacts
@@ -48,7 +49,9 @@ class ServerController:
         options: PostgresOptions,
         sources: EndpointSources,
         metrics: PostgresMetrics,
+        attempts: Attempts,
     ) -> None:
+        self._attempts = attempts
         self._client = cluster.client
         self._statuses = StatusWriter(
             cluster.client, POSTGRESSERVERS, cluster.events("fairlead-postgres"), server_events
@@ -107,7 +110,9 @@ class ServerController:
             if sessions is not None:
                 await sessions.close()
             sessions = self._sessions[name] = Sessions(
-                endpoint, self._metrics.of(owner_of_server(name)).tally
+                endpoint,
+                self._metrics.of(owner_of_server(name)).tally,
+                attempts=self._attempts,
             )
         # An open session would not tell that the database lets no new one in.
         await sessions.renew()

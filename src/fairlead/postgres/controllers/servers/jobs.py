@@ -14,6 +14,7 @@ import msgspec
 
 from fairlead.api.postgresaccess import CleanupPolicy
 from fairlead.postgres.controllers.rules.desired import ServerPlace
+from fairlead.postgres.database.connections.attempts import Attempts
 from fairlead.postgres.database.connections.sessions import Sessions
 from fairlead.postgres.database.plans.logins import family
 from fairlead.postgres.database.plans.plan import ShownPlan, Synced, WantedState
@@ -241,6 +242,7 @@ class WorkCallbacks(NamedTuple):
     ``interval`` returns seconds, ``connections`` the limit of connections to one server. ``check``
     raises where this process may not write any more. ``large`` lets one role with very many
     privileges be worked on at a time, whatever its server; None for one at each server.
+    ``attempts`` are those at all servers.
     """
 
     answered: Callable[[Request, Answer], None]
@@ -252,3 +254,4 @@ class WorkCallbacks(NamedTuple):
     connections: Callable[[], int] = lambda: 4
     large: asyncio.Semaphore | None = None
     check: Callable[[], None] = lambda: None
+    attempts: Attempts | None = None

@@ -261,11 +261,15 @@ class EndpointSources:
         if name is not None:
             data = secret_data(await reader.get(name, "spec.connection.existingSecret"))
             return secret_endpoint(connection, data, name, namespace, certificates)
+        reference = connection.password.secret_ref if connection.password is not None else None
         return direct_endpoint(
             connection,
             await reader.value(connection.username, "spec.connection.username"),
             await reader.value(connection.password, "spec.connection.password"),
             certificates,
+            source="spec.connection"
+            if reference is None
+            else f"Secret {namespace}/{reference.name}",
         )
 
 

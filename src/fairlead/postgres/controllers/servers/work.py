@@ -85,7 +85,10 @@ class Work:
 
     def submit(self, place: ServerPlace, request: Request, job: Job) -> None:
         """Enqueue a job for a server; ``answered`` gets the answer."""
-        self._at(place).submit(request, job)
+        server = self._kept_at.get(request) if isinstance(job, Drop) else None
+        if server is None or not server.may_remove_for(place):
+            server = self._at(place)
+        server.submit(request, job)
 
     def hurry(self, place: ServerPlace, request: Request) -> None:
         """Have a job with very many privileges end soon, because its access has changed."""
@@ -183,8 +186,11 @@ class _Server:
         self._ended = ended
         self._metrics = callbacks.metrics.of(place.owner)
         tally, check = self._metrics.tally, callbacks.check
-        self._sessions = Sessions(place.endpoint, tally, brief=True, check=check)
-        self._alone_sessions = Sessions(place.endpoint, tally, check=check)
+        attempts = callbacks.attempts
+        self._sessions = Sessions(
+            place.endpoint, tally, brief=True, check=check, attempts=attempts
+        )
+        self._alone_sessions = Sessions(place.endpoint, tally, check=check, attempts=attempts)
         """Sessions for jobs that are done alone, which may wait long for a login."""
         self._roles = Roles()
         self._looks = ServerLooks(
@@ -220,6 +226,21 @@ class _Server:
     def is_wanted(self) -> bool:
         """Whether the server has work under way or kept accesses."""
         return bool(self._tasks or self.kept)
+
+    def may_remove_for(self, place: ServerPlace) -> bool:
+        """Whether open sessions at this server take a login away where new credentials fail.
+
+        They were opened by the same owner of connections, as the same administrator.
+        """
+        mine, other = self.place.endpoint, place.endpoint
+        is_same = (self.place.owner, mine.host, mine.port, mine.username) == (
+            place.owner,
+            other.host,
+            other.port,
+            other.username,
+        )
+        attempts = self._callbacks.attempts
+        return is_same and attempts is not None and attempts.is_refused(other)
 
     @property
     def roles(self) -> int:

@@ -33,6 +33,8 @@ class Endpoint:
     revoke_public: frozenset[str] = frozenset()
     shares_groups: bool = False
     discreet: bool = False
+    source: str = ""
+    """Object that has the credentials, for messages, such as ``Secret team/admin``."""
 
     def __str__(self) -> str:
         return f"{self.host}:{self.port}"

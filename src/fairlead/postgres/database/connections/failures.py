@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import psycopg
 
+from fairlead.postgres.database.connections.endpoint import Endpoint
 from fairlead.postgres.database.plans.password import MAX_ITERATIONS
 from fairlead.postgres.errors import AccessError, Retry
 
@@ -68,7 +69,7 @@ _CONNECT = (
 _SENTENCES = {
     "AuthenticationFailed": (
         "AuthenticationFailed",
-        "the server {server} refused the password of {user}; correct the credentials",
+        "the server {server} refused the password of {user}; correct {source}",
     ),
     "TooManyRounds": (
         "AuthenticationFailed",
@@ -98,7 +99,10 @@ _SENTENCES = {
     ),
     "TLSFailed": (
         "TLSFailed",
-        "no trusted TLS connection to {server}; check CA certificate, host name and sslMode",
+        (
+            "no trusted TLS connection to {server}; check CA, host name and dates of its"
+            " certificate, and sslMode"
+        ),
     ),
     "DatabaseNotFound": (
         "DatabaseNotFound",
@@ -186,9 +190,15 @@ _DISCREET = (
     "no connection to a PostgreSQL at {server}; check host, port, sslMode and certificates",
 )
 
+_SOURCE = "the credentials in {}"
+
 
 class NotLetInError(AccessError):
     """A login that the server refused before it checked the password."""
+
+
+class LoginRefusedError(AccessError):
+    """A login whose password the server refused."""
 
 
 class ServerFullError(AccessError):
@@ -198,12 +208,19 @@ class ServerFullError(AccessError):
 _TYPES: dict[str, type[AccessError]] = {
     "HostRefused": NotLetInError,
     "AuthenticationMethod": NotLetInError,
+    "AuthenticationFailed": LoginRefusedError,
     "TooManyConnections": ServerFullError,
 }
 
 
 def explain_connect(
-    error: Exception, server: str, database: str, user: str, *, discreet: bool = False
+    error: Exception,
+    server: str,
+    database: str,
+    user: str,
+    *,
+    discreet: bool = False,
+    source: str = "",
 ) -> AccessError:
     """Return the reason and the remedy of a failed connection, without the text of its error.
 
@@ -213,9 +230,23 @@ def explain_connect(
     kind = _kind(error)
     reason, sentence = _DISCREET if discreet and kind in _TELLING else _SENTENCES[kind]
     type_ = _TYPES.get(kind, AccessError)
-    named = {"server": server, "database": database, "user": user, "most": MAX_ITERATIONS}
+    named = {
+        "server": server,
+        "database": database,
+        "user": user,
+        "most": MAX_ITERATIONS,
+        "source": _SOURCE.format(source) if source else "the credentials",
+    }
     rounds = error.rounds if isinstance(error, TooManyRoundsError) else 0
     return type_(reason, sentence.format(**named, rounds=rounds))
+
+
+def refused(endpoint: Endpoint) -> LoginRefusedError:
+    """Return the error of a login whose credentials the server has refused a moment ago."""
+    reason, sentence = _SENTENCES["AuthenticationFailed"]
+    source = _SOURCE.format(endpoint.source) if endpoint.source else "the credentials"
+    named = {"server": str(endpoint), "user": endpoint.username, "source": source}
+    return LoginRefusedError(reason, sentence.format(**named))
 
 
 def _kind(error: Exception) -> str:

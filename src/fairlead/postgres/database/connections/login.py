@@ -117,7 +117,12 @@ async def _open(endpoint: Endpoint, database: str) -> LimitedConnection:
             connection = await _login_as_known(endpoint, database)
     except (psycopg.Error, OSError, UnicodeError, ValueError) as error:
         raise explain_connect(
-            error, str(endpoint), database, endpoint.username, discreet=endpoint.discreet
+            error,
+            str(endpoint),
+            database,
+            endpoint.username,
+            discreet=endpoint.discreet,
+            source=endpoint.source,
         ) from None
     # Without the options each statement would run under settings that a database's owner
     # may choose.

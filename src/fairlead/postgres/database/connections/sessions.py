@@ -15,6 +15,7 @@ from contextlib import AsyncExitStack, asynccontextmanager, suppress
 import psycopg
 from psycopg import sql
 
+from fairlead.postgres.database.connections.attempts import Attempts
 from fairlead.postgres.database.connections.endpoint import Endpoint
 from fairlead.postgres.database.connections.failures import (
     NotLetInError,
@@ -95,6 +96,7 @@ class Sessions:
             no login for now, for example because it is being renamed, is ``Locked`` then.
         check: raises if this process may not write any more.
         same: whether a session of another server than the first one's is refused.
+        attempts: the attempts at logins that the pool shares with others.
     """
 
     def __init__(
@@ -105,11 +107,13 @@ class Sessions:
         brief: bool = False,
         check: WriteCheck = lambda: None,
         same: bool = False,
+        attempts: Attempts | None = None,
     ) -> None:
         self._same = same
         self._identity: ServerIdentity | None = None
         """Identity of the first session's server, if all must be of the same one."""
         self.endpoint = endpoint
+        self._attempts = attempts or Attempts()
         self.tally = tally or SessionCosts()
         self._brief = brief
         self._check = check
@@ -268,11 +272,12 @@ class Sessions:
         # Logins in the maintenance database are the measure of the others, and have the usual
         # limits.
         limit = self.haste if database != self._maintenance else None
-        begun = asyncio.get_running_loop().time()
         session: Session | None = None
         try:
-            async with self.entering(database, limit):
-                session = await open_session(self.endpoint, database, self._check)
+            async with self._attempts.attempt(self.endpoint):
+                begun = asyncio.get_running_loop().time()
+                async with self.entering(database, limit):
+                    session = await open_session(self.endpoint, database, self._check)
         except ServerFullError as error:
             raise await self._who_fills_it(error) from None
         except BaseException:
@@ -321,6 +326,8 @@ class Sessions:
                 await asyncio.sleep(_LOOK_SECONDS)
             # A login in the database itself would hang as well.
             elsewhere = self._maintenance if database == _ALWAYS else _ALWAYS
+            if self._attempts.is_refused(self.endpoint):
+                return
             async with connect(self.endpoint, elsewhere, self._check) as session:
                 self.tally.logins += 1
                 while True:

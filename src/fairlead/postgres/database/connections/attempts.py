@@ -1,0 +1,124 @@
+"""Attempts to log in, of which a server sees few while it refuses the credentials.
+
+Servers lock accounts, and tools block addresses, after some failed logins. So of all that need the
+same login one tries, the others get its result, and after a refusal the next attempt comes ever
+later. Other credentials are another login, and are tried at once.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import os
+from collections import OrderedDict
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from time import monotonic as time_of
+
+from fairlead.postgres.database.connections.endpoint import Endpoint
+from fairlead.postgres.database.connections.failures import LoginRefusedError, refused
+
+
+_FIRST_SECONDS = 2.0
+_LONGEST_SECONDS = 120.0
+"""Delays after the first refusal and after many, in seconds; each is twice the one before."""
+_WAIT_SECONDS = 1.0
+"""Seconds that others wait for an attempt: a tenant's session may keep it waiting for longer."""
+_MOST_LOGINS = 10_000
+"""Number of logins that are remembered; the oldest are forgotten first."""
+_ACCEPTED = {"DatabaseNotFound", "InsufficientPrivilege", "RoleIsFull"}
+"""Reasons of refusals after the server has accepted the credentials."""
+
+
+class _Login:
+    """The results of one login so far."""
+
+    def __init__(self) -> None:
+        self.attempt = asyncio.Lock()
+        self.works = False
+        self.refusals = 0
+        """Number of refusals since the last success."""
+        self.again_at = 0.0
+        """Time of the clock before which no attempt follows a refusal."""
+
+
+class Attempts:
+    """Lets one of several attempts at a login go on, and tells the others its result."""
+
+    def __init__(self) -> None:
+        self._logins: OrderedDict[bytes, _Login] = OrderedDict()
+        # No password of another owner stays in memory for its login.
+        self._key = os.urandom(32)
+
+    def is_refused(self, endpoint: Endpoint) -> bool:
+        """Whether the last attempt with these credentials was refused."""
+        login = self._logins.get(self._hash(endpoint))
+        return login is not None and login.refusals > 0
+
+    @asynccontextmanager
+    async def attempt(self, endpoint: Endpoint) -> AsyncIterator[None]:
+        """Run the block, which logs in, at its turn.
+
+        Raises:
+            LoginRefusedError: the credentials were refused, in this attempt or a moment ago.
+        """
+        login = self._of(endpoint)
+        held = False
+        if not login.works:
+            try:
+                async with asyncio.timeout(_WAIT_SECONDS):
+                    await login.attempt.acquire()
+                held = True
+            except TimeoutError:
+                if login.refusals:
+                    raise refused(endpoint) from None
+        try:
+            if held and login.works:
+                login.attempt.release()
+                held = False
+            if login.refusals and time_of() < login.again_at:
+                raise refused(endpoint)
+            try:
+                yield
+            except LoginRefusedError:
+                self._refuse(login)
+                raise
+            except Exception as error:
+                if getattr(error, "reason", "") in _ACCEPTED:
+                    self._accept(login)
+                raise
+            self._accept(login)
+        finally:
+            if held:
+                login.attempt.release()
+
+    def _refuse(self, login: _Login) -> None:
+        now = time_of()
+        # Attempts that began together, with a login that worked until then, count once.
+        if not login.refusals or now >= login.again_at:
+            delay = _FIRST_SECONDS * 2.0 ** min(login.refusals, 16)
+            login.again_at = now + min(delay, _LONGEST_SECONDS)
+            login.refusals += 1
+        login.works = False
+
+    def _accept(self, login: _Login) -> None:
+        login.works, login.refusals = True, 0
+
+    def _of(self, endpoint: Endpoint) -> _Login:
+        key = self._hash(endpoint)
+        login = self._logins.setdefault(key, _Login())
+        self._logins.move_to_end(key)
+        if len(self._logins) > _MOST_LOGINS:
+            self._logins.popitem(last=False)
+        return login
+
+    def _hash(self, endpoint: Endpoint) -> bytes:
+        login = (
+            endpoint.host,
+            endpoint.port,
+            endpoint.username,
+            endpoint.password,
+            endpoint.certificate,
+            endpoint.key,
+        )
+        return hashlib.blake2b(repr(login).encode(), key=self._key, digest_size=32).digest()
