@@ -498,8 +498,14 @@ class _Server:
 
         A session that is kept may be of the server before, and an approval is of one of them.
         """
-        tally, check = self._metrics.tally, self._callbacks.check
-        sessions = Sessions(self.place.endpoint, tally, brief=brief, check=check, same=True)
+        sessions = Sessions(
+            self.place.endpoint,
+            self._metrics.tally,
+            brief=brief,
+            check=self._callbacks.check,
+            same=True,
+            attempts=self._callbacks.attempts,
+        )
         try:
             yield sessions
         finally:
