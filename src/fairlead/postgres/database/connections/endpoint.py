@@ -33,7 +33,8 @@ class Endpoint:
     revoke_public: frozenset[str] = frozenset()
     shares_groups: bool = False
     discreet: bool = False
-    source: str = ""
+    # Two Secrets with the same login lead to the same server.
+    source: str = field(default="", compare=False)
     """Object that has the credentials, for messages, such as ``Secret team/admin``."""
 
     def __str__(self) -> str:

@@ -285,6 +285,11 @@ class Session:
         watched.register(self._connection.pgconn.socket, select.POLLIN)
         return not watched.poll(0)
 
+    def is_at_rest(self) -> bool:
+        """Whether the session is open, outside of any transaction, with nothing left to send."""
+        status = self._connection.info.transaction_status
+        return not self._ahead and status == pq.TransactionStatus.IDLE
+
     @property
     def pid(self) -> int:
         """Process id of the session at the server."""

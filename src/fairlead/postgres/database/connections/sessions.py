@@ -18,6 +18,7 @@ from psycopg import sql
 from fairlead.postgres.database.connections.attempts import Attempts
 from fairlead.postgres.database.connections.endpoint import Endpoint
 from fairlead.postgres.database.connections.failures import (
+    LoginRefusedError,
     NotLetInError,
     ServerFullError,
     explain_statement,
@@ -146,6 +147,14 @@ class Sessions:
             if self._same:
                 await self._check_identity(session)
             yield session
+        except LoginRefusedError:
+            # Another login was refused, and this session may be the last to take a login away by.
+            if session.is_at_rest() and session not in self._unwelcome and not self._closed:
+                session.patience = None
+                self._idle[session] = database
+            else:
+                await session.close()
+            raise
         # A cancelled or failed session may be in the middle of a transaction or of an answer.
         except BaseException:
             await session.close()
