@@ -66,6 +66,12 @@ class Alone(Team):
     async def approve(self, name: str, digest: str) -> None:
         await self.annotate(name, APPROVE_ANNOTATION, digest)
 
+    async def name_in_status(self, name: str, username: str) -> None:
+        body = {"status": {"username": username}}
+        await self.client.merge_patch(
+            POSTGRESACCESSES, name, self.namespace, body, subresource="status"
+        )
+
     async def body(self, name: str) -> JSON:
         return (await self.client.get(POSTGRESACCESSES, name, self.namespace)).to_dict()
 
@@ -647,6 +653,23 @@ async def test_what_cannot_be_had_takes_nothing_from_the_login(team: Alone) -> N
         assert body["status"]["username"] == name
         assert await team.can_login(name, (await team.secret(name))["password"])
         await team.removed(name)
+
+
+async def test_a_username_that_somebody_writes_into_a_status_proves_nothing(team: Alone) -> None:
+    async with running(team.client, OPTIONS):
+        name, neighbour = await team.create(), await team.create("neighbour")
+        await team.ready(name)
+        await team.ready(neighbour)
+        await team.name_in_status(name, neighbour)
+        await team.patch(name, grants=[team.grant("CONNECT")])
+        body = await team.reason(name, "Ready")
+        assert body["status"]["username"] == name
+    await team.name_in_status(name, neighbour)
+    await team.delete(name)
+    async with running(team.client, OPTIONS):
+        await team.gone(name)
+        assert not await team.role_exists(name)
+        assert await team.can_login(neighbour, (await team.secret(neighbour))["password"])
 
 
 async def test_adoption_is_for_whom_the_operator_allows_it(team: Alone) -> None:

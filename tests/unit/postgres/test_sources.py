@@ -120,7 +120,12 @@ class World:
         ):
             self.put(one)
         lookup = SimpleNamespace(get=lambda _, name: self.cached.get(name))
-        watches = SimpleNamespace(servers=lookup, namespaces=lookup, credentials=lookup)
+        watches = SimpleNamespace(
+            servers=lookup,
+            namespaces=lookup,
+            credentials=lookup,
+            named_secrets=SimpleNamespace(has_read=lambda *_: None),
+        )
         self.sources = EndpointSources(
             cast("Any", self), Settings(PostgresOptions()), cast("Any", watches)
         )

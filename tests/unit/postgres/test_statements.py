@@ -193,7 +193,7 @@ def test_a_statement_is_what_it_is_with_plain_names(
         ("SELECT %(a)s LIKE '%%'", True, True),
         ("SELECT 1; SELECT 2", False, False),
         ("DROP ROLE a; DROP ROLE b", False, False),
-        ("DROP TABLE t", False, False),
+        ("DROP DATABASE d", False, False),
         ("ALTER SYSTEM SET a = 1", False, False),
         ("GRANT", False, False),
         ("", False, False),

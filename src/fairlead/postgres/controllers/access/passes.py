@@ -255,6 +255,11 @@ def _server(desired: Desired, _: Observed) -> ActionsLeft:
     return () if desired.place is not None else (Action.RESOLVE,)
 
 
+def _former(desired: Desired, observed: Observed) -> ActionsLeft:
+    # A role of another username would be the second one of this object.
+    return (Action.CHECK_ROLE,) if desired.former and observed.role == "unknown" else ()
+
+
 def _approval(desired: Desired, observed: Observed) -> ActionsLeft:
     if not desired.held_back_by:
         return ()
@@ -306,6 +311,7 @@ STAGES: tuple[Stage, ...] = (
     _suspension,  # spec.suspend
     _expiry,  # spec.expiresAfter
     _server,
+    _former,  # spec.username
     _approval,  # spec.mode and spec.approval
     _ownership,  # spec.adoptionPolicy
     _two_logins,  # spec.passwordPolicy.rotation

@@ -15,7 +15,7 @@ from fairlead.postgres.controllers.access.leftovers import LeftoverRoles
 from fairlead.postgres.controllers.access.passes import Action, Credentials, Observed
 from fairlead.postgres.controllers.access.publication import Publication
 from fairlead.postgres.controllers.access.status import problems
-from fairlead.postgres.controllers.rules.desired import Desired
+from fairlead.postgres.controllers.rules.desired import Desired, former_of
 from fairlead.postgres.controllers.servers.jobs import (
     Answer,
     Check,
@@ -127,7 +127,7 @@ class Steps:
                 # The answer is about now: another access may still take the role before the sync,
                 # whose transaction asks once more.
                 claim = await self._claims.of(desired.found.meta)
-                job = Check(desired.needed, claim, adopt=desired.adopts)
+                job = Check(desired.needed, claim, adopt=desired.adopts, former=desired.former)
             case Action.WRITE_SECRET:
                 found = await self._publication.write(desired, observed)
                 observed = observed.with_login(found)
@@ -182,7 +182,8 @@ class Steps:
                 # An unreachable server gets no first password: its Secret would not work, and
                 # would stay behind for a role that was never created. With a Secret, the later
                 # actions report why the server cannot be reached.
-                if isinstance(answer, AccessError) and (answer.verdict or not observed.published):
+                needed = job.former or not observed.published
+                if isinstance(answer, AccessError) and (answer.verdict or needed):
                     raise answer
                 # Only None says that the role is free: the error of a silent server is no answer.
                 observed = observed.checked(answered=answer is None)
@@ -251,8 +252,8 @@ class Steps:
 
     async def _drop(self, desired: Desired, observed: Observed) -> PassUnderWay:
         access = desired.access
-        # The spec may have been edited since the role was made.
-        username = access.status.username or access.spec.username
+        # The spec may have been edited since the role was made, or the status: the claim decides.
+        username, former = access.spec.username, former_of(access)
         claim = await self._claims.of(desired.found.meta)
         policy: Removal = access.spec.cleanup_policy
         if desired.expired:
@@ -279,7 +280,7 @@ class Steps:
         heir = access.spec.orphan_to or ""
         deletion = access.status.deletion
         begun = deletion is not None and deletion.total > 0
-        job = Drop(username, claim, policy, heir, denied, databases, lost, begun)
+        job = Drop(username, claim, policy, heir, denied, databases, lost, begun, former)
         return PassUnderWay(desired, observed, Action.DROP_ROLE, job)
 
     async def _denied(self, desired: Desired) -> str:

@@ -45,7 +45,7 @@ from fairlead.postgres.database.plans.password import ITERATIONS
 from fairlead.postgres.database.plans.plan import WantedState
 from fairlead.postgres.database.plans.snapshot import RoleClaim
 from fairlead.postgres.database.plans.targets import is_passed_on
-from fairlead.postgres.errors import AccessError, invalid, refusal
+from fairlead.postgres.errors import AccessError, invalid
 from fairlead.postgres.options import PostgresOptions
 
 
@@ -102,6 +102,8 @@ class Desired:
     names: tuple[str, ...] = ()
     needed: tuple[str, ...] = ()
     """Roles without former logins that have yet to end, the username first."""
+    former: str = ""
+    """Another username that the status has: that of the role, if it carries the claim."""
     secrets: frozenset[Key] = frozenset()
     """Secrets of tenants that a pass reads: of the connection, and of the password."""
     unsound: AccessError | None = None
@@ -269,6 +271,7 @@ def desired_of_access(
         password=wrong or rules,
         names=names,
         needed=needed_names(access),
+        former=former_of(access),
         secrets=named_secrets(access, settings),
         unsound=unsound,
         ends=ends,
@@ -302,7 +305,7 @@ def decode_access(found: Object) -> PostgresAccess:
 
 
 def check_spec(access: PostgresAccess) -> None:
-    """Refuse a spec that no server would take, and a change of the username.
+    """Refuse a spec that no server would take.
 
     Raises:
         AccessError: the spec is refused; the message names the field.
@@ -315,13 +318,15 @@ def check_spec(access: PostgresAccess) -> None:
     grace_of(spec)
     if spec.attributes is not None:
         check_attributes(spec.attributes)
+
+
+def former_of(access: PostgresAccess) -> str:
+    """Return the username of the status where it differs from that of the spec, "" otherwise.
+
+    It proves nothing: others can write a status. The claim of the role does.
+    """
     known = access.status.username
-    if known and known != spec.username:
-        raise refusal(
-            "UsernameChanged",
-            f"spec.username was {known} and cannot be changed; set it back, or create another"
-            " PostgresAccess",
-        )
+    return known if known != access.spec.username else ""
 
 
 def needed_names(access: PostgresAccess) -> tuple[str, ...]:

@@ -34,11 +34,15 @@ Answer = Synced | ShownPlan | AccessError | Exception | None
 
 
 class Check(NamedTuple):
-    """Check that a claim may have the roles, username first; the answer is None or an error."""
+    """Check that a claim may have the roles, username first; the answer is None or an error.
+
+    It is UsernameChanged if a role ``former`` has the claim already.
+    """
 
     names: tuple[str, ...]
     claim: RoleClaim
     adopt: bool = False
+    former: str = ""
 
     @property
     def username(self) -> str:
@@ -95,8 +99,9 @@ class Drop(NamedTuple):
 
     ``databases`` are some that may let the administrator in. ``lost`` is the error in the
     credentials, where the endpoint has those that were known last. ``begun`` says that an earlier
-    turn has dropped objects of the role. The answer is None, or an error. An OwnsObjects lists the
-    objects that block the removal; an UnfinishedError asks for another turn.
+    turn has dropped objects of the role. ``former`` is another username that the
+    role may have. The answer is None, or an error. An OwnsObjects lists the objects that block the
+    removal; an UnfinishedError asks for another turn.
     """
 
     username: str
@@ -107,11 +112,12 @@ class Drop(NamedTuple):
     databases: tuple[str, ...] = ()
     lost: AccessError | None = None
     begun: bool = False
+    former: str = ""
 
     @property
     def names(self) -> tuple[str, ...]:
         """Return the names of all its roles."""
-        return family(self.username)
+        return (*family(self.username), *(family(self.former) if self.former else ()))
 
 
 class PlanOnly(_OfWanted, frozen=True):

@@ -449,7 +449,7 @@ class _Server:
 
     async def _check(self, jobs: Iterable[Check]) -> Mapping[str, Answer]:
         return await check_claims(
-            self._sessions, [Claimed(job.names, job.claim, job.adopt) for job in jobs]
+            self._sessions, [Claimed(job.names, job.claim, job.adopt, job.former) for job in jobs]
         )
 
     async def _sync(self, jobs: Iterable[Sync]) -> Mapping[str, Answer]:
@@ -541,16 +541,17 @@ class _Server:
     async def _remove(self, one: Mapping[Request, Job], *, brief: bool) -> None:
         async def remove(drops: Iterable[Drop]) -> Mapping[str, Answer]:
             for drop in drops:
-                await cleanup(
-                    sessions,
-                    drop.username,
-                    drop.claim,
-                    drop.policy,
-                    orphan_to=drop.orphan_to,
-                    databases=drop.databases,
-                    begun=drop.begun,
-                    brief=brief,
-                )
+                for username in filter(None, (drop.former, drop.username)):
+                    await cleanup(
+                        sessions,
+                        username,
+                        drop.claim,
+                        drop.policy,
+                        orphan_to=drop.orphan_to,
+                        databases=drop.databases,
+                        begun=drop.begun,
+                        brief=brief,
+                    )
             return {}
 
         sessions = self._sessions if brief else self._alone_sessions

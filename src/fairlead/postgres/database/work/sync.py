@@ -36,6 +36,7 @@ from fairlead.postgres.database.plans.server_plan import (
 )
 from fairlead.postgres.database.plans.snapshot import (
     RoleClaim,
+    RoleFacts,
     ServerSnapshot,
     check_adoption,
     check_roles,
@@ -55,7 +56,7 @@ from fairlead.postgres.database.work.groups import leave_groups
 from fairlead.postgres.database.work.holding import check_held
 from fairlead.postgres.database.work.privileges import Turn, Visits, visit_databases
 from fairlead.postgres.database.work.retries import ATTEMPTS, JOINS, give_way, pause
-from fairlead.postgres.errors import AccessError
+from fairlead.postgres.errors import AccessError, refusal
 
 
 _WRITES = 2
@@ -69,12 +70,14 @@ the group's privileges in one database after the other while a role may join the
 class Claimed(NamedTuple):
     """The names of an access's roles, its username first, and its claim.
 
-    With ``adopt`` the first may be adopted if it has no claim.
+    With ``adopt`` the first may be adopted if it has no claim. ``former`` is another username that
+    the access may have had.
     """
 
     names: tuple[str, ...]
     claim: RoleClaim
     adopt: bool = False
+    former: str = ""
 
     @property
     def username(self) -> str:
@@ -95,7 +98,7 @@ async def check_claims(
         AccessError: the server could not be read.
     """
     async with sessions.working("read the catalogs") as session:
-        names = {name for one in asked for name in one.names}
+        names = {name for one in asked for name in (*one.names, one.former) if name}
         snapshot = await read_snapshot(session, names, "", whole=False)
         taken_over = [
             one.username
@@ -107,12 +110,22 @@ async def check_claims(
     for one in asked:
         refused[one.username] = None
         try:
+            _check_former(snapshot.roles.get(one.former), one)
             check_roles(one.names, snapshot, one.claim, adopt=one.adopt)
             role = snapshot.roles.get(one.username)
             check_adoption(role, around.groups, adopt=one.adopt)
         except AccessError as error:
             refused[one.username] = error
     return refused
+
+
+def _check_former(role: RoleFacts | None, asked: Claimed) -> None:
+    if role is not None and role.claim is not None and role.claim.same_object(asked.claim):
+        raise refusal(
+            "UsernameChanged",
+            f"spec.username was {role.name} and cannot be changed; set it back, or create another"
+            " PostgresAccess",
+        )
 
 
 async def sync(
