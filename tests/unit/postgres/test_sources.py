@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+from datetime import UTC, datetime, timedelta
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -10,6 +11,7 @@ import msgspec
 import pytest
 from tests.support.stale import StaleServer
 
+from fairlead.api.certificates import Authority
 from fairlead.api.meta import JSON, Object, object_from_dict
 from fairlead.api.postgresaccess import PostgresAccess
 from fairlead.api.postgresaccess.connection import Connection
@@ -17,6 +19,7 @@ from fairlead.api.resource import Resource
 from fairlead.api.status import Status, StatusDetails
 from fairlead.client.errors import api_error
 from fairlead.postgres.controllers.rules.resolution import Certificates, secret_endpoint
+from fairlead.postgres.controllers.servers import sources
 from fairlead.postgres.controllers.servers.sources import EndpointSources
 from fairlead.postgres.controllers.settings import Settings
 from fairlead.postgres.errors import AccessError
@@ -184,6 +187,39 @@ async def test_a_cache_that_is_behind_keeps_no_old_password() -> None:
     world.put(world.live["admin"])
     assert await world.password() == "second"
     assert world.asked == []
+
+
+async def test_a_certificate_between_two_writes_is_read_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(sources, "_PAUSE", 0)
+    now, day = datetime.now(UTC), timedelta(days=1)
+    authority = Authority.create("clients", now)
+    old, new = (authority.client(name, now=now, life=day) for name in ("old", "new"))
+
+    def pair(certificate: bytes, key: bytes) -> Object:
+        texts = {"tls.crt": certificate.decode(), "tls.key": key.decode()}
+        return stored("pair", "1", **texts)
+
+    class Writing(World):
+        async def get(self, resource: Resource, name: str, namespace: str = "") -> Object:
+            found = await super().get(resource, name, namespace)
+            if name == "pair":
+                self.live["pair"] = pair(*new)
+            return found
+
+    world = Writing()
+    world.put(pair(new.certificate, old.key))
+    body = access(
+        existingSecret=None,
+        host="db",
+        username={"value": "app"},
+        password={"value": "p"},
+        clientCertificateSecretRef={"name": "pair"},
+        sslMode="require",
+    )
+    endpoint = await world.sources.endpoint(body, enforce=True)
+    assert (endpoint.certificate, endpoint.key) == tuple(one.decode() for one in new)
 
 
 async def test_what_the_caches_do_not_have_is_asked_for() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import NamedTuple
@@ -41,6 +42,7 @@ from fairlead.postgres.controllers.servers.last import LastEndpoints
 from fairlead.postgres.controllers.settings import Settings
 from fairlead.postgres.controllers.watches import AccessWatches
 from fairlead.postgres.database.connections.endpoint import Endpoint
+from fairlead.postgres.database.connections.tls import is_pair
 from fairlead.postgres.errors import AccessError, invalid
 
 
@@ -64,6 +66,8 @@ class LastEndpoint(NamedTuple):
     going: bool = False
 
 
+_PAUSE = 1.0
+"""Seconds before a certificate that does not fit its key is read again."""
 _LOST = frozenset(
     {
         "ConnectionInvalid",
@@ -319,11 +323,25 @@ class _Reader:
     async def certificates(
         self, ca: CASecretRef | None, client: SecretRef | None, what: str
     ) -> Certificates:
+        certificate, key = await self._pair(client.name, what) if client else ("", "")
         return Certificates(
             ca=await self._text(ca.name, ca.key, what) if ca else "",
-            certificate=await self._text(client.name, "tls.crt", what) if client else "",
-            key=await self._text(client.name, "tls.key", what) if client else "",
+            certificate=certificate,
+            key=key,
         )
+
+    async def _pair(self, name: str, what: str) -> tuple[str, str]:
+        """Return certificate and key; where they are no pair, a writer may be between the two."""
+
+        async def read() -> tuple[str, str]:
+            return await self._text(name, "tls.crt", what), await self._text(name, "tls.key", what)
+
+        pair = await read()
+        if is_pair(*pair):
+            return pair
+        await asyncio.sleep(_PAUSE)
+        del self._found[name]
+        return await read()
 
     async def _text(self, name: str, key: str, what: str) -> str:
         text = text_of(secret_data(await self.get(name, what)), key, name)

@@ -61,6 +61,19 @@ def unverified(endpoint: Endpoint) -> ssl.SSLContext:
     return context
 
 
+def is_pair(certificate: str, key: str) -> bool:
+    """Whether a certificate and a key may belong together; malformed ones may."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    try:
+        with _file("tls.crt", certificate) as own, _file("tls.key", key) as its_key:
+            context.load_cert_chain(own, its_key, password="")
+    except ssl.SSLError as error:
+        return error.reason != "KEY_VALUES_MISMATCH"
+    except OSError:
+        return True
+    return True
+
+
 @contextmanager
 def _file(name: str, content: str) -> Iterator[str]:
     """Yield a path to the content that only this process can read.
