@@ -5,38 +5,38 @@ from __future__ import annotations
 import pytest
 
 from fairlead.postgres.database.plans.pieces import (
+    CatalogObject,
     Dependence,
-    Estate,
     OwnedObject,
-    Thing,
+    RoleEstate,
     cut,
     plan_pieces,
 )
 
 
-def thing(number: int) -> Thing:
-    return Thing(1, number)
+def thing(number: int) -> CatalogObject:
+    return CatalogObject(1, number)
 
 
-def estate(kinds: str, *dependences: tuple[int, int], held: tuple[int, ...] = ()) -> Estate:
+def estate(kinds: str, *dependences: tuple[int, int], held: tuple[int, ...] = ()) -> RoleEstate:
     """Objects numbered from 0 with two locks each; the first of a pair needs the other."""
     words = {"t": "TABLE", "v": "VIEW", "f": "ROUTINE", "?": ""}
-    return Estate(
+    return RoleEstate(
         objects=tuple(OwnedObject(thing(n), words[kind], 2) for n, kind in enumerate(kinds)),
         dependences=tuple(
-            Dependence(thing(later), thing(on), Thing(9, 10 * later + on))
+            Dependence(thing(later), thing(on), CatalogObject(9, 10 * later + on))
             for later, on in dependences
         ),
         held=frozenset(map(thing, held)),
     )
 
 
-def listed(group: tuple[str, tuple[Thing, ...]]) -> str:
+def listed(group: tuple[str, tuple[CatalogObject, ...]]) -> str:
     kind, things = group
     return f"{kind.lower()}:{','.join(str(one.oid) for one in things)}"
 
 
-def shown(pieces: tuple[tuple[tuple[str, tuple[Thing, ...]], ...], ...]) -> list[str]:
+def shown(pieces: tuple[tuple[tuple[str, tuple[CatalogObject, ...]], ...], ...]) -> list[str]:
     return [" ".join(map(listed, piece)) for piece in pieces]
 
 
@@ -60,7 +60,7 @@ def shown(pieces: tuple[tuple[tuple[str, tuple[Thing, ...]], ...], ...]) -> list
         pytest.param(estate("t?t", (1, 0)), ["table:2"], [], id="below-another-kind"),
     ],
 )
-def test_pieces(given: Estate, pieces: list[str], carriers: list[int]) -> None:
+def test_pieces(given: RoleEstate, pieces: list[str], carriers: list[int]) -> None:
     plan = plan_pieces(given, bound=4)
     assert (shown(plan.pieces), [one.oid for one in plan.carriers]) == (pieces, carriers)
 

@@ -162,6 +162,10 @@ class Observed:
         """Return the observed state of an access whose role keeps the password of its Secret."""
         return replace(self, keeps_password=False)
 
+    def as_published(self) -> Observed:
+        """Return the observed state of an access whose Secret exists, which the cache lacks."""
+        return replace(self, published=True)
+
     def with_login(self, credentials: Credentials) -> Observed:
         """Return the observed state with login and password of the present or the next Secret."""
         return replace(self, credentials=credentials)

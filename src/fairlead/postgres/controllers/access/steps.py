@@ -182,6 +182,8 @@ class Steps:
                 # An unreachable server gets no first password: its Secret would not work, and
                 # would stay behind for a role that was never created. With a Secret, the later
                 # actions report why the server cannot be reached.
+                if isinstance(answer, AccessError) and await self._is_published(desired, observed):
+                    observed = observed.as_published()
                 needed = job.former or not observed.published
                 if isinstance(answer, AccessError) and (answer.verdict or needed):
                     raise answer
@@ -201,6 +203,11 @@ class Steps:
             case _:
                 raise error_in(answer)
         return PassUnderWay(desired, observed)
+
+    async def _is_published(self, desired: Desired, observed: Observed) -> bool:
+        """Whether the Secret that a former pass has written exists; the cache may lack it."""
+        has_written = not observed.published and desired.access.status.secret is not None
+        return has_written and await self._publication.has_own(desired)
 
     async def wanted(
         self, desired: Desired, observed: Observed, login: Credentials, *, staged: bool = False

@@ -40,7 +40,7 @@ from fairlead.postgres.database.plans.server_plan import CrowdedError
 from fairlead.postgres.database.work.cleanup import cleanup
 from fairlead.postgres.database.work.drift import Kept
 from fairlead.postgres.database.work.planning import plan_accesses
-from fairlead.postgres.database.work.privileges import Turn
+from fairlead.postgres.database.work.privileges import PiecesTurn
 from fairlead.postgres.database.work.rotating import rotate
 from fairlead.postgres.database.work.sync import Claimed, check_claims, retire, sync
 from fairlead.postgres.errors import AccessError
@@ -212,7 +212,7 @@ class _Server:
         self._large_turn = callbacks.large or asyncio.Semaphore()
         self._waiting_told: set[Request] = set()
         """Requests of the large line that have told that they wait."""
-        self._turns: dict[Request, Turn] = {}
+        self._turns: dict[Request, PiecesTurn] = {}
         """The turn at work in the large line."""
         self._tasks: dict[str, asyncio.Task[None]] = {}
         self._closed = False
@@ -386,7 +386,7 @@ class _Server:
     async def _do_large(self, request: Request, job: Job) -> None:
         if not isinstance(job, Sync):
             return
-        turn = Turn(LARGE_SECONDS)
+        turn = PiecesTurn(LARGE_SECONDS)
         self._turns[request] = turn
         work = partial(self._sync_with, self._alone_sessions, brief=False, turn=turn)
         try:
@@ -464,7 +464,7 @@ class _Server:
         jobs: Iterable[Sync],
         *,
         brief: bool,
-        turn: Turn | None = None,
+        turn: PiecesTurn | None = None,
     ) -> Mapping[str, Answer]:
         syncs = [*jobs]
         free = [job for job in syncs if job.approved is None]
@@ -479,7 +479,7 @@ class _Server:
         return found
 
     async def _sync_in(
-        self, sessions: Sessions, syncs: Sequence[Sync], *, brief: bool, turn: Turn | None
+        self, sessions: Sessions, syncs: Sequence[Sync], *, brief: bool, turn: PiecesTurn | None
     ) -> Mapping[str, Answer]:
         held_back = await self._held_back(sessions, syncs)
         wanted = [job.wanted for job in syncs if job.username not in held_back]

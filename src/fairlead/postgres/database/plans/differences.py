@@ -84,7 +84,7 @@ class ComparedObjects(msgspec.Struct, frozen=True, eq=False, kw_only=True):
 
 
 class Actor(NamedTuple):
-    """A role of the operator's own, by whose rights the administrator acts."""
+    """A role by whose rights the administrator acts."""
 
     oid: int
     name: str

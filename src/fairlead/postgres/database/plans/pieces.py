@@ -12,7 +12,7 @@ from typing import NamedTuple
 import msgspec
 
 
-class Thing(NamedTuple):
+class CatalogObject(NamedTuple):
     """Identity of an object in its database: the oids of its catalog and of itself."""
 
     catalog: int
@@ -26,7 +26,7 @@ class OwnedObject(NamedTuple):
     the number of locks that its removal takes.
     """
 
-    thing: Thing
+    thing: CatalogObject
     kind: str
     locks: int
 
@@ -37,12 +37,12 @@ class Dependence(NamedTuple):
     ``carrier`` is the part of the dependent that refers to the other, such as a constraint.
     """
 
-    dependent: Thing
-    on: Thing
-    carrier: Thing
+    dependent: CatalogObject
+    on: CatalogObject
+    carrier: CatalogObject
 
 
-class Estate(msgspec.Struct, frozen=True, kw_only=True):
+class RoleEstate(msgspec.Struct, frozen=True, kw_only=True):
     """The newest objects of roles in a database.
 
     ``held`` are objects on which older ones of the roles depend, which are not among these;
@@ -52,7 +52,7 @@ class Estate(msgspec.Struct, frozen=True, kw_only=True):
 
     objects: tuple[OwnedObject, ...] = ()
     dependences: tuple[Dependence, ...] = ()
-    held: frozenset[Thing] = frozenset()
+    held: frozenset[CatalogObject] = frozenset()
     strangers: tuple[str, ...] = ()
     oldest: int = 0
     whole: bool = True
@@ -63,7 +63,7 @@ class Estate(msgspec.Struct, frozen=True, kw_only=True):
         return sum(one.locks for one in self.objects)
 
 
-Group = tuple[str, tuple[Thing, ...]]
+Group = tuple[str, tuple[CatalogObject, ...]]
 """Objects of one kind, which one statement names together."""
 _CIRCLES = frozenset({"TABLE", "VIEW"})
 """Kinds whose objects go together by one statement though each depends on the other."""
@@ -77,18 +77,18 @@ class Pieces(msgspec.Struct, frozen=True, kw_only=True):
     """
 
     pieces: tuple[tuple[Group, ...], ...] = ()
-    carriers: tuple[Thing, ...] = ()
+    carriers: tuple[CatalogObject, ...] = ()
 
 
-def plan_pieces(estate: Estate, bound: int) -> Pieces:
+def plan_pieces(estate: RoleEstate, bound: int) -> Pieces:
     """Divide the removal of an estate; a piece takes at most ``bound`` locks, or is one object."""
     by_thing = {one.thing: one for one in estate.objects}
-    later: dict[Thing, list[Thing]] = {}
+    later: dict[CatalogObject, list[CatalogObject]] = {}
     for one in estate.dependences:
         later.setdefault(one.on, []).append(one.dependent)
     pieces = _Pieces(bound)
-    stuck: set[Thing] = set(estate.held)
-    circles: set[Thing] = set()
+    stuck: set[CatalogObject] = set(estate.held)
+    circles: set[CatalogObject] = set()
     for circle in _circles([*by_thing], later):
         found = [by_thing[one] for one in circle]
         inside = set(circle)
@@ -120,7 +120,7 @@ class _Pieces:
     def __init__(self, bound: int) -> None:
         self._bound = bound
         self._done: list[tuple[Group, ...]] = []
-        self._groups: list[tuple[str, list[Thing]]] = []
+        self._groups: list[tuple[str, list[CatalogObject]]] = []
         self._locks = 0
 
     def add(self, objects: Sequence[OwnedObject], locks: int) -> None:
@@ -145,17 +145,17 @@ class _Pieces:
 
 
 def _circles(
-    things: Sequence[Thing], later: Mapping[Thing, Sequence[Thing]]
-) -> Iterator[list[Thing]]:
+    things: Sequence[CatalogObject], later: Mapping[CatalogObject, Sequence[CatalogObject]]
+) -> Iterator[list[CatalogObject]]:
     """Yield the objects, those that depend on one another in a circle together.
 
     Each comes after all that depend on it. This is Tarjan's algorithm without recursion, for a
     tenant may make a chain of any length.
     """
-    order: dict[Thing, int] = {}
-    low: dict[Thing, int] = {}
-    waiting: list[Thing] = []
-    is_waiting: set[Thing] = set()
+    order: dict[CatalogObject, int] = {}
+    low: dict[CatalogObject, int] = {}
+    waiting: list[CatalogObject] = []
+    is_waiting: set[CatalogObject] = set()
     for start in things:
         if start in order:
             continue
@@ -182,7 +182,7 @@ def _circles(
                 before = way[-1][0]
                 low[before] = min(low[before], low[thing])
             if low[thing] == order[thing]:
-                circle: list[Thing] = []
+                circle: list[CatalogObject] = []
                 while not circle or circle[-1] != thing:
                     circle.append(waiting.pop())
                     is_waiting.discard(circle[-1])

@@ -13,7 +13,12 @@ from collections.abc import Collection, Sequence
 from psycopg import sql
 
 from fairlead.postgres.database.connections.session import Session
-from fairlead.postgres.database.plans.pieces import Dependence, Estate, OwnedObject, Thing
+from fairlead.postgres.database.plans.pieces import (
+    CatalogObject,
+    Dependence,
+    OwnedObject,
+    RoleEstate,
+)
 
 
 WINDOW = 5_000
@@ -215,7 +220,7 @@ async def read_bound(session: Session) -> int:
 
 async def read_estate(
     session: Session, roles: Collection[int], *, below: int | None = None
-) -> Estate:
+) -> RoleEstate:
     """Read the newest objects of roles in this database, of those with an oid below one.
 
     Raises:
@@ -224,23 +229,25 @@ async def read_estate(
     parameters = {"roles": list(roles), "below": below, "most": WINDOW, "shown": _SHOWN}
     objects: list[OwnedObject] = []
     dependences: list[Dependence] = []
-    held: set[Thing] = set()
+    held: set[CatalogObject] = set()
     strangers: list[str] = []
     listed = oldest = 0
     for row, one, two, three, four, five, six, text in await session.rows(_ESTATE, parameters):
         match row:
             case "object":
-                objects.append(OwnedObject(Thing(one, two), text, three))
+                objects.append(OwnedObject(CatalogObject(one, two), text, three))
             case "edge":
-                carrier = Thing(three, four)
-                dependences.append(Dependence(Thing(five, six), Thing(one, two), carrier))
+                carrier = CatalogObject(three, four)
+                dependences.append(
+                    Dependence(CatalogObject(five, six), CatalogObject(one, two), carrier)
+                )
             case "held":
-                held.add(Thing(one, two))
+                held.add(CatalogObject(one, two))
             case "stranger":
                 strangers.append(text)
             case _:
                 listed, oldest = one, two
-    return Estate(
+    return RoleEstate(
         objects=tuple(objects),
         dependences=tuple(dependences),
         held=frozenset(held),
@@ -251,8 +258,8 @@ async def read_estate(
 
 
 async def read_identities(
-    session: Session, roles: Collection[int], things: Sequence[Thing]
-) -> dict[Thing, str]:
+    session: Session, roles: Collection[int], things: Sequence[CatalogObject]
+) -> dict[CatalogObject, str]:
     """Read the quoted names of objects that these roles still own."""
     parameters = {
         "roles": list(roles),
@@ -260,11 +267,11 @@ async def read_identities(
         "oids": [one.oid for one in things],
     }
     rows = await session.rows(_IDENTITIES, parameters)
-    return {Thing(catalog, oid): identity for catalog, oid, identity in rows}
+    return {CatalogObject(catalog, oid): identity for catalog, oid, identity in rows}
 
 
 async def read_constraints(
-    session: Session, roles: Collection[int], carriers: Collection[Thing]
+    session: Session, roles: Collection[int], carriers: Collection[CatalogObject]
 ) -> list[tuple[str, str]]:
     """Read the quoted tables and the names of constraints on these roles' tables."""
     parameters = {"roles": list(roles), "oids": [one.oid for one in carriers]}

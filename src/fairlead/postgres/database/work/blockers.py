@@ -19,6 +19,7 @@ from psycopg import sql
 from fairlead.postgres.database.connections.acting import acting_as, joining, leaving
 from fairlead.postgres.database.connections.session import BRIEF, Session
 from fairlead.postgres.database.connections.sessions import Sessions
+from fairlead.postgres.database.plans.differences import Actor
 from fairlead.postgres.errors import AccessError
 
 
@@ -119,13 +120,6 @@ class Blocker(NamedTuple):
             f"pid {self.pid} {whose} holds it;"
             f" its owner or an administrator ends it with pg_terminate_backend({self.pid})"
         )
-
-
-class Actor(NamedTuple):
-    """A role whose sessions may be ended."""
-
-    oid: int
-    name: str
 
 
 class KnownBlockers:

@@ -16,6 +16,7 @@ import psycopg
 from fairlead.api.postgresaccess import CleanupPolicy
 from fairlead.postgres.database.connections.session import BRIEF, Patience, Session
 from fairlead.postgres.database.connections.sessions import Sessions
+from fairlead.postgres.database.plans.differences import Actor
 from fairlead.postgres.database.plans.logins import family
 from fairlead.postgres.database.plans.names import is_group
 from fairlead.postgres.database.plans.snapshot import (
@@ -25,7 +26,6 @@ from fairlead.postgres.database.plans.snapshot import (
 from fairlead.postgres.database.plans.statements import comment_role, fence_role
 from fairlead.postgres.database.reading.catalog import read_snapshot
 from fairlead.postgres.database.work.blockers import (
-    Actor,
     KnownBlockers,
     end_sessions,
     end_starting,

@@ -20,9 +20,9 @@ from fairlead.postgres.database.connections.acting import acting_as
 from fairlead.postgres.database.connections.session import Patience, Session
 from fairlead.postgres.database.connections.sessions import Sessions
 from fairlead.postgres.database.plans.pieces import (
-    Estate,
+    CatalogObject,
     Group,
-    Thing,
+    RoleEstate,
     cut,
     plan_pieces,
 )
@@ -145,8 +145,8 @@ class Clearing:
                     return list(estate.strangers)
                 below = estate.oldest
 
-    async def _read(self, session: Session, database: str, below: int | None = None) -> Estate:
-        async def read() -> Estate:
+    async def _read(self, session: Session, database: str, below: int | None = None) -> RoleEstate:
+        async def read() -> RoleEstate:
             async with session.transaction(self._patience):
                 return await read_estate(session, self._oids, below=below)
 
@@ -208,7 +208,9 @@ class Clearing:
             if running:
                 raise runs_as_owner(role.name, database, heir, running)
 
-    async def _cut_circles(self, session: Session, carriers: Sequence[Thing], bound: int) -> bool:
+    async def _cut_circles(
+        self, session: Session, carriers: Sequence[CatalogObject], bound: int
+    ) -> bool:
         """Drop constraints by which too many tables depend on one another; return whether any."""
         found = await read_constraints(session, self._oids, carriers)
         # A foreign key takes the locks of two tables, their triggers and itself.

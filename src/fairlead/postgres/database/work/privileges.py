@@ -75,7 +75,7 @@ _ROLE_STATES = {"42704", "54000"}
 """SQLSTATEs caused by roles and not by objects: a role is gone, or an ACL has no room for it."""
 
 
-class Turn:
+class PiecesTurn:
     """The time of one role with very many privileges, which it works on in pieces.
 
     Each piece is committed, and what is left follows in a later turn.
@@ -117,7 +117,7 @@ async def settle(
     admin: str,
     *,
     brief: bool = False,
-    turn: Turn | None = None,
+    turn: PiecesTurn | None = None,
 ) -> dict[str, RoleOutcome]:
     """Bring the roles' privileges on the objects of this database into their desired state.
 
@@ -162,7 +162,7 @@ async def settle(
 
 
 async def _settle_pieces(
-    session: Session, database: str, role: RoleGrants, admin: str, turn: Turn
+    session: Session, database: str, role: RoleGrants, admin: str, turn: PiecesTurn
 ) -> dict[str, RoleOutcome]:
     """Settle the privileges of one role piece by piece, as far as its turn goes."""
     asked = Comparison(database, [role], session.server_version, comparison.WINDOW)
@@ -463,7 +463,7 @@ async def visit_databases(
     *,
     at_once: int = 3,
     brief: bool = False,
-    turn: Turn | None = None,
+    turn: PiecesTurn | None = None,
 ) -> Visits:
     """Bring the privileges on the objects of each database into their desired state.
 
@@ -514,7 +514,7 @@ class _Visiting:
         plan: BatchPlan,
         *,
         brief: bool,
-        turn: Turn | None,
+        turn: PiecesTurn | None,
     ) -> None:
         self._turn = turn
         self._sessions = sessions

@@ -54,7 +54,7 @@ from fairlead.postgres.database.work.changing import (
 from fairlead.postgres.database.work.cleanup import drop_logins
 from fairlead.postgres.database.work.groups import leave_groups
 from fairlead.postgres.database.work.holding import check_held
-from fairlead.postgres.database.work.privileges import Turn, Visits, visit_databases
+from fairlead.postgres.database.work.privileges import PiecesTurn, Visits, visit_databases
 from fairlead.postgres.database.work.retries import ATTEMPTS, JOINS, give_way, pause
 from fairlead.postgres.errors import AccessError, refusal
 
@@ -135,7 +135,7 @@ async def sync(
     *,
     at_once: int = 3,
     brief: bool = False,
-    turn: Turn | None = None,
+    turn: PiecesTurn | None = None,
 ) -> dict[str, Synced | AccessError]:
     """Bring roles, passwords and grants into their desired state; return outcomes by username.
 
@@ -235,7 +235,7 @@ async def _sync(
     *,
     at_once: int,
     brief: bool,
-    turn: Turn | None = None,
+    turn: PiecesTurn | None = None,
 ) -> dict[str, Synced | AccessError]:
     batch = _Batch(
         sessions=sessions,
