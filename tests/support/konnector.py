@@ -278,6 +278,14 @@ async def invited(
     return Link(consumer, provider, decode_binding_response(msgspec.json.encode(answer)))
 
 
+async def neighbour(world: World) -> Link:
+    """A binding by a connection of its own, as of another provider."""
+    await offer(world.provider, "other.org")
+    link = await invited(world.consumer, world.provider, name="other", template="other.org")
+    await link.bind()
+    return link
+
+
 async def event(client: Client, namespace: str, reason: str) -> JSON:
     """An event with this reason, once there is one."""
     async with asyncio.timeout(SECONDS):

@@ -20,11 +20,11 @@ JSON = dict[str, Any]
 
 
 class Undecodable(msgspec.ValidationError):
-    """The body of an object does not fit its type; ``told`` also names the object."""
+    """The body of an object does not fit its type; ``message`` also names the object."""
 
     def __init__(self, obj: Object, reason: str) -> None:
         super().__init__(reason)
-        self.told = f"{obj.kind} {obj.key} cannot be read: {reason}"
+        self.message = f"{obj.kind} {obj.key} cannot be read: {reason}"
 
 
 class Key(NamedTuple):

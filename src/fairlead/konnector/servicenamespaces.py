@@ -183,7 +183,7 @@ def refusal_of(obj: Object | None) -> str:
     try:
         conditions = obj.decode(APIServiceNamespace).status.conditions
     except Undecodable as error:
-        return error.told
+        return error.message
     found = get_condition(conditions, NAMESPACE_READY)
     wrong = found is not None and found.status == "False" and found.severity == "Error"
     return found.message if found is not None and wrong else ""

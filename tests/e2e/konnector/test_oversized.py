@@ -12,7 +12,7 @@ import msgspec
 import pytest
 from aiohttp import web
 from tests.support.fakeserver import Answer, FakeServer, chunks, respond
-from tests.support.konnector import WIDGETS, World, invited, offer, widget
+from tests.support.konnector import WIDGETS, World, neighbour, widget
 from tests.support.oversized import MIB, WatchesWithoutEnd, explode, never_end
 from tests.support.waiting import when
 
@@ -40,9 +40,7 @@ async def test_a_provider_whose_answers_have_no_end_is_told_of_alone(
 ) -> None:
     one = await world.konnector()
     link = await world.bound()
-    await offer(world.provider, "other.org")
-    liar = await invited(world.consumer, world.provider, name="other", template="other.org")
-    await liar.bind()
+    liar = await neighbour(world)
     await one.stop()
     config = parse_kubeconfig(world.kubeconfig("provider"))
     server = FakeServer().elsewhere(answer or WatchesWithoutEnd(config))
@@ -98,9 +96,7 @@ async def test_many_objects_of_a_provider_are_queued_a_few_times_each(
     many = 200
     one = await world.konnector()
     link = await world.bound()
-    await offer(world.provider, "other.org")
-    liar = await invited(world.consumer, world.provider, name="other", template="other.org")
-    await liar.bind()
+    liar = await neighbour(world)
     await one.stop()
     listed: dict[str, Answer] = {}
     for resource in (APISERVICEEXPORTS, BOUNDSCHEMAS):

@@ -10,7 +10,7 @@ import structlog
 from aiohttp import web
 from tests.e2e.konnector.test_oversized import lead_to
 from tests.support.fakeserver import Answer, FakeServer, chunks, respond
-from tests.support.konnector import WIDGETS, World, invited, offer, widget
+from tests.support.konnector import WIDGETS, World, neighbour, widget
 from tests.support.waiting import gone, when
 
 from fairlead.api.kubebind import (
@@ -38,9 +38,7 @@ async def test_what_cannot_be_read_is_told_once_at_its_binding(
 ) -> None:
     one = await world.konnector()
     link = await world.bound()
-    await offer(world.provider, "other.org")
-    liar = await invited(world.consumer, world.provider, name="other", template="other.org")
-    await liar.bind()
+    liar = await neighbour(world)
     await one.stop()
     listed: dict[str, Answer] = {}
     for resource in (APISERVICEEXPORTS, BOUNDSCHEMAS, CLUSTERBINDINGS):

@@ -317,9 +317,9 @@ class Controller:
         first = self.queue.failures(request) == 1
         if unreadable:
             # The writer of the object is at fault, and one line tells it until the object changes.
-            told = error.told if isinstance(error, Undecodable) else str(error)
+            message = error.message if isinstance(error, Undecodable) else str(error)
             log = _log.warning if first else _log.debug
-            log("an object is left alone", error=told, retry_in=round(delay, 3))
+            log("an object is left alone", error=message, retry_in=round(delay, 3))
             return "error"
         gone = first and isinstance(error, NotFound) and error.about(request.name)
         if gone or isinstance(error, Conflict):

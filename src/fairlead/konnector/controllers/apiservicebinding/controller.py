@@ -239,7 +239,7 @@ def _read(obj: Object | None, type_: type[T], unreadable: list[str]) -> T | None
     try:
         return obj.decode(type_)
     except Undecodable as error:
-        unreadable.append(error.told)
+        unreadable.append(error.message)
         return None
 
 

@@ -106,7 +106,7 @@ class HeartbeatController:
         try:
             binding = found.decode(ClusterBinding)
         except Undecodable as error:
-            await self._tell(f"on the provider, {error.told}")
+            await self._tell(f"on the provider, {error.message}")
             return None
         state = await self._look(binding)
         plan = reconcile(state)

@@ -258,7 +258,7 @@ def _lossy(provider: Provider | None, binding: str, crds: Iterable[Object]) -> s
             elif why := sync_version(schema.decode(BoundSchema).spec, crd).why:
                 return f"objects of {crd.meta.name} would lose fields: {why}"
     except Undecodable as error:
-        return f"on the provider, {error.told}"
+        return f"on the provider, {error.message}"
     return ""
 
 

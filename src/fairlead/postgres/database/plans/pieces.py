@@ -60,7 +60,7 @@ class RoleEstate(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def locks(self) -> int:
         """Number of locks that the removal of all these objects takes."""
-        return sum(one.locks for one in self.objects)
+        return sum(owned.locks for owned in self.objects)
 
 
 Group = tuple[str, tuple[CatalogObject, ...]]
@@ -82,28 +82,30 @@ class Pieces(msgspec.Struct, frozen=True, kw_only=True):
 
 def plan_pieces(estate: RoleEstate, bound: int) -> Pieces:
     """Divide the removal of an estate; a piece takes at most ``bound`` locks, or is one object."""
-    by_thing = {one.thing: one for one in estate.objects}
+    by_thing = {owned.thing: owned for owned in estate.objects}
     later: dict[CatalogObject, list[CatalogObject]] = {}
-    for one in estate.dependences:
-        later.setdefault(one.on, []).append(one.dependent)
+    for edge in estate.dependences:
+        later.setdefault(edge.on, []).append(edge.dependent)
     pieces = _Pieces(bound)
     stuck: set[CatalogObject] = set(estate.held)
     circles: set[CatalogObject] = set()
     for circle in _circles([*by_thing], later):
-        found = [by_thing[one] for one in circle]
+        objects = [by_thing[thing] for thing in circle]
         inside = set(circle)
-        outside = (one for thing in circle for one in later.get(thing, ()) if one not in inside)
-        kinds = {one.kind for one in found}
-        locks = sum(one.locks for one in found)
-        heavy = len(found) > 1 and (locks > bound or not kinds <= _CIRCLES or len(kinds) > 1)
+        outside = {dependent for thing in circle for dependent in later.get(thing, ())} - inside
+        kinds = {owned.kind for owned in objects}
+        locks = sum(owned.locks for owned in objects)
+        heavy = len(objects) > 1 and (locks > bound or not kinds <= _CIRCLES or len(kinds) > 1)
         if heavy:
             circles |= inside
-        if heavy or "" in kinds or inside & stuck or any(one in stuck for one in outside):
+        if heavy or "" in kinds or (inside | outside) & stuck:
             stuck |= inside
         else:
-            pieces.add(found, locks)
+            pieces.add(objects, locks)
     carriers = {
-        one.carrier for one in estate.dependences if one.dependent in circles and one.on in circles
+        edge.carrier
+        for edge in estate.dependences
+        if edge.dependent in circles and edge.on in circles
     }
     return Pieces(pieces=tuple(pieces.done()), carriers=tuple(sorted(carriers)))
 
@@ -111,8 +113,8 @@ def plan_pieces(estate: RoleEstate, bound: int) -> Pieces:
 def cut(objects: Sequence[OwnedObject], bound: int) -> tuple[tuple[Group, ...], ...]:
     """Divide objects, in their order, into pieces of at most ``bound`` locks, or of one object."""
     pieces = _Pieces(bound)
-    for one in objects:
-        pieces.add([one], one.locks)
+    for owned in objects:
+        pieces.add([owned], owned.locks)
     return tuple(pieces.done())
 
 
@@ -131,7 +133,7 @@ class _Pieces:
         kind = objects[0].kind
         if not self._groups or self._groups[-1][0] != kind:
             self._groups.append((kind, []))
-        self._groups[-1][1].extend(one.thing for one in objects)
+        self._groups[-1][1].extend(owned.thing for owned in objects)
 
     def done(self) -> list[tuple[Group, ...]]:
         """Return all pieces."""
@@ -166,7 +168,7 @@ def _circles(
         while way:
             thing, dependents = way[-1]
             following = next(
-                (one for one in dependents if one not in order or one in is_waiting), None
+                (other for other in dependents if other not in order or other in is_waiting), None
             )
             if following is not None and following not in order:
                 order[following] = low[following] = len(order)

@@ -68,30 +68,44 @@ class _Holder(NamedTuple):
 
 
 async def with_actors(
-    session: Session, installation: str, found: Mapping[str, Iterable[Difference]]
+    session: Session, installation: str, differences: Mapping[str, Iterable[Difference]]
 ) -> dict[str, list[Difference]]:
     """Return the differences; those that a role of the operator's own makes possible name it.
 
     Args:
         session: a session in the database of the differences.
         installation: the installation whose roles count.
-        found: the differences by username.
+        differences: by username.
     """
-    lacking = {one for some in found.values() for one in some if not one.possible}
-    names = {name for one in lacking for name in (one.objects.owner, one.grantor) if name}
+    lacking = {
+        difference
+        for of_role in differences.values()
+        for difference in of_role
+        if not difference.possible
+    }
+    names = {
+        name
+        for difference in lacking
+        for name in (difference.objects.owner, difference.grantor)
+        if name
+    }
     holders = await _read(session, installation, names) if names and installation else {}
     # Roles share a difference by its identity.
     settled = {
-        one: msgspec.structs.replace(one, possible=True, actor=actor)
-        for one in lacking
-        if (actor := _actor(one, holders)) is not None
+        difference: msgspec.structs.replace(difference, possible=True, actor=actor)
+        for difference in lacking
+        if (actor := _actor(difference, holders)) is not None
     }
-    return {name: [settled.get(one, one) for one in some] for name, some in found.items()}
+    return {
+        name: [settled.get(difference, difference) for difference in of_role]
+        for name, of_role in differences.items()
+    }
 
 
-def _actor(one: Difference, holders: Mapping[str, _Holder]) -> Actor | None:
+def _actor(difference: Difference, holders: Mapping[str, _Holder]) -> Actor | None:
     owner, holder = (
-        holders.get(name) for name in (one.objects.owner, one.grantor or one.objects.owner)
+        holders.get(name)
+        for name in (difference.objects.owner, difference.grantor or difference.objects.owner)
     )
     # Who has the owner's rights revokes in the owner's name, whatever other rights it has.
     if owner is None or holder is None or owner.has:

@@ -244,9 +244,13 @@ def closed_database(username: str, database: str, owner: str) -> AccessError:
     )
 
 
+def _by_database(blockers: Iterable[tuple[str, Sequence[str]]]) -> str:
+    return "; ".join(f"{_some(objects)} in database {name}" for name, objects in blockers)
+
+
 def owns_objects(username: str, blockers: Sequence[tuple[str, Sequence[str]]]) -> AccessError:
     """Return the error of Restrict; ``blockers`` are databases and the owned objects there."""
-    parts = "; ".join(f"{_some(owned)} in database {name}" for name, owned in blockers)
+    parts = _by_database(blockers)
     return AccessError(
         "OwnsObjects",
         f"role {username} owns {parts}; its login is taken away;"
@@ -261,7 +265,7 @@ def strangers_grants(username: str, left: Mapping[str, Sequence[Left]]) -> Acces
         (name, [f"{one.text} of role {one.owner}" if one.owner else one.text for one in some])
         for name, some in left.items()
     ]
-    parts = "; ".join(f"{_some(told)} in database {name}" for name, told in blockers)
+    parts = _by_database(blockers)
     return AccessError(
         "OwnsObjects",
         f"role {username} has privileges on {parts}, which the administrator may not revoke; its"
@@ -275,7 +279,7 @@ def used_by_others(username: str, blockers: Sequence[tuple[str, Sequence[str]]])
 
     They depend on objects of the role.
     """
-    parts = "; ".join(f"{_some(found)} in database {name}" for name, found in blockers)
+    parts = _by_database(blockers)
     return AccessError(
         "OwnsObjects",
         f"objects of others depend on what role {username} owns: {parts}; its login is taken away;"
