@@ -198,7 +198,7 @@ async def _refused(admin: Admin) -> None:
     """The stranger's table is refused with the message that there always was."""
     await makes(admin, "migrator", "CREATE TABLE t (id int)")
     before = await members(admin.server, "operator")
-    found = await brief(admin, reader(), MIGRATOR)
+    found = await admin.sync(reader(), MIGRATOR)
     (problem,) = cast("Synced", found["reader0"]).problems
     assert "operator may not grant DELETE, INSERT, SELECT, UPDATE on table public.theirs" in (
         problem.message
