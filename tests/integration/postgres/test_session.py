@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import fcntl
 import gc
+import struct
+import termios
 from dataclasses import replace
 
 import psycopg
 import pytest
-from psycopg import connection_async, sql
+from psycopg import connection_async, generators, sql
+from psycopg.waiting import Ready
 from tests.support import hostile
 from tests.support.hostile import Babbling, Flood, Pooler
 from tests.support.pgserver import claim, cleanup, sync, wanted
@@ -21,6 +25,7 @@ from fairlead.postgres.database.connections import login, session
 from fairlead.postgres.database.connections.endpoint import Endpoint
 from fairlead.postgres.database.connections.failures import AnswerTooLargeError
 from fairlead.postgres.database.connections.login import connect, open_session
+from fairlead.postgres.database.connections.session import LimitedConnection
 from fairlead.postgres.errors import AccessError
 
 
@@ -232,6 +237,26 @@ async def test_an_answer_just_below_the_limit(
         assert len(await ours.rows(sql.SQL(large).format(14_000))) == 14_000
         with pytest.raises(AnswerTooLargeError):
             await ours.rows(sql.SQL(large).format(18_000))
+
+
+async def test_a_turn_of_the_event_loop_reads_all_that_has_arrived(endpoint: Endpoint) -> None:
+    """Else a large answer would take a turn for every 16 KiB, and each turn may be slow."""
+    size = 40_000
+    async with connect(endpoint, "postgres") as session_:
+        ours = session_._connection
+        assert isinstance(ours, LimitedConnection)
+        ours.pgconn.send_query(f"SELECT pg_catalog.repeat('x', {size})".encode())
+        while _queued(ours.pgconn.socket) < size:  # noqa: ASYNC110  nobody tells
+            await asyncio.sleep(0)
+        answer = ours._limited(generators.fetch(ours.pgconn))
+        next(answer)
+        with pytest.raises(StopIteration):
+            answer.send(Ready.R)
+
+
+def _queued(number: int) -> int:
+    """Bytes that have arrived at a socket and nobody has read."""
+    return int(struct.unpack("i", fcntl.ioctl(number, termios.FIONREAD, bytes(4)))[0])
 
 
 @pytest.mark.parametrize(

@@ -21,6 +21,7 @@ import psycopg
 from psycopg import pq, sql
 from psycopg.abc import PQGen, PQGenConn
 from psycopg.pq.abc import PGconn
+from psycopg.waiting import Ready, Wait
 
 from fairlead.postgres.database.connections.failures import AnswerTooLargeError
 from fairlead.postgres.database.connections.startup import STATEMENT_SECONDS
@@ -40,6 +41,8 @@ _LOGIN_BYTES = 1 << 20
 """Bytes that a server may send during a login; PostgreSQL sends about one thousand."""
 _RECEIVE_BYTES = 64 << 10
 """Bytes of the socket's receive buffer in the kernel (SO_RCVBUF)."""
+_READS_AT_ONCE = 16
+"""Reads of an answer before the event loop runs other tasks."""
 _BYTES_RECEIVED = slice(128, 136)
 """Offset of tcpi_bytes_received in Linux' struct tcp_info."""
 _ROWS_AT_ONCE = 5_000
@@ -207,9 +210,17 @@ class LimitedConnection(psycopg.AsyncConnection[Row]):
             before = _received(self.pgconn.socket)
             while True:
                 ready = yield wanted
-                if ready and _received(self.pgconn.socket) - before > ANSWER_BYTES:
-                    raise AnswerTooLargeError
-                wanted = gen.send(ready)
+                # libpq takes 16 KiB in one read, and a turn of a busy event loop takes longer than
+                # many reads.
+                for _ in range(_READS_AT_ONCE):
+                    if ready and _received(self.pgconn.socket) - before > ANSWER_BYTES:
+                        raise AnswerTooLargeError
+                    wanted = gen.send(ready)
+                    # While there is something to send, psycopg looks at the socket itself.
+                    if (ready, wanted) != (Ready.R, Wait.R) or not _has_arrived(
+                        self.pgconn.socket
+                    ):
+                        break
         except StopIteration as end:
             return cast("T", end.value)
         finally:
@@ -281,9 +292,7 @@ class Session:
             return False
         # No answer is outstanding, so bytes to read are the end of the session, or seldom a
         # notice, after which a new session does as well.
-        watched = select.poll()
-        watched.register(self._connection.pgconn.socket, select.POLLIN)
-        return not watched.poll(0)
+        return not _has_arrived(self._connection.pgconn.socket)
 
     def is_at_rest(self) -> bool:
         """Whether the session is open, outside of any transaction, with nothing left to send."""
@@ -456,6 +465,13 @@ async def _rows_of(answer: psycopg.AsyncCursor[Row]) -> list[Row]:
         await asyncio.sleep(0)
         found += await answer.fetchmany(_ROWS_AT_ONCE)
     return found
+
+
+def _has_arrived(number: int) -> bool:
+    """Whether a read of the socket would return at once."""
+    poll = select.poll()
+    poll.register(number, select.POLLIN)
+    return bool(poll.poll(0))
 
 
 def _received(number: int) -> int:
