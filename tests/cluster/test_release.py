@@ -111,7 +111,8 @@ async def test_a_release_is_installed_upgraded_and_uninstalled(
     for namespace, name in PROGRAMS.values():
         for pod in (await admin.list(PODS, namespace)).items:
             statuses = pod.to_dict()["status"]["containerStatuses"]
-            assert all(one["ready"] and not one["restartCount"] for one in statuses), name
+            steady = [status["ready"] and not status["restartCount"] for status in statuses]
+            assert all(steady), (name, statuses)
     writes = Writes(admin)
     async with asyncio.TaskGroup() as group:
         task = group.create_task(writes.go_on())

@@ -271,14 +271,22 @@ class PodProgram(msgspec.Struct, frozen=True, kw_only=True):
                 {"name": "metrics", "containerPort": self.metrics_port},
                 *({"name": name, "containerPort": port} for name, port in self.ports.items()),
             ],
-            # A minute, in which an image that is new to a node compiles what it imports.
+            # An image that is new to a node compiles what it imports, and a busy node takes its
+            # time. To start again would take even longer.
             "startupProbe": {
                 "httpGet": {"path": "/healthz", "port": "health"},
                 "periodSeconds": 2,
-                "failureThreshold": 30,
+                "failureThreshold": 150,
+                "timeoutSeconds": 10,
             },
-            "livenessProbe": {"httpGet": {"path": "/healthz", "port": "health"}},
-            "readinessProbe": {"httpGet": {"path": "/readyz", "port": "health"}},
+            "livenessProbe": {
+                "httpGet": {"path": "/healthz", "port": "health"},
+                "timeoutSeconds": 10,
+            },
+            "readinessProbe": {
+                "httpGet": {"path": "/readyz", "port": "health"},
+                "timeoutSeconds": 5,
+            },
             "resources": self.pods.resources(),
             "volumeMounts": [{"name": _TEMPORARY["name"], "mountPath": "/tmp"}],  # noqa: S108
             "securityContext": {
