@@ -33,6 +33,7 @@ from fairlead_sandbox.requests.heavy import HEAVY
 
 MANY = int(os.environ.get("BOMBS", "0"))
 SECOND = 1.0
+ATTEMPTS = 3
 SERVER = """
 import asyncio
 from fairlead import process
@@ -168,13 +169,18 @@ def plane(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Plane]:
 
 def explode(plane: Plane, bomb: Bomb) -> None:
     """The bomb goes off, the heartbeat goes on, and the answer is one that a client can use."""
-    plane.heart.look()
-    plane.prepare(bomb)
-    code, body = plane.drop(bomb)
-    plane.clean_up(bomb)
-    longest, requests = plane.heart.look()
-    assert requests >= 2
-    assert longest < SECOND, f"a heartbeat waited {longest:.2f} s for {bomb}"
+    waits: list[float] = []
+    # Not all that a machine keeps from a process is told by its kernel: a virtual machine may
+    # stand still. What the bomb itself causes, it causes each time.
+    while not waits or (waits[-1] >= SECOND and len(waits) < ATTEMPTS):
+        plane.heart.look()
+        plane.prepare(bomb)
+        code, body = plane.drop(bomb)
+        plane.clean_up(bomb)
+        longest, requests = plane.heart.look()
+        assert requests >= 2
+        waits.append(longest)
+    assert waits[-1] < SECOND, f"heartbeats waited {waits} s for {bomb}"
     if code >= 400 and body.startswith(b"{"):
         assert json.loads(body).get("reason") != "InternalError", body[:500]
     assert len(body) <= 3 * bombs.MOST, f"{len(body)} bytes are the answer to {bomb}"
