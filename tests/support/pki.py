@@ -29,10 +29,10 @@ class Authority:
     key: ec.EllipticCurvePrivateKey
 
     @classmethod
-    def create(cls, name: str = "test-ca") -> Self:
+    def create(cls, name: str = "test-ca", *, shift: timedelta = timedelta()) -> Self:
         key = ec.generate_private_key(ec.SECP256R1())
         subject = _name(name)
-        builder = _builder(subject, subject, key).add_extension(
+        builder = _builder(subject, subject, key, shift).add_extension(
             x509.BasicConstraints(ca=True, path_length=None), critical=True
         )
         return cls(builder.sign(key, hashes.SHA256()), key)

@@ -392,7 +392,7 @@ class Client:
             # Silence is no error of a watch: it resumes at once, from the last version.
             return
         except (aiohttp.ClientError, OSError) as error:
-            raise failed(self.config.server, error) from error
+            raise failed(self.config, error) from error
 
     async def request(
         self,

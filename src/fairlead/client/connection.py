@@ -16,6 +16,7 @@ from weakref import WeakKeyDictionary
 
 import aiohttp
 
+from fairlead.client.authorities import UNKNOWN_ISSUER, AuthorityError, names_of, trust_only
 from fairlead.client.caution import AddressRefused
 from fairlead.client.clocks import certificate_clock
 from fairlead.client.config import ClusterConfig
@@ -26,24 +27,24 @@ FAULTS = (aiohttp.ClientError, TimeoutError, OSError, UnicodeError)
 """Exceptions of a request without a complete answer; UnicodeError is a malformed host name."""
 
 
-def failed(server: str, error: BaseException) -> ConnectionFailed:
+def failed(config: ClusterConfig, error: BaseException) -> ConnectionFailed:
     """Return the ConnectionFailed for one of :data:`FAULTS`."""
-    return ConnectionFailed(explain(server, error), server)
+    return ConnectionFailed(explain(config, error), config.server)
 
 
-def explain(server: str, error: BaseException) -> str:
+def explain(config: ClusterConfig, error: BaseException) -> str:
     """Return the message about a broken request: the server, the fault and the remedy."""
-    return f"cannot reach {server}: " + _reason(error)
+    return f"cannot reach {config.server}: " + _reason(error, config.certificate_authority)
 
 
-def _reason(error: BaseException) -> str:
+def _reason(error: BaseException, authority: bytes) -> str:
     # Classes come before their bases: a certificate error is a ClientConnectorError, which is an
     # OSError; a connection that takes too long is a TimeoutError.
     match error:
         case OSError(errno=errno.EMFILE | errno.ENFILE):
             return "no more files can be opened here; allow this process more (ulimit -n)"
         case aiohttp.ClientConnectorCertificateError():
-            return _certificate(error.certificate_error)
+            return _certificate(error.certificate_error, authority)
         case UnicodeError():
             return "its host name is malformed; check server in the kubeconfig"
         case aiohttp.ClientConnectorDNSError():
@@ -70,10 +71,17 @@ def _reason(error: BaseException) -> str:
             return f"{type(error).__name__}; check server in the kubeconfig"
 
 
-def _certificate(error: BaseException) -> str:
+def _certificate(error: BaseException, authority: bytes) -> str:
     if clock := certificate_clock(error):
         return clock
     detail = getattr(error, "verify_message", "") or "it is not trusted"
+    if getattr(error, "verify_code", 0) in UNKNOWN_ISSUER:
+        names = names_of(authority) if authority else "the authorities of this machine"
+        trusted = f"trusted is {names}" if names else "another authority is trusted"
+        return (
+            f"its certificate was refused: {detail}; another authority has issued it, while"
+            f" {trusted}: check certificate-authority-data in the kubeconfig"
+        )
     return (
         f"its certificate was refused: {detail};"
         " check certificate-authority-data and tls-server-name in the kubeconfig"
@@ -198,18 +206,11 @@ def _trust(config: ClusterConfig) -> ssl.SSLContext:
     if not config.certificate_authority:
         # As in client-go: without an authority of its own, the system's authorities count.
         return ssl.create_default_context()
-    # Begins without any authority: the system's must not vouch for a cluster that names its own.
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-    # Python 3.13 sets the flag for default contexts; the authorities of many clusters lack the
-    # extensions that it demands.
-    context.verify_flags &= ~ssl.VERIFY_X509_STRICT
+    # The system's authorities must not vouch for a cluster that names its own.
     try:
-        context.load_verify_locations(cadata=config.certificate_authority.decode("ascii"))
-    except (ssl.SSLError, ValueError):
-        raise ConfigError(
-            f"certificate-authority for {config.server} holds no usable PEM certificate"
-        ) from None
-    return context
+        return trust_only(config.certificate_authority)
+    except AuthorityError as error:
+        raise ConfigError(f"certificate-authority for {config.server} {error}") from None
 
 
 def _load_identity(context: ssl.SSLContext, certificate: bytes, key: bytes) -> None:

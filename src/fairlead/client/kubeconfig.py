@@ -176,6 +176,11 @@ def _server(server: str, where: str) -> str:
 
 
 def _proxy(url: str | None, where: str) -> str:
+    if url and url.startswith("socks5"):
+        raise ConfigError(
+            f"proxy-url in {where} names a SOCKS proxy, which is not supported: use an HTTP proxy"
+            " that answers CONNECT, or a tunnel such as `ssh -L` and tls-server-name"
+        )
     return _url(url, "proxy-url", ("http", "https"), where) if url else ""
 
 
@@ -207,13 +212,20 @@ def _pem(data: str | None, path: str | None, field: str, where: str) -> bytes:
             # YAML lets long values be folded into lines.
             return base64.b64decode("".join(data.split()), validate=True)
         except (binascii.Error, ValueError):
-            raise ConfigError(f"{field}-data in {where} is not base64") from None
+            kind = "PEM" if "-----BEGIN" in data else "no base64"
+            raise ConfigError(
+                f"{field}-data in {where} is {kind}: it has to be base64 of PEM, as `base64 -w0`"
+                " makes it"
+            ) from None
     if not path:
         return b""
     try:
-        return Path(path).read_bytes()
+        content = Path(path).read_bytes()
     except OSError as error:
         raise ConfigError(f"{field} in {where} cannot be read: {path}: {error.strerror}") from None
+    if not content:
+        raise ConfigError(f"{field} in {where} is an empty file: {path}")
+    return content
 
 
 def _impersonation(user: UserFields, where: str) -> Impersonation | None:

@@ -299,7 +299,7 @@ class Transport:
 
     def _failed(self, fault: BaseException, since: float | None = None) -> ConnectionFailed:
         self.outages.failed(since)
-        error = failed(self.config.server, fault)
+        error = failed(self.config, fault)
         error.outages = self.outages
         return error
 

@@ -8,6 +8,7 @@ from functools import partial
 from importlib.metadata import version
 from typing import NamedTuple, Protocol, runtime_checkable
 
+from fairlead.client.authorities import read_authority
 from fairlead.portal.console.bindings.detail import BindingPage
 from fairlead.portal.console.bindings.known import Consumers
 from fairlead.portal.console.bindings.listing import Bindings
@@ -369,7 +370,8 @@ def _issuer(options: ServeOptions) -> tuple[Issuer, list[object], object]:
     """
     oidc = options.oidc
     if oidc.type == "external":
-        issuing = OverHTTP(oidc.ca_file.read_text() if oidc.ca_file is not None else "")
+        authority = read_authority(oidc.ca_file, "--oidc-ca-file") if oidc.ca_file else b""
+        issuing = OverHTTP(authority)
         issuer = Issuer(
             oidc.issuer_url,
             client_id=oidc.client_id,

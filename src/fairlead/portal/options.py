@@ -15,6 +15,7 @@ import msgspec
 from fairlead.api import addresses
 from fairlead.api.addresses import Network
 from fairlead.api.durations import parse_duration
+from fairlead.client.authorities import read_authority
 
 
 NAME = "fairlead-serve"
@@ -454,6 +455,11 @@ def parse_redis(
     host = host.strip("[]")
     if not (colon and host and port.isascii() and port.isdecimal() and 0 < int(port) < 65536):
         raise ValueError(f"--redis-addr {address!r} is not an address: use host:port")
+    if ca_file is not None:
+        try:
+            read_authority(ca_file, "--redis-ca-file")
+        except OSError as error:
+            raise ValueError(f"--redis-ca-file: {ca_file}: {error.strerror}") from None
     return RedisOptions(
         host=host,
         port=int(port),

@@ -26,6 +26,7 @@ from fairlead.client import (
     NotFound,
     parse_kubeconfig,
 )
+from fairlead.client.authorities import only_certificates
 from fairlead.client.lookups import WaitTimeout, wait_for
 from fairlead.provider.identity import InviteError
 from fairlead.provider.options import InviteOptions
@@ -213,7 +214,9 @@ def consumer_kubeconfig(
     cluster: dict[str, str] = {"server": options.external_address or config.server}
     trusted = options.external_ca or config.certificate_authority or ca
     if trusted and cluster["server"].startswith("https:"):
-        cluster["certificate-authority-data"] = base64.b64encode(trusted).decode()
+        # What else the provider keeps in that file, such as a key, is no consumer's.
+        authority = only_certificates(trusted)
+        cluster["certificate-authority-data"] = base64.b64encode(authority).decode()
     server_name = options.external_server_name
     # The server name of the provider's own kubeconfig is for the address that is in it.
     if not options.external_address:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import ssl
 from typing import Literal
 from urllib.parse import urlsplit
 
@@ -143,23 +142,6 @@ def check_external_address(address: str) -> str:
     if parts.scheme != "https" or not parts.hostname:
         raise ValueError(f"external address {address!r} has to be a URL such as https://host:6443")
     return address
-
-
-def check_external_ca(pem: bytes) -> bytes:
-    """Check that consumers can trust certificates, and return them.
-
-    Raises:
-        ValueError: the text has no certificate, or an invalid one.
-    """
-    try:
-        context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-        context.load_verify_locations(cadata=pem.decode("ascii"))
-        found = context.cert_store_stats()["x509"]
-    except (ssl.SSLError, UnicodeDecodeError, ValueError):
-        found = 0
-    if not found:
-        raise ValueError("the external CA has to be one or more certificates in PEM")
-    return pem
 
 
 def check_namespace_prefix(prefix: str) -> str:

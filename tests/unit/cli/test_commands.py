@@ -183,7 +183,7 @@ def test_what_is_said_of_commands_that_are_not_imported_is_their_own_first_sente
                 "--external-ca-file",
                 __file__,
             ],
-            "certificates in PEM",
+            "--external-ca-file: ",
             id="external-ca",
         ),
         pytest.param(

@@ -164,12 +164,12 @@ class TestRefuse:
             ),
             pytest.param(
                 kubeconfig(cluster={"proxy-url": "socks5://p:1"}),
-                "proxy-url in the kubeconfig is not a URL of the form http://host:port",
+                "proxy-url in the kubeconfig names a SOCKS proxy",
                 id="socks",
             ),
             pytest.param(
                 kubeconfig(cluster={"certificate-authority-data": "%%%"}),
-                "certificate-authority-data in the kubeconfig is not base64",
+                "certificate-authority-data in the kubeconfig is no base64",
                 id="authority-base64",
             ),
             pytest.param(

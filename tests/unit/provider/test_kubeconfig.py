@@ -10,7 +10,11 @@ from fairlead.provider.credentials import consumer_kubeconfig
 from fairlead.provider.options import InviteOptions
 
 
-OWN = {"server": "https://own:6443", "certificate_authority": b"own"}
+def _pem(name: str) -> bytes:
+    return f"-----BEGIN CERTIFICATE-----\n{name}\n-----END CERTIFICATE-----\n".encode()
+
+
+OWN = {"server": "https://own:6443", "certificate_authority": _pem("own")}
 
 
 def made(config: dict[str, Any], **options: Any) -> ClusterConfig:
@@ -19,10 +23,16 @@ def made(config: dict[str, Any], **options: Any) -> ClusterConfig:
         InviteOptions(**options),
         namespace="ns",
         token="t0ken",
-        ca=b"cluster",
+        ca=_pem("cluster"),
     )
     assert b"secret" not in data
     return parse_kubeconfig(data)
+
+
+def test_a_key_beside_the_ca_goes_to_no_consumer() -> None:
+    key = b"-----BEGIN EC PRIVATE KEY-----\nkey\n-----END EC PRIVATE KEY-----\n"
+    result = made(OWN | {"certificate_authority": key + _pem("own")})
+    assert result.certificate_authority == _pem("own")
 
 
 def test_it_holds_the_token_and_the_namespace() -> None:
@@ -34,16 +44,21 @@ def test_it_holds_the_token_and_the_namespace() -> None:
 @pytest.mark.parametrize(
     ("config", "options", "server", "ca", "name"),
     [
-        pytest.param(OWN, {}, "https://own:6443", b"own", "", id="the provider's own"),
+        pytest.param(OWN, {}, "https://own:6443", _pem("own"), "", id="the provider's own"),
         pytest.param(
-            {"server": "https://own"}, {}, "https://own", b"cluster", "", id="the cluster's CA"
+            {"server": "https://own"},
+            {},
+            "https://own",
+            _pem("cluster"),
+            "",
+            id="the cluster's CA",
         ),
         pytest.param({"server": "http://own"}, {}, "http://own", b"", "", id="nothing to verify"),
         pytest.param(
             OWN,
-            {"external_address": "https://out", "external_ca": b"out"},
+            {"external_address": "https://out", "external_ca": _pem("out")},
             "https://out",
-            b"out",
+            _pem("out"),
             "",
             id="external",
         ),
@@ -51,18 +66,23 @@ def test_it_holds_the_token_and_the_namespace() -> None:
             OWN | {"tls_server_name": "inner"},
             {"external_address": "https://out"},
             "https://out",
-            b"own",
+            _pem("own"),
             "",
             id="the inner name is not for outside",
         ),
         pytest.param(
-            OWN | {"tls_server_name": "inner"}, {}, "https://own:6443", b"own", "inner", id="name"
+            OWN | {"tls_server_name": "inner"},
+            {},
+            "https://own:6443",
+            _pem("own"),
+            "inner",
+            id="name",
         ),
         pytest.param(
             OWN,
             {"external_server_name": "outer"},
             "https://own:6443",
-            b"own",
+            _pem("own"),
             "outer",
             id="external name",
         ),
@@ -81,6 +101,6 @@ def test_server_and_trust(
 def test_it_is_written_as_it_always_was() -> None:
     # Other bytes would be a change of every consumer's Secret at its next invitation.
     token = "eyJ" + 300 * "aZ9_"
-    config = ClusterConfig(server="https://own:6443", certificate_authority=400 * b"own")
+    config = ClusterConfig(server="https://own:6443", certificate_authority=400 * _pem("own"))
     data = consumer_kubeconfig(config, InviteOptions(), namespace="007", token=token, ca=b"")
     assert data.decode() == yaml.safe_dump(yaml.safe_load(data), sort_keys=False)

@@ -30,6 +30,7 @@ from fairlead.cli.kubebind.binding import How, carry_out, make_how
 from fairlead.cli.options import cluster_config
 from fairlead.cli.printing import note
 from fairlead.client import ClusterConfig
+from fairlead.client.authorities import AuthorityError, read_authority
 from fairlead.client.config import Impersonation
 
 
@@ -253,7 +254,11 @@ def _cluster(given: dict[str, Any]) -> ClusterConfig:
     if given["tls_server_name"]:
         config = replace(config, tls_server_name=given["tls_server_name"])
     if given["certificate_authority"]:
-        authority = Path(given["certificate_authority"]).read_bytes()
+        file = Path(given["certificate_authority"])
+        try:
+            authority = read_authority(file, "--certificate-authority")
+        except (OSError, AuthorityError) as error:
+            raise click.UsageError(str(error)) from None
         config = replace(config, certificate_authority=authority)
     if given["as_user"]:
         person = Impersonation(given["as_user"], groups=tuple(given["as_group"]))

@@ -9,11 +9,11 @@ from typing import Any, TypeVar
 import click
 import msgspec
 
+from fairlead.client.authorities import read_authority
 from fairlead.provider.options import (
     DEFAULT_PREFIX,
     InviteOptions,
     check_external_address,
-    check_external_ca,
     check_namespace_prefix,
 )
 
@@ -96,17 +96,12 @@ def invite_options(reaching: Reaching, naming: Naming | None = None) -> InviteOp
             namespace_prefix=check_namespace_prefix(chosen.namespace_prefix),
             pretty_name=chosen.pretty_name,
             external_address=address,
-            external_ca=_read(reaching.external_ca_file),
+            external_ca=_authority(reaching.external_ca_file),
             external_server_name=reaching.external_server_name,
         )
     except ValueError as error:
         raise click.UsageError(str(error)) from None
 
 
-def _read(path: Path | None) -> bytes:
-    if path is None:
-        return b""
-    try:
-        return check_external_ca(path.read_bytes())
-    except ValueError as error:
-        raise ValueError(f"{path}: {error}") from None
+def _authority(path: Path | None) -> bytes:
+    return read_authority(path, "--external-ca-file") if path is not None else b""

@@ -14,6 +14,7 @@ import msgspec
 
 from fairlead.api.kubebind import BindingResponse, decode_binding_response
 from fairlead.api.meta import JSON
+from fairlead.client.authorities import AuthorityError, read_authority, trust_only
 from fairlead.client.clocks import certificate_clock
 from fairlead.portal.client.addresses import Address
 from fairlead.portal.client.errors import (
@@ -45,8 +46,13 @@ class Trust(msgspec.Struct, frozen=True):
 
         Raises:
             OSError: the file cannot be read.
+            FrontDoorError: it holds no certificate that can be trusted.
         """
-        return cls(Path(path).read_bytes() if path else b"", insecure)
+        try:
+            authority = read_authority(Path(path), "--server-ca-file") if path else b""
+        except AuthorityError as error:
+            raise FrontDoorError(str(error)) from None
+        return cls(authority, insecure)
 
     def context(self) -> ssl.SSLContext:
         """Return the SSL context of connections.
@@ -61,13 +67,10 @@ class Trust(msgspec.Struct, frozen=True):
             return context
         if not self.authority:
             return ssl.create_default_context()
-        context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-        context.verify_flags &= ~ssl.VERIFY_X509_STRICT
         try:
-            context.load_verify_locations(cadata=self.authority.decode("ascii"))
-        except (ssl.SSLError, ValueError):
-            raise FrontDoorError("--server-ca-file holds no usable PEM certificate") from None
-        return context
+            return trust_only(self.authority)
+        except AuthorityError as error:
+            raise FrontDoorError(f"--server-ca-file {error}") from None
 
 
 class BackendClient:

@@ -100,7 +100,7 @@ async def test_s19_a_ca_of_ones_own_is_trusted_and_another_is_not() -> None:
     tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     with _pem(pair.certificate + pair.key) as path:
         tls.load_cert_chain(path)
-    trusting, strange = OverHTTP(authority.pem.decode()), OverHTTP()
+    trusting, strange = OverHTTP(authority.pem), OverHTTP()
     async with TestIssuer(CALLBACK, tls=tls) as there:
         issuer = client_of(there, trusting)
         await issuer.discover()
@@ -110,8 +110,8 @@ async def test_s19_a_ca_of_ones_own_is_trusted_and_another_is_not() -> None:
             await client_of(there, strange).discover()
     await trusting.close()
     await strange.close()
-    with pytest.raises(ValueError, match="--oidc-ca-file has no certificate"):
-        OverHTTP("nonsense")
+    with pytest.raises(ValueError, match="holds no certificate in PEM"):
+        OverHTTP(b"nonsense")
 
 
 def _pem(content: bytes) -> Any:

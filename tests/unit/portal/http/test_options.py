@@ -6,6 +6,7 @@ from typing import Any
 
 import msgspec
 import pytest
+from tests.support.pki import Authority
 from tests.support.portal import serve_options
 
 from fairlead.portal.options import (
@@ -225,13 +226,14 @@ def test_s19_both_cookie_keys_are_checked(
         assert text not in str(error.value), "keys are secrets"
 
 
-def test_redis() -> None:
+def test_redis(tmp_path: Path) -> None:
     def parse(address: str, **more: Any) -> Any:
         plain = {"username": "", "password": "", "database": 0, "tls": False, "ca_file": None}
         return parse_redis(address, **{**plain, **more})
 
     assert parse("") is None
-    found = parse("[::1]:6379", password="p", ca_file=Path("ca"))
+    (tmp_path / "ca").write_bytes(Authority.create().pem)
+    found = parse("[::1]:6379", password="p", ca_file=tmp_path / "ca")
     assert (found.host, found.port, found.password, found.tls) == ("::1", 6379, "p", True)
     for address in ("redis", "redis:", ":6379", "redis:0", "redis:65536", "redis:x"):
         with pytest.raises(ValueError, match="--redis-addr"):
@@ -241,3 +243,6 @@ def test_redis() -> None:
     assert "hidden" not in str(refused.value)
     with pytest.raises(ValueError, match="need --redis-addr"):
         parse("", tls=True)
+    (tmp_path / "ca").write_bytes(b"")
+    with pytest.raises(ValueError, match=r"--redis-ca-file: \S+ is empty"):
+        parse("redis:6379", ca_file=tmp_path / "ca")

@@ -11,6 +11,7 @@ from urllib.parse import urlsplit
 
 import aiohttp
 
+from fairlead.client.authorities import trust_only
 from fairlead.portal.options import is_loopback
 
 
@@ -57,17 +58,14 @@ class Issuing(Protocol):
 
 
 class OverHTTP:
-    """Transport over HTTP; ``authority`` is the issuer's CA in PEM, "" for the system's.
+    """Transport over HTTP; ``authority`` is the issuer's CA in PEM, b"" for the system's.
 
     Raises:
-        ValueError: the PEM has no certificate.
+        AuthorityError: there is no certificate in PEM.
     """
 
-    def __init__(self, authority: str = "", *, seconds: float = CALL_SECONDS) -> None:
-        try:
-            self._tls = ssl.create_default_context(cadata=authority or None)
-        except ssl.SSLError as error:
-            raise ValueError(f"--oidc-ca-file has no certificate in PEM: {error}") from None
+    def __init__(self, authority: bytes = b"", *, seconds: float = CALL_SECONDS) -> None:
+        self._tls = trust_only(authority) if authority else ssl.create_default_context()
         self._tls.minimum_version = ssl.TLSVersion.TLSv1_2
         self._seconds = seconds
         self._session: aiohttp.ClientSession | None = None

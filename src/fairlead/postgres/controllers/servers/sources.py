@@ -19,6 +19,7 @@ from fairlead.api.postgresaccess.connection import (
 from fairlead.api.postgresaccess.server import POSTGRESSERVERS, PostgresServer
 from fairlead.api.resource import NAMESPACES, SECRETS
 from fairlead.client import BadRequest, Client, Forbidden, NotFound
+from fairlead.client.authorities import AuthorityError, trust_only
 from fairlead.postgres.controllers.rules.desired import needed_names
 from fairlead.postgres.controllers.rules.policy import (
     check_access,
@@ -325,10 +326,20 @@ class _Reader:
     ) -> Certificates:
         certificate, key = await self._pair(client.name, what) if client else ("", "")
         return Certificates(
-            ca=await self._text(ca.name, ca.key, what) if ca else "",
+            ca=await self._authority(ca, what) if ca else "",
             certificate=certificate,
             key=key,
         )
+
+    async def _authority(self, given: CASecretRef, what: str) -> str:
+        text = await self._text(given.name, given.key, what)
+        try:
+            trust_only(text.encode())
+        except AuthorityError as error:
+            raise invalid(
+                "ConnectionInvalid", f"{given.key} in Secret {given.name} of {what} {error}"
+            ) from None
+        return text
 
     async def _pair(self, name: str, what: str) -> tuple[str, str]:
         """Return certificate and key; where they are no pair, a writer may be between the two."""

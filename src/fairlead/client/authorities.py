@@ -1,0 +1,141 @@
+"""Authorities: the certificates in PEM by which a server's certificate is verified.
+
+What people give in their place is told for what it is: base64 of PEM, DER, a key, an empty file.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import re
+import ssl
+from pathlib import Path
+
+from fairlead.api.timestamps import moment
+
+
+_CERTIFICATE = "CERTIFICATE"
+_BEGIN = re.compile(rb"-----BEGIN ([A-Z0-9 ]{1,40})-----")
+_BLOCK = re.compile(rb"-----BEGIN CERTIFICATE-----[A-Za-z0-9+/=\s]+-----END CERTIFICATE-----")
+_UTF_16 = (b"\xff\xfe", b"\xfe\xff")
+_SEQUENCE = 0x30
+"""First byte of DER (ITU-T X.690): a certificate is a SEQUENCE."""
+UNKNOWN_ISSUER = frozenset({18, 19, 20, 21})
+"""Faults of a certificate that no trusted authority has issued, by OpenSSL's ``x509_vfy.h``."""
+_MOST_NAMES = 3
+
+
+class AuthorityError(ValueError):
+    """Bytes are no authority; the text continues the name of their place, as in "is empty"."""
+
+
+def only_certificates(data: bytes) -> bytes:
+    """Return the certificates alone, in PEM, without comments, keys and what else stands there."""
+    return b"".join(block + b"\n" for block in _BLOCK.findall(data))
+
+
+def trust_only(data: bytes) -> ssl.SSLContext:
+    """Return the context of a client that trusts these authorities and no others.
+
+    Raises:
+        AuthorityError: there is no usable certificate; says what there is, and the remedy.
+    """
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    # Python 3.13 sets the flag for default contexts; the authorities of many clusters lack the
+    # extensions that it demands.
+    context.verify_flags &= ~ssl.VERIFY_X509_STRICT
+    blocks = only_certificates(data)
+    if not blocks:
+        raise AuthorityError(_what_is_there(data))
+    try:
+        context.load_verify_locations(cadata=blocks.decode("ascii"))
+    except (ssl.SSLError, ValueError):
+        raise AuthorityError(
+            "has a certificate that cannot be read: copy it again, whole and unchanged"
+        ) from None
+    return context
+
+
+def check_authority(data: bytes) -> bytes:
+    """Check authorities that others are to trust, or that a person gives; return them.
+
+    Raises:
+        AuthorityError: there is no usable certificate, all have expired, or a key is among them.
+    """
+    if b"PRIVATE KEY" in b"".join(_BEGIN.findall(data)) and only_certificates(data):
+        raise AuthorityError("has a private key beside its certificates: take the key out")
+    until = [
+        ssl.cert_time_to_seconds(str(certificate["notAfter"]))
+        for certificate in trust_only(data).get_ca_certs()
+    ]
+    if until and max(until) < (now := moment()).timestamp():
+        raise AuthorityError(
+            f"has expired by the clock of this machine, which says {now:%Y-%m-%d}: give the "
+            "authority's new certificate"
+        )
+    return data
+
+
+def read_authority(path: Path, field: str) -> bytes:
+    """Return the authorities in a file that a person names in a flag or field.
+
+    Raises:
+        OSError: the file cannot be read.
+        AuthorityError: as in :func:`check_authority`; names field and file.
+    """
+    try:
+        return check_authority(path.read_bytes())
+    except AuthorityError as error:
+        raise AuthorityError(f"{field}: {path} {error}") from None
+
+
+def names_of(data: bytes) -> str:
+    """Return who the authorities are, for a message; "" if that cannot be said."""
+    try:
+        certificates = trust_only(data).get_ca_certs()
+    except AuthorityError:
+        return ""
+    names = [_name(certificate["subject"]) for certificate in certificates]
+    more = f" and {len(names) - _MOST_NAMES} more" if len(names) > _MOST_NAMES else ""
+    return ", ".join(dict.fromkeys(filter(None, names[:_MOST_NAMES]))) + more
+
+
+def _name(subject: object) -> str:
+    """Return the common name in a subject as Python's ssl gives it, or else its last part."""
+    parts = [pair for part in subject for pair in part] if isinstance(subject, tuple) else []
+    named = [value for field, value in parts if field == "commonName"] or [
+        value for _, value in parts[-1:]
+    ]
+    text = str(named[0]) if named else ""
+    return text if text.isprintable() else ""
+
+
+def _what_is_there(data: bytes) -> str:
+    """Return what the bytes are, which hold no certificate in PEM, and the remedy."""
+    text = data.strip()
+    if not text:
+        return "is empty: it has to hold a certificate in PEM"
+    if text.startswith(_UTF_16):
+        return "is text in UTF-16: save it as plain text (ASCII)"
+    labels = [label.decode() for label in _BEGIN.findall(text)]
+    if any(label.endswith("PRIVATE KEY") for label in labels):
+        return "holds a private key: give the authority's certificate in its place"
+    if _CERTIFICATE in labels:
+        return "has a certificate that cannot be read: copy it again, whole and unchanged"
+    if labels:
+        return f"holds a {labels[0]}: give the authority's certificate in its place"
+    if text[0] == _SEQUENCE:
+        return "is DER: convert it with `openssl x509 -inform der -in FILE`"
+    decoded = _decoded(text)
+    if _BEGIN.search(decoded):
+        return "is base64 of PEM: decode it once, with `base64 -d`"
+    if decoded[:1] == bytes([_SEQUENCE]):
+        return "is a certificate's base64 without the lines BEGIN CERTIFICATE and END CERTIFICATE"
+    return "holds no certificate in PEM, which begins with -----BEGIN CERTIFICATE-----"
+
+
+def _decoded(text: bytes) -> bytes:
+    try:
+        return base64.b64decode(b"".join(text.split()), validate=True)
+    except (binascii.Error, ValueError):
+        return b""
