@@ -45,10 +45,15 @@ class Owners(Breaking):
         status: JSON = (
             {"binding": {"name": secret}} if resource is DATABASES else {"secret": secret}
         )
-        if secret:
+        if not secret:
+            return
+        try:
             await self.admin.merge_patch(
                 resource, name, shop, {"status": status}, subresource="status"
             )
+        except NotFound:
+            # A deletion that the server was too busy for has come between.
+            await self.serve(resource, name, shop, secret)
 
     async def rotate(self, dice: Random) -> bool:
         """A Secret has other content."""
