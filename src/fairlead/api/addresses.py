@@ -59,6 +59,16 @@ def refused_address(address: str, networks: Sequence[Network] = ()) -> str:
     return ""
 
 
+def is_loopback(host: str) -> bool:
+    """Whether ``host`` is localhost or a loopback address, which lead to who asks."""
+    if host == "localhost":
+        return True
+    try:
+        return ip_address(host.partition("%")[0]).is_loopback
+    except ValueError:
+        return False
+
+
 def parse_networks(texts: Sequence[str], *, flag: str, everything: str) -> tuple[Network, ...]:
     """Parse the networks of a flag, addresses or CIDRs, which commas may separate.
 

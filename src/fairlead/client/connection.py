@@ -12,10 +12,12 @@ import tempfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 from weakref import WeakKeyDictionary
 
 import aiohttp
 
+from fairlead.api.addresses import is_loopback
 from fairlead.client.authorities import UNKNOWN_ISSUER, AuthorityError, names_of, trust_only
 from fairlead.client.caution import AddressRefused
 from fairlead.client.clocks import certificate_clock
@@ -34,17 +36,17 @@ def failed(config: ClusterConfig, error: BaseException) -> ConnectionFailed:
 
 def explain(config: ClusterConfig, error: BaseException) -> str:
     """Return the message about a broken request: the server, the fault and the remedy."""
-    return f"cannot reach {config.server}: " + _reason(error, config.certificate_authority)
+    return f"cannot reach {config.server}: " + _reason(error, config)
 
 
-def _reason(error: BaseException, authority: bytes) -> str:
+def _reason(error: BaseException, config: ClusterConfig) -> str:
     # Classes come before their bases: a certificate error is a ClientConnectorError, which is an
     # OSError; a connection that takes too long is a TimeoutError.
     match error:
         case OSError(errno=errno.EMFILE | errno.ENFILE):
             return "no more files can be opened here; allow this process more (ulimit -n)"
         case aiohttp.ClientConnectorCertificateError():
-            return _certificate(error.certificate_error, authority)
+            return _certificate(error.certificate_error, config.certificate_authority)
         case UnicodeError():
             return "its host name is malformed; check server in the kubeconfig"
         case aiohttp.ClientConnectorDNSError():
@@ -66,7 +68,7 @@ def _reason(error: BaseException, authority: bytes) -> str:
         case aiohttp.ClientResponseError():
             return "its answer is no HTTP; check server in the kubeconfig"
         case aiohttp.ClientConnectorError():
-            return _socket(error.os_error)
+            return _socket(error.os_error, config.server)
         case _:
             return f"{type(error).__name__}; check server in the kubeconfig"
 
@@ -88,7 +90,13 @@ def _certificate(error: BaseException, authority: bytes) -> str:
     )
 
 
-def _socket(error: OSError) -> str:
+def _socket(error: OSError, server: str) -> str:
+    host = urlsplit(server).hostname or ""
+    if is_loopback(host) and "KUBERNETES_SERVICE_HOST" in os.environ:
+        return (
+            f"{host} is this Pod itself, and the kubeconfig needs an address that Pods reach: a"
+            " provider gives one with --external-address"
+        )
     if isinstance(error, ConnectionRefusedError):
         return "connection refused; is it running, and is server in the kubeconfig right?"
     if isinstance(error, socket.gaierror):

@@ -5,7 +5,6 @@ from __future__ import annotations
 import base64
 import binascii
 import re
-from ipaddress import ip_address
 from pathlib import Path
 from typing import Literal
 from urllib.parse import urlsplit
@@ -13,7 +12,7 @@ from urllib.parse import urlsplit
 import msgspec
 
 from fairlead.api import addresses
-from fairlead.api.addresses import Network
+from fairlead.api.addresses import Network, is_loopback
 from fairlead.api.durations import parse_duration
 from fairlead.client.authorities import read_authority
 
@@ -212,16 +211,6 @@ class ServeOptions(msgspec.Struct, kw_only=True, frozen=True):
     apply_binding: bool = False
     apply_networks: tuple[Network, ...] = ()
     limits: Limits = Limits()
-
-
-def is_loopback(host: str) -> bool:
-    """Whether ``host`` is localhost or a loopback address."""
-    if host == "localhost":
-        return True
-    try:
-        return ip_address(host.partition("%")[0]).is_loopback
-    except ValueError:
-        return False
 
 
 def check(options: ServeOptions) -> ServeOptions:

@@ -8,9 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import suppress
+from urllib.parse import urlsplit
 
 import msgspec
 
+from fairlead.api.addresses import is_loopback
 from fairlead.api.kubebind import (
     ANNOTATION_AUTHOR,
     ANNOTATION_CLUSTER_PRETTY_NAME,
@@ -103,6 +105,11 @@ async def invite(
         progress(
             f"{identity} keeps reaching this cluster at {server}, as it was invited before; "
             "--external-address changes that"
+        )
+    if progress is not None and is_loopback(urlsplit(server).hostname or ""):
+        progress(
+            f"{identity} gets {server}, which in a Pod is the Pod itself: for a konnector in a "
+            "cluster invite with --external-address https://HOST:6443"
         )
     return new_binding_response(
         kubeconfig=kubeconfig,

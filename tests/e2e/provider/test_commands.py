@@ -236,11 +236,14 @@ async def test_inviting_again_keeps_the_address_and_says_so(operator: Operator) 
     name, invitation = f"team-{os.urandom(3).hex()}", operator.folder / "invitation.json"
     output = ("-o", str(invitation))
     arguments = ("provider", "invite", name, "--template", operator.template, *output)
-    await operator.does(*arguments, "--external-address", "https://out.example.org:6443")
+    _, err = await operator.does(*arguments, "--external-address", "https://out.example.org:6443")
+    assert "Pod itself" not in err
     first = invitation.read_bytes()
     _, err = await operator.does(*arguments)
     assert "keeps reaching this cluster at https://out.example.org:6443" in err
     assert invitation.read_bytes() == first
+    _, err = await operator.does(*arguments, "--external-address", "https://127.0.0.1:6443")
+    assert "https://127.0.0.1:6443, which in a Pod is the Pod itself" in err
     await operator.does("provider", "revoke", name, "--yes")
 
 

@@ -232,6 +232,14 @@ class TestFaults:
             " is it running, and is server in the kubeconfig right?"
         )
 
+    async def test_loopback_in_a_pod(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setenv("KUBERNETES_SERVICE_HOST", "10.96.0.1")
+        with socket.create_server(("127.0.0.1", 0)) as listener:
+            port = listener.getsockname()[1]
+        async with Client(ClusterConfig(f"http://127.0.0.1:{port}")) as client:
+            with pytest.raises(ConnectionFailed, match=r"this Pod itself.* --external-address"):
+                await client.request("GET", "/x")
+
     @pytest.mark.parametrize(
         "host",
         ["no-such-host.invalid", "a..b", "x" * 70 + ".invalid"],

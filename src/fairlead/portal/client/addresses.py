@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from ipaddress import ip_address
 from urllib.parse import urlsplit
 
 import msgspec
+
+from fairlead.api.addresses import is_loopback
 
 
 _ENDINGS = ("/api/exports", "/exports")
@@ -93,9 +94,4 @@ def parse_server(text: str, cluster: str = "") -> Address:
 
 
 def _loopback(host: str) -> bool:
-    if host == "localhost" or host.endswith(".localhost"):
-        return True
-    try:
-        return ip_address(host).is_loopback
-    except ValueError:
-        return False
+    return is_loopback(host) or host.endswith(".localhost")

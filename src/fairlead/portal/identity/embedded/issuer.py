@@ -19,6 +19,7 @@ from aiohttp import web
 from joserfc import jws
 from joserfc.jwk import ECKey
 
+from fairlead.api.addresses import is_loopback
 from fairlead.portal.http.audit import audit
 from fairlead.portal.http.errors import Refusal, forbidden
 from fairlead.portal.http.requests.bodies import FORM_TYPE, read_body
@@ -35,7 +36,7 @@ from fairlead.portal.identity.keys import LocalKeys, Sealing
 from fairlead.portal.identity.oidc.issuers import Issuer, challenge_of
 from fairlead.portal.identity.oidc.outgoing import Answered, IssuerAway
 from fairlead.portal.identity.sessions import hashed, random_token
-from fairlead.portal.options import ISSUER_PATH, is_loopback
+from fairlead.portal.options import ISSUER_PATH
 from fairlead.runtime.manager.health import split_address
 
 

@@ -11,8 +11,8 @@ from urllib.parse import urlsplit
 
 import aiohttp
 
+from fairlead.api.addresses import is_loopback
 from fairlead.client.authorities import trust_only
-from fairlead.portal.options import is_loopback
 
 
 MOST_BYTES = 1 << 20
