@@ -137,6 +137,7 @@ class Program(msgspec.Struct, frozen=True, kw_only=True):
                 f"{path}.priorityClassName", Expression(f"{path}.priorityClassName | quote")
             ),
             "tolerations": Given(f"{path}.tolerations"),
+            "hostAliases": Given(f"{path}.hostAliases"),
             "nodeSelector": Given(f"{path}.nodeSelector"),
             "affinity": Given(f"{path}.affinity"),
             "topologySpreadConstraints": When(

@@ -388,6 +388,12 @@ def _of_program(program: Program) -> Iterator[Value]:
         ),
         Value("priorityClassName", "", _NAME, "PriorityClass of its Pods."),
         Value("tolerations", [], _OBJECTS, "Tolerations of its Pods."),
+        Value(
+            "hostAliases",
+            [],
+            _OBJECTS,
+            "Addresses of host names that the cluster's DNS does not know.",
+        ),
         Value("nodeSelector", {}, _LABELS, "Node selector of its Pods."),
         Value("affinity", {}, _OBJECT, "Affinity of its Pods."),
         Value(

@@ -73,6 +73,7 @@ class Pods(msgspec.Struct, frozen=True, kw_only=True):
     tolerations: tuple[JSON, ...] = ()
     spread: tuple[str, ...] = SPREAD
     pull_secrets: tuple[str, ...] = ()
+    host_aliases: tuple[JSON, ...] = ()
 
     def resources(self) -> JSON:
         """Return the requests and limits of the container."""
@@ -91,6 +92,8 @@ class Pods(msgspec.Struct, frozen=True, kw_only=True):
             found["priorityClassName"] = self.priority_class
         if self.tolerations:
             found["tolerations"] = list(self.tolerations)
+        if self.host_aliases:
+            found["hostAliases"] = list(self.host_aliases)
         if self.spread:
             found["topologySpreadConstraints"] = [_spread(key, selector) for key in self.spread]
         return found

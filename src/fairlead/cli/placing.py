@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from ipaddress import ip_address
 from typing import Any, TypeVar
 
 import click
@@ -62,7 +63,7 @@ def _size_options() -> list[Callable[[F], F]]:
 
 
 def _node_options() -> list[Callable[[F], F]]:
-    """Return the flags of nodes, image pulls and labels, in order."""
+    """Return the flags of nodes, image pulls, host names and labels, in order."""
     return [
         click.option(
             "--priority-class", default="", metavar="NAME", help="PriorityClass of the Pods."
@@ -94,6 +95,14 @@ def _node_options() -> list[Callable[[F], F]]:
             help="Secret of the namespace for pulling the image; may be given several times.",
         ),
         click.option(
+            "--host-alias",
+            "host_aliases",
+            multiple=True,
+            metavar="ADDRESS=NAME[,NAME]",
+            help="Address of host names that the cluster's DNS does not know, for example of a "
+            "provider; may be given several times.",
+        ),
+        click.option(
             "--label",
             "labels",
             multiple=True,
@@ -121,6 +130,7 @@ def pods_of(
     tolerations: Sequence[str],
     spread: Sequence[str],
     pull_secrets: Sequence[str],
+    host_aliases: Sequence[str],
 ) -> Pods:
     """Check the values of the flags and return them as Pods.
 
@@ -148,6 +158,7 @@ def pods_of(
         tolerations=tuple(map(_toleration, tolerations)),
         spread=tuple(spread),
         pull_secrets=tuple(pull_secrets),
+        host_aliases=tuple(map(_host_alias, host_aliases)),
     )
 
 
@@ -191,6 +202,28 @@ def _check_amounts(what: str, request: str, limit: str) -> None:
             f"--{what}-request {request} is above --{what}-limit {limit}: give a limit that is "
             "not below the request"
         )
+
+
+def _host_alias(text: str) -> JSON:
+    """Return an entry of the Pods' hosts file.
+
+    Raises:
+        click.UsageError: the text is no address with names.
+    """
+    address, _, names = text.partition("=")
+    hosts = names.split(",")
+    try:
+        ip_address(address)
+    except ValueError:
+        raise click.UsageError(
+            f"--host-alias {text!r} is not ADDRESS=NAME[,NAME]: {address!r} is not an address"
+        ) from None
+    for host in hosts:
+        if errors := subdomain_errors(host):
+            raise click.UsageError(
+                f"--host-alias {text!r}: {host!r} is not a host name: {errors[0]}"
+            )
+    return {"ip": address, "hostnames": hosts}
 
 
 def _toleration(text: str) -> JSON:

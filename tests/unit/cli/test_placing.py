@@ -48,6 +48,7 @@ def test_all_programs_have_what_is_asked_for_their_pods(program: str) -> None:
         *("--memory-request", "1Gi", "--memory-limit", "2Gi"),
         *("--toleration", "dedicated=infra:NoSchedule", "--toleration", "spot"),
         *("--topology-spread", "topology.kubernetes.io/zone", "--image-pull-secret", "registry"),
+        *("--host-alias", "10.0.0.7=api.example.org,bind.example.org"),
     )
     assert found["spec"]["replicas"] == 3
     pod = found["spec"]["template"]["spec"]
@@ -57,6 +58,9 @@ def test_all_programs_have_what_is_asked_for_their_pods(program: str) -> None:
     }
     assert pod["priorityClassName"] == "system-cluster-critical"
     assert pod["imagePullSecrets"] == [{"name": "registry"}]
+    assert pod["hostAliases"] == [
+        {"ip": "10.0.0.7", "hostnames": ["api.example.org", "bind.example.org"]}
+    ]
     assert pod["tolerations"] == [
         {"key": "dedicated", "operator": "Equal", "value": "infra", "effect": "NoSchedule"},
         {"key": "spot", "operator": "Exists"},
@@ -105,6 +109,8 @@ def test_none_takes_limits_and_spread_away() -> None:
     ("flags", "said"),
     [
         (("--memory-limit", "2GB"), "--memory-limit: '2GB' is not an amount"),
+        (("--host-alias", "api.example.org=10.0.0.7"), "'api.example.org' is not an address"),
+        (("--host-alias", "10.0.0.7"), "--host-alias '10.0.0.7': '' is not a host name"),
         (("--cpu-request", "-1"), "--cpu-request: '-1' is not an amount"),
         (("--memory-limit", "64Mi"), "--memory-request 128Mi is above --memory-limit 64Mi"),
         (("--cpu-request", "2", "--cpu-limit", "1500m"), "2 is above --cpu-limit 1500m"),
