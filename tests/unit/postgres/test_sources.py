@@ -85,6 +85,9 @@ async def test_the_database_that_is_written_out_wins_over_the_secrets() -> None:
     assert endpoint.fallback == "orders"
 
 
+CA, OTHER_CA = (
+    Authority.create(name, datetime.now(UTC)).pair.certificate.decode() for name in ("ca", "other")
+)
 PROFILE = {
     "kind": "PostgresServer",
     "metadata": {"name": "main", "uid": "u", "generation": 1},
@@ -118,7 +121,7 @@ class World:
         for one in (
             object_from_dict(PROFILE),
             stored("admin", "1", username="admin", password="first"),
-            stored("ca", "1", **{"ca.crt": "PEM"}),
+            stored("ca", "1", **{"ca.crt": CA}),
             namespace(tier="gold"),
         ):
             self.put(one)
@@ -168,7 +171,7 @@ async def test_what_has_changed_is_asked_for_again() -> None:
     assert await world.password() == "second"
     assert await world.password() == "second"
     assert world.asked == []
-    world.put(stored("ca", "2", **{"ca.crt": "OTHER"}))
+    world.put(stored("ca", "2", **{"ca.crt": OTHER_CA}))
     await world.password()
     assert world.asked == ["admin", "ca"]
     body: JSON = PROFILE | {"metadata": {"name": "main", "uid": "u", "generation": 2}}
@@ -220,6 +223,16 @@ async def test_a_certificate_between_two_writes_is_read_again(
     )
     endpoint = await world.sources.endpoint(body, enforce=True)
     assert (endpoint.certificate, endpoint.key) == tuple(one.decode() for one in new)
+
+
+async def test_what_is_no_ca_is_named() -> None:
+    world = World()
+    world.put(stored("ca", "2", **{"ca.crt": base64.b64encode(CA.encode()).decode()}))
+    with pytest.raises(AccessError) as refused:
+        await world.password()
+    assert refused.value.reason == "ConnectionInvalid"
+    assert "ca.crt in Secret ca" in refused.value.message
+    assert "is base64 of PEM: decode it once" in refused.value.message
 
 
 async def test_what_the_caches_do_not_have_is_asked_for() -> None:
