@@ -360,8 +360,8 @@ async def test_drift_right_after_the_plan_needs_an_approval_too(
 ) -> None:
     original, drifts = planning.plan_accesses, [False]
 
-    async def plan_accesses(*args: Any) -> ShownPlan:
-        planned = await original(*args)
+    async def plan_accesses(*args: Any, **options: Any) -> ShownPlan:
+        planned = await original(*args, **options)
         if drifts.pop():
             await team.sql("REVOKE CONNECT ON DATABASE {d} FROM {r}", d=team.database, r=name)
         drifts.append(False)
@@ -438,8 +438,8 @@ async def test_an_approval_is_of_one_server_whatever_its_address_leads_to(
             password = await team.secret(name)
             plan = planning.plan_accesses
 
-            async def turning_after_the_plan(*args: Any) -> ShownPlan:
-                planned = await plan(*args)
+            async def turning_after_the_plan(*args: Any, **options: Any) -> ShownPlan:
+                planned = await plan(*args, **options)
                 annotations = (await team.body(name))["metadata"]["annotations"]
                 if annotations[APPROVE_ANNOTATION] == pending and switch.targets != (there,):
                     await switch.turn(there)

@@ -182,8 +182,13 @@ async def world(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[World]:
         done = Synced(server=FACTS, applied=[], warnings=[])
         return {name: held.get(name, done) for name in found}
 
-    async def plan(sessions: Any, accesses: Sequence[WantedState], _: object) -> ShownPlan:
-        await made.serve(sessions.endpoint.host, "plan", [one.username for one in accesses])
+    async def plan(
+        sessions: Any, accesses: Sequence[WantedState], _: object, *, most: int | None
+    ) -> ShownPlan:
+        (name,) = [one.username for one in accesses]
+        if most is not None and name in made.crowded:
+            raise CrowdedError(name)
+        await made.serve(sessions.endpoint.host, "plan", [name])
         return ShownPlan(statements=())
 
     async def cleanup(sessions: Any, username: str, *_: object, brief: bool, **__: object) -> None:
@@ -540,6 +545,19 @@ async def test_one_role_with_very_many_privileges_is_worked_on_at_a_time(
     found = await world.answered(7)
     assert isinstance(found["large"], Synced)
     assert isinstance(found["other"], Synced)
+
+
+async def test_neighbours_do_not_wait_for_the_plan_of_a_role_with_very_many_privileges(
+    world: World,
+) -> None:
+    world.crowded = {"large"}
+    world.gates["large"] = asyncio.Event()
+    world.work.submit(place(), request("large"), PlanOnly(wanted("large")))
+    await world.until(lambda: world.of("plan"))
+    world.work.submit(place(), request("neighbour"), sync_job("neighbour"))
+    assert isinstance((await world.answered(1))["neighbour"], Synced)
+    world.gates["large"].set()
+    assert isinstance((await world.answered(2))["large"], ShownPlan)
 
 
 async def test_namespaces_take_turns_where_work_is_done_alone(world: World) -> None:

@@ -139,7 +139,8 @@ def may_succeed_alone(job: Job, answer: Answer, *, own: bool) -> bool:
         case Synced():
             return any(problem.reason in _WORTH_ANOTHER_TRY for problem in answer.problems)
         case AccessError(reason="Locked"):
-            return True
+            # A plan takes no lock.
+            return not isinstance(job, PlanOnly)
         case AccessError(reason="TimedOut"):
             # A removal never shares a batch, so that even a failure of its batch is its own. A
             # whole batch of syncs that timed out tells of a server that hangs.

@@ -37,6 +37,7 @@ from fairlead.postgres.controllers.servers.looks import BATCH_SECONDS, ServerLoo
 from fairlead.postgres.database.connections.sessions import Sessions
 from fairlead.postgres.database.plans.plan import ShownPlan, Synced, WantedState
 from fairlead.postgres.database.plans.server_plan import CrowdedError
+from fairlead.postgres.database.reading.catalog import CROWD
 from fairlead.postgres.database.work.cleanup import cleanup
 from fairlead.postgres.database.work.drift import Kept
 from fairlead.postgres.database.work.planning import plan_accesses
@@ -384,6 +385,8 @@ class _Server:
                 await self._roles.freed()
 
     async def _do_large(self, request: Request, job: Job) -> None:
+        if isinstance(job, PlanOnly):
+            await self._answer({request: job}, self._plan_large)
         if not isinstance(job, Sync):
             return
         turn = PiecesTurn(LARGE_SECONDS)
@@ -434,7 +437,7 @@ class _Server:
         await asyncio.gather(
             self._answer(checks, self._check),
             self._answer(syncs, self._sync, brief=True),
-            self._answer(plans, self._plan),
+            self._answer(plans, self._plan, brief=True),
         )
 
     async def _do_alone(self, one: Mapping[Request, Job]) -> None:
@@ -481,7 +484,7 @@ class _Server:
     async def _sync_in(
         self, sessions: Sessions, syncs: Sequence[Sync], *, brief: bool, turn: PiecesTurn | None
     ) -> Mapping[str, Answer]:
-        held_back = await self._held_back(sessions, syncs)
+        held_back = await self._held_back(sessions, syncs, most=CROWD if brief else None)
         wanted = [job.wanted for job in syncs if job.username not in held_back]
         if not wanted:
             return held_back
@@ -512,7 +515,7 @@ class _Server:
             await sessions.close()
 
     async def _held_back(
-        self, sessions: Sessions, jobs: Iterable[Sync | Rotate]
+        self, sessions: Sessions, jobs: Iterable[Sync | Rotate], *, most: int | None = None
     ) -> Mapping[str, Answer]:
         """Return the answers of accesses for which a statement would run without an approval.
 
@@ -523,20 +526,26 @@ class _Server:
         for job in jobs:
             if job.approved is None:
                 continue
-            seen = await self._planned(sessions, job.wanted)
+            seen = await self._planned(sessions, job.wanted, most)
             if not isinstance(seen, ShownPlan) or not job.approved.covers(seen):
                 found[job.username] = seen
         return found
 
-    async def _planned(self, sessions: Sessions, wanted: WantedState) -> ShownPlan | AccessError:
+    async def _planned(
+        self, sessions: Sessions, wanted: WantedState, most: int | None
+    ) -> ShownPlan | AccessError:
         try:
-            return await plan_accesses(sessions, [wanted], self._looks.verifiers)
+            return await plan_accesses(sessions, [wanted], self._looks.verifiers, most=most)
         except AccessError as error:
             return error
 
     async def _plan(self, jobs: Iterable[PlanOnly]) -> Mapping[str, Answer]:
         async with self._of_one_server(brief=True) as sessions:
-            return {job.username: await self._planned(sessions, job.wanted) for job in jobs}
+            return {job.username: await self._planned(sessions, job.wanted, CROWD) for job in jobs}
+
+    async def _plan_large(self, jobs: Iterable[PlanOnly]) -> Mapping[str, Answer]:
+        async with self._of_one_server(brief=False) as sessions:
+            return {job.username: await self._planned(sessions, job.wanted, None) for job in jobs}
 
     async def _remove(self, one: Mapping[Request, Job], *, brief: bool) -> None:
         async def remove(drops: Iterable[Drop]) -> Mapping[str, Answer]:

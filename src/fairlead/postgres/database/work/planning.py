@@ -25,7 +25,12 @@ from fairlead.postgres.database.plans.plan import (
     ShownStatement,
     WantedState,
 )
-from fairlead.postgres.database.plans.server_plan import BatchPlan, plan_server, visits_of
+from fairlead.postgres.database.plans.server_plan import (
+    BatchPlan,
+    CrowdedError,
+    plan_server,
+    visits_of,
+)
 from fairlead.postgres.database.plans.snapshot import ServerIdentity, ServerSnapshot
 from fairlead.postgres.database.reading.actors import read_owning_actors
 from fairlead.postgres.database.reading.catalog import observe
@@ -46,6 +51,7 @@ async def plan_accesses(
     verifiers: Verifiers,
     *,
     rights: bool = False,
+    most: int | None = None,
 ) -> ShownPlan:
     """Plan accesses with different usernames together.
 
@@ -56,13 +62,17 @@ async def plan_accesses(
         wanted: the accesses.
         verifiers: the known verifiers of the server.
         rights: whether to add remedies for rights that the administrator lacks.
+        most: objects and privileges of one role that are counted, None for all.
 
     Raises:
-        AccessError: the server could not be read.
+        AccessError: the server could not be read; a CrowdedError if a role has more than ``most``.
     """
     async with sessions.working("read the catalogs") as session:
         identity = await identity_of(session)
-        seen = await observe(sessions, session, wanted, verifiers)
+        seen = await observe(sessions, session, wanted, verifiers, most=most)
+    crowded = next((one for one in seen.refused.values() if isinstance(one, CrowdedError)), None)
+    if crowded is not None:
+        raise crowded
     plan = plan_server(wanted, seen, sessions.endpoint.revoke_public)
     telling = _Telling(sessions, seen.snapshot, plan, rights=rights)
     for name, error in seen.refused.items():
