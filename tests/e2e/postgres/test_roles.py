@@ -12,7 +12,7 @@ import time
 from collections.abc import AsyncIterator, Callable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import psycopg
 import pytest
@@ -40,7 +40,7 @@ from fairlead.postgres.controllers.rules.login_secret import MANAGED_BY, MANAGED
 from fairlead.postgres.controllers.servers import work
 from fairlead.postgres.database.connections import login
 from fairlead.postgres.database.plans.plan import ShownPlan
-from fairlead.postgres.database.work import planning
+from fairlead.postgres.database.work import planning, sync
 from fairlead.postgres.manifests import NAME
 from fairlead.postgres.options import DEFAULT_NAMESPACE, PostgresOptions
 from fairlead.runtime import Cluster
@@ -387,6 +387,44 @@ async def test_drift_right_after_the_plan_needs_an_approval_too(
         await team.ready(name)
         found = await team.privileges(name)
         assert {(f"database {team.database}", "CONNECT"), ("t", "SELECT")} <= found
+
+
+@pytest.mark.parametrize("drifts", [False, True])
+async def test_after_a_kill_the_rest_of_an_approved_plan_goes_on(
+    team: Alone, monkeypatch: pytest.MonkeyPatch, drifts: bool
+) -> None:
+    """The role is made, and the operator dies before it grants anything in the database."""
+    made = asyncio.Event()
+
+    async def visit_databases(*_: object, **__: object) -> NoReturn:
+        made.set()
+        await asyncio.Event().wait()
+        raise AssertionError
+
+    async with running(team.client, OPTIONS):
+        name = await team.create(approval="Manual", grants=[team.grant("CONNECT", "SELECT")])
+        digest = (await team.reason(name, "ApprovalPending"))["status"]["plan"]["digest"]
+        with monkeypatch.context() as patch:
+            patch.setattr(sync, "visit_databases", visit_databases)
+            await team.approve(name, digest)
+            await made.wait()
+    assert await team.role_exists(name)
+    if drifts:
+        await team.sql("GRANT INSERT ON t TO {r}", r=name)
+    before = await team.privileges(name)
+    async with running(team.client, OPTIONS):
+        if drifts:
+            told = f"the approval {digest} is void"
+            body = await team.wait(name, lambda body: told in body["status"]["lastLog"])
+            assert await team.privileges(name) == before
+            digest = body["status"]["plan"]["digest"]
+            await team.approve(name, digest)
+        plan = (await team.ready(name))["status"]["plan"]
+        assert plan["approvedDigest"] == digest
+        assert "parts" not in plan
+        found = await team.privileges(name)
+        assert ("t", "SELECT") in found
+        assert ("t", "INSERT") not in found
 
 
 async def test_an_approval_is_of_one_server_whatever_its_address_leads_to(

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 import pytest
+from msgspec import to_builtins
 from msgspec.structs import replace
 
 from fairlead.api.conditions import Event, get_condition
-from fairlead.api.meta import JSON
+from fairlead.api.meta import JSON, object_from_dict
 from fairlead.api.postgresaccess import Deletion, Plan, PostgresAccessStatus, ServerInfo
-from fairlead.postgres.controllers.access.passes import PassFailure
+from fairlead.postgres.controllers.access.passes import PassFailure, approval_of, observed_of
 from fairlead.postgres.controllers.access.status import (
+    MAX_PARTS,
     Outcome,
     approver_of,
     change_events,
@@ -26,14 +30,18 @@ from fairlead.postgres.controllers.access.status import (
     renamed,
     success,
     suspended,
+    uses_approval,
 )
-from fairlead.postgres.controllers.rules.desired import end_of
+from fairlead.postgres.controllers.rules.desired import desired_of, end_of
+from fairlead.postgres.database.plans.approvals import part_of
 from fairlead.postgres.database.plans.plan import ShownPlan, ShownStatement
 from fairlead.postgres.errors import AccessError, Retry, UnfinishedError, invalid, refusal
+from fairlead.postgres.options import PostgresOptions
 
 
 DOWN = AccessError("ConnectionFailed", "nothing listens at db:5432; check host and port")
 LOCKED = AccessError("Locked", "wait for it")
+APPROVE = "access.k8s.delta10.nl/approve"
 UNFINISHED = AccessError("Unfinished", "3 are left", retry=Retry.GOES_ON)
 
 
@@ -189,22 +197,82 @@ def test_a_digest_is_good_for_one_time() -> None:
 
 
 @pytest.mark.parametrize(
-    ("before", "after", "covered"),
+    ("before", "after", "within"),
     [
         pytest.param(("G", "R"), ("R",), True, id="what-is-left-there"),
         pytest.param(("G",), ("R",), False, id="another-statement"),
     ],
 )
-def test_a_plan_covers_statements_for_its_own_server(
-    before: tuple[str, ...], after: tuple[str, ...], covered: bool
+def test_a_plan_is_within_an_approval_for_its_own_server(
+    before: tuple[str, ...], after: tuple[str, ...], within: bool
 ) -> None:
     approved, now = replace(plan(*before), place="here"), replace(plan(*after), place="here")
-    assert approved.covers(now) is covered
+    assert now.is_within(approved.approval) is within
     elsewhere = replace(now, place="there")
-    assert not approved.covers(elsewhere)
+    assert not elsewhere.is_within(approved.approval)
     assert elsewhere.digest() != now.digest()
     # Where nothing is missing, nothing needs an approval.
-    assert approved.covers(replace(plan(), place="there"))
+    assert replace(plan(), place="there").is_within(approved.approval)
+
+
+@dataclass(frozen=True)
+class Rest:
+    """A plan that was approved, and what a new process reads and finds in the status."""
+
+    left: tuple[str, ...]
+    approved: bool
+    approved_plan: tuple[str, ...] = ("A", "B", "C")
+    done: tuple[str, ...] = ()
+    place: str = "here"
+    after: str = ""
+    forged: tuple[str, ...] = ()
+    refused: bool = False
+
+
+RESTS = {
+    "all": Rest(("A", "B", "C"), True),
+    "a-part": Rest(("C",), True),
+    "nothing": Rest((), True),
+    "nothing-where-some-is-refused": Rest((), True, refused=True),
+    "a-part-after-a-part": Rest(("C",), True, done=("A",)),
+    "one-more": Rest(("C", "D"), False),
+    "what-is-done-comes-again": Rest(("A", "C"), False, done=("A",)),
+    "elsewhere": Rest(("C",), False, place="there"),
+    "an-approval-that-was-carried-out": Rest(("C",), False, after="d1"),
+    "hashes-that-are-forged": Rest(("D",), False, forged=("D",)),
+}
+
+
+@pytest.mark.parametrize("rest", [pytest.param(rest, id=name) for name, rest in RESTS.items()])
+def test_the_rest_of_an_approved_plan_needs_no_other_approval(rest: Rest) -> None:
+    approved = replace(plan(*rest.approved_plan), place="here")
+    hashes = {text: part_of("d", text) for text in (*rest.approved_plan, *rest.forged)}
+    known = Plan(
+        digest=approved.digest(),
+        parts=[part for text, part in hashes.items() if text not in rest.done],
+        done=[hashes[text] for text in rest.done],
+        approved_digest=rest.after,
+    )
+    body: JSON = {
+        "metadata": {"name": "app", "annotations": {APPROVE: approved.digest()}},
+        "spec": {
+            "username": "app",
+            "generatedSecret": "app",
+            "connection": {"serverRef": {"name": "main"}},
+            "approval": "Manual",
+        },
+        "status": {"plan": to_builtins(known)},
+    }
+    desired = desired_of(object_from_dict(body), PostgresOptions(), datetime.now(UTC))
+    refused = {"app": (DOWN,)} if rest.refused else {}
+    left = replace(plan(*rest.left, after=rest.after), place=rest.place, refused=refused)
+    approval = approval_of(desired, left)
+    assert (approval is not None) is rest.approved
+    if approval is not None:
+        assert approval.parts == frozenset(known.parts)
+    observed = observed_of(desired).previewed(desired, left)
+    # An operator that died before it said so has carried out all.
+    assert uses_approval(desired, observed) is (not rest.left)
 
 
 def test_an_approval_that_does_not_count_is_told() -> None:
@@ -228,14 +296,22 @@ APPROVED = Plan(approved_digest="d1", approved_by="kubectl at noon")
             plan("G"),
             None,
             "",
-            Plan(digest=plan("G").digest(), statements=["d: G"], total=1),
+            Plan(
+                digest=plan("G").digest(), statements=["d: G"], total=1, parts=[part_of("d", "G")]
+            ),
             id="pending",
         ),
         pytest.param(
             plan("G", after="d1"),
             APPROVED,
             "",
-            replace(APPROVED, digest=plan("G", after="d1").digest(), statements=["d: G"], total=1),
+            replace(
+                APPROVED,
+                digest=plan("G", after="d1").digest(),
+                statements=["d: G"],
+                total=1,
+                parts=[part_of("d", "G")],
+            ),
             id="pending-and-approved-before",
         ),
         pytest.param(
@@ -251,12 +327,62 @@ APPROVED = Plan(approved_digest="d1", approved_by="kubectl at noon")
             ),
             id="carried-out",
         ),
+        pytest.param(
+            plan(*map(str, range(MAX_PARTS + 1))),
+            None,
+            "",
+            Plan(
+                digest=plan(*map(str, range(MAX_PARTS + 1))).digest(),
+                statements=[f"d: {number}" for number in range(64)],
+                total=MAX_PARTS + 1,
+            ),
+            id="more-than-a-status-takes",
+        ),
     ],
 )
 def test_what_the_status_says_of_plans(
     found: ShownPlan | None, old: Plan | None, by: str, told: Plan | None
 ) -> None:
-    assert plan_of(found, old, by) == told
+    assert plan_of(found, old, by, proves=True) == told
+
+
+WAITING = plan_of(plan("A", "B", after="d1"), APPROVED, proves=True)
+APPROVAL = plan("A", "B").approval
+
+
+@pytest.mark.parametrize(
+    ("found", "by", "told"),
+    [
+        pytest.param(
+            plan("B", after="d1"),
+            "",
+            {"statements": ["d: B"], "total": 1, "parts": ["B"], "done": ["A"]},
+            id="a-part-is-left",
+        ),
+        pytest.param(
+            replace(plan("B", after="d1"), whole=False),
+            "",
+            {"statements": ["d: B"], "total": 1, "parts": ["A", "B"]},
+            id="a-part-where-not-all-could-be-read",
+        ),
+        pytest.param(
+            plan(after="d1"),
+            "me",
+            {"approved_digest": plan("A", "B", after="d1").digest(), "approved_by": "me"},
+            id="nothing-is-left",
+        ),
+    ],
+)
+def test_the_status_knows_what_is_left_of_an_approved_plan(
+    found: ShownPlan, by: str, told: dict[str, Any]
+) -> None:
+    hashed = {key: sorted(part_of("d", text) for text in told.get(key, ())) for key in PARTS}
+    digest = plan("A", "B", after="d1").digest()
+    expected = replace(APPROVED, digest=digest, **{**told, **hashed})
+    assert plan_of(found, WAITING, by, APPROVAL, proves=True) == expected
+
+
+PARTS = ("parts", "done")
 
 
 def managed(manager: str, time: str, *annotations: str) -> JSON:
@@ -267,9 +393,6 @@ def managed(manager: str, time: str, *annotations: str) -> JSON:
         **({"manager": manager} if manager else {}),
         **({"time": time} if time else {}),
     }
-
-
-APPROVE = "access.k8s.delta10.nl/approve"
 
 
 @pytest.mark.parametrize(

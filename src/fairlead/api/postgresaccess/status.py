@@ -64,6 +64,9 @@ class Plan(msgspec.Struct, rename="camel", omit_defaults=True, kw_only=True):
     ``digest`` identifies all statements, of which the first are listed. ``approved_digest`` is the
     digest of the last approved plan that was carried out, ``approved_by`` names the field manager
     that wrote the approval, and the time. An approval is valid once.
+
+    With spec.approval Manual the hashes of the statements prove what was approved: ``parts`` are
+    those that are left, ``done`` those that were carried out by the present approval.
     """
 
     digest: Annotated[str, Meta(description="Names the plan; an approval repeats it.")] = ""
@@ -73,6 +76,12 @@ class Plan(msgspec.Struct, rename="camel", omit_defaults=True, kw_only=True):
         str, Meta(description="The plan that was last approved and carried out.")
     ] = ""
     approved_by: Annotated[str, Meta(description="Who wrote that approval, and when.")] = ""
+    parts: Annotated[
+        list[str], Meta(description="Hashes of the statements that wait or are left.")
+    ] = []
+    done: Annotated[
+        list[str], Meta(description="Hashes of those that this plan's approval has carried out.")
+    ] = []
 
 
 class Blockers(msgspec.Struct, rename="camel", omit_defaults=True, kw_only=True):

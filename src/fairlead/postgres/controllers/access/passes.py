@@ -20,6 +20,7 @@ import msgspec
 
 from fairlead.api.postgresaccess import APPROVE_ANNOTATION, PasswordInfo
 from fairlead.postgres.controllers.rules.desired import Desired, ServerPlace
+from fairlead.postgres.database.plans.approvals import Approval, digest_of
 from fairlead.postgres.database.plans.password import ITERATIONS
 from fairlead.postgres.database.plans.plan import ShownPlan, Synced, WantedState
 from fairlead.postgres.errors import AccessError
@@ -221,13 +222,24 @@ def observed_of(
     return found.failed(action, desired.refused)
 
 
-def is_approved(desired: Desired, plan: ShownPlan | None) -> bool:
-    """Whether the access needs an approval of its plan and has it."""
+def approval_of(desired: Desired, plan: ShownPlan | None) -> Approval | None:
+    """Return the approval by which a plan is carried out; None if the plan waits for one.
+
+    The plan may be the rest of the approved one, whose hashes the status has.
+    """
     if plan is None or desired.held_back_by != "Manual":
-        return False
+        return None
     asked = desired.found.meta.annotations.get(APPROVE_ANNOTATION, "")
     # Refused statements do not block approval of the others.
-    return asked == plan.digest() if plan.statements else not plan.refused
+    if plan.parts and asked == plan.digest():
+        return plan.approval
+    known = desired.access.status.plan
+    if known is not None and known.parts:
+        is_proven = digest_of([*known.parts, *known.done], plan.place, plan.after) == asked
+        approval = Approval(place=plan.place, parts=frozenset(known.parts))
+        if is_proven and plan.is_within(approval):
+            return approval
+    return None if plan.parts or plan.refused else plan.approval
 
 
 Stage = Callable[[Desired, Observed], ActionsLeft]
@@ -269,7 +281,7 @@ def _approval(desired: Desired, observed: Observed) -> ActionsLeft:
         return ()
     if observed.preview is None:
         return (Action.PREVIEW, Action.REPORT)
-    return () if is_approved(desired, observed.preview) else (Action.REPORT,)
+    return () if approval_of(desired, observed.preview) is not None else (Action.REPORT,)
 
 
 def _ownership(_: Desired, observed: Observed) -> ActionsLeft:

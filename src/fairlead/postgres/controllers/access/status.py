@@ -36,9 +36,10 @@ from fairlead.postgres.controllers.access.passes import (
     Action,
     Observed,
     PassFailure,
-    is_approved,
+    approval_of,
 )
 from fairlead.postgres.controllers.rules.desired import Desired
+from fairlead.postgres.database.plans.approvals import Approval, digest_of
 from fairlead.postgres.database.plans.plan import ShownPlan, Synced
 from fairlead.postgres.errors import AccessError, Retry, UnfinishedError, refusal
 
@@ -63,6 +64,8 @@ _PASSING = {"Locked", "Conflict", "TimedOut", "Unfinished"}
 """Reasons that pass by themselves, as other sessions or writers cause them: no error is told."""
 _DIGEST_SHOWN = 32
 """Characters of an approval that a message repeats."""
+MAX_PARTS = 1000
+"""Hashes of statements in a status; the rest of a longer plan needs another approval."""
 _MAX_GRANTED = 512
 _MAX_BLOCKERS = 3
 _MAX_WARNINGS = 64
@@ -113,7 +116,9 @@ def report_of(
     refused = desired.excluded or desired.expired or verdict
     silent = desired.access.spec.suspend or desired.expired or failure is not None
     if observed.preview is not None or not silent:
-        plan = plan_of(observed.preview, plan, approved_by)
+        approval = approval_of(desired, observed.preview)
+        proves = desired.held_back_by == "Manual"
+        plan = plan_of(observed.preview, plan, approved_by, approval, proves=proves)
     status = new_status(
         msgspec.structs.replace(old, plan=plan),
         outcome,
@@ -127,14 +132,15 @@ def report_of(
 
 
 def uses_approval(desired: Desired, observed: Observed) -> bool:
-    """Whether a pass has run all statements of an approved plan.
+    """Whether all statements of an approved plan were carried out, by this pass or before it.
 
     After a failure the next pass runs the rest by the same approval.
     """
-    found = observed.preview
-    if found is None or not found.statements or observed.failure is not None:
+    found, approval = observed.preview, approval_of(desired, observed.preview)
+    if found is None or approval is None or not approval.parts:
         return False
-    return observed.in_sync and is_approved(desired, found)
+    is_done = observed.in_sync and observed.failure is None
+    return is_done or (found.whole and not found.parts)
 
 
 def is_in_sync_as_known(desired: Desired, observed: Observed) -> bool:
@@ -181,7 +187,7 @@ def outcome_of(desired: Desired, observed: Observed) -> Outcome:
         return suspended(desired.access.status, generation, unchanged=observed.unchanged)
     if desired.expired:
         return expired(desired.ends)
-    if observed.preview is not None and not is_approved(desired, observed.preview):
+    if observed.preview is not None and approval_of(desired, observed.preview) is None:
         return previewed(observed.preview, desired.held_back_by, _void_approval(desired))
     is_new = observed.credentials.is_new
     return generated() if is_new and not _is_read_again(desired, observed) else success()
@@ -350,29 +356,49 @@ def previewed(plan: ShownPlan, why: Literal["", "Observe", "Manual"], void: str 
     return Outcome(state="InProgress", reason="ApprovalPending", message=message, again="synced")
 
 
-def plan_of(plan: ShownPlan | None, old: Plan | None, approved_by: str = "") -> Plan | None:
+def plan_of(
+    plan: ShownPlan | None,
+    old: Plan | None,
+    approved_by: str = "",
+    approval: Approval | None = None,
+    *,
+    proves: bool = False,
+) -> Plan | None:
     """Return the status.plan of a plan: its first statements, and the last approval.
 
     Args:
         plan: the statements that would run; with ``approved_by``, those that have run.
         old: the status.plan so far.
-        approved_by: the field manager that has approved this plan, "" without an approval.
+        approved_by: the field manager that has approved this plan, "" while it is not carried out.
+        approval: the approval by which the plan is carried out, None without one.
+        proves: whether to keep the hashes by which the rest of an approved plan is known.
     """
-    approved = Plan() if old is None else old
-    digest, by = approved.approved_digest, approved.approved_by
+    before = Plan() if old is None else old
     if plan is None:
-        return Plan(approved_digest=digest, approved_by=by) if digest else None
-    if approved_by:
-        digest, by = plan.digest(), approved_by
-    return Plan(
-        digest=plan.digest() if plan.statements else "",
+        known = before.approved_digest
+        return Plan(approved_digest=known, approved_by=before.approved_by) if known else None
+    parts, done = plan.parts, [*before.done]
+    digest = plan.digest() if parts else ""
+    if approval is not None and approval.parts == frozenset(before.parts):
+        # The rest of the plan that the status has, whose hashes are all of its digest.
+        digest = digest_of([*before.parts, *before.done], plan.place, plan.after)
+        parts = parts if plan.whole else approval.parts
+        done += sorted(approval.parts - parts)
+    else:
+        done = []
+    found = Plan(
+        digest=digest,
         statements=[
             f"{one.database}: {one.text}"[:MAX_LOG] for one in plan.statements[:_MAX_WARNINGS]
         ],
         total=len(plan.statements),
-        approved_digest=digest,
-        approved_by=by,
+        approved_digest=before.approved_digest,
+        approved_by=before.approved_by,
     )
+    if approved_by:
+        return msgspec.structs.replace(found, approved_digest=digest, approved_by=approved_by)
+    kept = parts if proves and len(parts) + len(done) <= MAX_PARTS else ()
+    return msgspec.structs.replace(found, parts=sorted(kept), done=done if kept else [])
 
 
 def approver_of(metadata: JSON) -> str:

@@ -12,7 +12,12 @@ from fairlead.api.postgresaccess import FINALIZER, POSTGRESACCESSES
 from fairlead.client import AlreadyExists, ApiError, Client, Conflict, NotFound, ServerError
 from fairlead.postgres.controllers.access.claims import Claims
 from fairlead.postgres.controllers.access.leftovers import LeftoverRoles
-from fairlead.postgres.controllers.access.passes import Action, Credentials, Observed
+from fairlead.postgres.controllers.access.passes import (
+    Action,
+    Credentials,
+    Observed,
+    approval_of,
+)
 from fairlead.postgres.controllers.access.publication import Publication
 from fairlead.postgres.controllers.access.status import problems
 from fairlead.postgres.controllers.rules.desired import Desired, former_of
@@ -137,18 +142,18 @@ class Steps:
             case Action.STAGE_LOGIN:
                 login = observed.credentials
                 wanted = await self.wanted(desired, observed, login, staged=True)
-                job = Sync(wanted, approved=observed.preview)
+                job = Sync(wanted, approved=approval_of(desired, observed.preview))
             case Action.CHANGE_PASSWORD:
                 publish = self._publishing(desired, observed, written)
                 wanted = await self.wanted(desired, observed, observed.credentials)
-                job = Rotate(wanted, publish, approved=observed.preview)
+                job = Rotate(wanted, publish, approved=approval_of(desired, observed.preview))
             case Action.SYNC_DATABASE:
                 wanted = await self.wanted(desired, observed, observed.credentials)
                 # The pass before has made a password, and read the server again a moment ago.
                 known = observed.verified
                 if known is not None and known.holds(desired.known_place, wanted):
                     return await self._synced(desired, observed, wanted, known.synced)
-                job = Sync(wanted, approved=observed.preview)
+                job = Sync(wanted, approved=approval_of(desired, observed.preview))
             case Action.GIVE_UP:
                 owner = desired.owner
                 # The record comes before the object goes: a claim with neither object nor record

@@ -16,6 +16,7 @@ from fairlead.api.postgresaccess import CleanupPolicy
 from fairlead.postgres.controllers.rules.desired import ServerPlace
 from fairlead.postgres.database.connections.attempts import Attempts
 from fairlead.postgres.database.connections.sessions import Sessions
+from fairlead.postgres.database.plans.approvals import Approval
 from fairlead.postgres.database.plans.logins import family
 from fairlead.postgres.database.plans.plan import ShownPlan, Synced, WantedState
 from fairlead.postgres.database.plans.snapshot import RoleClaim
@@ -65,12 +66,12 @@ class _OfWanted(msgspec.Struct, frozen=True):
 
 
 class _Approvable(_OfWanted, frozen=True, kw_only=True):
-    """A job of which no statement is run if one is missing in the plan ``approved``.
+    """A job of which no statement is run if one was not ``approved``.
 
     Nor is any on another server than that of the plan. Then the answer is the ShownPlan of now.
     """
 
-    approved: ShownPlan | None = None
+    approved: Approval | None = None
 
 
 class Sync(_Approvable, frozen=True):

@@ -527,7 +527,7 @@ class _Server:
             if job.approved is None:
                 continue
             seen = await self._planned(sessions, job.wanted, most)
-            if not isinstance(seen, ShownPlan) or not job.approved.covers(seen):
+            if not isinstance(seen, ShownPlan) or not seen.is_within(job.approved):
                 found[job.username] = seen
         return found
 

@@ -5,7 +5,6 @@ Pure: the same input gives the same plan (salts apart), and an empty plan if not
 
 from __future__ import annotations
 
-import hashlib
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from datetime import datetime
@@ -16,6 +15,7 @@ from psycopg import sql
 
 from fairlead.api.postgresaccess import Attributes, Grant, GrantsPolicy, LoginInfo, MemberOf
 from fairlead.postgres.database.plans import statements
+from fairlead.postgres.database.plans.approvals import Approval, digest_of, part_of
 from fairlead.postgres.database.plans.attributes import (
     NOTHING_AROUND,
     Around,
@@ -224,7 +224,8 @@ class ShownStatement(msgspec.Struct, frozen=True, kw_only=True):
     of_role: bool = False
 
 
-class ShownPlan(msgspec.Struct, frozen=True, kw_only=True):
+# With an instance dictionary (dict=True), which cached_property needs.
+class ShownPlan(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     """A plan as texts, for status.plan and the commands; its digest is what an approval names.
 
     ``refused`` has by username the errors of accesses that would get a part of it, or nothing.
@@ -238,20 +239,26 @@ class ShownPlan(msgspec.Struct, frozen=True, kw_only=True):
     """Digest of the plan that was approved before, so that an approval counts once."""
     place: str = ""
     """The server and the databases for which the plan was made."""
+    whole: bool = True
+    """Whether all could be read that the plan is about."""
 
-    def covers(self, other: ShownPlan) -> bool:
-        """Whether the plan has all statements of the other plan, for the same databases."""
-        if self.place != other.place:
-            return not other.statements
-        own = {(one.database, one.text) for one in self.statements}
-        return all((one.database, one.text) in own for one in other.statements)
+    @cached_property
+    def parts(self) -> frozenset[str]:
+        """Hashes of the statements; the same ones for another reason need no new approval."""
+        return frozenset(part_of(one.database, one.text) for one in self.statements)
+
+    @property
+    def approval(self) -> Approval:
+        """The approval of this plan."""
+        return Approval(place=self.place, parts=self.parts)
+
+    def is_within(self, approval: Approval) -> bool:
+        """Whether all statements were approved, for the same databases."""
+        return self.parts <= approval.parts if self.place == approval.place else not self.parts
 
     def digest(self) -> str:
         """Return the digest of all statements, of their place, and of the approval before."""
-        # An approval is of statements; the same ones for another reason need no new one.
-        lines = [f"{one.database}: {one.text}" for one in self.statements]
-        text = "\n".join([*lines, *filter(None, (self.place, self.after))])
-        return hashlib.sha256(text.encode()).hexdigest()[:32]
+        return digest_of(self.parts, self.place, self.after)
 
 
 def plan_role(

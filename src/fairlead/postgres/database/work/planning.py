@@ -90,6 +90,7 @@ async def plan_accesses(
         refused={name: tuple(found) for name, found in telling.refused.items()},
         remedies=tuple(telling.remedies),
         place=_place(sessions, identity, wanted, seen.snapshot),
+        whole=not seen.refused and telling.whole,
     )
 
 
@@ -122,6 +123,7 @@ class _Telling:
         self.statements: list[ShownStatement] = []
         self.refused: dict[str, list[AccessError]] = {}
         self.remedies: list[ShownStatement] = []
+        self.whole = True
 
     async def roles(self, wanted: Sequence[WantedState]) -> None:
         """Add the missing statements in the shared catalogs."""
@@ -243,6 +245,7 @@ class _Telling:
     def _not_let_in(
         self, error: AccessError | psycopg.Error, database: str, usernames: Sequence[str]
     ) -> None:
+        self.whole = False
         admin = self._snapshot.server.admin
         problem = explain(error, f"read the catalogs of database {database}", admin)
         for name in usernames:
