@@ -56,6 +56,8 @@ _NOTHING = sql.SQL("")
 _OBJECTS_PER_STATEMENT = 200
 _ROLES_PER_STATEMENT = 500
 
+CatalogPlace = tuple[int, int, int]
+"""An object, or its column by number, in the order of catalogs; see ``pg_shdepend``."""
 Arguments = tuple[tuple[str, str], ...]
 """Schemas and names of the types of a routine's input arguments."""
 

@@ -20,6 +20,7 @@ from fairlead.postgres.database.connections.session import Query, Session
 from fairlead.postgres.database.plans.differences import (
     PRIVILEGES,
     Actor,
+    CatalogPlace,
     ComparedObject,
     ComparedObjects,
     Difference,
@@ -36,7 +37,11 @@ from fairlead.postgres.database.plans.targets import (
     parse,
 )
 from fairlead.postgres.database.reading.actors import with_actors
-from fairlead.postgres.database.reading.comparison_query import DIFFERENCES, IN_WINDOW
+from fairlead.postgres.database.reading.comparison_query import (
+    DIFFERENCES,
+    IN_REST,
+    IN_WINDOW,
+)
 from fairlead.postgres.errors import AccessError, Retry
 
 
@@ -48,7 +53,7 @@ Roles take turns, so that a role with very many does not displace the others.
 MAX_OBJECTS = 10_000
 """Objects of the same owner and ACL that one reading names."""
 WINDOW = 2_000
-"""Columns whose ACL names a role that one reading of a window looks at."""
+"""Objects and columns whose ACL names a role that one reading of a window looks at."""
 _TOLD = 3
 """Problems of one kind that a role's status has."""
 
@@ -85,26 +90,22 @@ class Absence(msgspec.Struct, frozen=True, kw_only=True):
     schema: bool
 
 
-ColumnNumber = tuple[int, int]
-"""A column as the oid of its table and its number there, which is the order of windows."""
-
-
-_FIRST: ColumnNumber = (0, 0)
-_LAST: ColumnNumber = (2**32 - 1, 2**15)
+_FIRST: CatalogPlace = (0, 0, 0)
+_LAST: CatalogPlace = (2**32 - 1, 2**32 - 1, 2**15)
 
 
 class Reading(msgspec.Struct, frozen=True, kw_only=True):
     """Differences and missing objects by username, without the roles that have none.
 
     ``gone`` are roles that do not exist any more, ``cut`` roles that may have more differences
-    than one reading returns. ``last`` is the last column of a window that was full.
+    than one reading returns. ``last`` is the last object of a window that was full.
     """
 
     differences: Mapping[str, Sequence[Difference]] = {}
     absent: Mapping[str, Sequence[Absence]] = {}
     gone: frozenset[str] = frozenset()
     cut: frozenset[str] = frozenset()
-    last: ColumnNumber | None = None
+    last: CatalogPlace | None = None
     possible: bool = False
     """Whether the administrator's own rights settle some of the differences."""
 
@@ -149,8 +150,8 @@ class Comparison:
         database: the name of the database, for the ledgers.
         wanted: the roles, each once.
         version: ``server_version_num``.
-        window: number of columns with privileges of the one role that a reading looks at; None
-            for all of them.
+        window: number of objects with privileges of the one role that a reading looks at; None
+            for all objects at once.
     """
 
     def __init__(
@@ -162,7 +163,7 @@ class Comparison:
     ) -> None:
         self.wanted = wanted
         self.window = window
-        self._after, self._last = _FIRST, _LAST
+        self._after, self._last, self._in_rest = _FIRST, _LAST, True
         # Before PostgreSQL 16 members without INHERIT could, too
         # (https://www.postgresql.org/docs/release/16.0/).
         self._future = "MEMBER" if version < 160000 else "USAGE"
@@ -194,20 +195,31 @@ class Comparison:
         """The statement that reads the differences, with its parameters."""
         if self.window is None:
             return DIFFERENCES, self._parameters
+        if self._in_rest:
+            return IN_REST, self._parameters
         window = {
             "window": self.window,
-            **dict(zip(("after_relation", "after_column"), self._after, strict=True)),
-            **dict(zip(("last_relation", "last_column"), self._last, strict=True)),
+            **dict(zip(("after_class", "after_object", "after_column"), self._after, strict=True)),
+            **dict(zip(("last_class", "last_object", "last_column"), self._last, strict=True)),
         }
         return IN_WINDOW, {**self._parameters, **window}
 
-    def stay(self, last: ColumnNumber | None) -> None:
-        """Have later readings end with the last column of a window."""
+    def stay(self, last: CatalogPlace | None) -> None:
+        """Have later readings end with the last object of a window."""
         self._last = last or _LAST
 
-    def go_on(self) -> None:
-        """Have the next reading begin after the last column of the window."""
+    def go_on(self) -> bool:
+        """Have the next reading begin after the window; return whether there is any.
+
+        The first reading is of what is missing on objects without any privilege of the role.
+        """
+        if self._in_rest:
+            self._in_rest, self._last = False, _LAST
+            return True
+        if self._last == _LAST:
+            return False
         self._after, self._last = self._last, _LAST
+        return True
 
     @cached_property
     def _parameters(self) -> Mapping[str, object]:
@@ -284,13 +296,13 @@ def _reading(rows: Iterable[Sequence[Any]], asked: Comparison) -> Reading:
     absent: dict[str, list[Absence]] = {}
     gone: frozenset[str] = frozenset()
     cut: set[str] = set()
-    last: ColumnNumber | None = None
+    last: CatalogPlace | None = None
     total = 0
     for *about, roles, actions, privileges, options, grantors, possible in rows:
         if about[0] == "gone":
             gone = frozenset(privileges)
         elif about[0] == "window":
-            last = (roles[0], roles[1])
+            last = (roles[0], roles[1], roles[2])
         elif about[0] == "absent":
             absent = asked.absences(dict(zip(roles, options, strict=True)))
         else:
@@ -494,28 +506,30 @@ def unfinished(username: str, database: str, left: int) -> AccessError:
     """Return the error of a role whose turn is over before all its privileges are settled."""
     return AccessError(
         "Unfinished",
-        f"role {username} has privileges on very many columns in database {database}, and is"
-        f" worked on in pieces, one such role at a time; {left} columns are left",
+        f"role {username} has privileges on very many objects in database {database}, and is"
+        f" worked on in pieces, one such role at a time; {left} objects and columns are left",
         retry=Retry.GOES_ON,
     )
 
 
-_COLUMNS = sql.SQL("""
+# In the order of the index by roles, as in DEPENDENTS.
+_HELD = sql.SQL("""
 SELECT pg_catalog.count(*)
-  FROM (SELECT s.dbid, s.classid, s.objsubid
-          FROM pg_catalog.pg_shdepend s
-         WHERE s.refclassid = 'pg_catalog.pg_authid'::pg_catalog.regclass
-           AND s.refobjid >= %(role)s::oid AND s.refobjid <= %(role)s::oid
-         ORDER BY s.refobjid) s
-  JOIN pg_catalog.pg_database d ON d.oid = s.dbid
- WHERE d.datname = pg_catalog.current_database() AND s.objsubid <> 0
-   AND s.classid = 'pg_catalog.pg_class'::pg_catalog.regclass
+  FROM (SELECT s.dbid
+          FROM (SELECT s.dbid, s.deptype
+                  FROM pg_catalog.pg_shdepend s
+                 WHERE s.refclassid = 'pg_catalog.pg_authid'::pg_catalog.regclass
+                   AND s.refobjid >= %(role)s::oid AND s.refobjid <= %(role)s::oid
+                 ORDER BY s.refobjid) s
+          JOIN pg_catalog.pg_database d ON d.oid = s.dbid
+         WHERE d.datname = pg_catalog.current_database() AND s.deptype = 'a'
+         LIMIT %(most)s::int8) s
 """)
 
 
-async def count_columns(session: Session, role: int) -> int:
-    """Count the columns of the session's database on which a role, by its oid, has privileges."""
-    ((count,),) = await session.rows(_COLUMNS, {"role": role})
+async def count_held(session: Session, role: int, most: int | None = None) -> int:
+    """Count objects and columns of the session's database whose ACL names a role, by its oid."""
+    ((count,),) = await session.rows(_HELD, {"role": role, "most": most})
     return int(count)
 
 

@@ -5,7 +5,7 @@ a privilege of a shape on a target, from its grants or its ledger. The parts of 
 objects that targets name or that have an ACL; ``alike``, groups of them with the same ACL; the
 desired and the actual privileges on these; the differences, and whether the administrator may
 settle them. The rows are the differences, then one row of the roles that are gone, one of the last
-column of a full window, and one of the absent targets.
+object of a full window, and one of the absent targets.
 """
 
 from __future__ import annotations
@@ -56,16 +56,16 @@ WITH member AS MATERIALIZED (
   SELECT 'schema' AS level, n.oid AS namespace, n.oid, 0::int2 AS column, n.nspowner AS owner,
          n.nspacl AS acl, ''::name AS name, ''::name AS part
     FROM pg_catalog.pg_namespace n
-   WHERE n.nspacl IS NOT NULL OR n.oid IN (SELECT a.namespace FROM asked a)
+   WHERE {schema}
   UNION ALL
   SELECT CASE c.relkind WHEN 'S' THEN 'sequence' ELSE 'table' END, c.relnamespace, c.oid, 0,
          c.relowner, c.relacl, c.relname, ''
     FROM pg_catalog.pg_class c
    WHERE c.relkind IN ('r', 'p', 'v', 'm', 'f', 'S') AND c.relpersistence <> 't'
-     AND (c.relacl IS NOT NULL OR c.relnamespace IN (SELECT a.namespace FROM asked a))
+     AND {relation}
   UNION ALL
   SELECT 'column', c.relnamespace, c.oid, a.attnum, c.relowner, a.attacl, c.relname, a.attname
-    FROM (SELECT DISTINCT h.relation, h.column FROM holding h) h
+    FROM (SELECT DISTINCT {columns}) h
     JOIN pg_catalog.pg_class c ON c.oid = h.relation
     -- OFFSET 0, so that each is looked up: all columns of the database may be many more.
    CROSS JOIN LATERAL (SELECT a.attnum, a.attacl, a.attname
@@ -74,20 +74,10 @@ WITH member AS MATERIALIZED (
                           AND a.attacl IS NOT NULL AND NOT a.attisdropped
                        OFFSET 0) a
    WHERE c.relpersistence <> 't'
-  UNION ALL
-  SELECT DISTINCT 'column', c.relnamespace, c.oid, a.attnum, c.relowner, a.attacl,
-         c.relname, a.attname
-    FROM asked t
-    JOIN pg_catalog.pg_class c ON c.relnamespace = t.namespace AND c.relname = t.name
-    JOIN pg_catalog.pg_attribute a ON a.attrelid = c.oid AND a.attname = t.part
-   WHERE t.level = 'column' AND c.relkind IN ('r', 'p', 'v', 'm', 'f') AND NOT a.attisdropped
-     AND c.relpersistence <> 't'
-     AND NOT EXISTS (SELECT FROM holding h WHERE h.relation = c.oid AND h.column = a.attnum)
-  UNION ALL
+{asked_columns}  UNION ALL
   SELECT 'routine', p.pronamespace, p.oid, 0, p.proowner, p.proacl, p.proname, ''
     FROM pg_catalog.pg_proc p
-   WHERE (p.proacl IS NOT NULL
-          OR p.pronamespace IN (SELECT a.namespace FROM asked a WHERE a.level = 'routine'))
+   WHERE {routine}
      -- The constructors of a range type belong to the first superuser, not to the type's owner.
      AND NOT (p.proowner = 10 AND EXISTS (
            SELECT FROM pg_catalog.pg_depend e
@@ -96,12 +86,7 @@ WITH member AS MATERIALIZED (
   UNION ALL
   SELECT 'type', t.typnamespace, t.oid, 0, t.typowner, t.typacl, t.typname, ''
     FROM pg_catalog.pg_type t
-   WHERE t.typacl IS NOT NULL
-      OR (t.typnamespace IN (SELECT a.namespace FROM asked a WHERE a.level = 'type')
-          AND t.typisdefined AND t.typtype <> 'm'
-          AND t.typsubscript <> 'pg_catalog.array_subscript_handler'::pg_catalog.regproc
-          AND (t.typrelid = 0 OR EXISTS (SELECT FROM pg_catalog.pg_class c
-                                          WHERE c.oid = t.typrelid AND c.relkind = 'c')))
+   WHERE {type}
   UNION ALL
   SELECT CASE f.defaclobjtype WHEN 'r' THEN 'future table' WHEN 'S' THEN 'future sequence'
                               WHEN 'f' THEN 'future routine' WHEN 'T' THEN 'future type'
@@ -110,17 +95,8 @@ WITH member AS MATERIALIZED (
          f.defaclnamespace, f.defaclrole, 0, f.defaclrole, f.defaclacl, r.rolname, ''
     FROM pg_catalog.pg_default_acl f
     JOIN pg_catalog.pg_roles r ON r.oid = f.defaclrole
-  UNION ALL
-  SELECT DISTINCT a.level, a.namespace, a.creator, 0, a.creator, NULL::aclitem[], r.rolname, ''
-    FROM asked a
-    JOIN pg_catalog.pg_roles r ON r.oid = a.creator
-   WHERE NOT EXISTS (SELECT FROM pg_catalog.pg_default_acl f
-                      WHERE f.defaclrole = a.creator AND f.defaclnamespace = a.namespace
-                        AND f.defaclobjtype = CASE a.level WHEN 'future table' THEN 'r'
-                                                           WHEN 'future sequence' THEN 'S'
-                                                           WHEN 'future routine' THEN 'f'
-                                                           ELSE 'T' END)
-), named AS MATERIALIZED (
+   WHERE {future}
+{asked_future}), named AS MATERIALIZED (
   SELECT a.id, o.level, o.namespace, o.oid, o.column
     FROM asked a
     JOIN object o ON o.level = a.level AND o.namespace = a.namespace AND o.name = a.name
@@ -201,14 +177,13 @@ WITH member AS MATERIALIZED (
   SELECT 'grant' AS action, w.id, w.role, w.privilege, w.passed_on AS option, 0::oid AS grantor
     FROM want w
    WHERE NOT EXISTS (SELECT FROM have h
-                      WHERE h.id = w.id AND h.role = w.role AND h.privilege = w.privilege
-                        AND h.passed_on >= w.passed_on)
+                      WHERE h.id = w.id AND h.role = w.role{other})
   UNION ALL
   SELECT CASE WHEN w.id IS NULL THEN 'revoke' ELSE 'revoke option' END, h.id, h.role, h.privilege,
          h.passed_on, h.grantor
     FROM have h
     LEFT JOIN want w ON w.id = h.id AND w.role = h.role AND w.privilege = h.privilege
-   WHERE (w.id IS NULL OR h.passed_on > w.passed_on)
+   WHERE {revoked}(w.id IS NULL OR h.passed_on > w.passed_on)
      AND (h.strict OR EXISTS (SELECT FROM known k
                                WHERE k.id = h.id AND k.role = h.role AND k.privilege = h.privilege
                                  AND (w.id IS NULL OR k.passed_on)))
@@ -277,7 +252,36 @@ SELECT 'gone', '', '', NULL, NULL, 0, '', NULL, NULL, pg_catalog.array_agg(m.use
        AS m(role, username)
  WHERE NOT EXISTS (SELECT FROM member k WHERE k.role = m.role)
 HAVING pg_catalog.count(*) > 0
-{window}UNION ALL
+{window}{absent}"""
+# Parts of the statement that differ by what it looks at.
+_ASKED_COLUMNS = """  UNION ALL
+  SELECT DISTINCT 'column', c.relnamespace, c.oid, a.attnum, c.relowner, a.attacl,
+         c.relname, a.attname
+    FROM asked t
+    JOIN pg_catalog.pg_class c ON c.relnamespace = t.namespace AND c.relname = t.name
+    JOIN pg_catalog.pg_attribute a ON a.attrelid = c.oid AND a.attname = t.part
+   WHERE t.level = 'column' AND c.relkind IN ('r', 'p', 'v', 'm', 'f') AND NOT a.attisdropped
+     AND c.relpersistence <> 't'
+     AND NOT EXISTS (SELECT FROM holding h WHERE h.relation = c.oid AND h.column = a.attnum)
+"""
+_ASKED_TYPES = """(
+       t.typnamespace IN (SELECT a.namespace FROM asked a WHERE a.level = 'type')
+       AND t.typisdefined AND t.typtype <> 'm'
+       AND t.typsubscript <> 'pg_catalog.array_subscript_handler'::pg_catalog.regproc
+       AND (t.typrelid = 0 OR EXISTS (SELECT FROM pg_catalog.pg_class c
+                                       WHERE c.oid = t.typrelid AND c.relkind = 'c')))"""
+_ASKED_FUTURE = """  UNION ALL
+  SELECT DISTINCT a.level, a.namespace, a.creator, 0, a.creator, NULL::aclitem[], r.rolname, ''
+    FROM asked a
+    JOIN pg_catalog.pg_roles r ON r.oid = a.creator
+   WHERE NOT EXISTS (SELECT FROM pg_catalog.pg_default_acl f
+                      WHERE f.defaclrole = a.creator AND f.defaclnamespace = a.namespace
+                        AND f.defaclobjtype = CASE a.level WHEN 'future table' THEN 'r'
+                                                           WHEN 'future sequence' THEN 'S'
+                                                           WHEN 'future routine' THEN 'f'
+                                                           ELSE 'T' END)
+"""
+_ABSENT = """UNION ALL
 SELECT 'absent', '', '', NULL, NULL, 0, '', pg_catalog.array_agg(a.id::int8), NULL, NULL,
        pg_catalog.array_agg(a.namespace IS NULL), NULL, NULL
   FROM asked a
@@ -286,6 +290,9 @@ SELECT 'absent', '', '', NULL, NULL, 0, '', pg_catalog.array_agg(a.id::int8), NU
     OR (a.name <> '' AND a.creator IS NULL AND NOT EXISTS (SELECT FROM named n WHERE n.id = a.id))
 HAVING pg_catalog.count(*) > 0
 """
+_ASKED_ROUTINES = "p.pronamespace IN (SELECT a.namespace FROM asked a WHERE a.level = 'routine')"
+_LESS = """ AND h.privilege = w.privilege
+                        AND h.passed_on >= w.passed_on"""
 _HOLDING = """
   SELECT s.objid AS relation, s.objsubid AS column
     FROM member m
@@ -306,27 +313,86 @@ _HOLDING = """
 """
 # In the order of an index, so that a window costs as much as it has, wherever it begins.
 _HOLDING_IN_WINDOW = """
-  SELECT s.objid AS relation, s.objsubid AS column
+  SELECT s.classid AS class, s.objid AS relation, s.objsubid AS column
     FROM pg_catalog.pg_shdepend s
    WHERE s.dbid = (SELECT d.oid FROM pg_catalog.pg_database d
                     WHERE d.datname = pg_catalog.current_database())
-     AND s.classid = 'pg_catalog.pg_class'::pg_catalog.regclass AND s.objsubid <> 0
-     AND (s.objid, s.objsubid) > (%(after_relation)s::oid, %(after_column)s::int4)
-     AND (s.objid, s.objsubid) <= (%(last_relation)s::oid, %(last_column)s::int4)
+     AND (s.classid, s.objid, s.objsubid)
+         > (%(after_class)s::oid, %(after_object)s::oid, %(after_column)s::int4)
+     AND (s.classid, s.objid, s.objsubid)
+         <= (%(last_class)s::oid, %(last_object)s::oid, %(last_column)s::int4)
      AND s.refclassid = 'pg_catalog.pg_authid'::pg_catalog.regclass
-     AND s.refobjid = ANY (%(roles)s::oid[])
+     AND s.refobjid = ANY (%(roles)s::oid[]) AND s.deptype = 'a'
    ORDER BY s.dbid, s.classid, s.objid, s.objsubid
    LIMIT %(window)s::int8
 """
+_HOLDING_NOTHING = """
+  SELECT 0::oid AS relation, 0 AS column WHERE false
+"""
+_IN_WINDOW = "{} IN (SELECT h.relation FROM holding h WHERE h.class = 'pg_catalog.{}'::regclass)"
 _LAST = """UNION ALL
-SELECT 'window', '', '', NULL, NULL, 0, '', ARRAY[h.relation::int8, h.column::int8], NULL, NULL,
-       NULL, NULL, NULL
-  FROM (SELECT h.relation, h.column, pg_catalog.count(*) OVER () AS number
+SELECT 'window', '', '', NULL, NULL, 0, '',
+       ARRAY[h.class::int8, h.relation::int8, h.column::int8], NULL, NULL, NULL, NULL, NULL
+  FROM (SELECT h.class, h.relation, h.column, pg_catalog.count(*) OVER () AS number
           FROM holding h
-         ORDER BY 1 DESC, 2 DESC
+         ORDER BY 1 DESC, 2 DESC, 3 DESC
          LIMIT 1) h
  WHERE h.number >= %(window)s::int8
 """
-DIFFERENCES = sql.SQL(_DIFFERENCES.format(holding=_HOLDING.lstrip("\n"), window=""))
-IN_WINDOW = sql.SQL(_DIFFERENCES.format(holding=_HOLDING_IN_WINDOW.lstrip("\n"), window=_LAST))
-"""The same of a window of columns with privileges of one role; all other objects are looked at."""
+_ASKED_SCHEMAS = "n.oid IN (SELECT a.namespace FROM asked a)"
+_ASKED_RELATIONS = "c.relnamespace IN (SELECT a.namespace FROM asked a)"
+DIFFERENCES = sql.SQL(
+    _DIFFERENCES.format(
+        holding=_HOLDING.lstrip("\n"),
+        columns="h.relation, h.column FROM holding h",
+        schema=f"n.nspacl IS NOT NULL OR {_ASKED_SCHEMAS}",
+        relation=f"(c.relacl IS NOT NULL OR {_ASKED_RELATIONS})",
+        asked_columns=_ASKED_COLUMNS,
+        routine=f"(p.proacl IS NOT NULL OR {_ASKED_ROUTINES})",
+        type=f"t.typacl IS NOT NULL OR {_ASKED_TYPES}",
+        future="true",
+        asked_future=_ASKED_FUTURE,
+        other=_LESS,
+        revoked="",
+        window="",
+        absent=_ABSENT,
+    )
+)
+IN_WINDOW = sql.SQL(
+    _DIFFERENCES.format(
+        holding=_HOLDING_IN_WINDOW.lstrip("\n"),
+        columns="""h.relation, h.column FROM holding h
+           WHERE h.class = 'pg_catalog.pg_class'::pg_catalog.regclass AND h.column <> 0""",
+        schema=_IN_WINDOW.format("n.oid", "pg_namespace"),
+        relation=_IN_WINDOW.format("c.oid", "pg_class")[:-1] + " AND h.column = 0)",
+        asked_columns="",
+        routine=_IN_WINDOW.format("p.oid", "pg_proc"),
+        type=_IN_WINDOW.format("t.oid", "pg_type"),
+        future=_IN_WINDOW.format("f.oid", "pg_default_acl"),
+        asked_future="",
+        other=_LESS,
+        revoked="",
+        window=_LAST,
+        absent="",
+    )
+)
+"""The same of a window of the objects whose ACL names one role."""
+IN_REST = sql.SQL(
+    _DIFFERENCES.format(
+        holding=_HOLDING_NOTHING.lstrip("\n"),
+        columns="h.relation, h.column FROM holding h",
+        schema=_ASKED_SCHEMAS,
+        relation=_ASKED_RELATIONS,
+        asked_columns=_ASKED_COLUMNS,
+        routine=_ASKED_ROUTINES,
+        type=_ASKED_TYPES,
+        future="""EXISTS (SELECT FROM asked a
+                  WHERE a.creator = f.defaclrole AND a.namespace = f.defaclnamespace)""",
+        asked_future=_ASKED_FUTURE,
+        other="",
+        revoked="false AND ",
+        window="",
+        absent=_ABSENT,
+    )
+)
+"""The same of what is missing on all other objects."""

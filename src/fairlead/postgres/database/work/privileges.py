@@ -46,7 +46,7 @@ from fairlead.postgres.database.reading.comparison import (
     Comparison,
     Reading,
     RoleGrants,
-    count_columns,
+    count_held,
     problems_of,
     role_grants,
     unfinished,
@@ -181,12 +181,10 @@ async def _settle_pieces(
         again = bool(reading.cut) and settled
         # What is left in this window is settled by its next piece.
         whole = _joined(whole, RoleOutcome(changed=True) if again else outcome)
-        if not again and before.last is None:
+        if not again and not asked.go_on():
             return {role.username: whole}
-        if not again:
-            asked.go_on()
         if turn.is_over(changed=made):
-            left = await count_columns(session, role.oid)
+            left = await count_held(session, role.oid)
             problem = unfinished(role.username, database, left)
             problems = (problem, *whole.problems)
             whole = msgspec.structs.replace(whole, problems=problems, unsettled=True)
