@@ -40,7 +40,8 @@ from fairlead.postgres.controllers.rules.login_secret import MANAGED_BY, MANAGED
 from fairlead.postgres.controllers.servers import work
 from fairlead.postgres.database.connections import login
 from fairlead.postgres.database.plans.plan import ShownPlan
-from fairlead.postgres.database.work import planning, sync
+from fairlead.postgres.database.reading import comparison
+from fairlead.postgres.database.work import planning, privileges, sync
 from fairlead.postgres.manifests import NAME
 from fairlead.postgres.options import DEFAULT_NAMESPACE, PostgresOptions
 from fairlead.runtime import Cluster
@@ -425,6 +426,65 @@ async def test_after_a_kill_the_rest_of_an_approved_plan_goes_on(
         found = await team.privileges(name)
         assert ("t", "SELECT") in found
         assert ("t", "INSERT") not in found
+
+
+@pytest.mark.parametrize(
+    "drift",
+    [
+        pytest.param("", id="nothing"),
+        pytest.param("GRANT INSERT ON many50 TO {r}", id="another-privilege"),
+        pytest.param("GRANT SELECT ON t TO {r}", id="another-table"),
+        pytest.param("GRANT SELECT ON many0 TO {r}", id="what-was-taken-away"),
+    ],
+)
+async def test_all_pieces_of_very_many_privileges_are_one_approval(
+    team: Alone, monkeypatch: pytest.MonkeyPatch, drift: str
+) -> None:
+    """The operator is killed between two pieces; what comes meanwhile was not approved."""
+    monkeypatch.setattr(comparison, "WINDOW", 10)
+    reached, read = asyncio.Event(), comparison.read_window
+
+    async def read_window(*args: Any) -> comparison.Reading:
+        # After two windows.
+        if await foreign() <= 40:
+            reached.set()
+            await asyncio.Event().wait()
+        return await read(*args)
+
+    async def foreign() -> int:
+        found = await team.privileges(name)
+        return len({one for one in found if one[0].startswith("many") or one[0] == "t"})
+
+    async with running(team.client, OPTIONS):
+        name = await team.create(grants=[team.grant("CONNECT")])
+        await team.ready(name)
+        await team.patch(name, approval="Manual")
+        await team.ready(name)
+    await team.build(*(f"CREATE TABLE many{number} ()" for number in range(60)))
+    await team.sql(*(f"GRANT SELECT ON many{number} TO {{r}}" for number in range(60)), r=name)
+    async with running(team.client, OPTIONS):
+        plan = (await team.reason(name, "ApprovalPending"))["status"]["plan"]
+        assert plan["statements"] == [
+            f'{team.database}: REVOKE SELECT ON 60 tables FROM "{name}"',
+        ]
+        with monkeypatch.context() as patch:
+            patch.setattr(privileges, "read_window", read_window)
+            await team.approve(name, plan["digest"])
+            await reached.wait()
+    assert await foreign() == 40
+    digest = plan["digest"]
+    if drift:
+        await team.sql(drift, r=name)
+    async with running(team.client, OPTIONS):
+        if drift:
+            told = f"the approval {digest} is void"
+            body = await team.wait(name, lambda body: told in body["status"]["lastLog"])
+            assert await foreign() == 41
+            digest = body["status"]["plan"]["digest"]
+            await team.approve(name, digest)
+        plan = (await team.ready(name))["status"]["plan"]
+        assert plan["approvedDigest"] == digest
+        assert await foreign() == 0
 
 
 async def test_an_approval_is_of_one_server_whatever_its_address_leads_to(

@@ -23,9 +23,16 @@ from fairlead.api.postgresaccess import Grant
 from fairlead.demo.postgres.server import EmbeddedPostgres
 from fairlead.postgres.database.connections.login import connect
 from fairlead.postgres.database.connections.session import Query, Row, Session
+from fairlead.postgres.database.plans.approvals import Approval, part_of, window_parts
+from fairlead.postgres.database.plans.differences import plan_privileges
 from fairlead.postgres.database.plans.grants import desired_grants
 from fairlead.postgres.database.reading import comparison
-from fairlead.postgres.database.reading.comparison import RoleGrants, read_differences
+from fairlead.postgres.database.reading.comparison import (
+    Comparison,
+    RoleGrants,
+    read_differences,
+    read_window,
+)
 from fairlead.postgres.database.work.privileges import PiecesTurn, RoleOutcome, settle
 
 
@@ -790,6 +797,33 @@ async def test_columns_are_settled_in_pieces_each_committed(
     assert left == [25, 16, 8, 2]
     assert await own.held("app") >= {"SELECT on t0.c1", "SELECT on t3.c1"}
     await own.settled(role)
+
+
+@pytest.mark.parametrize("window", [1000, 1])
+async def test_what_was_not_approved_is_left(
+    own: Place, monkeypatch: pytest.MonkeyPatch, window: int
+) -> None:
+    """Whatever came after the last look before the statements, in windows and without."""
+    monkeypatch.setattr(comparison, "WINDOW", window)
+    await own.run("CREATE TABLE s.a ()", "CREATE TABLE s.b ()", "CREATE TABLE s.c ()")
+    role = await own.role(
+        "app", {"schema": "s", "on": "Tables", "names": ["a"], "privileges": ["SELECT"]}
+    )
+    await own.run("GRANT SELECT ON s.b TO app")
+    reading = await read_differences(own.session, own.name, [role])
+    texts = [one.statement.as_string() for one in plan_privileges(reading.differences)]
+    parts = [part_of(own.name, text) for text in texts]
+    if window == 1:
+        asked = Comparison(own.name, [role], own.session.server_version, window)
+        while asked.go_on():
+            seen = await read_window(own.session, asked)
+            assert asked.end is not None
+            parts += window_parts(own.name, "app", asked.end, plan_privileges(seen.differences))
+    await own.run("GRANT INSERT ON s.c TO app")
+    approval = Approval(parts=frozenset(parts))
+    outcomes = await settle(own.session, own.name, [role], own.admin, approval=approval)
+    assert {one.reason for one in outcomes["app"].problems} == {"Unapproved"}
+    assert await own.held("app") == {"USAGE on schema s", "SELECT on a", "INSERT on c"}
 
 
 async def test_objects_of_every_kind_are_settled_in_pieces(

@@ -29,6 +29,7 @@ from tests.support.tiers import ADMINISTRATORS, VERSIONS
 from fairlead.api.postgresaccess import Attributes, MemberOf
 from fairlead.demo.postgres.server import EmbeddedPostgres
 from fairlead.postgres.database.connections.sessions import Sessions
+from fairlead.postgres.database.plans.approvals import Approval
 from fairlead.postgres.database.plans.plan import ShownPlan, Synced, WantedState
 from fairlead.postgres.database.plans.snapshot import RoleClaim
 from fairlead.postgres.database.reading import verifiers as verifiers_module
@@ -84,6 +85,24 @@ def replace_(access: WantedState, **fields: Any) -> WantedState:
 
 def role(username: str = "app", *, uid: str = "u1", **fields: Any) -> WantedState:
     return replace_(wanted(username, claimed=claim(name=username, uid=uid)), **fields)
+
+
+async def test_a_role_is_made_only_as_it_was_approved(admin: Admin) -> None:
+    """Something has come after the last look before the transaction."""
+    plan = await admin.plan(role())
+    approval = plan.approval
+    half = Approval(place=plan.place, parts=frozenset([*approval.parts][:1]))
+    for some in (Approval(), half):
+        found = (await sync(admin.sessions, [role()], admin.verifiers, approval=some))["app"]
+        assert isinstance(found, AccessError)
+        assert found.reason == "Unapproved"
+        assert await fetch(admin.server, "postgres", EXISTS, "app") == []
+    done = (await sync(admin.sessions, [role()], admin.verifiers, approval=approval))["app"]
+    assert isinstance(done, Synced)
+    assert done.problems == ()
+
+
+EXISTS = "SELECT 1 FROM pg_roles WHERE rolname = %s"
 
 
 @pytest.fixture(params=ADMINISTRATORS)

@@ -183,7 +183,12 @@ async def world(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[World]:
         return {name: held.get(name, done) for name in found}
 
     async def plan(
-        sessions: Any, accesses: Sequence[WantedState], _: object, *, most: int | None
+        sessions: Any,
+        accesses: Sequence[WantedState],
+        _: object,
+        *,
+        most: int | None,
+        **__: object,
     ) -> ShownPlan:
         (name,) = [one.username for one in accesses]
         if most is not None and name in made.crowded:

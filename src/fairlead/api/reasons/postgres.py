@@ -251,6 +251,12 @@ _OF_STEP: Final[Mapping[StepName, tuple[Reason, ...]]] = MappingProxyType(
                 "set spec.groups: Shared, or share a group role by spec.memberOf",
             ),
             Reason(
+                "Unapproved",
+                "the server has changed while an approved plan was carried out",
+                "wait: the next pass makes the new plan, which needs another approval",
+                "waiting",
+            ),
+            Reason(
                 "Unfinished",
                 "more privileges differ in a database than are settled at once",
                 "wait: the next pass goes on",

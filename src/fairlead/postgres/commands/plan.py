@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 import msgspec
 
+from fairlead.api.postgresaccess import Plan
 from fairlead.client import ApiError
 from fairlead.postgres.commands.accesses import Given
 from fairlead.postgres.commands.surroundings import Surroundings
@@ -105,6 +106,8 @@ class _Ready(NamedTuple):
     manual: bool
     approved: str
     """Digest of the plan that was approved last."""
+    known: tuple[str, ...] = ()
+    """Hashes of the parts of the plan in the status."""
 
 
 async def plan(around: Surroundings, given: Iterable[Given]) -> PlanReport:
@@ -153,8 +156,10 @@ class _Planning:
         desired = desired.at(await self._around.sources.endpoint(access, enforce=True))
         # A user without the right to read Secrets gets a plan without passwords, in place of none.
         wanted = await self._around.wanted(desired, blind={"SecretForbidden"})
-        before = access.status.plan.approved_digest if access.status.plan is not None else ""
-        return _Ready(name, desired.known_place, wanted, bool(desired.held_back_by), before)
+        before = access.status.plan or Plan()
+        manual, place = bool(desired.held_back_by), desired.known_place
+        known = tuple(before.parts)
+        return _Ready(name, place, wanted, manual, before.approved_digest, known)
 
     async def run(self) -> None:
         """Plan the accesses of all servers."""
@@ -174,7 +179,9 @@ class _Planning:
             pairs = zip(ready, known, strict=True)
             for batch in _batches([one._replace(wanted=wanted) for one, wanted in pairs]):
                 wanted = [one.wanted for one in batch]
-                planned = await plan_accesses(sessions, wanted, verifiers, rights=True)
+                planned = await plan_accesses(
+                    sessions, wanted, verifiers, rights=True, known=batch[0].known
+                )
                 found.append((batch, planned))
         except AccessError as error:
             for one in ready:

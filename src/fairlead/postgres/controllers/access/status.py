@@ -60,7 +60,7 @@ RENAMED = "carries the claim of this object"
 """Text by which a warning is known as one about a renamed role."""
 _NOT_APPLIED = "; spec.suspend is set, and nothing after generation"
 """Suffix of a message about an earlier spec than the present one."""
-_PASSING = {"Locked", "Conflict", "TimedOut", "Unfinished"}
+_PASSING = {"Locked", "Conflict", "TimedOut", "Unapproved", "Unfinished"}
 """Reasons that pass by themselves, as other sessions or writers cause them: no error is told."""
 _DIGEST_SHOWN = 32
 """Characters of an approval that a message repeats."""

@@ -127,7 +127,9 @@ class Steps:
                     observed = observed.with_secret()
             case Action.PREVIEW:
                 login = await self._publication.peek(desired, observed)
-                job = PlanOnly(await self.wanted(desired, observed, login))
+                plan = desired.access.status.plan
+                parts = () if plan is None else tuple(plan.parts)
+                job = PlanOnly(await self.wanted(desired, observed, login), known=parts)
             case Action.CHECK_ROLE:
                 # The answer is about now: another access may still take the role before the sync,
                 # whose transaction asks once more.

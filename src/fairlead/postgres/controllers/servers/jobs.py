@@ -121,8 +121,13 @@ class Drop(NamedTuple):
         return (*family(self.username), *(family(self.former) if self.former else ()))
 
 
-class PlanOnly(_OfWanted, frozen=True):
-    """Plan the statements for an access; the answer is a ShownPlan or an error."""
+class PlanOnly(_OfWanted, frozen=True, kw_only=True):
+    """Plan the statements for an access; the answer is a ShownPlan or an error.
+
+    ``known`` has the hashes of the parts of its former plan, whose windows are looked at again.
+    """
+
+    known: tuple[str, ...] = ()
 
 
 Job = Check | Sync | Rotate | Drop | PlanOnly

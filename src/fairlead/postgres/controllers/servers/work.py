@@ -11,7 +11,15 @@ Accesses that are in sync are kept, and at an interval all are compared with the
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import (
+    AsyncIterator,
+    Awaitable,
+    Callable,
+    Collection,
+    Iterable,
+    Mapping,
+    Sequence,
+)
 from contextlib import asynccontextmanager, nullcontext
 from functools import partial
 from typing import TypeVar
@@ -475,9 +483,13 @@ class _Server:
         found: Mapping[str, Answer] = {}
         if free:
             found = await self._sync_in(sessions, free, brief=brief, turn=turn)
-        if approved:
+        # Each by itself, for the statements of several accesses together were not approved.
+        for job in approved:
+            if brief and job.approved is not None and job.approved.has_windows:
+                found = {**found, job.username: CrowdedError(job.username)}
+                continue
             async with self._of_one_server(brief=brief) as fresh:
-                answers = await self._sync_in(fresh, approved, brief=brief, turn=turn)
+                answers = await self._sync_in(fresh, [job], brief=brief, turn=turn)
             found = {**found, **answers}
         return found
 
@@ -488,9 +500,15 @@ class _Server:
         wanted = [job.wanted for job in syncs if job.username not in held_back]
         if not wanted:
             return held_back
-        at_once = max(1, self._callbacks.connections() - 1)
-        verifiers = self._looks.verifiers
-        found = await sync(sessions, wanted, verifiers, at_once=at_once, brief=brief, turn=turn)
+        found = await sync(
+            sessions,
+            wanted,
+            self._looks.verifiers,
+            at_once=max(1, self._callbacks.connections() - 1),
+            brief=brief,
+            turn=turn,
+            approval=syncs[0].approved,
+        )
         for one in wanted:
             found[one.username] = await retire(sessions, one, found[one.username], brief=brief)
         return {**found, **held_back}
@@ -526,26 +544,50 @@ class _Server:
         for job in jobs:
             if job.approved is None:
                 continue
-            seen = await self._planned(sessions, job.wanted, most)
+            seen = await self._planned(
+                sessions,
+                job.wanted,
+                most=most,
+                known=job.approved.parts,
+                # Each window is compared with the approval right before its statements.
+                held=not job.approved.has_windows,
+            )
             if not isinstance(seen, ShownPlan) or not seen.is_within(job.approved):
                 found[job.username] = seen
         return found
 
     async def _planned(
-        self, sessions: Sessions, wanted: WantedState, most: int | None
+        self,
+        sessions: Sessions,
+        wanted: WantedState,
+        *,
+        most: int | None = None,
+        known: Collection[str] = (),
+        held: bool = True,
     ) -> ShownPlan | AccessError:
+        verifiers = self._looks.verifiers
         try:
-            return await plan_accesses(sessions, [wanted], self._looks.verifiers, most=most)
+            return await plan_accesses(
+                sessions, [wanted], verifiers, most=most, known=known, held=held
+            )
         except AccessError as error:
             return error
 
     async def _plan(self, jobs: Iterable[PlanOnly]) -> Mapping[str, Answer]:
         async with self._of_one_server(brief=True) as sessions:
-            return {job.username: await self._planned(sessions, job.wanted, CROWD) for job in jobs}
+            return {
+                job.username: await self._planned(
+                    sessions, job.wanted, most=CROWD, known=job.known
+                )
+                for job in jobs
+            }
 
     async def _plan_large(self, jobs: Iterable[PlanOnly]) -> Mapping[str, Answer]:
         async with self._of_one_server(brief=False) as sessions:
-            return {job.username: await self._planned(sessions, job.wanted, None) for job in jobs}
+            return {
+                job.username: await self._planned(sessions, job.wanted, known=job.known)
+                for job in jobs
+            }
 
     async def _remove(self, one: Mapping[Request, Job], *, brief: bool) -> None:
         async def remove(drops: Iterable[Drop]) -> Mapping[str, Answer]:

@@ -164,6 +164,13 @@ class PrivilegeChange(msgspec.Struct, frozen=True, kw_only=True):
         return f"{verb} {', '.join(self.privileges)} on {objects} {way} {who}{option}"
 
     @property
+    def summary(self) -> tuple[str, str]:
+        """The words of the statement before and after its objects, for many of them."""
+        option = "GRANT OPTION FOR " if self.action == "revoke option" else ""
+        verb, way = ("GRANT", "TO") if self.action == "grant" else ("REVOKE", "FROM")
+        return f"{verb} {option}{', '.join(self.privileges)}", way
+
+    @property
     def reason(self) -> str:
         """The reason for the change."""
         if self.action == "grant":

@@ -6,7 +6,7 @@ Pure: the same input gives the same plan (salts apart), and an empty plan if not
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from functools import cached_property
 
@@ -25,6 +25,7 @@ from fairlead.postgres.database.plans.attributes import (
     refused_settings,
     setting_statements,
 )
+from fairlead.postgres.database.plans.differences import PrivilegeChange
 from fairlead.postgres.database.plans.grants import DesiredGrants
 from fairlead.postgres.database.plans.login_statements import (
     AskedLogins,
@@ -222,6 +223,8 @@ class ShownStatement(msgspec.Struct, frozen=True, kw_only=True):
     reason: str
     usernames: tuple[str, ...]
     of_role: bool = False
+    windows: tuple[str, ...] | None = None
+    """Hashes of the parts for which the text stands with their number, None for a statement."""
 
 
 # With an instance dictionary (dict=True), which cached_property needs.
@@ -244,8 +247,11 @@ class ShownPlan(msgspec.Struct, frozen=True, kw_only=True, dict=True):
 
     @cached_property
     def parts(self) -> frozenset[str]:
-        """Hashes of the statements; the same ones for another reason need no new approval."""
-        return frozenset(part_of(one.database, one.text) for one in self.statements)
+        """Hashes of its parts; the same statement for another reason needs no new approval."""
+        found: set[str] = set()
+        for one in self.statements:
+            found.update([part_of(one.database, one.text)] if one.windows is None else one.windows)
+        return frozenset(found)
 
     @property
     def approval(self) -> Approval:
@@ -259,6 +265,35 @@ class ShownPlan(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     def digest(self) -> str:
         """Return the digest of all statements, of their place, and of the approval before."""
         return digest_of(self.parts, self.place, self.after)
+
+
+def summarized(
+    database: str, windows: Mapping[str, Sequence[PrivilegeChange]]
+) -> Iterator[ShownStatement]:
+    """Yield one text for each kind of object in the windows of a role, in place of statements.
+
+    Args:
+        database: the name of the database.
+        windows: by their hashes the parts that are in windows.
+    """
+    kinds: dict[tuple[str, str, str, str, tuple[str, ...]], int] = {}
+    for change in (one for some in windows.values() for one in some):
+        words, way = change.summary
+        key = (words, change.level, way, change.reason, change.usernames)
+        kinds[key] = kinds.get(key, 0) + len(change.items)
+    parts = tuple(windows)
+    for (words, level, way, reason, usernames), count in sorted(kinds.items()):
+        things = f"{count:,} {level}{'' if count == 1 else 's'}"
+        names = sql.SQL(", ").join(map(sql.Identifier, usernames)).as_string()
+        yield ShownStatement(
+            database=database,
+            text=f"{words} ON {things} {way} {names}",
+            reason=reason,
+            usernames=usernames,
+            windows=parts,
+        )
+        # All windows are about the first text, and so about each other one.
+        parts = ()
 
 
 def plan_role(

@@ -140,6 +140,19 @@ async def read_differences(
     return await asked.with_actors(session, reading)
 
 
+async def read_window(session: Session, asked: Comparison) -> Reading:
+    """Read the differences in the present window of a role, which is cut where there are many.
+
+    Raises:
+        psycopg.Error: as :func:`read_differences`.
+    """
+    while True:
+        reading = asked.reading(await session.rows(*asked.query))
+        asked.stay(reading.last)
+        if asked.end is None or not reading.cut or not asked.narrow():
+            return await asked.with_actors(session, reading)
+
+
 _Flat = frozenset[tuple[Target, str, bool]]
 
 
@@ -152,6 +165,7 @@ class Comparison:
         version: ``server_version_num``.
         window: number of objects with privileges of the one role that a reading looks at; None
             for all objects at once.
+        ends: ends of windows, in their order, at which a window ends where it would be larger.
     """
 
     def __init__(
@@ -160,9 +174,11 @@ class Comparison:
         wanted: Sequence[RoleGrants],
         version: int,
         window: int | None = None,
+        ends: Sequence[CatalogPlace] = (),
     ) -> None:
         self.wanted = wanted
         self.window = window
+        self._ends = ends
         self._after, self._last, self._in_rest = _FIRST, _LAST, True
         # Before PostgreSQL 16 members without INHERIT could, too
         # (https://www.postgresql.org/docs/release/16.0/).
@@ -206,7 +222,19 @@ class Comparison:
 
     def stay(self, last: CatalogPlace | None) -> None:
         """Have later readings end with the last object of a window."""
-        self._last = last or _LAST
+        self._last = last or self._last
+
+    def narrow(self) -> bool:
+        """Halve the windows; return whether the present one is smaller now."""
+        if self.window is None or self.window <= 1:
+            return False
+        self.window //= 2
+        return True
+
+    @property
+    def end(self) -> CatalogPlace | None:
+        """The end of the present window, None in the reading of what is missing elsewhere."""
+        return None if self._in_rest else self._last
 
     def go_on(self) -> bool:
         """Have the next reading begin after the window; return whether there is any.
@@ -214,11 +242,12 @@ class Comparison:
         The first reading is of what is missing on objects without any privilege of the role.
         """
         if self._in_rest:
-            self._in_rest, self._last = False, _LAST
-            return True
-        if self._last == _LAST:
+            self._in_rest = False
+        elif self._last == _LAST:
             return False
-        self._after, self._last = self._last, _LAST
+        else:
+            self._after = self._last
+        self._last = next((end for end in self._ends if end > self._after), _LAST)
         return True
 
     @cached_property
@@ -509,6 +538,15 @@ def unfinished(username: str, database: str, left: int) -> AccessError:
         f"role {username} has privileges on very many objects in database {database}, and is"
         f" worked on in pieces, one such role at a time; {left} objects and columns are left",
         retry=Retry.GOES_ON,
+    )
+
+
+def unapproved(username: str, database: str) -> AccessError:
+    """Return the error of a role for which a change was not approved; its new plan waits."""
+    return AccessError(
+        "Unapproved",
+        f"what role {username} lacks or has in database {database} differs from what was approved;"
+        " planning it anew",
     )
 
 

@@ -5,7 +5,7 @@ Passwords are ***, so that the same plan reads the same with any salt.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
 import msgspec
 import psycopg
@@ -15,7 +15,8 @@ from fairlead.postgres.database.connections.failures import explain
 from fairlead.postgres.database.connections.identity import identity_of
 from fairlead.postgres.database.connections.session import Session
 from fairlead.postgres.database.connections.sessions import Sessions
-from fairlead.postgres.database.plans.differences import plan_privileges
+from fairlead.postgres.database.plans.approvals import window_ends, window_parts
+from fairlead.postgres.database.plans.differences import PrivilegeChange, plan_privileges
 from fairlead.postgres.database.plans.groups import Membering, plan_leaving
 from fairlead.postgres.database.plans.login_statements import retired
 from fairlead.postgres.database.plans.plan import (
@@ -24,6 +25,7 @@ from fairlead.postgres.database.plans.plan import (
     ShownPlan,
     ShownStatement,
     WantedState,
+    summarized,
 )
 from fairlead.postgres.database.plans.server_plan import (
     BatchPlan,
@@ -32,17 +34,27 @@ from fairlead.postgres.database.plans.server_plan import (
     visits_of,
 )
 from fairlead.postgres.database.plans.snapshot import ServerIdentity, ServerSnapshot
+from fairlead.postgres.database.reading import comparison
 from fairlead.postgres.database.reading.actors import read_owning_actors
 from fairlead.postgres.database.reading.catalog import observe
 from fairlead.postgres.database.reading.comparison import (
+    Comparison,
+    Reading,
+    RoleGrants,
+    count_held,
     hindrances,
     read_differences,
+    read_window,
     role_grants,
 )
 from fairlead.postgres.database.reading.verifiers import Verifiers
 from fairlead.postgres.database.work.privileges import CLOSE_SCHEMA, PUBLIC_CREATES
 from fairlead.postgres.database.work.rights import let_in, read_lacks, read_remedies
 from fairlead.postgres.errors import AccessError
+
+
+_MOST_PARTS = 500
+"""Parts of a plan that are in windows; what is beyond them needs another approval."""
 
 
 async def plan_accesses(
@@ -52,6 +64,8 @@ async def plan_accesses(
     *,
     rights: bool = False,
     most: int | None = None,
+    known: Collection[str] = (),
+    held: bool = True,
 ) -> ShownPlan:
     """Plan accesses with different usernames together.
 
@@ -62,10 +76,15 @@ async def plan_accesses(
         wanted: the accesses.
         verifiers: the known verifiers of the server.
         rights: whether to add remedies for rights that the administrator lacks.
-        most: objects and privileges of one role that are counted, None for all.
+        most: objects and privileges of one role that are counted, None for all; then no role is
+            planned in windows.
+        known: for one access, the hashes of the parts of its former plan, whose windows are looked
+            at again.
+        held: for one access, whether to plan also what its roles have in windows.
 
     Raises:
-        AccessError: the server could not be read; a CrowdedError if a role has more than ``most``.
+        AccessError: the server could not be read; a CrowdedError if a role has too many privileges
+            for ``most``.
     """
     async with sessions.working("read the catalogs") as session:
         identity = await identity_of(session)
@@ -75,11 +94,12 @@ async def plan_accesses(
         raise crowded
     plan = plan_server(wanted, seen, sessions.endpoint.revoke_public)
     telling = _Telling(sessions, seen.snapshot, plan, rights=rights)
+    windows = _Windows(known, held=held, beside=most is not None) if len(wanted) == 1 else None
     for name, error in seen.refused.items():
         telling.refuse(name, [error])
     left = seen.admits(wanted)
     await telling.roles(left)
-    await telling.objects()
+    await telling.objects(windows)
     # They come last, as they would run: a login leaves a group when the new one has everything.
     leaving = plan_leaving(left, plan.sharing, seen.snapshot, foreseen=True)
     telling.statements += [
@@ -110,6 +130,31 @@ def _place(
     return " ".join([str(sessions.endpoint), str(identity), *databases])
 
 
+class _Windows:
+    """The windows in which the privileges of roles with many are planned."""
+
+    def __init__(self, known: Collection[str], *, held: bool, beside: bool) -> None:
+        self._known = known
+        self._beside = beside
+        self.held = held
+
+    async def comparison(
+        self, session: Session, database: str, role: RoleGrants
+    ) -> Comparison | None:
+        """Return the windows of a role, None if it has few privileges in the database.
+
+        Raises:
+            CrowdedError: other accesses wait for the plan.
+        """
+        most = comparison.WINDOW
+        ends = window_ends(self._known, database, role.username)
+        if not ends and await count_held(session, role.oid, most + 1) <= most:
+            return None
+        if self._beside:
+            raise CrowdedError(role.username)
+        return Comparison(database, [role], session.server_version, most, ends)
+
+
 class _Telling:
     """Collects a plan to show: its statements, the errors of accesses, and the remedies."""
 
@@ -124,6 +169,7 @@ class _Telling:
         self.refused: dict[str, list[AccessError]] = {}
         self.remedies: list[ShownStatement] = []
         self.whole = True
+        self._admin = snapshot.server.admin
 
     async def roles(self, wanted: Sequence[WantedState]) -> None:
         """Add the missing statements in the shared catalogs."""
@@ -205,9 +251,12 @@ class _Telling:
     def _whose(self, remedy: ShownStatement) -> ShownStatement:
         return msgspec.structs.replace(remedy, usernames=self._plan.who(remedy.usernames))
 
-    async def objects(self) -> None:
-        """Add the missing statements in each database, also for roles that do not exist yet."""
-        snapshot, plan, admin = self._snapshot, self._plan, self._snapshot.server.admin
+    async def objects(self, windows: _Windows | None) -> None:
+        """Add the missing statements in each database, also for roles that do not exist yet.
+
+        With ``windows`` each role is looked at by itself, as it is when its statements run.
+        """
+        snapshot, plan = self._snapshot, self._plan
         visits, missing = visits_of(plan.desired, snapshot, unborn=True)
         for username, databases in missing.items():
             for found in databases.values():
@@ -221,32 +270,71 @@ class _Telling:
             try:
                 async with self._sessions.use(database) as session:
                     await self._close(session, database, usernames)
-                    reading = await read_differences(session, database, roles)
-                    if self._rights:
-                        remedies = await read_remedies(
-                            session, snapshot.server, database, reading.differences
-                        )
-                        self.remedies += map(self._whose, remedies)
+                    for some in [roles] if windows is None else [[role] for role in roles]:
+                        await self._compare(session, database, some, windows)
+            except CrowdedError:
+                raise
             except (AccessError, psycopg.Error) as error:
                 self._not_let_in(error, database, usernames)
-                continue
-            for name in usernames:
-                self.refuse(name, hindrances(reading, name, database, admin))
-            self.statements += [
-                ShownStatement(
-                    database=database,
-                    text=change.statement.as_string(),
-                    reason=change.reason,
-                    usernames=plan.who(change.usernames),
+
+    async def _compare(
+        self,
+        session: Session,
+        database: str,
+        roles: Sequence[RoleGrants],
+        windows: _Windows | None,
+    ) -> None:
+        """Add the missing statements on the objects of a database."""
+        asked = None
+        if windows is not None:
+            asked = await windows.comparison(session, database, roles[0])
+        if asked is None:
+            reading = await read_differences(session, database, roles)
+            await self._tell(session, database, roles, reading)
+            return
+        parts: dict[str, list[PrivilegeChange]] = {}
+        while len(parts) < _MOST_PARTS:
+            reading = await read_window(session, asked)
+            if asked.end is None:
+                await self._tell(session, database, roles, reading)
+            else:
+                parts |= window_parts(
+                    database, roles[0].username, asked.end, plan_privileges(reading.differences)
                 )
-                for change in plan_privileges(reading.differences)
-            ]
+                # Rights that are missing are of few kinds, in very many windows.
+                new = hindrances(reading, roles[0].username, database, self._admin)
+                told = {one.reason for one in self.refused.get(roles[0].username, ())}
+                self.refuse(roles[0].username, (one for one in new if one.reason not in told))
+            if (windows is not None and not windows.held) or not asked.go_on():
+                break
+        self.statements += summarized(database, parts)
+
+    async def _tell(
+        self, session: Session, database: str, roles: Sequence[RoleGrants], reading: Reading
+    ) -> None:
+        if self._rights:
+            remedies = await read_remedies(
+                session, self._snapshot.server, database, reading.differences
+            )
+            self.remedies += map(self._whose, remedies)
+        for role in roles:
+            found = hindrances(reading, role.username, database, self._admin)
+            self.refuse(role.username, found)
+        self.statements += [
+            ShownStatement(
+                database=database,
+                text=change.statement.as_string(),
+                reason=change.reason,
+                usernames=self._plan.who(change.usernames),
+            )
+            for change in plan_privileges(reading.differences)
+        ]
 
     def _not_let_in(
         self, error: AccessError | psycopg.Error, database: str, usernames: Sequence[str]
     ) -> None:
         self.whole = False
-        admin = self._snapshot.server.admin
+        admin = self._admin
         problem = explain(error, f"read the catalogs of database {database}", admin)
         for name in usernames:
             self.refuse(name, [problem])

@@ -8,8 +8,9 @@ privileges are read again, because PostgreSQL answers OK to grants that it did n
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, nullcontext
+from functools import partial
 
 import msgspec
 import psycopg
@@ -32,8 +33,10 @@ from fairlead.postgres.database.connections.session import (
     StatementFailedError,
 )
 from fairlead.postgres.database.connections.sessions import Sessions
+from fairlead.postgres.database.plans.approvals import Approval, window_ends, window_parts
 from fairlead.postgres.database.plans.differences import (
     Actor,
+    CatalogPlace,
     PrivilegeChange,
     plan_privileges,
 )
@@ -48,7 +51,9 @@ from fairlead.postgres.database.reading.comparison import (
     RoleGrants,
     count_held,
     problems_of,
+    read_window,
     role_grants,
+    unapproved,
     unfinished,
 )
 from fairlead.postgres.database.work.changing import AT_ONCE, WAITS, raise_what_is_nobodys
@@ -73,6 +78,10 @@ These are a lock of another session, a timeout, and a full lock table of the ser
 """
 _ROLE_STATES = {"42704", "54000"}
 """SQLSTATEs caused by roles and not by objects: a role is gone, or an ACL has no room for it."""
+
+
+Permits = Callable[[PrivilegeChange], bool]
+"""Whether a change was approved."""
 
 
 class PiecesTurn:
@@ -118,6 +127,7 @@ async def settle(
     *,
     brief: bool = False,
     turn: PiecesTurn | None = None,
+    approval: Approval | None = None,
 ) -> dict[str, RoleOutcome]:
     """Bring the roles' privileges on the objects of this database into their desired state.
 
@@ -131,6 +141,8 @@ async def settle(
         admin: the session's own role, for messages.
         brief: whether a role is given up at the first lock of another session.
         turn: the turn of one role, in which it is worked on in pieces; None for all at once.
+        approval: the approval of one role's changes, without which none is made; None if they need
+            none. What is approved in windows is settled in these.
 
     Returns:
         The outcome for each username.
@@ -141,13 +153,16 @@ async def settle(
     """
     if not wanted:
         return {}
-    if turn is not None and len(wanted) == 1:
-        return await _settle_pieces(session, database, wanted[0], admin, turn)
+    ends = () if approval is None else window_ends(approval.parts, database, wanted[0].username)
+    if len(wanted) == 1 and (turn is not None or ends):
+        pieces = _Pieces(session, database, wanted[0], admin, approval, ends)
+        return {wanted[0].username: await pieces.settle(turn)}
     asked = Comparison(database, wanted, session.server_version)
     try:
         # Mostly nothing differs, and then there is no transaction.
         reading = asked.reading(await session.rows(*asked.query))
-        settling = _Settling(session, database, asked, admin, brief=brief)
+        permits = None if approval is None else partial(_allows, approval, database)
+        settling = _Settling(session, database, asked, admin, brief=brief, permits=permits)
         reading = await settling.run(reading)
     except psycopg.DataError as error:
         # A name that the database's encoding cannot represent fails the statement for all roles.
@@ -161,34 +176,94 @@ async def settle(
     return {role.username: settling.outcome(role.username, reading) for role in wanted}
 
 
-async def _settle_pieces(
-    session: Session, database: str, role: RoleGrants, admin: str, turn: PiecesTurn
-) -> dict[str, RoleOutcome]:
-    """Settle the privileges of one role piece by piece, as far as its turn goes."""
-    asked = Comparison(database, [role], session.server_version, comparison.WINDOW)
-    whole = RoleOutcome()
-    made = False
-    while True:
-        reading = asked.reading(await session.rows(*asked.query))
-        settling = _Settling(session, database, asked, admin, brief=False)
-        before = reading
-        asked.stay(before.last)
-        reading = await settling.run(reading)
-        outcome = settling.outcome(role.username, reading)
-        # The same window once more: it has more differences than one reading returns.
-        settled = outcome.changed and not _same(before, reading)
-        made = made or settled
-        again = bool(reading.cut) and settled
-        # What is left in this window is settled by its next piece.
-        whole = _joined(whole, RoleOutcome(changed=True) if again else outcome)
-        if not again and not asked.go_on():
-            return {role.username: whole}
-        if turn.is_over(changed=made):
-            left = await count_held(session, role.oid)
-            problem = unfinished(role.username, database, left)
-            problems = (problem, *whole.problems)
-            whole = msgspec.structs.replace(whole, problems=problems, unsettled=True)
-            return {role.username: whole}
+class _Pieces:
+    """The privileges of one role, which are settled piece by piece, as far as its turn goes."""
+
+    def __init__(
+        self,
+        session: Session,
+        database: str,
+        role: RoleGrants,
+        admin: str,
+        approval: Approval | None,
+        ends: Sequence[CatalogPlace],
+    ) -> None:
+        self._session = session
+        self._database = database
+        self._role = role
+        self._admin = admin
+        self._approval = approval
+        window = comparison.WINDOW
+        self._asked = Comparison(database, [role], session.server_version, window, ends)
+
+    async def settle(self, turn: PiecesTurn | None) -> RoleOutcome:
+        """Settle all pieces, or those that fit into a turn."""
+        whole = RoleOutcome()
+        made = False
+        while True:
+            before, permits = await self._read()
+            settling = _Settling(
+                self._session,
+                self._database,
+                self._asked,
+                self._admin,
+                brief=False,
+                permits=permits,
+            )
+            reading = await settling.run(before)
+            outcome = settling.outcome(self._role.username, reading)
+            # The same window once more: it has more differences than one reading returns.
+            settled = outcome.changed and not _same(before, reading)
+            made = made or settled
+            again = bool(reading.cut) and settled
+            # What is left in this window is settled by its next piece.
+            whole = _joined(whole, RoleOutcome(changed=True) if again else outcome)
+            if settling.unapproved or (not again and not self._asked.go_on()):
+                return whole
+            if turn is not None and turn.is_over(changed=made):
+                left = await count_held(self._session, self._role.oid)
+                problem = unfinished(self._role.username, self._database, left)
+                problems = (problem, *whole.problems)
+                return msgspec.structs.replace(whole, problems=problems, unsettled=True)
+
+    async def _read(self) -> tuple[Reading, Permits | None]:
+        """Read a window; return it, and which of its changes are permitted."""
+        approval, asked = self._approval, self._asked
+        if approval is None:
+            reading = asked.reading(await self._session.rows(*asked.query))
+            asked.stay(reading.last)
+            return reading, None
+        reading = await read_window(self._session, asked)
+        if asked.end is None:
+            permits = partial(_allows, approval, self._database)
+        else:
+            parts = window_parts(
+                self._database,
+                self._role.username,
+                asked.end,
+                plan_privileges(reading.differences),
+            )
+            approved = (some for part, some in parts.items() if part in approval.parts)
+            texts = {change.statement.as_string() for some in approved for change in some}
+            permits = partial(_is_among, texts)
+        # The administrator's own rights come first, without those of others.
+        own = {
+            name: [
+                msgspec.structs.replace(one, possible=False, actor=None) if one.actor else one
+                for one in found
+            ]
+            for name, found in reading.differences.items()
+        }
+        possible = any(one.possible for found in own.values() for one in found)
+        return msgspec.structs.replace(reading, differences=own, possible=possible), permits
+
+
+def _allows(approval: Approval, database: str, change: PrivilegeChange) -> bool:
+    return approval.allows(database, change.statement.as_string())
+
+
+def _is_among(texts: Collection[str], change: PrivilegeChange) -> bool:
+    return change.statement.as_string() in texts
 
 
 def _joined(whole: RoleOutcome, piece: RoleOutcome) -> RoleOutcome:
@@ -213,8 +288,11 @@ class _Settling:
         admin: str,
         *,
         brief: bool,
+        permits: Permits | None = None,
     ) -> None:
         self._brief = brief
+        self._permits = permits
+        self.unapproved = False
         self._waits = 0
         self._session = session
         self._database = database
@@ -243,13 +321,23 @@ class _Settling:
             reading = self._asked.reading(await self._session.rows(*self._asked.query))
         return reading
 
+    def _planned(self, reading: Reading) -> list[PrivilegeChange]:
+        """Return the changes that are permitted."""
+        changes = plan_privileges(reading.differences)
+        permits = self._permits
+        if permits is None:
+            return changes
+        permitted = [change for change in changes if permits(change)]
+        self.unapproved = self.unapproved or len(permitted) < len(changes)
+        return permitted
+
     async def _act(self, reading: Reading) -> None:
         """Run what the rights of other roles of the operator's suffice for.
 
         Each role has a transaction of its own, as short as can be: others that act as it wait.
         """
         changes: dict[Actor, list[PrivilegeChange]] = {}
-        for change in plan_privileges(reading.differences):
+        for change in self._planned(reading):
             if change.actor is not None:
                 changes.setdefault(change.actor, []).append(change)
         until = asyncio.get_running_loop().time() + self._limit
@@ -299,7 +387,7 @@ class _Settling:
             begun = asyncio.get_running_loop().time()
             for _ in range(_ROUNDS):
                 before = reading
-                rows = await self._apply(plan_privileges(before.differences), self._asked.query)
+                rows = await self._apply(self._planned(before), self._asked.query)
                 reading = self._asked.reading(rows)
                 if not reading.possible:
                     break
@@ -409,6 +497,8 @@ class _Settling:
         # An error about an object that was dropped since does not count.
         is_open = any(one.possible for one in left)
         failed = self._failed.get(username, []) if is_open else []
+        if self.unapproved:
+            failed = [unapproved(username, self._database), *failed]
         return RoleOutcome(
             problems=tuple(
                 problems_of(reading, username, self._database, self._admin, failed[:_TOLD])
@@ -462,6 +552,7 @@ async def visit_databases(
     at_once: int = 3,
     brief: bool = False,
     turn: PiecesTurn | None = None,
+    approval: Approval | None = None,
 ) -> Visits:
     """Bring the privileges on the objects of each database into their desired state.
 
@@ -472,9 +563,10 @@ async def visit_databases(
         at_once: number of databases that are worked on at the same time.
         brief: whether other accesses wait; a locked role is left for later.
         turn: the turn of one access with very many privileges, None for all at once.
+        approval: the approval of one access, None if the changes need none.
     """
     visits, missing = visits_of(plan.desired, snapshot)
-    visiting = _Visiting(sessions, snapshot, plan, brief=brief, turn=turn)
+    visiting = _Visiting(sessions, snapshot, plan, brief=brief, turn=turn, approval=approval)
     places = asyncio.Semaphore(at_once if turn is None else 1)
 
     async def visit(database: str, names: Sequence[str]) -> Mapping[str, RoleOutcome]:
@@ -513,8 +605,10 @@ class _Visiting:
         *,
         brief: bool,
         turn: PiecesTurn | None,
+        approval: Approval | None,
     ) -> None:
         self._turn = turn
+        self._approval = approval
         self._sessions = sessions
         self._snapshot = snapshot
         self._plan = plan
@@ -550,6 +644,8 @@ class _Visiting:
         if not await session.rows(PUBLIC_CREATES):
             return
         what = f"revoke CREATE on schema public of database {database} from PUBLIC"
+        if self._approval and not self._approval.allows(database, CLOSE_SCHEMA.as_string()):
+            raise unapproved(", ".join(self._plan.roles), database)
         try:
             installation = next((one.claim.installation for one in self._plan.roles.values()), "")
             actors = await read_owning_actors(session, installation, [database])
@@ -593,9 +689,18 @@ class _Visiting:
         roles = [self._role(name, database) for name in names]
         for attempt in range(ATTEMPTS):
             try:
-                found = await settle(
-                    session, database, roles, self._admin, brief=self._brief, turn=self._turn
-                )
+                found: dict[str, RoleOutcome] = {}
+                # Each role by itself, as its statements were approved.
+                for some in [roles] if self._approval is None else [[role] for role in roles]:
+                    found |= await settle(
+                        session,
+                        database,
+                        some,
+                        self._admin,
+                        brief=self._brief,
+                        turn=self._turn,
+                        approval=self._approval,
+                    )
             except psycopg.Error as error:
                 await give_way(error, attempt, f"change privileges in database {database}")
             else:
@@ -619,7 +724,14 @@ class _Visiting:
         outcomes: dict[str, RoleOutcome] = {}
         # In one transaction, so that no other session sees a part of it.
         async with session.transaction(BRIEF if self._brief else PATIENT):
-            outcomes = await settle(session, database, roles, self._admin, brief=self._brief)
+            outcomes = await settle(
+                session,
+                database,
+                roles,
+                self._admin,
+                brief=self._brief,
+                approval=self._approval,
+            )
             if outcomes[name].unsettled:
                 raise psycopg.Rollback
         outcome = outcomes.get(name, RoleOutcome(unsettled=True))

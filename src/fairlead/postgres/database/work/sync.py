@@ -24,6 +24,7 @@ from fairlead.postgres.database.connections.failures import (
 )
 from fairlead.postgres.database.connections.session import BRIEF, BRIEF_READING, PATIENT, Session
 from fairlead.postgres.database.connections.sessions import Sessions
+from fairlead.postgres.database.plans.approvals import Approval
 from fairlead.postgres.database.plans.differences import Actor
 from fairlead.postgres.database.plans.groups import joined, plan_leaving
 from fairlead.postgres.database.plans.login_statements import login_infos, retired
@@ -44,6 +45,7 @@ from fairlead.postgres.database.plans.snapshot import (
 )
 from fairlead.postgres.database.reading.actors import read_owning_actors
 from fairlead.postgres.database.reading.catalog import CROWD, observe, read_around, read_snapshot
+from fairlead.postgres.database.reading.comparison import unapproved
 from fairlead.postgres.database.reading.verifiers import Verifiers
 from fairlead.postgres.database.work.blockers import watching
 from fairlead.postgres.database.work.changing import (
@@ -136,6 +138,7 @@ async def sync(
     at_once: int = 3,
     brief: bool = False,
     turn: PiecesTurn | None = None,
+    approval: Approval | None = None,
 ) -> dict[str, Synced | AccessError]:
     """Bring roles, passwords and grants into their desired state; return outcomes by username.
 
@@ -150,15 +153,27 @@ async def sync(
             if it has very many objects or is slow to read (``TimedOut``), to be tried alone later.
         turn: the turn of one access with very many privileges, in which its grants are settled in
             pieces, each committed; None to settle them at once.
+        approval: the approval of the changes of one access, without which none is made; None if
+            they need none.
 
     Raises:
         AccessError: the server refused or did not answer.
     """
     if brief:
         # A batch waits 20 ms for a lock, too short to look up who holds it.
-        return await _sync(sessions, wanted, verifiers, at_once=at_once, brief=True)
+        return await _sync(
+            sessions, wanted, verifiers, at_once=at_once, brief=True, approval=approval
+        )
     async with watching(sessions) as blockers:
-        found = await _sync(sessions, wanted, verifiers, at_once=at_once, brief=False, turn=turn)
+        found = await _sync(
+            sessions,
+            wanted,
+            verifiers,
+            at_once=at_once,
+            brief=False,
+            turn=turn,
+            approval=approval,
+        )
     for username, answer in found.items():
         if isinstance(answer, AccessError):
             found[username] = blockers.named(answer)
@@ -193,6 +208,7 @@ class _Batch:
     wanted: Mapping[str, WantedState]
     verifiers: Verifiers
     brief: bool
+    approval: Approval | None = None
 
     @property
     def installation(self) -> str:
@@ -205,7 +221,19 @@ class _Batch:
         most = CROWD if self.brief else None
         seen = await observe(self.sessions, session, left, self.verifiers, most=most)
         plan = plan_server(left, seen, self.sessions.endpoint.revoke_public)
+        if not self._permits(plan):
+            maintenance = self.sessions.endpoint.maintenance
+            refused = {one.username: unapproved(one.username, maintenance) for one in left}
+            seen = msgspec.structs.replace(seen, refused={**seen.refused, **refused})
+            plan = plan_server(left, seen)
         return _PlannedBatch(seen, plan, {**failed, **seen.refused})
+
+    def _permits(self, plan: BatchPlan) -> bool:
+        """Whether all changes were approved, or need no approval."""
+        database = self.sessions.endpoint.maintenance
+        return self.approval is None or all(
+            self.approval.allows(database, change.shown()) for change in plan.changes
+        )
 
 
 class _PlannedBatch(NamedTuple):
@@ -236,19 +264,27 @@ async def _sync(
     at_once: int,
     brief: bool,
     turn: PiecesTurn | None = None,
+    approval: Approval | None = None,
 ) -> dict[str, Synced | AccessError]:
     batch = _Batch(
         sessions=sessions,
         wanted={one.username: one for one in wanted},
         verifiers=verifiers,
         brief=brief,
+        approval=approval,
     )
     last, written = await _bring_roles(batch)
     snapshot, plan = last.seen.snapshot, last.plan
     failed = {**last.failed, **_dropped(plan, snapshot)}
     problems = _unmade(last, written)
     visits = await visit_databases(
-        sessions, snapshot, plan, at_once=at_once, brief=brief, turn=turn
+        sessions,
+        snapshot,
+        plan,
+        at_once=at_once,
+        brief=brief,
+        turn=turn,
+        approval=approval,
     )
     # A login keeps its old group until the new one has all privileges.
     left = [one for name, one in batch.wanted.items() if name in plan.sharing.asked]
