@@ -30,6 +30,7 @@ SENT = frozenset(
         "DropRoleStmt",
         "DropStmt",
         "DropSubscriptionStmt",
+        "DropUserMappingStmt",
         "GrantRoleStmt",
         "GrantStmt",
         "ReassignOwnedStmt",

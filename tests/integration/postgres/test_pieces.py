@@ -25,8 +25,10 @@ from tests.support.pgserver import (
 )
 from tests.support.servers import OPERATOR, quick, started
 
+from fairlead.api.postgresaccess import CleanupPolicy
 from fairlead.demo.postgres.server import EmbeddedPostgres
 from fairlead.postgres.database.connections.endpoint import Endpoint
+from fairlead.postgres.database.reading import estates
 from fairlead.postgres.database.work import pieces
 from fairlead.postgres.errors import AccessError, UnfinishedError
 
@@ -115,6 +117,7 @@ OTHER_KINDS = (
     "CREATE FUNCTION s.of_row(s.kept) RETURNS int LANGUAGE sql RETURN 1",
     "ALTER TABLE s.kept ADD CHECK (s.of_row(kept) > 0)",
     "CREATE SEQUENCE s.alone",
+    "CREATE PUBLICATION telling FOR TABLE s.kept",
     "ALTER DEFAULT PRIVILEGES IN SCHEMA s GRANT SELECT ON TABLES TO PUBLIC",
 )
 
@@ -172,6 +175,35 @@ async def test_cascade_leaves_room_for_the_locks_of_others(
         await remove(administrator)
     assert await fetch(crowded, "d", "SELECT FROM pg_largeobject_metadata") == []
     assert await fetch(crowded, "d", "SELECT FROM pg_roles WHERE rolname = 'app'") == []
+
+
+@BOTH
+@pytest.mark.parametrize("policy", ["Cascade", "Orphan"])
+async def test_publications_servers_and_statistics_go_in_pieces(
+    crowded: EmbeddedPostgres, administrator: Endpoint, policy: CleanupPolicy
+) -> None:
+    await run(
+        crowded,
+        "d",
+        "CREATE FOREIGN DATA WRAPPER w",
+        "GRANT USAGE ON FOREIGN DATA WRAPPER w TO PUBLIC",
+        "CREATE TABLE measured (a int, b int)",
+        "ALTER TABLE measured OWNER TO app",
+        "GRANT CREATE ON SCHEMA public TO heir",
+    )
+    async with await login(crowded, "app", PASSWORD, "d") as session:
+        for number in range(TABLES):
+            await session.execute(f'CREATE PUBLICATION "p%{number}"')
+            await session.execute(f'CREATE SERVER "s%{number}" FOREIGN DATA WRAPPER w')
+            await session.execute(f'CREATE USER MAPPING FOR app SERVER "s%{number}"')
+            await session.execute(f'CREATE STATISTICS "m%{number}" ON a, b FROM measured')
+    # Its statistics stay the role's.
+    await run(crowded, "d", "ALTER TABLE measured OWNER TO heir")
+    async with neighbour_at_work(crowded):
+        await remove(administrator, policy)
+    kept = [(TABLES if policy == "Orphan" else 0,)]
+    for catalog in ("pg_publication", "pg_foreign_server", "pg_statistic_ext"):
+        assert await fetch(crowded, "d", f"SELECT count(*) FROM {catalog}") == kept
 
 
 async def test_a_turn_that_is_over_is_continued(
@@ -241,6 +273,25 @@ async def test_a_circle_of_tables_with_more_locks_than_there_are(
     await own(crowded)
     await run(crowded, "d", f'ALTER TABLE "t%0" ADD FOREIGN KEY (id) REFERENCES "t%{TABLES - 1}"')
     await remove(administrator)
+
+
+@pytest.mark.parametrize("policy", ["Cascade", "Orphan"])
+async def test_parts_of_older_objects_fill_a_reading(
+    crowded: EmbeddedPostgres,
+    administrator: Endpoint,
+    monkeypatch: pytest.MonkeyPatch,
+    policy: CleanupPolicy,
+) -> None:
+    monkeypatch.setattr(estates, "WINDOW", 40)
+    async with await login(crowded, "app", PASSWORD, "d") as session:
+        await session.execute("CREATE TABLE counted (id int)")
+        for number in range(50):
+            await session.execute(f'CREATE SEQUENCE "q%{number}" OWNED BY counted.id')
+    await run(crowded, "d", "GRANT CREATE ON SCHEMA public TO heir")
+    await remove(administrator, policy)
+    kept = [("heir",)] if policy == "Orphan" else []
+    owner = "SELECT tableowner::text FROM pg_tables WHERE tablename = 'counted'"
+    assert await fetch(crowded, "d", owner) == kept
 
 
 @BOTH

@@ -43,7 +43,8 @@ d.classid = 'pg_catalog.pg_class'::pg_catalog.regclass AND d.deptype = 'a'
  AND EXISTS (SELECT FROM pg_catalog.pg_class c
               WHERE c.oid = d.objid AND c.relkind IN ('r', 'p', 'f'))
 """)
-# Casts have no owner; who owns one of their types made them, or lets them be.
+# Casts have no owner; who owns one of their types made them, or lets them be. Statistics keep
+# their owner when their table gets another. A user mapping is for the server's owner to drop.
 _ESTATE = sql.SQL("""
 WITH RECURSIVE listed AS MATERIALIZED (
   SELECT s.classid, s.objid
@@ -64,7 +65,11 @@ WITH RECURSIVE listed AS MATERIALIZED (
            SELECT FROM pg_catalog.pg_depend d
             WHERE d.classid = l.classid AND d.objid = l.objid AND d.objsubid = 0
               AND d.deptype IN ('a', 'i', 'e', 'S')
-              AND NOT ({partition}))
+              AND NOT ({partition})
+              AND NOT (l.classid = 'pg_catalog.pg_statistic_ext'::pg_catalog.regclass
+                       AND EXISTS (SELECT FROM pg_catalog.pg_class c
+                                    WHERE c.oid = d.refobjid
+                                      AND c.relowner <> ALL (%(roles)s::oid[]))))
   UNION
   SELECT 'pg_catalog.pg_cast'::pg_catalog.regclass::oid, k.oid
     FROM listed l
@@ -141,6 +146,14 @@ SELECT 'object', o.classid::int8, o.objid::int8, z.parts,
          WHEN 'pg_catalog.pg_operator'::pg_catalog.regclass THEN 'OPERATOR'
          WHEN 'pg_catalog.pg_ts_config'::pg_catalog.regclass THEN 'TEXT SEARCH CONFIGURATION'
          WHEN 'pg_catalog.pg_ts_dict'::pg_catalog.regclass THEN 'TEXT SEARCH DICTIONARY'
+         WHEN 'pg_catalog.pg_statistic_ext'::pg_catalog.regclass THEN 'STATISTICS'
+         WHEN 'pg_catalog.pg_publication'::pg_catalog.regclass THEN 'PUBLICATION'
+         WHEN 'pg_catalog.pg_foreign_server'::pg_catalog.regclass THEN 'SERVER'
+         WHEN 'pg_catalog.pg_user_mapping'::pg_catalog.regclass THEN (
+           SELECT CASE WHEN f.srvowner = ANY (%(roles)s::oid[]) THEN 'USER MAPPING' ELSE '' END
+             FROM pg_catalog.pg_user_mappings u
+             JOIN pg_catalog.pg_foreign_server f ON f.oid = u.srvid
+            WHERE u.umid = o.objid)
          WHEN 'pg_catalog.pg_cast'::pg_catalog.regclass THEN 'CAST'
          ELSE '' END
   FROM own o
@@ -173,10 +186,13 @@ SELECT 'window', pg_catalog.count(*), COALESCE(pg_catalog.min(l.objid::int8), 0)
 # The identity is read by oid right before the statement that names it: the name may be another
 # object's by then, and the object another role's.
 _IDENTITIES = sql.SQL("""
-SELECT s.classid::int8, s.objid::int8, i.identity
+SELECT s.classid::int8, s.objid::int8, COALESCE(m.name, i.identity)
   FROM ROWS FROM (pg_catalog.unnest(%(catalogs)s::oid[]), pg_catalog.unnest(%(oids)s::oid[]))
        AS s(classid, objid)
  CROSS JOIN LATERAL pg_catalog.pg_identify_object(s.classid, s.objid, 0) i
+  LEFT JOIN (SELECT u.umid, pg_catalog.format('FOR %%I SERVER %%I', u.usename, u.srvname) AS name
+               FROM pg_catalog.pg_user_mappings u) m
+    ON s.classid = 'pg_catalog.pg_user_mapping'::pg_catalog.regclass AND m.umid = s.objid
  WHERE i.identity IS NOT NULL
    AND (s.classid = 'pg_catalog.pg_cast'::pg_catalog.regclass
      OR EXISTS (SELECT FROM pg_catalog.pg_shdepend o

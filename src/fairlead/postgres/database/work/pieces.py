@@ -49,6 +49,12 @@ TURN_SECONDS = 20.0
 """Seconds of one turn, after which other work gets its own and the status says how far it is."""
 _MANY = 500
 """Number of objects above which not even a brief try is made while other accesses wait."""
+_FIRST = {"USER MAPPING": 0, "SCHEMA": 1}
+"""Places of the kinds of objects that are given before others.
+
+An owner needs CREATE on the schema, which the heir of a schema has. A user mapping gets no other
+user, and is dropped while its server is the role's.
+"""
 
 
 class Clearing:
@@ -154,9 +160,10 @@ class Clearing:
 
     async def _drop_all(self, session: Session, database: str) -> None:
         bound = await read_bound(session)
+        below: int | None = None
         while True:
-            estate = await self._read(session, database)
-            if estate.whole and estate.locks <= bound:
+            estate = await self._read(session, database, below)
+            if below is None and estate.whole and estate.locks <= bound:
                 # DROP OWNED leaves casts, which have no owner, and fails where one is left.
                 casts = [one for one in estate.objects if one.kind == "CAST"]
                 for piece in cut(casts, bound):
@@ -168,7 +175,10 @@ class Clearing:
             for piece in plan.pieces:
                 await self._do(session, database, piece)
                 await self._check_turn(session)
-            if not plan.pieces and not await self._cut_circles(session, plan.carriers, bound):
+            moved = plan.pieces or await self._cut_circles(session, plan.carriers, bound)
+            # Parts of older objects, and what only DROP OWNED drops, may fill all of a reading.
+            below = None if moved or estate.whole else estate.oldest
+            if not moved and below is None:
                 raise entangled(self._username, database, estate.locks, bound)
 
     async def _drop_owned(self, session: Session, database: str) -> None:
@@ -232,15 +242,16 @@ class Clearing:
     async def _give_most(self, session: Session, database: str) -> None:
         bound = await read_bound(session)
         heir = await read_heir(session, self._heir, database, self._roles[-1].claim)
+        below: int | None = None
         while True:
-            estate = await self._read(session, database)
-            if estate.whole and estate.locks <= bound:
+            estate = await self._read(session, database, below)
+            if below is None and estate.whole and estate.locks <= bound:
                 return
             self._check_brief()
-            # An owner needs CREATE on the schema, which the heir of a schema has.
-            objects = sorted(estate.objects, key=lambda one: one.kind != "SCHEMA")
+            objects = sorted(estate.objects, key=lambda one: _FIRST.get(one.kind, len(_FIRST)))
             pieces = cut([one for one in objects if one.kind not in {"", "CAST"}], bound)
-            if not pieces:
+            below = None if pieces or estate.whole else estate.oldest
+            if not pieces and below is None:
                 raise entangled(self._username, database, estate.locks, bound)
             for piece in pieces:
                 await self._do(session, database, piece, heir)
@@ -274,6 +285,8 @@ def _drops(kind: str, names: Sequence[str]) -> list[sql.Composed]:
         oids = sql.SQL(", ").join(sql.Literal(int(name)) for name in names)
         unlink = "SELECT pg_catalog.lo_unlink(o) FROM pg_catalog.unnest(ARRAY[{}]::oid[]) o"
         return [sql.SQL(unlink).format(oids)]
+    if kind == "USER MAPPING":
+        return [sql.SQL("DROP USER MAPPING {}").format(_quoted(name)) for name in names]
     if kind == "CAST":
         return [sql.SQL("DROP CAST {} RESTRICT").format(_quoted(name)) for name in names]
     listed = sql.SQL(", ").join(map(_quoted, names))
@@ -281,6 +294,8 @@ def _drops(kind: str, names: Sequence[str]) -> list[sql.Composed]:
 
 
 def _gives(kind: str, names: Sequence[str], heir: str) -> list[sql.Composed]:
+    if kind == "USER MAPPING":
+        return _drops(kind, names)
     statement = sql.SQL("ALTER {} {} OWNER TO {}")
     return [statement.format(_quoted(kind), _quoted(name), sql.Identifier(heir)) for name in names]
 
