@@ -51,10 +51,13 @@ class AccessError(Exception):
 
 
 class UnfinishedError(AccessError):
-    """A removal in pieces whose turn is over; ``left`` of ``total`` objects are still there."""
+    """A removal in pieces whose turn is over.
+
+    ``left`` of ``total`` objects and privileges that go in pieces are still there.
+    """
 
     def __init__(self, username: str, left: int, total: int) -> None:
-        super().__init__("Removing", f"{left} objects of role {username} are left")
+        super().__init__("Removing", f"{left} objects and privileges of role {username} are left")
         self.left = left
         self.total = total
 

@@ -177,6 +177,106 @@ async def test_cascade_leaves_room_for_the_locks_of_others(
     assert await fetch(crowded, "d", "SELECT FROM pg_roles WHERE rolname = 'app'") == []
 
 
+POLICIES = """
+DO $$ BEGIN
+  FOR number IN 1..10 LOOP
+    EXECUTE 'CREATE POLICY p' || number || ' ON {table} TO app';
+  END LOOP;
+END $$
+"""
+
+
+async def name(server: EmbeddedPostgres) -> None:
+    """Another tenant and the role itself name the role in entries that DROP OWNED locks."""
+    await run(
+        server,
+        "d",
+        "CREATE FOREIGN DATA WRAPPER w",
+        "GRANT USAGE ON FOREIGN DATA WRAPPER w TO PUBLIC",
+        "GRANT CREATE ON DATABASE d TO PUBLIC",
+    )
+    async with await login(server, "hostile", PASSWORD, "d") as session:
+        for number in range(TABLES):
+            await session.execute(f'CREATE SCHEMA "n%{number}"')
+            await session.execute(f'CREATE TABLE "n%{number}".t (id int)')
+            await session.execute(f'GRANT SELECT ON "n%{number}".t TO app')
+            await session.execute(
+                f'ALTER DEFAULT PRIVILEGES IN SCHEMA "n%{number}" GRANT SELECT ON TABLES TO app'
+            )
+            await session.execute(POLICIES.format(table=f'"n%{number}".t'))
+            await session.execute(f'CREATE SERVER "s%{number}" FOREIGN DATA WRAPPER w')
+            await session.execute(f'CREATE USER MAPPING FOR app SERVER "s%{number}"')
+        await session.execute('CREATE POLICY shared ON "n%0".t TO app, hostile')
+    async with await login(server, "app", PASSWORD, "d") as session:
+        for number in range(TABLES):
+            await session.execute(
+                f'ALTER DEFAULT PRIVILEGES IN SCHEMA "n%{number}"'
+                " GRANT SELECT ON TABLES TO hostile, PUBLIC"
+            )
+
+
+HOSTILE = claim(name="hostile", uid="u2")
+
+
+@BOTH
+@pytest.mark.parametrize("policy", ["Restrict", "Cascade", "Orphan"])
+async def test_entries_that_name_a_role_go_in_pieces(
+    crowded: EmbeddedPostgres, administrator: Endpoint, policy: CleanupPolicy
+) -> None:
+    await sync(administrator, wanted("hostile", grant("d", "CONNECT"), claimed=HOSTILE))
+    await name(crowded)
+    if policy == "Restrict":
+        # It would be kept by them.
+        await run(
+            crowded, "d", *(f'DROP USER MAPPING FOR app SERVER "s%{n}"' for n in range(TABLES))
+        )
+    async with neighbour_at_work(crowded):
+        await remove(administrator, policy)
+    assert await fetch(crowded, "d", "SELECT FROM pg_roles WHERE rolname = 'app'") == []
+    shared = "SELECT polname::text, polroles::regrole[]::text FROM pg_policy"
+    assert await fetch(crowded, "d", shared) == [("shared", "{hostile}")]
+    assert await fetch(crowded, "d", OWNED, "hostile") == [(TABLES,)]
+
+
+async def test_entries_that_the_administrator_may_not_end(
+    crowded: EmbeddedPostgres, administrator: Endpoint
+) -> None:
+    await run(
+        crowded,
+        "d",
+        "CREATE ROLE owner",
+        "GRANT CREATE ON DATABASE d TO owner",
+        "SET ROLE owner",
+        "CREATE SCHEMA theirs",
+        *(f"CREATE TABLE theirs.t{number} (id int)" for number in range(TABLES)),
+        *(f"CREATE POLICY p ON theirs.t{number} TO app" for number in range(TABLES)),
+    )
+    async with neighbour_at_work(crowded):
+        with pytest.raises(AccessError, match="raise max_locks_per_transaction") as refused:
+            await remove(administrator, "Restrict")
+    ((database, blockers),) = refused.value.blockers
+    assert database == "d"
+    assert blockers[0].startswith("policy p on theirs.t")
+    await run(crowded, "d", "DROP SCHEMA theirs CASCADE")
+    assert await remove(administrator, "Restrict") == 0
+
+
+async def test_privileges_on_many_columns_go_in_pieces(
+    crowded: EmbeddedPostgres, administrator: Endpoint, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """DROP OWNED looks at all columns of a table for each that has a privilege."""
+    monkeypatch.setattr(pieces, "TURN_SECONDS", 0.0)
+    names = [f"c{number}" for number in range(1000)]
+    await sync(administrator, wanted("hostile", grant("d", "CONNECT", "CREATE"), claimed=HOSTILE))
+    await run(crowded, "d", "GRANT CREATE ON SCHEMA public TO hostile")
+    async with await login(crowded, "hostile", PASSWORD, "d") as session:
+        for table in ("a", "b", "c"):
+            await session.execute(f"CREATE TABLE {table} ({', '.join(f'{c} int' for c in names)})")
+            await session.execute(f"GRANT SELECT ({', '.join(names)}) ON {table} TO app")
+    assert await remove(administrator, "Restrict") == 1
+    assert await fetch(crowded, "d", OWNED, "hostile") == [(3,)]
+
+
 @BOTH
 @pytest.mark.parametrize("policy", ["Cascade", "Orphan"])
 async def test_publications_servers_and_statistics_go_in_pieces(

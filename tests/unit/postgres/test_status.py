@@ -464,7 +464,9 @@ def test_what_was_never_created_never_ends() -> None:
 
 def test_a_removal_in_pieces_says_how_far_it_is() -> None:
     first = report(removing(UnfinishedError("app", 20_000, 30_000), None))
-    assert first.last_log.startswith("10,000 of 30,000 objects of the role are removed")
+    assert first.last_log.startswith(
+        "10,000 of 30,000 objects and privileges of the role are removed"
+    )
     # Another process goes on, and is kept for a while.
     locked = report(failed(PassFailure("DatabaseSyncFailed", LOCKED)), first)
     last = report(removing(UnfinishedError("app", 5, 9_000), locked.deletion), locked)

@@ -94,7 +94,7 @@ class Blockers(msgspec.Struct, rename="camel", omit_defaults=True, kw_only=True)
 class Deletion(msgspec.Struct, rename="camel", omit_defaults=True, kw_only=True):
     """Objects that a deletion waits for; ``truncated`` if there are more than are listed.
 
-    ``removed`` of ``total`` objects are gone, where they go in pieces.
+    ``removed`` of ``total`` objects and privileges are gone, where they go in pieces.
     """
 
     blockers: Annotated[
@@ -102,9 +102,11 @@ class Deletion(msgspec.Struct, rename="camel", omit_defaults=True, kw_only=True)
     ] = []
     truncated: Annotated[bool, Meta(description="Whether there is more than is listed.")] = False
     removed: Annotated[
-        int, Meta(description="How many objects of the role are dropped or given away so far.")
+        int, Meta(description="How many objects and privileges of the role are gone so far.")
     ] = 0
-    total: Annotated[int, Meta(description="How many objects the role had at the begin.")] = 0
+    total: Annotated[
+        int, Meta(description="How many objects and privileges the role had at the begin.")
+    ] = 0
 
 
 class PostgresAccessStatus(msgspec.Struct, rename="camel", omit_defaults=True, kw_only=True):

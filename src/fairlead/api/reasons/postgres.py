@@ -150,7 +150,7 @@ _OF_STEP: Final[Mapping[StepName, tuple[Reason, ...]]] = MappingProxyType(
             ),
             Reason(
                 "Removing",
-                "a role that owns much is removed in pieces",
+                "a role that owns much, or that very much names, is removed in pieces",
                 "wait; status.deletion says how far it is",
                 "waiting",
             ),

@@ -444,8 +444,8 @@ def removing(error: UnfinishedError, old: Deletion | None) -> Outcome:
     total = max(error.total, old.total if old is not None else 0)
     gone = total - error.left
     message = (
-        f"{gone:,} of {total:,} objects of the role are removed; the others follow in pieces that"
-        " leave room in the server's table of locks"
+        f"{gone:,} of {total:,} objects and privileges of the role are removed; the others"
+        " follow in pieces that leave room in the server's table of locks"
     )
     return Outcome(
         state="InProgress",

@@ -24,13 +24,14 @@ class Dependent(msgspec.Struct, frozen=True, kw_only=True):
     """One database with objects or privileges of the role.
 
     ``owned`` counts its objects, ``subscriptions`` those that neither REASSIGN OWNED nor DROP
-    OWNED may change.
+    OWNED may change, ``references`` at least those that ``references`` reads.
     """
 
     database: str
     connectable: bool
     owned: int
     subscriptions: int = 0
+    references: int = 0
 
 
 class RoleDependencies(msgspec.Struct, frozen=True, kw_only=True):
@@ -48,8 +49,12 @@ WITH dependent AS MATERIALIZED (
   SELECT s.dbid, pg_catalog.count(*) AS seen,
          pg_catalog.count(*) FILTER (
            WHERE s.deptype = 'o'
-             AND s.classid <> 'pg_catalog.pg_default_acl'::pg_catalog.regclass) AS owned
-    FROM (SELECT s.dbid, s.deptype, s.classid
+             AND s.classid <> 'pg_catalog.pg_default_acl'::pg_catalog.regclass) AS owned,
+         pg_catalog.count(*) FILTER (
+           WHERE s.deptype = 'r' OR s.objsubid <> 0
+              OR s.classid IN ('pg_catalog.pg_default_acl'::pg_catalog.regclass,
+                               'pg_catalog.pg_user_mapping'::pg_catalog.regclass)) AS named
+    FROM (SELECT s.dbid, s.deptype, s.classid, s.objsubid
             FROM pg_catalog.pg_shdepend s
            WHERE s.refclassid = 'pg_catalog.pg_authid'::pg_catalog.regclass
              AND s.refobjid = %(role)s::oid
@@ -62,7 +67,7 @@ WITH dependent AS MATERIALIZED (
    GROUP BY 1
 )
 SELECT d.datname::text, d.datallowconn, COALESCE(t.owned, 0) + COALESCE(u.owned, 0),
-       COALESCE(u.owned, 0),
+       COALESCE(u.owned, 0), COALESCE(t.named, 0),
        (SELECT pg_catalog.sum(x.seen) FROM dependent x)::int8
   FROM pg_catalog.pg_database d
   LEFT JOIN dependent t ON t.dbid = d.oid
@@ -152,9 +157,13 @@ async def read_dependencies(
     return RoleDependencies(
         databases=tuple(
             Dependent(
-                database=name, connectable=connectable, owned=owned, subscriptions=subscriptions
+                database=name,
+                connectable=connectable,
+                owned=owned,
+                subscriptions=subscriptions,
+                references=references,
             )
-            for name, connectable, owned, subscriptions, _ in databases
+            for name, connectable, owned, subscriptions, references, _ in databases
         ),
         shared=tuple(text for (text,) in shared),
         cut=most is not None and any((seen or 0) >= most for *_, seen in databases),
@@ -295,6 +304,23 @@ def entangled(username: str, database: str, locks: int, most: int) -> AccessErro
         f"objects of role {username} in database {database} can only go together, which takes"
         f" {locks} locks, and {most} are left to one transaction; raise max_locks_per_transaction,"
         " or drop some of them",
+    )
+
+
+def too_many_references(
+    username: str, database: str, names: Sequence[str], locks: int, most: int
+) -> AccessError:
+    """Return the error of references that the administrator may not end one by one.
+
+    ``names`` are some of them in words.
+    """
+    return AccessError(
+        "OwnsObjects",
+        f"role {username} is named by {_some(names)} in database {database}, which the"
+        f" administrator may not change; to drop them all at once takes {locks} locks, and {most}"
+        " are left to one transaction; raise max_locks_per_transaction, or have their owners or a"
+        " superuser drop them",
+        blockers=[(database, list(names))],
     )
 
 

@@ -44,7 +44,7 @@ d.classid = 'pg_catalog.pg_class'::pg_catalog.regclass AND d.deptype = 'a'
               WHERE c.oid = d.objid AND c.relkind IN ('r', 'p', 'f'))
 """)
 # Casts have no owner; who owns one of their types made them, or lets them be. Statistics keep
-# their owner when their table gets another. A user mapping is for the server's owner to drop.
+# their owner when their table gets another. User mappings of others' servers are references.
 _ESTATE = sql.SQL("""
 WITH RECURSIVE listed AS MATERIALIZED (
   SELECT s.classid, s.objid
@@ -55,6 +55,10 @@ WITH RECURSIVE listed AS MATERIALIZED (
      AND s.refobjid = ANY (%(roles)s::oid[])
      AND s.deptype = 'o' AND s.objsubid = 0
      AND s.classid <> 'pg_catalog.pg_default_acl'::pg_catalog.regclass
+     AND (s.classid <> 'pg_catalog.pg_user_mapping'::pg_catalog.regclass
+          OR EXISTS (SELECT FROM pg_catalog.pg_user_mappings u
+                       JOIN pg_catalog.pg_foreign_server f ON f.oid = u.srvid
+                      WHERE u.umid = s.objid AND f.srvowner = ANY (%(roles)s::oid[])))
      AND (%(below)s::oid IS NULL OR s.objid < %(below)s::oid)
    ORDER BY s.objid DESC
    LIMIT %(most)s::int8
@@ -149,11 +153,7 @@ SELECT 'object', o.classid::int8, o.objid::int8, z.parts,
          WHEN 'pg_catalog.pg_statistic_ext'::pg_catalog.regclass THEN 'STATISTICS'
          WHEN 'pg_catalog.pg_publication'::pg_catalog.regclass THEN 'PUBLICATION'
          WHEN 'pg_catalog.pg_foreign_server'::pg_catalog.regclass THEN 'SERVER'
-         WHEN 'pg_catalog.pg_user_mapping'::pg_catalog.regclass THEN (
-           SELECT CASE WHEN f.srvowner = ANY (%(roles)s::oid[]) THEN 'USER MAPPING' ELSE '' END
-             FROM pg_catalog.pg_user_mappings u
-             JOIN pg_catalog.pg_foreign_server f ON f.oid = u.srvid
-            WHERE u.umid = o.objid)
+         WHEN 'pg_catalog.pg_user_mapping'::pg_catalog.regclass THEN 'USER MAPPING'
          WHEN 'pg_catalog.pg_cast'::pg_catalog.regclass THEN 'CAST'
          ELSE '' END
   FROM own o
@@ -217,13 +217,17 @@ _COUNT = sql.SQL("""
 SELECT pg_catalog.count(*)
   FROM pg_catalog.pg_shdepend s
  WHERE s.refclassid = 'pg_catalog.pg_authid'::pg_catalog.regclass
-   AND s.refobjid = ANY (%(roles)s::oid[]) AND s.deptype = 'o'
-   AND s.classid <> 'pg_catalog.pg_default_acl'::pg_catalog.regclass
+   AND s.refobjid = ANY (%(roles)s::oid[])
+   AND (s.deptype IN ('o', 'r') OR s.objsubid <> 0
+        OR s.classid = 'pg_catalog.pg_default_acl'::pg_catalog.regclass)
 """)
 
 
-async def count_owned(session: Session, roles: Collection[int]) -> int:
-    """Count the objects that these roles own, in all databases."""
+async def count_left(session: Session, roles: Collection[int]) -> int:
+    """Count what goes in pieces: objects of these roles and references to them, everywhere.
+
+    A reference is what ``references`` reads.
+    """
     ((count,),) = await session.rows(_COUNT, {"roles": list(roles)})
     return int(count)
 

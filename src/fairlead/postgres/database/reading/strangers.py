@@ -43,23 +43,23 @@ _GRANTED = """
      AND s.classid <> 'pg_catalog.pg_default_acl'::pg_catalog.regclass
 """
 
-# Only roles that the operator made for tenants: in another role, the administrator may have a
-# membership by hand, which would be revoked with the operator's own.
-_OURS = """
-   AND r.oid <> %(role)s::oid
+# In another role the administrator may have a membership by hand, which would be revoked with the
+# operator's own.
+OURS = """
    AND r.rolname <> current_user
    AND NOT (r.rolsuper OR r.rolcreaterole OR r.rolreplication OR r.rolbypassrls)
    AND EXISTS (SELECT FROM pg_catalog.pg_shdescription d
                 WHERE d.objoid = r.oid AND d.classoid = 'pg_catalog.pg_authid'::pg_catalog.regclass
                   AND pg_catalog.starts_with(d.description, %(ours)s::text))
    AND {may}
- ORDER BY 2
 """
+"""Condition on a role ``r``: it is one that the operator made for tenants."""
 # Before PostgreSQL 16 a role with CREATEROLE may act as any role without superuser.
-_MAY = {
+MAY_ACT = {
     True: "pg_catalog.pg_has_role(r.oid, 'MEMBER WITH ADMIN OPTION')",
     False: "true",
 }
+"""Whether the administrator may act as role ``r``, by whether memberships have options."""
 
 _OWNERS = """
 WITH granted AS MATERIALIZED ({granted})
@@ -71,7 +71,8 @@ SELECT DISTINCT r.oid::int8, r.rolname::text
    AND o.refclassid = 'pg_catalog.pg_authid'::pg_catalog.regclass
   JOIN pg_catalog.pg_roles r ON r.oid = o.refobjid
  WHERE NOT pg_catalog.pg_has_role(r.oid, 'USAGE')
-   {ours}
+   AND r.oid <> %(role)s::oid {ours}
+ ORDER BY 2
 """
 
 _GRANTORS = """
@@ -113,7 +114,8 @@ SELECT DISTINCT r.oid::int8, r.rolname::text
             CASE WHEN a.items IS NOT NULL THEN a.items || '{{}}'::pg_catalog.aclitem[] END) e
   JOIN pg_catalog.pg_roles r ON r.oid = e.grantor
  WHERE e.grantee = %(role)s::oid
-   {ours}
+   AND r.oid <> %(role)s::oid {ours}
+ ORDER BY 2
  LIMIT 20
 """
 
@@ -131,9 +133,9 @@ SELECT pg_catalog.left(i.type || ' ' || i.identity, 300), COALESCE(r.rolname, ''
 """
 _LEFT_QUERY = sql.SQL(_LEFT.format(granted=_GRANTED))
 _QUERIES = {
-    (query, options): sql.SQL(query.format(granted=_GRANTED, ours=_OURS.format(may=may)))
+    (query, options): sql.SQL(query.format(granted=_GRANTED, ours=OURS.format(may=may)))
     for query in (_OWNERS, _GRANTORS)
-    for options, may in _MAY.items()
+    for options, may in MAY_ACT.items()
 }
 
 

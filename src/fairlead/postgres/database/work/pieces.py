@@ -10,18 +10,23 @@ depends on one of these makes the statement fail, however late it came.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import AsyncExitStack
 from functools import partial
 
 from psycopg import sql
 
 from fairlead.postgres.database.connections.acting import acting_as
-from fairlead.postgres.database.connections.session import Patience, Session
+from fairlead.postgres.database.connections.session import (
+    Patience,
+    Session,
+    StatementFailedError,
+)
 from fairlead.postgres.database.connections.sessions import Sessions
 from fairlead.postgres.database.plans.pieces import (
     CatalogObject,
     Group,
+    OwnedObject,
     RoleEstate,
     cut,
     plan_pieces,
@@ -31,16 +36,24 @@ from fairlead.postgres.database.reading.dependencies import (
     entangled,
     read_heir,
     runs_as_owner,
+    too_many_references,
     used_by_others,
 )
 from fairlead.postgres.database.reading.estates import (
-    count_owned,
+    count_left,
     read_bound,
     read_constraints,
     read_estate,
     read_identities,
 )
 from fairlead.postgres.database.reading.inheriting import read_running, transaction_id
+from fairlead.postgres.database.reading.references import (
+    REFERENCES_WINDOW,
+    RoleReference,
+    list_references,
+    name_references,
+    read_dismissals,
+)
 from fairlead.postgres.database.work.retries import retried
 from fairlead.postgres.errors import AccessError, UnfinishedError
 
@@ -55,6 +68,12 @@ _FIRST = {"USER MAPPING": 0, "SCHEMA": 1}
 An owner needs CREATE on the schema, which the heir of a schema has. A user mapping gets no other
 user, and is dropped while its server is the role's.
 """
+_FEW = 30
+"""Number of references that any server has the locks for at once."""
+_COLUMNS = 2_000
+"""Number of columns whose privileges one piece revokes: a fraction of a second's work."""
+_NAMED = 4
+"""Number of references that are read in words; a message names one less."""
 
 
 class Clearing:
@@ -66,6 +85,8 @@ class Clearing:
         superuser: whether the administrator is a superuser.
         patience: timeouts of each transaction.
         heir: the role that gets the objects, "" for the owner of each database.
+        references: the number of references to these roles in each database.
+        guard: called in each transaction, and may raise to end the removal.
         brief: whether other accesses wait; what takes many pieces is given up with ``TimedOut``
             then, to be done alone.
     """
@@ -78,6 +99,8 @@ class Clearing:
         superuser: bool,
         patience: Patience,
         heir: str = "",
+        references: Mapping[str, int],
+        guard: Callable[[Session], Awaitable[None]] | None = None,
         brief: bool = False,
     ) -> None:
         self._sessions = sessions
@@ -86,9 +109,11 @@ class Clearing:
         self._superuser = superuser
         self._patience = patience
         self._heir = heir
+        self._references = references
+        self._guard = guard
         self._brief = brief
         self._username = roles[-1].name
-        self._until = 0.0
+        self._until = asyncio.get_running_loop().time() + TURN_SECONDS
         self._total = 0
 
     async def drop(self, databases: Mapping[str, int], *, begun: bool = False) -> None:
@@ -102,7 +127,7 @@ class Clearing:
             AccessError: OwnsObjects, before anything is dropped, with the objects of other roles.
             UnfinishedError: the turn is over.
         """
-        self._begin(databases)
+        self._check_size(databases)
         if not begun:
             await self._look(databases)
         try:
@@ -125,15 +150,27 @@ class Clearing:
             AccessError: OwnsObjects, where the heir may not get an object.
             UnfinishedError: the turn is over.
         """
-        self._begin(databases)
+        self._check_size(databases)
         for name in databases:
             async with self._sessions.use(name) as session:
                 await self._give_most(session, name)
 
-    def _begin(self, databases: Mapping[str, int]) -> None:
-        self._until = asyncio.get_running_loop().time() + TURN_SECONDS
-        self._total = sum(databases.values())
-        if self._total > _MANY:
+    async def release(self) -> None:
+        """End references to these roles, until DROP OWNED can end the rest at once.
+
+        The references are default privileges, policies, user mappings and privileges on columns.
+
+        Raises:
+            AccessError: OwnsObjects, where too many stay that the administrator may not end.
+            UnfinishedError: the turn is over.
+        """
+        for name, count in self._references.items():
+            if count > _FEW:
+                async with self._sessions.use(name) as session:
+                    await self._release(session, name)
+
+    def _check_size(self, databases: Mapping[str, int]) -> None:
+        if sum(databases.values()) > _MANY:
             self._check_brief()
 
     async def _look(self, databases: Iterable[str]) -> None:
@@ -168,9 +205,10 @@ class Clearing:
                 casts = [one for one in estate.objects if one.kind == "CAST"]
                 for piece in cut(casts, bound):
                     await self._do(session, database, piece)
+                await self._release(session, database)
                 await self._drop_owned(session, database)
                 return
-            self._check_brief()
+            await self._begin_pieces(session)
             plan = plan_pieces(estate, bound)
             for piece in plan.pieces:
                 await self._do(session, database, piece)
@@ -247,7 +285,7 @@ class Clearing:
             estate = await self._read(session, database, below)
             if below is None and estate.whole and estate.locks <= bound:
                 return
-            self._check_brief()
+            await self._begin_pieces(session)
             objects = sorted(estate.objects, key=lambda one: _FIRST.get(one.kind, len(_FIRST)))
             pieces = cut([one for one in objects if one.kind not in {"", "CAST"}], bound)
             below = None if pieces or estate.whole else estate.oldest
@@ -257,11 +295,80 @@ class Clearing:
                 await self._do(session, database, piece, heir)
                 await self._check_turn(session)
 
+    async def _release(self, session: Session, database: str) -> None:
+        if self._references.get(database, 0) <= _FEW:
+            return
+        bound = await read_bound(session)
+        if not await self._is_much(session, database, bound):
+            return
+        await self._begin_pieces(session)
+        async for listed in self._listed(session, database):
+            weighed = [OwnedObject(one.thing, "", _weight(one, bound)) for one in listed]
+            for piece in cut([one for one in weighed if one.locks], bound):
+                await self._dismiss(
+                    session, database, [one for _, group in piece for one in group]
+                )
+                await self._check_turn(session)
+        left = [one async for listed in self._listed(session, database) for one in listed]
+        locks = sum(one.locks for one in left)
+        if locks > bound:
+            things = [one.thing for one in left if one.locks]
+            names = await name_references(session, things[:_NAMED])
+            raise too_many_references(self._username, database, names, locks, bound)
+
+    async def _is_much(self, session: Session, database: str, bound: int) -> bool:
+        """Whether the references take DROP OWNED too many locks, or too long."""
+        locks = columns = 0
+        async for listed in self._listed(session, database):
+            locks += sum(one.locks for one in listed)
+            columns += sum(one.columns for one in listed)
+            if locks > bound or columns > _COLUMNS:
+                return True
+        return False
+
+    async def _listed(
+        self, session: Session, database: str
+    ) -> AsyncIterator[Sequence[RoleReference]]:
+        after = CatalogObject(0, 0)
+        while True:
+            read = partial(list_references, session, self._oids, after)
+            listed = await retried(read, f"read what names role {self._username} in {database}")
+            yield listed
+            if len(listed) < REFERENCES_WINDOW:
+                return
+            after = listed[-1].thing
+
+    async def _dismiss(
+        self, session: Session, database: str, things: Sequence[CatalogObject]
+    ) -> None:
+        """End references in one transaction, each in the name of who may."""
+
+        async def dismiss() -> None:
+            async with session.transaction(self._patience), AsyncExitStack() as stack:
+                await self._act(session, stack)
+                found = await read_dismissals(session, self._oids, things)
+                for owner in sorted({one.owner for one in found if not one.able}):
+                    await stack.enter_async_context(
+                        acting_as(session, owner.name, superuser=False, oid=owner.oid)
+                    )
+                try:
+                    await session.run_all([_quoted(one.statement) for one in found])
+                except StatementFailedError as failed:
+                    raise failed.error from None
+
+        await retried(dismiss, self._what(database))
+
     async def _act(self, session: Session, stack: AsyncExitStack) -> None:
+        if self._guard is not None:
+            await self._guard(session)
         for role in self._roles:
             await stack.enter_async_context(
                 acting_as(session, role.name, superuser=self._superuser)
             )
+
+    async def _begin_pieces(self, session: Session) -> None:
+        self._check_brief()
+        self._total = self._total or await count_left(session, self._oids)
 
     def _check_brief(self) -> None:
         if self._brief:
@@ -271,11 +378,17 @@ class Clearing:
 
     async def _check_turn(self, session: Session) -> None:
         if asyncio.get_running_loop().time() > self._until:
-            left = await count_owned(session, self._oids)
+            left = await count_left(session, self._oids)
             raise UnfinishedError(self._username, left, max(self._total, left))
 
     def _what(self, database: str) -> str:
         return f"clear database {database} of role {self._username}"
+
+
+def _weight(reference: RoleReference, bound: int) -> int:
+    """Return the share of a piece that a reference takes, 0 for one that DROP OWNED may end."""
+    columns = -(-reference.columns * bound // _COLUMNS)
+    return max(reference.locks, columns)
 
 
 def _drops(kind: str, names: Sequence[str]) -> list[sql.Composed]:

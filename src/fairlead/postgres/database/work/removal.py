@@ -84,7 +84,7 @@ async def remove(
             blockers.setdefault(database, []).extend(owned)
     if blockers:
         raise owns_objects(removals[-1].role.name, list(blockers.items()))
-    if policy in {"Cascade", "Orphan"} and removals:
+    if removals:
         await removals[-1].clear(removals, policy, found, begun=begun)
     for removal, one in zip(removals, found, strict=True):
         await removal.run(policy, one.databases)
@@ -162,13 +162,19 @@ class RoleRemoval:
         *,
         begun: bool,
     ) -> None:
-        """Drop what all these roles own, or give it to the heir while it is much.
+        """Drop what all these roles own, or give it to the heir, and end references to them.
+
+        What is no more than one transaction's work may stay.
 
         They go together, for an object of one may depend on one of another.
         """
         owned: dict[str, int] = {}
+        references: dict[str, int] = {}
         for one in found:
             for some in one.databases:
+                if some.connectable:
+                    count = references.get(some.database, 0) + some.references
+                    references[some.database] = count
                 if some.owned > some.subscriptions:
                     count = some.owned - some.subscriptions
                     owned[some.database] = owned.get(some.database, 0) + count
@@ -178,12 +184,15 @@ class RoleRemoval:
             superuser=self.superuser,
             patience=self._patience,
             heir=self.heir,
+            references=references,
+            guard=self._guard,
             brief=self._brief,
         )
         if policy == "Cascade":
             await clearing.drop(owned, begun=begun)
-        else:
+        elif policy == "Orphan":
             await clearing.give(owned)
+        await clearing.release()
 
     async def run(self, policy: CleanupPolicy, databases: Sequence[Dependent]) -> None:
         """Clear the databases with the role's objects or privileges, and drop the role."""
