@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import AsyncExitStack
+from pathlib import Path
 from typing import Any
 
 import psycopg
@@ -15,16 +16,19 @@ import pytest
 from tests.support.dying import DyingClient
 from tests.support.hostile import Stalling
 from tests.support.postgres import prepare, running, server_profile
+from tests.support.process import config_file, process
 from tests.support.servers import LOG, OPERATOR, quick, started
 from tests.support.team import Administrator, Team
 from tests.support.tiers import ADMINISTRATORS
-from tests.support.waiting import SECONDS, eventually
+from tests.support.waiting import SECONDS, condition, eventually
 
 from fairlead.api.postgresaccess import CleanupPolicy
 from fairlead.api.postgresaccess.server import POSTGRESSERVERS
 from fairlead.api.resource import CONFIGMAPS, SECRETS
 from fairlead.client import Client, parse_kubeconfig
+from fairlead.demo.identity import as_service_account
 from fairlead.demo.postgres.server import EmbeddedPostgres
+from fairlead.postgres.manifests import NAME
 from fairlead.postgres.options import DEFAULT_NAMESPACE, PostgresOptions
 from fairlead_sandbox import Sandbox
 
@@ -279,6 +283,77 @@ async def test_killed_at_each_statement_of_a_deletion(
         assert await ways.killed(team.gone) > 5
         async with running(team.client, OPTIONS):
             await cleared(team, ways.names, policy)
+
+
+LARGE_OBJECTS = 12_000
+"""Objects of one lock each: five pieces on this server."""
+IN_THE_THIRD_PIECE = """
+import asyncio
+from fairlead.postgres.database.work import pieces
+
+pieces.TURN_SECONDS = 0.0
+read, count = pieces.read_identities, 0
+
+async def hang(*arguments):
+    global count
+    count += 1
+    if count == 3:
+        await asyncio.Event().wait()
+    return await read(*arguments)
+
+pieces.read_identities = hang
+"""
+
+
+async def test_killed_in_the_middle_of_a_piece(team: Team, tmp_path: Path) -> None:
+    """The process gets SIGKILL while its transaction acts as the role."""
+    memberships = """SELECT roleid::regrole::text, member::regrole::text, grantor::regrole::text
+                       FROM pg_catalog.pg_auth_members ORDER BY 1, 2, 3"""
+    large_objects = "SELECT pg_catalog.count(*) FROM pg_catalog.pg_largeobject_metadata"
+    async with running(team.client, OPTIONS):
+        name, other = [await made(team, suffix, "Cascade") for suffix in ("much", "other")]
+        await asyncio.gather(team.ready(name), team.ready(other))
+    await build_own(team, other)
+    async with team.login(name) as session:
+        await session.execute(
+            "SELECT pg_catalog.lo_create(0) FROM pg_catalog.generate_series(1, %s)",
+            (LARGE_OBJECTS,),
+        )
+    async with team.login(other) as session:
+        await session.execute("SELECT pg_catalog.lo_create(0)")
+    before = await team.sql(memberships)
+    config = await as_service_account(team.client, DEFAULT_NAMESPACE, NAME)
+    file = tmp_path / "kubeconfig"
+    file.write_text(config_file(config))
+    await team.delete(name)
+    async with process(
+        file, "--leader-elect=false", prelude=IN_THE_THIRD_PIECE, name="postgres"
+    ) as operator:
+
+        async def hangs() -> bool:
+            query = """SELECT 1 FROM pg_catalog.pg_stat_activity
+                        WHERE datname = %s AND usename = %s AND state = 'idle in transaction'"""
+            values = (team.database, team.administrator.username)
+            return bool(await team.sql(query, values=values))
+
+        shown = await team.wait(name, lambda body: bool(body["status"].get("deletion")))
+        await eventually(hangs)
+        operator.kill()
+        await operator.wait()
+    assert shown["status"]["deletion"]["total"] >= LARGE_OBJECTS
+    assert condition(shown, "Ready")["reason"] == "Removing"
+    ((left,),) = await team.sql(large_objects)
+    assert 1 < left < LARGE_OBJECTS
+    async with running(team.client, OPTIONS):
+        await team.gone(name)
+        assert await team.sql(large_objects) == [(1,)]
+        assert not await team.role_exists(name)
+        await team.ready(other)
+        await in_order(team, other)
+    kept = [row for row in before if name not in "".join(row)]
+    assert await team.sql(memberships) == kept
+    owner = "SELECT tableowner::text FROM pg_catalog.pg_tables WHERE tablename = %s"
+    assert await team.sql(owner, values=(other,)) == [(other,)]
 
 
 async def test_two_operators_at_once_come_to_the_same(team: Team) -> None:
