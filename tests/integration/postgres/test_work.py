@@ -11,6 +11,7 @@ from datetime import timedelta
 from typing import Any
 
 import msgspec
+import psycopg
 import pytest
 from tests.support.pgserver import claim, wanted
 from tests.support.waiting import idle
@@ -30,6 +31,7 @@ from fairlead.postgres.controllers.servers.jobs import (
 )
 from fairlead.postgres.controllers.servers.work import Work
 from fairlead.postgres.database.connections.endpoint import Endpoint
+from fairlead.postgres.database.connections.failures import explain_statement
 from fairlead.postgres.database.connections.sessions import Sessions
 from fairlead.postgres.database.plans.logins import LoginTurns
 from fairlead.postgres.database.plans.plan import ShownPlan, Synced, WantedState
@@ -86,6 +88,10 @@ class World:
         self.looked: list[list[str]] = []
         self.drifted: set[str] = set()
         self.fails: dict[str, Exception] = {}
+        """Failures by host, kind and username, and of ``again``, work that is done twice."""
+        self.fails_once: dict[str, Exception] = {}
+        self.problems_once: dict[str, AccessError] = {}
+        """Problems of single syncs, by username."""
         self.gates: dict[str, asyncio.Event] = {}
         self.interval = 3600.0
         self.sweep_fails: Exception | None = None
@@ -147,7 +153,10 @@ class World:
             if kind != "look":
                 for name in names:
                     self.at_work.remove(name)
-        for name in (host, kind, *names):
+        is_again = self.batches.count((host, kind, names)) > 1
+        for name in (host, kind, *names, *(["again"] if is_again else [])):
+            if name in self.fails_once:
+                raise self.fails_once.pop(name)
             if name in self.fails:
                 raise self.fails[name]
         return names
@@ -180,7 +189,12 @@ async def world(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[World]:
         held = await made.try_out(names, brief=brief)
         found = await made.serve(sessions.endpoint.host, "sync", names)
         done = Synced(server=FACTS, applied=[], warnings=[])
-        return {name: held.get(name, done) for name in found}
+        ended = {
+            name: msgspec.structs.replace(done, problems=(made.problems_once.pop(name),))
+            for name in found
+            if name in made.problems_once
+        }
+        return {name: held.get(name, ended.get(name, done)) for name in found}
 
     async def plan(
         sessions: Any,
@@ -342,6 +356,43 @@ async def test_what_fails_for_all_is_everybodys_answer_and_the_work_goes_on(
     del world.fails["sync"]
     world.work.submit(place(), request("d"), sync_job("d"))
     assert isinstance((await world.answered(4))["d"], Synced)
+
+
+def session_ended() -> AccessError:
+    error = explain_statement(psycopg.errors.AdminShutdown(), "read the catalogs", "postgres")
+    assert error.reason == "ConnectionFailed"
+    return error
+
+
+async def test_a_batch_whose_session_ends_goes_on_with_a_new_one(world: World) -> None:
+    world.fails_once["sync"] = session_ended()
+    for name in "ab":
+        world.work.submit(place(), request(name), sync_job(name))
+    found = await world.answered(2)
+    assert all(isinstance(found[name], Synced) for name in "ab")
+    assert world.of("sync") == [["a", "b"]] * 2
+
+
+async def test_jobs_whose_session_in_a_database_ends_are_done_again_alone(world: World) -> None:
+    world.problems_once["b"] = session_ended()
+    for name in "ab":
+        world.work.submit(place(), request(name), sync_job(name))
+    found = await world.answered(2)
+    done = Synced(server=FACTS, applied=[], warnings=[])
+    assert found == {"a": done, "b": done}
+    assert world.of("sync") == [["a", "b"], ["b"]]
+
+
+@pytest.mark.parametrize("batch", [True, False])
+async def test_the_login_after_a_session_that_ended_tells_why(world: World, batch: bool) -> None:
+    error = AccessError("AuthenticationFailed", "the server refused the password")
+    (world.fails_once if batch else world.problems_once)["sync" if batch else "a"] = (
+        session_ended()
+    )
+    world.fails["again"] = error
+    world.work.submit(place(), request("a"), sync_job("a"))
+    assert (await world.answered(1))["a"] is error
+    assert world.of("sync") == [["a"]] * 2
 
 
 async def test_one_plan_or_removal_that_fails_is_its_own(world: World) -> None:

@@ -15,6 +15,7 @@ import msgspec
 from fairlead.api.postgresaccess import CleanupPolicy
 from fairlead.postgres.controllers.rules.desired import ServerPlace
 from fairlead.postgres.database.connections.attempts import Attempts
+from fairlead.postgres.database.connections.failures import SessionEndedError
 from fairlead.postgres.database.connections.sessions import Sessions
 from fairlead.postgres.database.plans.approvals import Approval
 from fairlead.postgres.database.plans.logins import family
@@ -152,6 +153,12 @@ def may_succeed_alone(job: Job, answer: Answer, *, own: bool) -> bool:
             # whole batch of syncs that timed out tells of a server that hangs.
             return isinstance(job, Drop) or (own and isinstance(job, Sync))
     return False
+
+
+def has_lost_session(answer: Answer) -> bool:
+    """Whether a session ended in the middle of a job, so that a new one may do the rest."""
+    errors = answer.problems if isinstance(answer, Synced) else (answer,)
+    return any(isinstance(error, SessionEndedError) for error in errors)
 
 
 class Roles:

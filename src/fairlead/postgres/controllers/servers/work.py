@@ -39,9 +39,11 @@ from fairlead.postgres.controllers.servers.jobs import (
     Sync,
     UnpublishedError,
     WorkCallbacks,
+    has_lost_session,
     may_succeed_alone,
 )
 from fairlead.postgres.controllers.servers.looks import BATCH_SECONDS, ServerLooks, is_divisible
+from fairlead.postgres.database.connections.failures import SessionEndedError
 from fairlead.postgres.database.connections.sessions import Sessions
 from fairlead.postgres.database.plans.plan import ShownPlan, Synced, WantedState
 from fairlead.postgres.database.plans.server_plan import CrowdedError
@@ -651,7 +653,7 @@ class _Server:
         failure: Exception | None = None
         try:
             async with asyncio.timeout(BATCH_SECONDS):
-                answers = await _divided(tuple(jobs.values()), work)
+                answers = await _completed(tuple(jobs.values()), work)
         except TimeoutError:
             failure = AccessError(
                 "TimedOut", f"the server has not done it all in {BATCH_SECONDS:g} s; trying again"
@@ -695,6 +697,24 @@ class _Server:
             self._look_again = False
             async with self._slot or nullcontext():
                 await self._looks.look(self.look_soon)
+
+
+async def _completed(
+    jobs: Sequence[J],
+    work: Callable[[Iterable[J]], Awaitable[Mapping[str, Answer]]],
+) -> Mapping[str, Answer]:
+    """Do jobs, and once more those whose session ended meanwhile: a new login tells why."""
+    try:
+        answers = await _divided(jobs, work)
+    except SessionEndedError:
+        return await _divided(jobs, work)
+    again = [job for job in jobs if has_lost_session(answers.get(job.username))]
+    if not again:
+        return answers
+    try:
+        return {**answers, **await _divided(again, work)}
+    except AccessError as error:
+        return {**answers, **{job.username: error for job in again}}
 
 
 async def _divided(

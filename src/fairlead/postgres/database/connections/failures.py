@@ -205,6 +205,10 @@ class ServerFullError(AccessError):
     """A login to a server without a free connection."""
 
 
+class SessionEndedError(AccessError):
+    """A session that ended in the middle of its work, by its server or on the way to it."""
+
+
 _TYPES: dict[str, type[AccessError]] = {
     "HostRefused": NotLetInError,
     "AuthenticationMethod": NotLetInError,
@@ -308,7 +312,7 @@ def explain_statement(error: psycopg.Error, what: str, admin: str, field: str = 
     # An error without an SQLSTATE is from libpq. Class 08 is about connections, and with 57P a
     # server ends sessions, for example at its shutdown.
     if not state or state.startswith(("08", "57P")):
-        return AccessError("ConnectionFailed", f"the connection broke off: could not {what}")
+        return SessionEndedError("ConnectionFailed", f"the connection broke off: could not {what}")
     if field and state in _NO_SUCH_VALUE | _NO_SUCH_PARAMETER:
         return AccessError(
             "AttributeInvalid",
