@@ -56,6 +56,8 @@ class OwnerMetrics:
         self.servers: list[Worked] = []
         self.is_known = False
         """Whether the owner's PostgresServer exists, with or without accesses."""
+        self.administrator_refused: bool | None = None
+        """Whether the last login of a PostgresServer's administrator was refused; None unknown."""
         self._reached: dict[object, bool] = {}
 
     @property
@@ -112,6 +114,9 @@ class PostgresMetrics(Collector):
     def collect(self) -> Iterable[Metric]:
         """Yield all series; called at each scrape."""
         yield self._gauge("reachable", "1 when the servers answered last time", _reachable)
+        yield self._gauge(
+            "administrator_refused", "1 when the server refuses its administrator", _refused
+        )
         yield self._gauge("roles", "Roles that are kept in sync", _roles)
         yield self._gauge("changes_pending", "Accesses waiting for their server", _pending)
         yield self._lockings()
@@ -171,6 +176,11 @@ _Reader = Callable[[OwnerMetrics], float | None]
 
 def _reachable(metrics: OwnerMetrics) -> float | None:
     return metrics.reachable
+
+
+def _refused(metrics: OwnerMetrics) -> float | None:
+    refused = metrics.administrator_refused
+    return None if refused is None else float(refused)
 
 
 def _roles(metrics: OwnerMetrics) -> float:

@@ -14,11 +14,12 @@ from tests.support.line import Line
 from tests.support.pgworld import World
 from tests.support.postgres import prepare
 
+from fairlead.api.resource import SECRETS
 from fairlead.client import Client, parse_kubeconfig
 from fairlead.demo.postgres.server import EmbeddedPostgres
 from fairlead.demo.programs import provider_programs
 from fairlead.postgres import app
-from fairlead.postgres.options import PostgresOptions
+from fairlead.postgres.options import DEFAULT_NAMESPACE, PostgresOptions
 from fairlead_sandbox import Sandbox
 
 
@@ -69,6 +70,20 @@ async def test_a_server_that_does_not_answer_is_told_of(operated: Operated) -> N
     (alert,) = await firing((30, scrape), (30, await operated.scrape()))
     assert alert.name == "FairleadPostgresServerAway"
     assert operated.owner["owner"] in alert.annotations
+
+
+async def test_a_server_that_refuses_the_administrator_is_told_of(operated: Operated) -> None:
+    world = operated.world
+    wrong = {"stringData": {"password": "wrong"}}
+    await world.admin.merge_patch(SECRETS, world.server, DEFAULT_NAMESPACE, wrong)
+    name = "fairlead_postgres_administrator_refused"
+    refused = await operated.tells(name, lambda value: value == 1, **operated.owner)
+    (alert,) = await firing((30, refused), (30, await operated.scrape()))
+    assert alert.name == "FairleadAdministratorRefused"
+    assert operated.owner["owner"] in alert.annotations
+    right = {"stringData": {"password": world.postgres.password}}
+    await world.admin.merge_patch(SECRETS, world.server, DEFAULT_NAMESPACE, right)
+    await assert_well(await operated.tells(name, lambda value: value == 0, **operated.owner))
 
 
 async def test_drift_that_comes_again_and_again_is_told_of(operated: Operated) -> None:

@@ -90,16 +90,19 @@ class ServerController:
             facts = await self._log_in(server)
         except AccessError as error:
             metrics.reached(error)
+            metrics.administrator_refused = error.reason == "AuthenticationFailed"
             await self._store(found, old, error=error)
             return Result(backoff=self._retries)
         metrics.reached()
+        metrics.administrator_refused = False
         await self._store(found, old, facts=facts)
         spread = random.uniform(1 - JITTER, 1 + JITTER)  # noqa: S311
         return Result(requeue_after=self._options.server_interval * spread)
 
     def _forget(self, name: str) -> None:
         owner = owner_of_server(name)
-        self._metrics.of(owner).is_known = False
+        metrics = self._metrics.of(owner)
+        metrics.is_known, metrics.administrator_refused = False, None
         self._metrics.tidy(owner)
 
     async def _log_in(self, server: PostgresServer) -> ServerFacts:
