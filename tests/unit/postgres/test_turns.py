@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import pytest
 
+from fairlead.client import Client, ClusterConfig
+from fairlead.postgres.app import controllers
 from fairlead.postgres.controllers.access.turns import PassTurns
-from fairlead.runtime import Request
+from fairlead.runtime import Cluster, Request
 
 
 MAIN, OTHER = "PostgresServer main", "namespace team"
 
 
-def request(name: str) -> Request:
-    return Request("cluster", "team", name)
+def request(name: str, namespace: str = "team") -> Request:
+    return Request("cluster", namespace, name)
 
 
 A, B, C, D = map(request, "abcd")
@@ -64,6 +66,31 @@ def test_another_owner_waits_for_nobody(turns: PassTurns) -> None:
     assert turns.begin(A, MAIN)
     assert turns.begin(B, MAIN)
     assert turns.begin(C, OTHER)
+
+
+def test_namespaces_take_turns(turns: PassTurns, called: list[Request]) -> None:
+    other = request("z", "other")
+    for one in (A, B, other, C, D):
+        turns.begin(one, MAIN)
+    turns.end(A)
+    assert turns.begin(called[0], MAIN)
+    turns.end(B)
+    assert called == [other, D]
+
+
+def test_no_namespace_has_all_turns(called: list[Request]) -> None:
+    turns = PassTurns(called.append, most=5)
+    many = [request(str(number)) for number in range(7)]
+    assert [turns.begin(one, MAIN) for one in many] == [True] * 5 + [False] * 2
+    other, another = request("y", "other"), request("z", "other")
+    assert turns.begin(other, MAIN)
+    # Beside a namespace that has all of its turns there are few, so that all have a bound.
+    assert not turns.begin(another, MAIN)
+    turns.end(other)
+    assert called == [another]
+    assert turns.begin(another, MAIN)
+    turns.end(many[0])
+    assert called == [another, many[6]]
 
 
 def test_who_waits_already_waits_once(turns: PassTurns, called: list[Request]) -> None:
@@ -122,3 +149,11 @@ def test_all_that_wait_are_given_back_at_the_end(turns: PassTurns) -> None:
     assert set(turns.clear()) == {C, D}
     assert turns.begin(C, MAIN)
     assert turns.begin(D, MAIN)
+
+
+async def test_namespaces_take_turns_at_the_workers_too() -> None:
+    async with Client(ClusterConfig(server="https://127.0.0.1:1")) as client:
+        _, _, accesses = controllers(Cluster("cluster", client))
+        for one in (A, B, request("z", "other")):
+            accesses.enqueue(one)
+        assert [await accesses.queue.get() for _ in range(2)] == [A, request("z", "other")]

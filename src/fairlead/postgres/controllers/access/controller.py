@@ -23,6 +23,7 @@ import asyncio
 import hashlib
 import random
 from collections.abc import Iterator
+from operator import attrgetter
 from typing import NamedTuple
 
 import msgspec
@@ -121,7 +122,11 @@ class AccessController:
         self._subjects: dict[Request, _StatusSubject] = {}
         """Specs that the last statuses are about, to tell whether a suspended one has changed."""
         self.controller = Controller(
-            "postgresaccess", self.reconcile, workers=settings.latest.workers, stopped=self._stop
+            "postgresaccess",
+            self.reconcile,
+            workers=settings.latest.workers,
+            stopped=self._stop,
+            group=attrgetter("namespace"),
         )
         self._turns = PassTurns(self.controller.enqueue)
         self._statuses = StatusWriter(

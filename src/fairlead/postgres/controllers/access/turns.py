@@ -2,34 +2,90 @@
 
 A pass that waits for its server keeps its decoded object in memory. Of thousands that begin at
 once, only as many are under way as keep a server busy while the API server answers the next; the
-others hold their names alone.
+others hold their names alone. Namespaces take turns, and none has all of them: its passes may wait
+for long where its own sessions hold what they need.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
 
 from fairlead.runtime import Request
 
 
 MOST = 250
-"""Number of passes at once for one owner: a batch at the server, and writes of the one before."""
+"""Number of passes at once for one owner and namespace: a batch at the server, and writes of the
+one before."""
+_OTHERS = 5
+"""Divisor of the limit of one namespace, for the passes of others beside it."""
 _MANY = 4
 """Factor by which waiting passes exceed the limit before it doubles: then one batch is at the
 server while another one is at the API server. With fewer the memory would buy nothing."""
 
 
+class _Owner:
+    """The passes of one owner of connections."""
+
+    def __init__(self) -> None:
+        self.under_way: set[Request] = set()
+        self.of_namespace: Counter[str] = Counter()
+        self.later: dict[str, dict[Request, None]] = {}
+        """Requests that wait, by namespace; the namespace whose turn it is comes first."""
+
+    @property
+    def waiting(self) -> list[Request]:
+        """All requests that wait."""
+        return [request for requests in self.later.values() for request in requests]
+
+    def add(self, request: Request) -> None:
+        self.under_way.add(request)
+        self.of_namespace[request.namespace] += 1
+
+    def discard(self, request: Request) -> None:
+        self.under_way.discard(request)
+        self.of_namespace[request.namespace] -= 1
+        if not self.of_namespace[request.namespace]:
+            del self.of_namespace[request.namespace]
+
+    def put_off(self, request: Request) -> None:
+        self.later.setdefault(request.namespace, {})[request] = None
+
+    def drop(self, request: Request) -> None:
+        requests = self.later.get(request.namespace, {})
+        requests.pop(request, None)
+        if not requests:
+            self.later.pop(request.namespace, None)
+
+    def has_room(self, namespace: str, most: int) -> bool:
+        """Whether one more pass of a namespace may begin; ``most`` is the limit of each."""
+        if sum(map(len, self.later.values())) > _MANY * most:
+            most *= 2
+        own, all_ = self.of_namespace[namespace], len(self.under_way)
+        return own < most and all_ < most + most // _OTHERS
+
+    def next(self, most: int) -> Request | None:
+        """Take the newest request of the first namespace that has room, which is last then."""
+        for namespace in self.later:
+            if self.has_room(namespace, most):
+                requests = self.later.pop(namespace)
+                request, _ = requests.popitem()
+                if requests:
+                    self.later[namespace] = requests
+                return request
+        return None
+
+
 class PassTurns:
     """Lets some passes begin, and enqueues the others when it is their turn.
 
-    The newest request is first: a change must not wait for the passes of a start.
+    The newest request of a namespace is first: a change must not wait for the passes of a start.
     """
 
     def __init__(self, enqueue: Callable[[Request], None], most: int = MOST) -> None:
         self._enqueue = enqueue
         self._most = most
-        self._under_way: dict[str, set[Request]] = {}
-        self._later: dict[str, dict[Request, None]] = {}
+        self._of: dict[str, _Owner] = {}
         self._owners: dict[Request, str] = {}
         self._called: dict[Request, str] = {}
         """Owner whose ended pass has freed a turn, by the request that got the turn."""
@@ -41,14 +97,12 @@ class PassTurns:
             # The access has another owner now: its turn goes to the next request of the old one.
             self._call(called)
         self.end(request)
-        under_way = self._under_way.setdefault(owner, set())
-        later = self._later.setdefault(owner, {})
-        later.pop(request, None)
-        most = self._most * (2 if len(later) > _MANY * self._most else 1)
-        if len(under_way) >= most:
-            later[request] = None
+        passes = self._of.setdefault(owner, _Owner())
+        passes.drop(request)
+        if not passes.has_room(request.namespace, self._most):
+            passes.put_off(request)
             return False
-        under_way.add(request)
+        passes.add(request)
         self._owners[request] = owner
         return True
 
@@ -57,22 +111,23 @@ class PassTurns:
         owner = self._owners.pop(request, None)
         if owner is None:
             return
-        self._under_way[owner].discard(request)
+        self._of[owner].discard(request)
         self._call(owner)
 
     def _call(self, owner: str) -> None:
-        later = self._later.get(owner)
-        if later:
-            request, _ = later.popitem()
+        passes = self._of.get(owner)
+        if passes is None:
+            return
+        request = passes.next(self._most)
+        if request is not None:
             self._called[request] = owner
             self._enqueue(request)
-        elif not self._under_way.get(owner):
-            self._under_way.pop(owner, None)
-            self._later.pop(owner, None)
+        elif not passes.under_way:
+            del self._of[owner]
 
     def clear(self) -> list[Request]:
         """Forget all passes; return the requests that wait for their turn."""
-        waiting = [request for later in self._later.values() for request in later]
-        for known in (self._under_way, self._later, self._owners, self._called):
+        waiting = [request for passes in self._of.values() for request in passes.waiting]
+        for known in (self._of, self._owners, self._called):
             known.clear()
         return waiting
