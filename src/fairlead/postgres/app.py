@@ -19,6 +19,7 @@ from fairlead.postgres.controllers.watches import (
     server_turned,
 )
 from fairlead.postgres.database.connections.attempts import Attempts
+from fairlead.postgres.database.connections.rooms import SessionRooms
 from fairlead.postgres.metrics import PostgresMetrics
 from fairlead.postgres.options import PostgresOptions
 from fairlead.runtime import Cluster, Controller, Manager
@@ -42,14 +43,15 @@ def controllers(
     settings = Settings(flags, watches.controllers)
     sources = EndpointSources(cluster.client, settings, watches)
     attempts = Attempts()
-    accesses = AccessController(cluster, watches, settings, sources, counted, attempts)
+    rooms = SessionRooms(lambda: settings.latest.max_connections_per_server)
+    accesses = AccessController(cluster, watches, settings, sources, counted, attempts, rooms)
     accesses.watch(watches.servers, watches.accesses_of_server, predicate=server_turned)
     accesses.watch(watches.credentials, watches.accesses_of_credentials, predicate=rewritten)
     accesses.watch(watches.namespaces, watches.accesses_of_namespace, predicate=relabelled)
     accesses.watch(watches.controllers, watches.every_access, predicate=settings.turned)
     return [
         SingletonController(cluster, watches, flags).controller,
-        ServerController(cluster, watches, flags, sources, counted, attempts).controller,
+        ServerController(cluster, watches, flags, sources, counted, attempts, rooms).controller,
         accesses.controller,
     ]
 

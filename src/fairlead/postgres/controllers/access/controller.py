@@ -61,6 +61,7 @@ from fairlead.postgres.controllers.servers.work import Work
 from fairlead.postgres.controllers.settings import Settings
 from fairlead.postgres.controllers.watches import AccessWatches, server_of, wanted_otherwise
 from fairlead.postgres.database.connections.attempts import Attempts
+from fairlead.postgres.database.connections.rooms import SessionRooms
 from fairlead.postgres.database.work.drift import Kept
 from fairlead.postgres.errors import AccessError
 from fairlead.postgres.metrics import PostgresMetrics
@@ -105,6 +106,7 @@ class AccessController:
         sources: EndpointSources,
         metrics: PostgresMetrics,
         attempts: Attempts,
+        rooms: SessionRooms,
     ) -> None:
         self._client = cluster.client
         self._known = watches.accesses.get
@@ -147,7 +149,7 @@ class AccessController:
         self._leftovers = LeftoverRoles(
             cluster.client, watches, settings, claims, renamed=self._has_changed
         )
-        self._work = self._work_with(sources, attempts)
+        self._work = self._work_with(sources, attempts, rooms)
         self._last = sources.last
         self._steps = Steps(
             cluster.client,
@@ -163,7 +165,9 @@ class AccessController:
             watches.secrets, watches.accesses_of_secret(), predicate=self._publication.is_news
         )
 
-    def _work_with(self, sources: EndpointSources, attempts: Attempts) -> Work:
+    def _work_with(
+        self, sources: EndpointSources, attempts: Attempts, rooms: SessionRooms
+    ) -> Work:
         settings = self._settings
         return Work(
             WorkCallbacks(
@@ -177,6 +181,7 @@ class AccessController:
                 check=self._client.check_fence,
                 large=asyncio.Semaphore(),
                 attempts=attempts,
+                rooms=rooms,
             )
         )
 

@@ -23,6 +23,7 @@ from fairlead.postgres.controllers.servers.sources import EndpointSources, decod
 from fairlead.postgres.controllers.watches import AccessWatches, wanted_otherwise
 from fairlead.postgres.database.connections.attempts import Attempts
 from fairlead.postgres.database.connections.endpoint import Endpoint
+from fairlead.postgres.database.connections.rooms import SessionRooms
 from fairlead.postgres.database.connections.sessions import Sessions
 from fairlead.postgres.database.plans.snapshot import ServerFacts
 from fairlead.postgres.database.reading.catalog import read_server
@@ -50,8 +51,10 @@ class ServerController:
         sources: EndpointSources,
         metrics: PostgresMetrics,
         attempts: Attempts,
+        rooms: SessionRooms,
     ) -> None:
         self._attempts = attempts
+        self._rooms = rooms
         self._client = cluster.client
         self._statuses = StatusWriter(
             cluster.client, POSTGRESSERVERS, cluster.events("fairlead-postgres"), server_events
@@ -116,6 +119,7 @@ class ServerController:
                 endpoint,
                 self._metrics.of(owner_of_server(name)).tally,
                 attempts=self._attempts,
+                room=self._rooms.of(endpoint),
             )
         # An open session would not tell that the database lets no new one in.
         await sessions.renew()

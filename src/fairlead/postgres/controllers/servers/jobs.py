@@ -16,6 +16,7 @@ from fairlead.api.postgresaccess import CleanupPolicy
 from fairlead.postgres.controllers.rules.desired import ServerPlace
 from fairlead.postgres.database.connections.attempts import Attempts
 from fairlead.postgres.database.connections.failures import SessionEndedError
+from fairlead.postgres.database.connections.rooms import SessionRooms
 from fairlead.postgres.database.connections.sessions import Sessions
 from fairlead.postgres.database.plans.approvals import Approval
 from fairlead.postgres.database.plans.logins import family
@@ -262,7 +263,7 @@ class WorkCallbacks(NamedTuple):
     ``interval`` returns seconds, ``connections`` the limit of connections to one server. ``check``
     raises where this process may not write any more. ``large`` lets one role with very many
     privileges be worked on at a time, whatever its server; None for one at each server.
-    ``attempts`` are those at all servers.
+    ``attempts`` are those at all servers, and ``rooms`` bound the sessions at each address.
     """
 
     answered: Callable[[Request, Answer], None]
@@ -275,3 +276,4 @@ class WorkCallbacks(NamedTuple):
     large: asyncio.Semaphore | None = None
     check: Callable[[], None] = lambda: None
     attempts: Attempts | None = None
+    rooms: SessionRooms | None = None

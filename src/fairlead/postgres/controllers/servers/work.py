@@ -44,6 +44,7 @@ from fairlead.postgres.controllers.servers.jobs import (
 )
 from fairlead.postgres.controllers.servers.looks import BATCH_SECONDS, ServerLooks, is_divisible
 from fairlead.postgres.database.connections.failures import SessionEndedError
+from fairlead.postgres.database.connections.rooms import SessionRoom
 from fairlead.postgres.database.connections.sessions import Sessions
 from fairlead.postgres.database.plans.plan import ShownPlan, Synced, WantedState
 from fairlead.postgres.database.plans.server_plan import CrowdedError
@@ -198,10 +199,16 @@ class _Server:
         self._metrics = callbacks.metrics.of(place.owner)
         tally, check = self._metrics.tally, callbacks.check
         attempts = callbacks.attempts
+        self._room: SessionRoom | None = None
+        if callbacks.rooms is not None:
+            tenant = "" if place.is_trusted else place.owner
+            self._room = callbacks.rooms.of(place.endpoint, tenant)
         self._sessions = Sessions(
-            place.endpoint, tally, brief=True, check=check, attempts=attempts
+            place.endpoint, tally, brief=True, check=check, attempts=attempts, room=self._room
         )
-        self._alone_sessions = Sessions(place.endpoint, tally, check=check, attempts=attempts)
+        self._alone_sessions = Sessions(
+            place.endpoint, tally, check=check, attempts=attempts, room=self._room
+        )
         """Sessions for jobs that are done alone, which may wait long for a login."""
         self._roles = Roles()
         self._looks = ServerLooks(
@@ -528,6 +535,7 @@ class _Server:
             check=self._callbacks.check,
             same=True,
             attempts=self._callbacks.attempts,
+            room=self._room,
         )
         try:
             yield sessions

@@ -281,10 +281,19 @@ class Session:
         """Position of the statement that failed in a round trip, below 0 for one ahead."""
         self.patience: Patience | None = None
         """Timeouts of each round trip outside of a transaction; None for those of the session."""
+        self.idle_since = 0.0
+        """Time of the event loop since which the session has no user."""
+        self.closed: Callable[[], None] | None = None
+        """Called once when the session is closed."""
 
     async def close(self) -> None:
         """End the connection."""
-        await self._connection.close()
+        closed, self.closed = self.closed, None
+        try:
+            await self._connection.close()
+        finally:
+            if closed is not None:
+                closed()
 
     def is_usable(self) -> bool:
         """Whether the session is open and the server has not ended it since the last answer."""

@@ -26,6 +26,7 @@ from fairlead.postgres.database.connections.failures import (
 )
 from fairlead.postgres.database.connections.identity import identity_of
 from fairlead.postgres.database.connections.login import connect, open_session
+from fairlead.postgres.database.connections.rooms import SessionRoom
 from fairlead.postgres.database.connections.session import Patience, Session, WriteCheck
 from fairlead.postgres.database.connections.shutting import MAY, Shutter, open_up, told
 from fairlead.postgres.database.plans.snapshot import ServerIdentity
@@ -98,6 +99,7 @@ class Sessions:
         check: raises if this process may not write any more.
         same: whether a session of another server than the first one's is refused.
         attempts: the attempts at logins that the pool shares with others.
+        room: bounds the sessions of all pools at the address; None without a bound.
     """
 
     def __init__(
@@ -109,7 +111,11 @@ class Sessions:
         check: WriteCheck = lambda: None,
         same: bool = False,
         attempts: Attempts | None = None,
+        room: SessionRoom | None = None,
     ) -> None:
+        self._room = room
+        if room is not None:
+            room.join(self)
         self._same = same
         self._identity: ServerIdentity | None = None
         """Identity of the first session's server, if all must be of the same one."""
@@ -151,7 +157,7 @@ class Sessions:
             # Another login was refused, and this session may be the last to take a login away by.
             if session.is_at_rest() and session not in self._unwelcome and not self._closed:
                 session.patience = None
-                self._idle[session] = database
+                self._rest(session, database)
             else:
                 await session.close()
             raise
@@ -167,15 +173,43 @@ class Sessions:
         if unwelcome or self._closed:
             await session.close()
             return
-        self._idle[session] = database
+        self._rest(session, database)
         while len(self._idle) > _KEPT:
-            # The last session in the maintenance database stays useful if that accepts no login.
-            inside = [one for one, name in self._idle.items() if name == self._maintenance]
-            kept = inside[0] if len(inside) == 1 else None
-            oldest = next(one for one in self._idle if one is not kept)
-            await self._end(oldest)
+            await self.close_oldest()
         if self._watcher is None:
             self._watcher = asyncio.get_running_loop().create_task(self._watch())
+
+    def _rest(self, session: Session, database: str) -> None:
+        session.idle_since = asyncio.get_running_loop().time()
+        self._idle[session] = database
+        if self._room is not None:
+            self._room.rested()
+
+    def _needed(self) -> Session | None:
+        # The last session in the maintenance database stays useful if that accepts no login.
+        inside = [one for one, name in self._idle.items() if name == self._maintenance]
+        return inside[0] if len(inside) == 1 else None
+
+    def _oldest(self) -> Session | None:
+        # The watcher waits for an answer on ``_asked``.
+        kept = {self._asked, self._needed()}
+        return next((session for session in self._idle if session not in kept), None)
+
+    @property
+    def spared(self) -> int:
+        """Number of idle sessions that stay wherever others need room."""
+        return int(self._needed() is not None)
+
+    def idle_since(self) -> float | None:
+        """Return when the oldest other idle session came to rest, None if there is no other."""
+        oldest = self._oldest()
+        return None if oldest is None else oldest.idle_since
+
+    async def close_oldest(self) -> None:
+        """Close that session."""
+        oldest = self._oldest()
+        if oldest is not None:
+            await self._end(oldest)
 
     async def _check_identity(self, session: Session) -> None:
         found = await identity_of(session)
@@ -278,6 +312,20 @@ class Sessions:
         return _HASTE_SECONDS + _LOGINS * self._login_seconds
 
     async def _open(self, database: str) -> Session:
+        room = self._room
+        if room is None:
+            return await self._log_in(database)
+        # Before the login, whose own limits are about the server.
+        await room.enter()
+        try:
+            session = await self._log_in(database)
+        except BaseException:
+            room.leave()
+            raise
+        session.closed = room.leave
+        return session
+
+    async def _log_in(self, database: str) -> Session:
         # Logins in the maintenance database are the measure of the others, and have the usual
         # limits.
         limit = self.haste if database != self._maintenance else None
@@ -386,7 +434,7 @@ class Sessions:
         if self._closed:
             await session.close()
         else:
-            self._idle[session] = database
+            self._rest(session, database)
 
     async def _lets_in(self, database: str) -> bool:
         if database == self.endpoint.fallback:
