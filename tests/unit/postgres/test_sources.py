@@ -281,6 +281,7 @@ async def test_own_connections(
         return
     endpoint = await sources.endpoint(access(), enforce=enforce)
     assert endpoint.discreet is (told == "discreet")
+    assert endpoint.of_tenant
 
 
 async def test_login_parts_may_be_in_another_namespace_s_secret_where_that_is_allowed() -> None:

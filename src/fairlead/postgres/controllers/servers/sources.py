@@ -182,7 +182,7 @@ class EndpointSources:
         secrets = secret_namespace(connection, namespace, settings)
         endpoint = await self._own_endpoint(access, secrets)
         listed = check_host(endpoint.host, endpoint.port, namespace, settings)
-        return replace(endpoint, discreet=not listed)
+        return replace(endpoint, discreet=not listed, of_tenant=True)
 
     async def check_heir(self, access: PostgresAccess) -> None:
         """Refuse a spec.orphanTo that may not receive the role's objects.

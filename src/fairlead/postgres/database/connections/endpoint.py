@@ -15,7 +15,8 @@ class Endpoint:
     ``public_host`` and ``public_port`` are the address for clients, ``revoke_public`` the
     privileges that PUBLIC loses in the databases of grants. ``shares_groups`` is the default of
     spec.groups: Shared. Errors of a ``discreet`` endpoint do not tell what else listens at its
-    address.
+    address. ``of_tenant`` tells that a tenant names the server: answers of all such servers have a
+    bound together.
     """
 
     host: str
@@ -33,6 +34,7 @@ class Endpoint:
     revoke_public: frozenset[str] = frozenset()
     shares_groups: bool = False
     discreet: bool = False
+    of_tenant: bool = False
     # Two Secrets with the same login lead to the same server.
     source: str = field(default="", compare=False)
     """Object that has the credentials, for messages, such as ``Secret team/admin``."""

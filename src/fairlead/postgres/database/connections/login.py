@@ -18,6 +18,7 @@ import psycopg
 from psycopg.conninfo import conninfo_attempts_async
 
 from fairlead.postgres.database.connections import keys
+from fairlead.postgres.database.connections.answers import OF_TENANTS
 from fairlead.postgres.database.connections.endpoint import Endpoint
 from fairlead.postgres.database.connections.failures import (
     InconstantError,
@@ -298,7 +299,7 @@ class _Door(NamedTuple):
         if self.place.address:
             settings["hostaddr"] = self.place.address
         with settings_of(self.endpoint) as tls:
-            return await LimitedConnection.begin(
+            connection = await LimitedConnection.begin(
                 host=self.place.host,
                 port=self.place.port,
                 dbname=self.database,
@@ -320,3 +321,5 @@ class _Door(NamedTuple):
                 # Poolers between us and the server lose prepared statements.
                 prepare_threshold=None,
             )
+        connection.budget = OF_TENANTS if self.endpoint.of_tenant else None
+        return connection

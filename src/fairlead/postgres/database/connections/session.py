@@ -23,6 +23,7 @@ from psycopg.abc import PQGen, PQGenConn
 from psycopg.pq.abc import PGconn
 from psycopg.waiting import Ready, Wait
 
+from fairlead.postgres.database.connections.answers import ROW_BYTES, AnswerBudget
 from fairlead.postgres.database.connections.failures import AnswerTooLargeError
 from fairlead.postgres.database.connections.startup import STATEMENT_SECONDS
 from fairlead.postgres.database.plans.snapshot import ServerIdentity
@@ -104,7 +105,10 @@ class LimitedConnection(psycopg.AsyncConnection[Row]):
     rows, messages, or one message that is as long as all memory.
     """
 
+    budget: AnswerBudget | None = None
+    """Bound of the answers that sessions hold together; None for the server's own alone."""
     _late = False
+    _exceeds = False
     _cancelling: PQGenConn[None] | None = None
     """The connection for the cancellation of a statement, while it is in progress."""
     _beginning: ClassVar[dict[asyncio.Task[Any] | None, PQGenConn[LimitedConnection]]] = {}
@@ -172,6 +176,9 @@ class LimitedConnection(psycopg.AsyncConnection[Row]):
             self.pgconn.finish()
             raise
         except psycopg.OperationalError:
+            if self._exceeds:
+                self.pgconn.finish()
+                raise AnswerTooLargeError from None
             # After the shutdown libpq reports a lost connection. The cause is a timeout, and its
             # SQLSTATE (57014) is reported as one.
             if self._late:
@@ -208,13 +215,17 @@ class LimitedConnection(psycopg.AsyncConnection[Row]):
         try:
             wanted = next(gen)
             before = _received(self.pgconn.socket)
+            counted = 0
             while True:
                 ready = yield wanted
                 # libpq takes 16 KiB in one read, and a turn of a busy event loop takes longer than
                 # many reads.
                 for _ in range(_READS_AT_ONCE):
-                    if ready and _received(self.pgconn.socket) - before > ANSWER_BYTES:
+                    size = _received(self.pgconn.socket) - before if ready else counted
+                    if size > ANSWER_BYTES:
                         raise AnswerTooLargeError
+                    self.take(size - counted)
+                    counted = size
                     wanted = gen.send(ready)
                     # While there is something to send, psycopg looks at the socket itself.
                     if (ready, wanted) != (Ready.R, Wait.R) or not _has_arrived(
@@ -227,9 +238,38 @@ class LimitedConnection(psycopg.AsyncConnection[Row]):
             with suppress(psycopg.Error, RuntimeError):
                 gen.close()
 
+    def take(self, count: int) -> None:
+        """Count bytes of an answer that is kept in memory until :meth:`release`.
+
+        Raises:
+            AnswerTooLargeError: all answers exceed the budget, and this connection's are largest.
+        """
+        if self.budget is not None and count:
+            self.budget.take(self, count)
+        if self._exceeds:
+            raise AnswerTooLargeError
+
+    def release(self) -> None:
+        """Count the answers so far no more, for their user is done."""
+        if self.budget is not None:
+            self.budget.release(self)
+
+    async def close(self) -> None:
+        """End the connection."""
+        self.release()
+        await super().close()
+
+    def exceed(self) -> None:
+        """Break the connection off, because of all its answers are the largest."""
+        self._exceeds = True
+        self._shut_down()
+
     def _break_off(self) -> None:
         """Shut the connection down without an answer from the server."""
         self._late = True
+        self._shut_down()
+
+    def _shut_down(self) -> None:
         with (
             suppress(OSError, psycopg.Error),
             socket.socket(fileno=os.dup(self.pgconn.socket)) as own,
@@ -285,6 +325,12 @@ class Session:
         """Time of the event loop since which the session has no user."""
         self.closed: Callable[[], None] | None = None
         """Called once when the session is closed."""
+
+    def rest(self) -> None:
+        """Note that the session has no user, and forget its answers."""
+        self.idle_since = asyncio.get_running_loop().time()
+        if isinstance(self._connection, LimitedConnection):
+            self._connection.release()
 
     async def close(self) -> None:
         """End the connection."""
@@ -470,6 +516,8 @@ async def _rows_of(answer: psycopg.AsyncCursor[Row]) -> list[Row]:
     # libpq has the whole answer by now; this limit is on the Python objects of its rows.
     if answer.rowcount > ANSWER_ROWS:
         raise AnswerTooLargeError
+    if isinstance(answer.connection, LimitedConnection):
+        answer.connection.take(ROW_BYTES * answer.rowcount)
     while len(found) < answer.rowcount:
         await asyncio.sleep(0)
         found += await answer.fetchmany(_ROWS_AT_ONCE)

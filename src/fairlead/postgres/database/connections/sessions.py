@@ -180,7 +180,7 @@ class Sessions:
             self._watcher = asyncio.get_running_loop().create_task(self._watch())
 
     def _rest(self, session: Session, database: str) -> None:
-        session.idle_since = asyncio.get_running_loop().time()
+        session.rest()
         self._idle[session] = database
         if self._room is not None:
             self._room.rested()
