@@ -159,7 +159,7 @@ async def test_defaults(
         (APISERVICEEXPORTTEMPLATES, {"scope": None}, "spec.scope"),
         (APISERVICEEXPORTTEMPLATES, {"resources": []}, "spec.resources"),
         (BOUNDSCHEMAS, {"versions": []}, "spec.versions"),
-        (BOUNDSCHEMAS, {"versions": [{**VERSION, "name": "one"}]}, "should match"),
+        (BOUNDSCHEMAS, {"versions": [{**VERSION, "name": "1st"}]}, "should match"),
         (BOUNDSCHEMAS, {"versions": [VERSION, VERSION]}, "versions[1]"),
         (CLUSTERBINDINGS, {"providerPrettyName": ""}, "providerPrettyName"),
         (BINDABLERESOURCESREQUESTS, {"author": None}, "spec.author"),

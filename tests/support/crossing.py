@@ -14,14 +14,17 @@ import copy
 import logging
 import sys
 import time
+import uuid
 from collections.abc import AsyncIterator, Iterator, Sequence
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import msgspec
 import structlog
 import yaml
 from tests.support.konnector import Konnector, Link, invited, konnector
+from tests.support.kubectl import Shell, built_kubectl
 from tests.support.provider import prepare, running
 from tests.support.realplane import RealPlane, missing_assets
 
@@ -53,7 +56,6 @@ PATIENCE = 60.0
 """Seconds that each step of a measurement may take by default."""
 FOLDER = Path(__file__).parent / "crds"
 """CRDs in the manner of other projects', written for the tests."""
-IDENTITY = "crossing"
 NAMESPACE = "default"
 _ENVELOPE = frozenset({"apiVersion", "kind", "metadata", "status"})
 
@@ -197,12 +199,20 @@ class Crossing:
     """A provider and a consumer at work, and the measurements on the way between them."""
 
     def __init__(
-        self, provider: Client, consumer: Client, agent: Konnector, patience: float
+        self,
+        provider: Client,
+        consumer: Client,
+        agent: Konnector,
+        shells: tuple[Shell, Shell],
+        patience: float,
     ) -> None:
         self.provider = provider
         self.consumer = consumer
         self.konnector = agent
+        self._shells = shells
         self._patience = patience
+        # The provider keeps the exports of a consumer that has unbound.
+        self._identity = str(uuid.uuid4())
 
     async def offer(self, crd: JSON) -> Link:
         """Export the kind of a CRD, and invite the consumer to it."""
@@ -230,7 +240,7 @@ class Crossing:
             self.provider,
             name=name.replace(".", "-"),
             template=name,
-            identity=IDENTITY,
+            identity=self._identity,
         )
 
     async def measure(self, sample: Sample) -> Passage:
@@ -259,7 +269,7 @@ class Crossing:
             return
         passage.bound = YES
         passage.lost += await self._lost_of_crd(sample.name)
-        for step in (self._cross, self._bring_status, self._update):
+        for step in (self._cross, self._bring_status, self._print, self._update):
             if await step(sample, passage):
                 break
         try:
@@ -337,6 +347,20 @@ class Crossing:
         passage.status = YES
         return False
 
+    async def _print(self, sample: Sample, passage: Passage) -> bool:
+        """Compare the columns of ``kubectl get``; names of copies may have a prefix."""
+        resource = sample.resource
+        command = f"get {resource.plural}.{resource.version}.{resource.group} -A -o wide"
+        there, here = [await asyncio.to_thread(shell.run, command) for shell in self._shells]
+        name = sample.body["metadata"]["name"]
+        tables = [
+            [line.split(f"{name} ")[-1] for line in (result.out or result.err).splitlines()]
+            for result in (there, here)
+        ]
+        if tables[0] != tables[1]:
+            passage.lost.append(f"kubectl {command}: {tables[0]} became {tables[1]}")
+        return False
+
     async def _update(self, sample: Sample, passage: Passage) -> bool:
         namespace = NAMESPACE if sample.resource.namespaced else ""
         name = sample.body["metadata"]["name"]
@@ -361,12 +385,24 @@ class Crossing:
 
 @contextlib.asynccontextmanager
 async def crossing(
-    provider: Client, consumer: Client, *, patience: float = PATIENCE
+    there: RealPlane, here: RealPlane, *, patience: float = PATIENCE
 ) -> AsyncIterator[Crossing]:
     """Have a provider and a konnector at work, with the rights of their manifests."""
-    await prepare(provider, exports=[], claims=[])
-    async with running(provider), konnector(consumer) as agent:
-        yield Crossing(provider, consumer, agent, patience)
+    kubeconfigs = [plane.admin_kubeconfig() for plane in (there, here)]
+    async with contextlib.AsyncExitStack() as stack:
+        provider, consumer = [
+            await stack.enter_async_context(Client(parse_kubeconfig(kubeconfig)))
+            for kubeconfig in kubeconfigs
+        ]
+        folders = [Path(stack.enter_context(TemporaryDirectory())) for _ in kubeconfigs]
+        shells = [
+            Shell(built_kubectl(), kubeconfig, folder, NAMESPACE)
+            for kubeconfig, folder in zip(kubeconfigs, folders, strict=True)
+        ]
+        await prepare(provider, exports=[], claims=[])
+        await stack.enter_async_context(running(provider))
+        agent = await stack.enter_async_context(konnector(consumer))
+        yield Crossing(provider, consumer, agent, (shells[0], shells[1]), patience)
 
 
 async def _run(folder: Path, patience: float) -> int:
@@ -379,9 +415,7 @@ async def _run(folder: Path, patience: float) -> int:
     async with (
         RealPlane() as there,
         RealPlane() as here,
-        Client(parse_kubeconfig(there.admin_kubeconfig())) as provider,
-        Client(parse_kubeconfig(here.admin_kubeconfig())) as consumer,
-        crossing(provider, consumer, patience=patience) as measured,
+        crossing(there, here, patience=patience) as measured,
     ):
         for sample in known:
             passage = await measured.measure(sample)

@@ -49,6 +49,12 @@ def kubectls() -> tuple[Kubectl, ...]:
     return tuple(Kubectl(path, _version(path)) for path in paths if path)
 
 
+def built_kubectl() -> Kubectl:
+    """The kubectl that was built with the programs of KUBEBUILDER_ASSETS."""
+    path = str(Path(os.environ["KUBEBUILDER_ASSETS"], "kubectl"))
+    return Kubectl(path, _version(path))
+
+
 def _version(path: str) -> tuple[int, int]:
     command = [path, "version", "--client", "--output=json"]
     done = subprocess.run(command, capture_output=True, check=True, timeout=SECONDS)

@@ -3,17 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Iterator
-from contextlib import AsyncExitStack
 from typing import Any
 
+import msgspec
 import pytest
 from tests.support.crossing import FOLDER, YES, Crossing, Sample, crossing, samples
+from tests.support.konnector import Link
 from tests.support.realplane import RealPlane
-from tests.support.waiting import SECONDS
+from tests.support.waiting import SECONDS, when
 
-from fairlead.client import Client, parse_kubeconfig
+from fairlead.api.kubebind import APISERVICEEXPORTREQUESTS, BOUNDSCHEMAS, provider_crds
+from fairlead.api.meta import JSON
+from fairlead.api.resource import CUSTOMRESOURCEDEFINITIONS
+from fairlead.konnector.commands.bind import BindError
+from fairlead.konnector.commands.unbind import unbind
+from fairlead.runtime import install_crds
 
 
+SCHEMAS = BOUNDSCHEMAS.group_resource
+CERTIFICATES = "certificates.crossing.example.org"
 CRDS = {sample.name.partition(".")[0]: sample for sample in samples(FOLDER)}
 
 
@@ -31,14 +39,8 @@ def planes(plane_thread: Any, real_programs: None) -> Iterator[tuple[RealPlane, 
 
 
 @pytest.fixture
-async def way(
-    stack: AsyncExitStack, planes: tuple[RealPlane, RealPlane]
-) -> AsyncIterator[Crossing]:
-    provider, consumer = [
-        await stack.enter_async_context(Client(parse_kubeconfig(plane.admin_kubeconfig())))
-        for plane in planes
-    ]
-    async with crossing(provider, consumer, patience=SECONDS) as way:
+async def way(planes: tuple[RealPlane, RealPlane]) -> AsyncIterator[Crossing]:
+    async with crossing(*planes, patience=SECONDS) as way:
         yield way
 
 
@@ -48,3 +50,65 @@ async def way(
 async def test_a_crd_crosses_whole(way: Crossing, sample: Sample) -> None:
     passage = await way.measure(sample)
     assert (passage.steps, passage.lost) == ([YES] * 5, [])
+
+
+def former_crd() -> JSON:
+    """Return the BoundSchema CRD that kube-bind and former versions have."""
+    (crd,) = [one for one in provider_crds() if one["metadata"]["name"] == SCHEMAS]
+    former: JSON = msgspec.json.decode(msgspec.json.encode(crd))
+    (version,) = former["spec"]["versions"]
+    spec = version["schema"]["openAPIV3Schema"]["properties"]["spec"]
+    members = spec["properties"]["versions"]["items"]["properties"]
+    members["name"] = {"type": "string", "pattern": "^v[1-9][0-9]*([a-z]+[1-9][0-9]*)?$"}
+    columns = members["additionalPrinterColumns"]
+    columns["x-kubernetes-list-type"] = "map"
+    columns["x-kubernetes-list-map-keys"] = ["name"]
+    return former
+
+
+async def columns(way: Crossing, link: Link) -> list[str]:
+    """Return the names of the columns in the BoundSchema of certificates."""
+    found = await way.provider.get(BOUNDSCHEMAS, CERTIFICATES, link.cluster_namespace)
+    (version,) = found.to_dict()["spec"]["versions"]
+    return [column["name"] for column in version["additionalPrinterColumns"]]
+
+
+async def test_a_provider_with_a_former_boundschema_crd_refuses_at_once_until_it_is_upgraded(
+    way: Crossing,
+) -> None:
+    await install_crds(way.provider, [former_crd()])
+    certificates = await way.offer(CRDS["certificates"].crd)
+    await certificates.bind()
+    known = await columns(way, certificates)
+    pools, addons = [await way.offer(CRDS[name].crd) for name in ("machinepools", "addons")]
+    for link in (pools, addons):
+        with pytest.raises(BindError, match="Upgrade the provider") as refused:
+            await link.bind()
+        assert "waited" not in str(refused.value)
+
+    await install_crds(way.provider, provider_crds())
+    # Its managedFields name the columns by the keys of the former list.
+    patch = {"spec": {"versions": CRDS["certificates"].crd["spec"]["versions"]}}
+    (version,) = patch["spec"]["versions"]
+    twice = [*version["additionalPrinterColumns"], version["additionalPrinterColumns"][0]]
+    patch = {"spec": {"versions": [{**version, "additionalPrinterColumns": twice}]}}
+    await way.provider.merge_patch(CUSTOMRESOURCEDEFINITIONS, CERTIFICATES, "", patch)
+    await when(
+        way.consumer,
+        CUSTOMRESOURCEDEFINITIONS,
+        CERTIFICATES,
+        until=lambda body: body["spec"]["versions"][0]["additionalPrinterColumns"] == twice,
+    )
+    assert await columns(way, certificates) == [*known, known[0]]
+    for link in (pools, addons):
+        # The provider tries again by itself.
+        await when(
+            way.provider,
+            APISERVICEEXPORTREQUESTS,
+            link.name,
+            link.cluster_namespace,
+            until=lambda body: body["status"].get("phase") == "Succeeded",
+        )
+        await link.bind()
+    for link in (certificates, pools, addons):
+        await unbind(way.consumer, link.name, timeout=SECONDS)

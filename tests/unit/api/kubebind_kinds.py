@@ -69,7 +69,7 @@ v1alpha2 served storage subresources=status
 .spec.scope string required Cluster|Namespaced
 .spec.versions array required minItems=1 list=map keys=name
 .spec.versions[] object
-.spec.versions[].name string required pattern=^v[1-9][0-9]*([a-z]+[1-9][0-9]*)?$
+.spec.versions[].name string required pattern=^[a-z]([-a-z0-9]*[a-z0-9])?$ maxLength=63
 .spec.versions[].served boolean required default=True
 .spec.versions[].storage boolean required
 .spec.versions[].deprecated boolean
@@ -81,7 +81,7 @@ v1alpha2 served storage subresources=status
 .spec.versions[].subresources.scale.specReplicasPath string required
 .spec.versions[].subresources.scale.statusReplicasPath string required
 .spec.versions[].subresources.scale.labelSelectorPath string
-.spec.versions[].additionalPrinterColumns array list=map keys=name
+.spec.versions[].additionalPrinterColumns array list=atomic
 .spec.versions[].additionalPrinterColumns[] object
 .spec.versions[].additionalPrinterColumns[].name string required
 .spec.versions[].additionalPrinterColumns[].type string required

@@ -27,6 +27,7 @@ from fairlead.provider.controllers.exportrequest.reconcile import (
     RequestState,
     follows,
     reconcile,
+    refused_schema,
 )
 from fairlead.provider.offer import InvitationRecord, Offer
 from fairlead.provider.options import ProviderOptions
@@ -744,6 +745,17 @@ def test_a_refused_request_goes_on_once_its_consumer_is_invited() -> None:
     assert phase(result) == "Succeeded"
     assert result.status is not None
     assert "terminalMessage" not in result.status["status"]
+
+
+def test_a_request_whose_schema_the_crd_refuses_fails_until_the_crd_is_upgraded() -> None:
+    body = refused_schema(request(), "Duplicate value", now=NOW)
+    assert body["status"]["phase"] == "Failed"
+    assert conditions(body)["ExportsReady"]["reason"] == "BoundSchemaRefused"
+    assert "Upgrade the provider (Duplicate value)" in body["status"]["terminalMessage"]
+    stored = kube("APIServiceExportRequest", spec=body["spec"], status=body["status"])
+    assert phase(plan(stored)) == "Succeeded"
+    followed = request(phase="Succeeded")
+    assert refused_schema(followed, "", now=NOW)["status"]["phase"] == "Succeeded"
 
 
 def test_a_refused_request_that_is_invited_may_still_have_to_wait() -> None:

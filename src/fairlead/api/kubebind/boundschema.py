@@ -84,7 +84,12 @@ class SchemaVersion(msgspec.Struct, rename="camel", omit_defaults=True, kw_only=
 
     name: Annotated[
         str,
-        Meta(pattern=r"^v[1-9][0-9]*([a-z]+[1-9][0-9]*)?$", description="Name of the version."),
+        Meta(
+            # As CRDs allow it (apiextensions.k8s.io/v1); kube-bind asks for v1, v1beta1 and such.
+            pattern=r"^[a-z]([-a-z0-9]*[a-z0-9])?$",
+            max_length=63,
+            description="Name of the version.",
+        ),
     ]
     served: Annotated[
         bool,
@@ -100,10 +105,8 @@ class SchemaVersion(msgspec.Struct, rename="camel", omit_defaults=True, kw_only=
     additional_printer_columns: Annotated[
         list[SchemaPrinterColumn],
         Meta(
-            extra_json_schema={
-                "x-kubernetes-list-type": "map",
-                "x-kubernetes-list-map-keys": ["name"],
-            },
+            # CRDs allow two columns of one name, which kube-bind's list with keys does not.
+            extra_json_schema={"x-kubernetes-list-type": "atomic"},
             description="Columns of kubectl get.",
         ),
     ] = []

@@ -211,6 +211,11 @@ _EXPORTS: Final = (
         "the request was changed after it was answered",
         "restore the field, or make a new request",
     ),
+    Reason(
+        "BoundSchemaRefused",
+        "the provider's BoundSchema CRD is too old for the kind",
+        "have the provider upgraded, its CRDs first",
+    ),
     Reason("ExportFailed", "the provider's API server refuses", "do as the message says"),
     Reason("InvalidPermissionClaim", "a claim cannot be granted", _REQUEST),
     Reason("DuplicatePermissionClaim", "a kind is claimed twice", _REQUEST),

@@ -24,6 +24,8 @@ from fairlead.client.lookups import WaitTimeout, find, wait_for
 Progress = Callable[[str], None]
 """Called with each finished or awaited step, one line at a time."""
 
+_FORMER_REFUSALS = ("API server refused: BoundSchema.", "cannot be exported: Expected `")
+"""Texts by which a former provider says that its BoundSchemas lack what CRDs allow."""
 _NO_ANSWER = "the provider has not answered yet: do its controllers run?"
 
 
@@ -62,11 +64,11 @@ async def request_export(
 
     def undecided(found: Object | None) -> str:
         nonlocal said
-        obstacle = _undecided(found)
-        if obstacle not in {"", said, _NO_ANSWER}:
-            progress(f"the provider waits: {obstacle}")
-            said = obstacle
-        return obstacle
+        why = obstacle(found)
+        if why not in {"", said, _NO_ANSWER}:
+            progress(f"the provider waits: {why}")
+            said = why
+        return why
 
     try:
         await wait_for(
@@ -192,7 +194,12 @@ def difference(
     return ""
 
 
-def _undecided(found: Object | None) -> str:
+def obstacle(found: Object | None) -> str:
+    """Return why a request has no answer yet, "" if it was granted.
+
+    Raises:
+        BindError: the provider refused, or is too old to export the kind.
+    """
     if found is None:
         return "the request was deleted"
     status = found.decode(APIServiceExportRequest).status
@@ -205,4 +212,11 @@ def _undecided(found: Object | None) -> str:
         return ""
     # Ready repeats another condition.
     told = dict.fromkeys(item.message for item in status.conditions if item.status == "False")
-    return "; ".join(told) or _NO_ANSWER
+    why = "; ".join(told)
+    if any(text in why for text in _FORMER_REFUSALS):
+        # A former provider would try again for ever.
+        raise BindError(
+            f"the provider is of a version that cannot export {found.meta.name}: ask its "
+            f"administrator to upgrade the provider ({why})"
+        )
+    return why or _NO_ANSWER

@@ -41,6 +41,7 @@ from fairlead.provider.controllers.exportrequest.reconcile import (
     RequestState,
     follows,
     reconcile,
+    refused_schema,
     waiting_status,
 )
 from fairlead.provider.offer import Offer, record_of
@@ -66,6 +67,14 @@ from fairlead.runtime import (
     commit,
     spec_changed,
 )
+
+
+class _SchemaRefused(Exception):  # noqa: N818  named after what happened
+    """The BoundSchema CRD of the server does not allow a schema."""
+
+    def __init__(self, error: Invalid) -> None:
+        super().__init__(error.message)
+        self.error = error
 
 
 class Sources:
@@ -248,6 +257,11 @@ class RequestController:
             plan = reconcile(state, self._options, now=now())
         try:
             await self._carry_out(plan)
+        except _SchemaRefused as refusal:
+            # Tried again as well: it helps once the CRD is upgraded.
+            message = refusal.error.message
+            await self._statuses.write(request, refused_schema(request, message, now=now()))
+            raise refusal.error from None
         except (Invalid, Forbidden, BadRequest) as error:
             # Trying again may help once the provider's rights or schemas are mended.
             await self._refused(request, error)
@@ -292,10 +306,13 @@ class RequestController:
 
     async def _carry_out(self, plan: RequestPlan) -> None:
         # Schemas before the export: a reader of the export finds the schemas that it names.
-        for schema in plan.create_schemas:
-            await _create(self._client, BOUNDSCHEMAS, schema)
-        for stored, body in plan.update_schemas:
-            await commit(self._client, BOUNDSCHEMAS, stored, body)
+        try:
+            for schema in plan.create_schemas:
+                await _create(self._client, BOUNDSCHEMAS, schema)
+            for stored, body in plan.update_schemas:
+                await commit(self._client, BOUNDSCHEMAS, stored, body)
+        except Invalid as error:
+            raise _SchemaRefused(error) from None
         if plan.create_export is not None:
             await _create(self._client, APISERVICEEXPORTS, plan.create_export)
         for namespace in plan.create_namespaces:

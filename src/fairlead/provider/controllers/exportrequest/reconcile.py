@@ -1,7 +1,8 @@
 """Decisions about an APIServiceExportRequest, as a function of the state.
 
 A claim that can never be granted fails a request for ever, and so does a request that is too
-large. A request beyond the consumer's invitation fails until the invitation covers it. A missing
+large. A request beyond the consumer's invitation fails until the invitation covers it, and one
+whose schema the provider's BoundSchema CRD refuses until that CRD is upgraded. A missing
 CRD or schema keeps it Pending, with a condition that names the awaited object. Once its export
 exists a request has Succeeded; it is kept, because a request with policy Always goes on to carry
 schema changes.
@@ -53,6 +54,10 @@ from fairlead.provider.options import ProviderOptions
 
 NOT_INVITED = "NotInvited"
 """Reason of a refused request or an export that is not followed: it exceeds the invitation."""
+SCHEMA_REFUSED = "BoundSchemaRefused"
+"""Reason of a request whose schema the BoundSchema CRD of this cluster does not allow."""
+_MENDED_BY_PROVIDER = frozenset({NOT_INVITED, SCHEMA_REFUSED})
+"""Reasons for which a request fails until the provider mends the cause."""
 
 
 class NotExportableError(Exception):
@@ -180,11 +185,11 @@ def reconcile(state: RequestState, options: ProviderOptions, *, now: str) -> Req
 
 
 def _failed_for_ever(request: APIServiceExportRequest) -> bool:
-    """Whether a request has failed for another reason than its consumer's invitation."""
+    """Whether a request has failed for a reason that nothing on the provider can mend."""
     if request.status.phase != "Failed":
         return False
     why = get_condition(request.status.conditions, EXPORTS_READY)
-    return why is None or why.reason != NOT_INVITED
+    return why is None or why.reason not in _MENDED_BY_PROVIDER
 
 
 def _beyond(request: APIServiceExportRequest, state: RequestState) -> str:
@@ -205,6 +210,20 @@ def _beyond(request: APIServiceExportRequest, state: RequestState) -> str:
 def _failed(request: Object, reason: str, why: str, *, now: str) -> JSON:
     refused = [true(PERMISSION_CLAIM), false(EXPORTS_READY, reason, why)]
     return with_status(request, refused, now=now, phase="Failed", terminalMessage=why)
+
+
+def refused_schema(request: Object, refusal: str, *, now: str) -> JSON:
+    """Return the body of a request whose BoundSchema the server refuses, with phase Failed.
+
+    An export that is there already stays as it is, and so does its request's phase.
+    """
+    why = (
+        "its schema cannot be exported: the CustomResourceDefinition boundschemas.kube-bind.io of "
+        f"the provider is of an older version, or of kube-bind. Upgrade the provider ({refusal})"
+    )
+    if request.decode(APIServiceExportRequest).status.phase == "Succeeded":
+        return waiting_status(request, false(EXPORTS_READY, SCHEMA_REFUSED, why), now=now)
+    return _failed(request, SCHEMA_REFUSED, why, now=now)
 
 
 def follows(request: Object) -> bool:
