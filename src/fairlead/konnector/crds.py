@@ -125,6 +125,23 @@ def with_versions_of(body: JSON, crd: Object) -> tuple[JSON, list[str]]:
     return {**body, "spec": spec}, [one["name"] for one in kept]
 
 
+def unselectable(wanted: JSON, stored: Object) -> list[str]:
+    """Return the versions of a wanted CRD whose selectable fields the API server left out.
+
+    Kubernetes below 1.30 does not have them (KEP-4358).
+    """
+    kept = {
+        version["name"]
+        for version in stored.to_dict()["spec"]["versions"]
+        if version.get("selectableFields")
+    }
+    return [
+        version["name"]
+        for version in wanted["spec"]["versions"]
+        if version.get("selectableFields") and version["name"] not in kept
+    ]
+
+
 _OPEN: JSON = {"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": True}}
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from tests.support.konnector import Link, Requests, World, invited, quiet
+from tests.support.konnector import Link, Requests, World, event, invited, quiet
 from tests.support.provider import WIDGETS, example
 from tests.support.waiting import gone, when
 
@@ -19,6 +19,7 @@ from fairlead.api.kubebind import (
 )
 from fairlead.api.meta import JSON
 from fairlead.api.resource import CUSTOMRESOURCEDEFINITIONS, NAMESPACES, Resource
+from fairlead.client import Client
 from fairlead.demo.identity import create_all
 from fairlead.konnector.commands.overview.fetch import Overview
 from fairlead.konnector.commands.overview.rows import make_row
@@ -28,6 +29,7 @@ from fairlead.runtime import install_crds
 
 GROUP = "made.org"
 THINGS = Resource(GROUP, "v1", "things", "Thing")
+SPEC = {"type": "object", "properties": {"colour": {"type": "string"}}}
 ANYTHING = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
 
 
@@ -112,6 +114,57 @@ async def test_a_kind_without_the_status_subresource_does_not_loop(world: World)
     await quiet(*requests)
     found = (await world.consumer.get(THINGS, "a", "default")).to_dict()
     assert found["status"] == {"mine": 1}
+
+
+async def test_selectable_fields_that_a_server_does_not_know_are_told_once_and_do_not_loop(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ignore_selectable_fields(monkeypatch, world)
+    schema = {"openAPIV3Schema": {"type": "object", "properties": {"spec": SPEC}}}
+    fields = {"schema": schema, "selectableFields": [{"jsonPath": ".spec.colour"}]}
+    link = await offered(world, version("v1", storage=True, **fields))
+    told = await event(world.consumer, "default", "SelectableFieldsLeftOut")
+    assert "selectable fields of things.made.org in v1" in told["message"]
+    requests = Requests(world.consumer_plane)
+    # Any change of the CRD has the binding looked at again.
+    labels = {"metadata": {"labels": {"a": "b"}}}
+    name = THINGS.group_resource
+    await world.consumer.merge_patch(CUSTOMRESOURCEDEFINITIONS, name, "", labels)
+    copy = await copied(world, link, thing(spec={"colour": "red"}))
+    assert copy["spec"] == {"colour": "red"}
+    await quiet(requests)
+    assert requests.count("update", resource=CUSTOMRESOURCEDEFINITIONS.plural) == 0
+    again = await event(world.consumer, "default", "SelectableFieldsLeftOut")
+    assert again.get("count", 1) == 1
+
+
+def ignore_selectable_fields(monkeypatch: pytest.MonkeyPatch, world: World) -> None:
+    """Have the consumer's server drop selectable fields, as Kubernetes 1.29 does."""
+    server = world.consumer.config.server
+
+    def drop(client: Client, resource: Resource, body: JSON) -> JSON:
+        if resource != CUSTOMRESOURCEDEFINITIONS or client.config.server != server:
+            return body
+        versions = [
+            {key: value for key, value in one.items() if key != "selectableFields"}
+            for one in body["spec"]["versions"]
+        ]
+        return {**body, "spec": {**body["spec"], "versions": versions}}
+
+    for verb in ("create", "update"):
+        original = getattr(Client, verb)
+
+        async def write(
+            client: Client,
+            resource: Resource,
+            body: JSON,
+            *more: Any,
+            original: Any = original,
+            **options: Any,
+        ) -> Any:
+            return await original(client, resource, drop(client, resource, body), *more, **options)
+
+        monkeypatch.setattr(Client, verb, write)
 
 
 async def test_members_other_than_the_spec_follow(world: World) -> None:

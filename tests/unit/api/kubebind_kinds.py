@@ -89,6 +89,9 @@ v1alpha2 served storage subresources=status
 .spec.versions[].additionalPrinterColumns[].description string
 .spec.versions[].additionalPrinterColumns[].format string
 .spec.versions[].additionalPrinterColumns[].priority integer
+.spec.versions[].selectableFields array list=atomic
+.spec.versions[].selectableFields[] object
+.spec.versions[].selectableFields[].jsonPath string required
 .spec.conversion object rule((self.strategy == 'None' && !has(self.webhook)) || (self.strategy == 'Webhook' && has(self.webhook)): Webhook must be specified if strategy=Webhook)
 .spec.conversion.strategy string required None|Webhook
 .spec.conversion.webhook object

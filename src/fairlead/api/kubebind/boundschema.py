@@ -79,6 +79,14 @@ class SchemaPrinterColumn(
     priority: Annotated[int, Meta(description="Above 0 the column shows with -o wide alone.")] = 0
 
 
+class SchemaSelectableField(
+    msgspec.Struct, rename="camel", omit_defaults=True, kw_only=True, frozen=True
+):
+    """A field that field selectors may name."""
+
+    json_path: Annotated[str, Meta(description="Simple JSONPath of the field.")]
+
+
 class SchemaVersion(msgspec.Struct, rename="camel", omit_defaults=True, kw_only=True, frozen=True):
     """One version; ``schema`` is an OpenAPI schema, bare or under ``openAPIV3Schema``."""
 
@@ -108,6 +116,13 @@ class SchemaVersion(msgspec.Struct, rename="camel", omit_defaults=True, kw_only=
             # CRDs allow two columns of one name, which kube-bind's list with keys does not.
             extra_json_schema={"x-kubernetes-list-type": "atomic"},
             description="Columns of kubectl get.",
+        ),
+    ] = []
+    selectable_fields: Annotated[
+        list[SchemaSelectableField],
+        Meta(
+            extra_json_schema={"x-kubernetes-list-type": "atomic"},
+            description="Fields that field selectors may name, on Kubernetes 1.30 and newer.",
         ),
     ] = []
 

@@ -335,6 +335,12 @@ _OBJECTS: Final = (
         "an Event: a binding was given up since admission here refuses to delete its CRDs",
         "have that policy or webhook let the konnector through, then delete what is left",
     ),
+    Reason(
+        "SelectableFieldsLeftOut",
+        "an Event: the API server is too old for a kind's selectable fields",
+        "upgrade this cluster to Kubernetes 1.30 to name them in field selectors",
+        "ok",
+    ),
     Reason("ProviderGone", "an Event: a binding was given up, and copies stay", _PROVIDER),
     Reason(
         "RightsMissing", "an Event: a binding was given up for want of rights", "see the message"

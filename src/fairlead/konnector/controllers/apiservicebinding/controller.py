@@ -45,7 +45,7 @@ from fairlead.konnector.controllers.apiservicebinding.reconcile import (
     status,
 )
 from fairlead.konnector.conversions import adoption
-from fairlead.konnector.crds import owned
+from fairlead.konnector.crds import owned, unselectable
 from fairlead.konnector.policies.steps import StepOutcome, outcome
 from fairlead.konnector.rights import remedy
 from fairlead.runtime import Delta, Request, Result, add_finalizer, changed, spec_changed
@@ -126,7 +126,7 @@ class APIServiceBindingController:
         retry: ApiError | None = None
         for write in plan.writes:
             try:
-                await self._write(write, state.owner)
+                await self._write(write, found, state.owner)
             except Conflict as error:
                 # Another writer was faster: the binding has no fault, and the next look sees the
                 # change.
@@ -212,7 +212,7 @@ class APIServiceBindingController:
         now = outcome(wanted["spec"], found.to_dict().get("spec"))
         return now is None or self._outcomes.get(found.meta.name) == now
 
-    async def _write(self, write: CRDWrite, owner: OwnerReference) -> None:
+    async def _write(self, write: CRDWrite, binding: Object, owner: OwnerReference) -> None:
         client = self._consumer.client
         if write.old is None:
             try:
@@ -228,8 +228,16 @@ class APIServiceBindingController:
         result = outcome(write.body["spec"], written.to_dict().get("spec"))
         if result is None:
             self._outcomes.pop(write.name, None)
-        else:
-            self._outcomes[write.name] = result
+            return
+        known = self._outcomes.get(write.name) == result
+        self._outcomes[write.name] = result
+        if not known and (versions := unselectable(write.body, written)):
+            message = (
+                f"this cluster's API server is too old for the selectable fields of {write.name} "
+                f"in {', '.join(versions)}: field selectors cannot name them here. Objects cross "
+                "all the same; Kubernetes 1.30 has selectable fields"
+            )
+            self._consumer.events.event(binding, "Normal", "SelectableFieldsLeftOut", message)
 
 
 def _read(obj: Object | None, type_: type[T], unreadable: list[str]) -> T | None:
