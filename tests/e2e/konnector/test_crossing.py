@@ -12,7 +12,13 @@ from tests.support.konnector import Link
 from tests.support.realplane import RealPlane
 from tests.support.waiting import SECONDS, when
 
-from fairlead.api.kubebind import APISERVICEEXPORTREQUESTS, BOUNDSCHEMAS, provider_crds
+from fairlead.api.kubebind import ANNOTATION_API_APPROVED as APPROVED
+from fairlead.api.kubebind import (
+    ANNOTATION_BOUND_BY,
+    APISERVICEEXPORTREQUESTS,
+    BOUNDSCHEMAS,
+    provider_crds,
+)
 from fairlead.api.meta import JSON
 from fairlead.api.resource import CUSTOMRESOURCEDEFINITIONS
 from fairlead.konnector.commands.bind import BindError
@@ -112,3 +118,26 @@ async def test_a_provider_with_a_former_boundschema_crd_refuses_at_once_until_it
         await link.bind()
     for link in (certificates, pools, addons):
         await unbind(way.consumer, link.name, timeout=SECONDS)
+
+
+async def test_an_approval_crosses_and_follows(way: Crossing) -> None:
+    link = await way.offer(CRDS["routes"].crd)
+    await link.bind()
+    name = CRDS["routes"].name
+
+    async def approved(approval: str) -> JSON:
+        return await when(
+            way.consumer,
+            CUSTOMRESOURCEDEFINITIONS,
+            name,
+            until=lambda body: body["metadata"]["annotations"].get(APPROVED) == approval,
+        )
+
+    crd = await approved(CRDS["routes"].crd["metadata"]["annotations"][APPROVED])
+    # No other annotation of the provider's CRD crosses.
+    assert crd["metadata"]["annotations"].keys() == {APPROVED, ANNOTATION_BOUND_BY}
+    newer = "https://github.com/kubernetes-sigs/example/pull/2"
+    patch = {"metadata": {"annotations": {APPROVED: newer}}}
+    await way.provider.merge_patch(CUSTOMRESOURCEDEFINITIONS, name, "", patch)
+    await approved(newer)
+    await unbind(way.consumer, link.name, timeout=SECONDS)

@@ -39,6 +39,7 @@ from fairlead.api.resource import (
 from fairlead.api.status import Status
 from fairlead.api.timestamps import moment
 from fairlead.client import AlreadyExists, Client, NotFound, ServerError, clocks, parse_kubeconfig
+from fairlead.client.discovery import Discovery
 from fairlead.client.lookups import wait_for
 from fairlead.konnector.commands import undo
 from fairlead.konnector.commands.accept import accept
@@ -311,6 +312,19 @@ async def test_a_response_that_cannot_be_used_changes_nothing(
 ) -> None:
     with pytest.raises(BindError, match=message):
         await bind(client, answer(there, **given), timeout=SECONDS)
+    assert await written(client) == set()
+
+
+async def test_a_kind_that_the_server_has_by_itself_is_not_bound(
+    client: Client, there: Sandbox
+) -> None:
+    """A later Kubernetes may have groups that no list of ours names."""
+    later = {"group": "later.k8s.io", "resource": "things"}
+    with (
+        mock.patch.object(Discovery, "versions_of", return_value=["v1"]),
+        pytest.raises(BindError, match=r"serves by itself in v1.*do not trust this invitation"),
+    ):
+        await bind(client, answer(there, requests=[asking(later)]), timeout=SECONDS)
     assert await written(client) == set()
 
 

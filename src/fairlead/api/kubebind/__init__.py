@@ -22,6 +22,7 @@ from fairlead.api.kubebind.boundschema import (
     SchemaVersion,
     SchemaWebhook,
     WebhookClientConfig,
+    approval_of,
     binding_of_crd,
     bound_schema_spec,
     crd_from_bound_schema,
@@ -62,6 +63,7 @@ from fairlead.api.kubebind.fields import (
     SelectorReference,
 )
 from fairlead.api.kubebind.names import (
+    ANNOTATION_API_APPROVED,
     ANNOTATION_AUTHOR,
     ANNOTATION_BOUND_BY,
     ANNOTATION_CLUSTER_NAMESPACE,
@@ -116,6 +118,7 @@ from fairlead.api.kubebind.names import (
     crd_name,
     identity_hash,
     kubeconfig_digest,
+    protected,
     resource_name,
     service_namespace,
     service_namespace_ref,
@@ -157,6 +160,7 @@ from fairlead.api.kubebind.wire import (
 
 
 __all__ = [
+    "ANNOTATION_API_APPROVED",
     "ANNOTATION_AUTHOR",
     "ANNOTATION_BOUND_BY",
     "ANNOTATION_CLUSTER_NAMESPACE",
@@ -270,6 +274,7 @@ __all__ = [
     "TemplateCollection",
     "TemplateSpec",
     "WebhookClientConfig",
+    "approval_of",
     "bindable",
     "binding_of_crd",
     "bound_schema_spec",
@@ -283,6 +288,7 @@ __all__ = [
     "kubeconfig_digest",
     "new_binding_response",
     "new_bound_schema",
+    "protected",
     "provider_crds",
     "request_from_template",
     "resource_name",

@@ -14,6 +14,7 @@ from msgspec import Meta
 from fairlead.api.kubebind.conditions import KubeBindCondition
 from fairlead.api.kubebind.fields import Isolation, Scope
 from fairlead.api.kubebind.names import (
+    ANNOTATION_API_APPROVED,
     ANNOTATION_BOUND_BY,
     ANNOTATION_SOURCE_SPEC_HASH,
     API_VERSION,
@@ -279,14 +280,18 @@ def bound_schema_spec(
 
 
 def new_bound_schema(
-    spec: BoundSchemaSpec, *, namespace: str, owner: OwnerReference | None = None
+    spec: BoundSchemaSpec,
+    *,
+    namespace: str,
+    owner: OwnerReference | None = None,
+    approval: str = "",
 ) -> JSON:
-    """Return the body of a BoundSchema to create, with the hash of its spec."""
-    metadata: JSON = {
-        "name": spec.name,
-        "namespace": namespace,
-        "annotations": {ANNOTATION_SOURCE_SPEC_HASH: spec_hash(spec)},
-    }
+    """Return the body of a BoundSchema to create, with the hash of its spec.
+
+    ``approval`` is the CRD's, "" if it has none.
+    """
+    annotations = {ANNOTATION_SOURCE_SPEC_HASH: spec_hash(spec)} | _approved(approval)
+    metadata: JSON = {"name": spec.name, "namespace": namespace, "annotations": annotations}
     if owner is not None:
         metadata["ownerReferences"] = [msgspec.to_builtins(owner)]
     return {
@@ -297,13 +302,18 @@ def new_bound_schema(
     }
 
 
-def crd_from_bound_schema(spec: BoundSchemaSpec, *, owner: OwnerReference | None = None) -> JSON:
-    """Return the consumer's CRD of a BoundSchema."""
+def crd_from_bound_schema(
+    spec: BoundSchemaSpec, *, owner: OwnerReference | None = None, approval: str = ""
+) -> JSON:
+    """Return the consumer's CRD of a BoundSchema, with the approval of the provider's CRD."""
     metadata: JSON = {"name": crd_name(spec.names.plural, spec.group)}
+    annotations = _approved(approval)
     if owner is not None:
-        metadata["annotations"] = {ANNOTATION_BOUND_BY: owner.name}
+        annotations[ANNOTATION_BOUND_BY] = owner.name
         # By it Kubernetes deletes the CRD, and with it all objects, once the binding is gone.
         metadata["ownerReferences"] = [msgspec.to_builtins(owner)]
+    if annotations:
+        metadata["annotations"] = annotations
     body: JSON = {
         "group": spec.group,
         "names": msgspec.to_builtins(spec.names),
@@ -318,6 +328,11 @@ def crd_from_bound_schema(spec: BoundSchemaSpec, *, owner: OwnerReference | None
         "metadata": metadata,
         "spec": body,
     }
+
+
+def approval_of(found: ObjectMeta) -> str:
+    """Return the approval that a CRD or its BoundSchema carries, "" without one."""
+    return found.annotations.get(ANNOTATION_API_APPROVED, "")
 
 
 def binding_of_crd(crd: ObjectMeta) -> str:
@@ -345,6 +360,10 @@ def _crd_version(version: SchemaVersion) -> JSON:
     result: JSON = msgspec.to_builtins(version)
     result["schema"] = {_WRAPPER: unwrapped_schema(version.schema)}
     return result
+
+
+def _approved(approval: str) -> dict[str, str]:
+    return {ANNOTATION_API_APPROVED: approval} if approval else {}
 
 
 def _conversion(conversion: JSON | None) -> JSON | None:

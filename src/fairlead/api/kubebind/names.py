@@ -76,6 +76,11 @@ ANNOTATION_BOUND_BY: Final = "kube-bind.io/bound-by"
 
 Unlike an owner reference, it stays true in a restored backup, where objects have other uids.
 """
+ANNOTATION_API_APPROVED: Final = "api-approved.kubernetes.io"
+"""Kubernetes' annotation of a CRD, the approval that groups of k8s.io need.
+
+A BoundSchema has the annotation of its CRD.
+"""
 ANNOTATION_RESOURCES: Final = "kube-bind.io/resources"
 ANNOTATION_IDENTITY: Final = "backend.kube-bind.io/identity"
 ANNOTATION_LEGACY_IDENTITY: Final = "example-backend.kube-bind.io/identity"
@@ -105,6 +110,60 @@ CORE_GROUP_NAME: Final = "core"
 CLAIMABLE: Final = frozenset({"configmaps", "secrets", "serviceaccounts"})
 """The core/v1 resources that a permission claim may name."""
 
+# Groups of k8s.io/api, of Kubernetes' own servers and files, and of its metrics APIs; those that
+# former versions had and a later one has count too. Groups without a dot are Kubernetes' anyway.
+_KUBERNETES_GROUPS: Final = frozenset(
+    {
+        "k8s.io",
+        *(
+            f"{name}.k8s.io"
+            for name in (
+                "admission",
+                "admissionregistration",
+                "apidiscovery",
+                "apiextensions",
+                "apiregistration",
+                "apiserver",
+                "apiserver.config",
+                "audit",
+                "auditregistration",
+                "authentication",
+                "authorization",
+                "certificates",
+                "client.authentication",
+                "cloudcontrollermanager.config",
+                "config",
+                "coordination",
+                "credentialprovider.kubelet",
+                "custom.metrics",
+                "discovery",
+                "events",
+                "external.metrics",
+                "flowcontrol.apiserver",
+                "imagepolicy",
+                "internal.apiserver",
+                "kubeadm",
+                "kubecontrollermanager.config",
+                "kubelet.config",
+                "kubeproxy.config",
+                "kubescheduler.config",
+                "lifecycle",
+                "metrics",
+                "networking",
+                "node",
+                "podresources",
+                "rbac.authorization",
+                "resource",
+                "resourcequota.admission",
+                "scheduling",
+                "settings",
+                "storage",
+                "storagemigration",
+            )
+        ),
+    }
+)
+
 # Lower-case digits only: the result is a part of a namespace's name (RFC 1123).
 _BASE36 = "0123456789abcdefghijklmnopqrstuvwxyz"
 
@@ -122,12 +181,19 @@ def crd_name(resource: str, group: str) -> str:
 def bindable(group: str) -> bool:
     """Whether kinds of an API group can come from a provider.
 
-    Groups of Kubernetes itself cannot: they have no dot, or are protected. The groups of
-    kube-bind's own kinds cannot either.
+    Kubernetes' own groups cannot, nor can that of kube-bind's own kinds. Other groups of k8s.io
+    are those of projects beside Kubernetes, such as gateway.networking.k8s.io.
     """
-    # API servers refuse CRDs of these groups without an approval by Kubernetes (KEP-2337).
-    protected = (".k8s.io", ".kubernetes.io")
-    return "." in group and group != GROUP and not f".{group}".endswith(protected)
+    own = group in _KUBERNETES_GROUPS or f".{group}".endswith(".kubernetes.io")
+    return "." in group and group != GROUP and not own
+
+
+def protected(group: str) -> bool:
+    """Whether API servers refuse CRDs of an API group without :data:`ANNOTATION_API_APPROVED`.
+
+    Source: KEP-2337.
+    """
+    return f".{group}".endswith((".k8s.io", ".kubernetes.io"))
 
 
 def identity_hash(identity: str) -> str:

@@ -27,10 +27,13 @@ from fairlead.konnector.commands.conversions import (
     check_webhooks,
     record_webhooks,
 )
-from fairlead.konnector.commands.preflight import check_rights
+from fairlead.konnector.commands.preflight import check_rights, check_served
 from fairlead.konnector.commands.readiness import Deadline, WaitOptions, within
 from fairlead.konnector.commands.request import BindError, Progress
 from fairlead.konnector.options import DEFAULT_NAMESPACE
+
+
+_BLAME = "delete the binding, or do not trust this provider"
 
 
 async def accept(
@@ -81,7 +84,8 @@ async def _accept(
         resources = request.spec.resources
         accepted = await check_webhooks(client, provider, binding, resources, webhooks, progress)
         check_accepted(webhooks, accepted)
-    check_rights(request, blame="delete the binding, or do not trust this provider")
+    check_rights(request, blame=_BLAME)
+    await check_served(client, request, blame=_BLAME)
     for item in request.spec.resources:
         progress(f"binds {item.name}")
     for claim in request.spec.permission_claims:

@@ -60,9 +60,11 @@ from fairlead.konnector.commands.names import (
     with_name,
 )
 from fairlead.konnector.commands.preflight import (
+    BLAME,
     check_apart,
     check_crds,
     check_response,
+    check_served,
     whence,
 )
 from fairlead.konnector.commands.readiness import PENDING, Deadline, WaitOptions, within
@@ -253,6 +255,7 @@ class _Bind:
         )
         known = await bindings_by_name(self._client)
         for asked in response.requests:
+            await check_served(self._client, asked, blame=BLAME)
             await check_crds(self._client, asked, known, self._ref, self._config)
         requests = [await self._exported(asked) for asked in response.requests]
         accepted = await self._accepted(requests)

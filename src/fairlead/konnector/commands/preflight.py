@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from fairlead.api.definitions import crd_spec
 from fairlead.api.kubebind import (
     ANNOTATION_BOUND_BY,
     APISERVICEBINDINGS,
@@ -14,6 +15,7 @@ from fairlead.api.kubebind import (
     ExportRequestResponse,
     bindable,
     crd_name,
+    protected,
 )
 from fairlead.api.kubebind.claims import check_claims
 from fairlead.api.meta import Object
@@ -48,6 +50,10 @@ def check_response(response: BindingResponse) -> ClusterConfig:
     return config
 
 
+BLAME = "do not trust this invitation"
+"""Advice about an invitation to kinds of the cluster itself."""
+
+
 def check_requests(response: BindingResponse) -> None:
     """Raise unless each request has a name, and its kinds can be offered by a provider.
 
@@ -57,7 +63,7 @@ def check_requests(response: BindingResponse) -> None:
     for index, request in enumerate(response.requests):
         if not request.metadata.name:
             raise BindError(f"requests[{index}] has no metadata.name; the binding needs a name")
-        check_rights(request, blame="do not trust this invitation")
+        check_rights(request, blame=BLAME)
 
 
 def check_rights(request: ExportRequestResponse, *, blame: str) -> None:
@@ -74,6 +80,32 @@ def check_rights(request: ExportRequestResponse, *, blame: str) -> None:
             )
     if error := check_claims(request.spec.permission_claims):
         raise BindError(f"request {request.metadata.name}: {error.message}: {blame}")
+
+
+async def check_served(client: Client, request: ExportRequestResponse, *, blame: str) -> None:
+    """Raise if the consumer's API server serves a kind by itself, without a CRD.
+
+    Groups of k8s.io are looked at: a newer Kubernetes may have another group of its own. Rights on
+    its kinds must not go to what syncs with a provider.
+
+    Raises:
+        BindError: the server serves a kind of the request; the message ends with ``blame``.
+        ClientError: the server refused the look or cannot be reached.
+    """
+    asked = [item for item in request.spec.resources if protected(item.group)]
+    if asked:
+        # What a former look has found may be gone.
+        client.discovery.invalidate()
+    for item in asked:
+        found = await find(client, CUSTOMRESOURCEDEFINITIONS, crd_name(item.resource, item.group))
+        known = crd_spec(found).served if found is not None else []
+        served = await client.discovery.versions_of(item.group, item.resource)
+        if own := [version for version in served if version not in known]:
+            raise BindError(
+                f"request {request.metadata.name} asks to bind {item.name}, which this cluster's "
+                f"API server serves by itself in {', '.join(own)}, without a "
+                f"CustomResourceDefinition, so that no provider can offer it: {blame}"
+            )
 
 
 async def check_apart(consumer: Client, provider: Client, server: str = "") -> None:

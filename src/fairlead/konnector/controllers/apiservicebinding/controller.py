@@ -20,6 +20,7 @@ from fairlead.api.kubebind import (
     BoundSchema,
     BoundSchemaSpec,
     ClusterBinding,
+    approval_of,
     crd_name,
 )
 from fairlead.api.kubebind.conditions import (
@@ -48,13 +49,25 @@ from fairlead.konnector.conversions import adoption
 from fairlead.konnector.crds import owned, unselectable
 from fairlead.konnector.policies.steps import StepOutcome, outcome
 from fairlead.konnector.rights import remedy
-from fairlead.runtime import Delta, Request, Result, add_finalizer, changed, spec_changed
+from fairlead.runtime import (
+    Delta,
+    Request,
+    Result,
+    add_finalizer,
+    any_of,
+    changed,
+    spec_changed,
+)
 
 
 T = TypeVar("T")
 
 _STOPPING_SECONDS = 0.1
 """Seconds until a CRD is looked at again that waits for the end of writes in another version."""
+
+
+_APPROVED = changed(lambda found: approval_of(found.meta) if found is not None else "")
+"""Predicate for BoundSchemas whose approval has changed."""
 
 
 class APIServiceBindingController:
@@ -85,7 +98,7 @@ class APIServiceBindingController:
                 controller.watch(informer, lambda delta: [_named(delta.object.meta.name)])
             for informer in (provider.kubebind.schemas, provider.kubebind.cluster_bindings):
                 # Of both the konnector writes the status itself, which tells it nothing new.
-                controller.watch(informer, self._all, predicate=spec_changed)
+                controller.watch(informer, self._all, predicate=any_of(spec_changed, _APPROVED))
             controller.watch(
                 provider.service_namespaces.informer, self._all, predicate=changed(_held)
             )
@@ -175,6 +188,7 @@ class APIServiceBindingController:
             export=parsed,
             request=_read(request, APIServiceExportRequest, unreadable),
             schemas=self._schemas([item.name for item in resources], unreadable),
+            approvals=self._approvals([item.name for item in resources]),
             crds={crd: one for crd in crds if (one := self._consumer.crds.get("", crd))},
             provider_name=self._pretty_name(),
             converged=self._converged,
@@ -198,6 +212,11 @@ class APIServiceBindingController:
             name: _read(schemas.get(namespace, name), BoundSchema, unreadable) for name in names
         }
         return {name: schema.spec for name, schema in known.items() if schema is not None}
+
+    def _approvals(self, names: Iterable[str]) -> dict[str, str]:
+        schemas, namespace = self._provider.kubebind.schemas, self._provider.namespace
+        known = {name: schemas.get(namespace, name) for name in names}
+        return {name: approval_of(found.meta) for name, found in known.items() if found}
 
     def _pretty_name(self) -> str:
         found = self._provider.kubebind.cluster_bindings.get(

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 import msgspec
 
 from fairlead.api.kubebind import (
+    ANNOTATION_API_APPROVED,
     ANNOTATION_BOUND_BY,
     APIServiceBinding,
     APIServiceExport,
@@ -17,6 +18,7 @@ from fairlead.api.kubebind import (
     ExportResource,
     GroupResource,
     PermissionClaim,
+    approval_of,
     bindable,
     crd_from_bound_schema,
     crd_name,
@@ -79,8 +81,9 @@ SHOWN = 3
 class BindingState(msgspec.Struct, frozen=True):
     """Facts about a binding, its export, and the CRDs that the export needs.
 
-    ``schemas`` are the existing BoundSchemas by name, ``crds`` the consumer's CRDs by name, of the
-    export and of what was bound before;
+    ``schemas`` are the existing BoundSchemas by name, and ``approvals`` those that they carry, of
+    groups of k8s.io; ``crds`` are the consumer's CRDs by name, of the export and of what was bound
+    before;
     ``converged`` tells whether a CRD is the outcome of writing a spec; ``ours`` whether the
     binding uses this provider, and stays; ``held`` are the provider namespaces that should go and
     are kept for the objects in them; ``running`` are the versions in which objects are written at
@@ -100,6 +103,7 @@ class BindingState(msgspec.Struct, frozen=True):
     held: Sequence[str] = ()
     running: Mapping[str, str] = {}
     unreadable: Sequence[str] = ()
+    approvals: Mapping[str, str] = {}
 
 
 class CRDWrite(msgspec.Struct, frozen=True):
@@ -284,7 +288,8 @@ def _with_schemas(state: BindingState, resources: list[ExportResource]) -> Bindi
         if refusal and found is None:
             connected = false(CONNECTED, WEBHOOK_NOT_ACCEPTED, refusal)
             continue
-        body = crd_from_bound_schema(schema, owner=state.owner)
+        approval = state.approvals.get(resource.name, "")
+        body = crd_from_bound_schema(schema, owner=state.owner, approval=approval)
         if found is not None and not ours:
             connected = _foreign(name)
         else:
@@ -312,13 +317,18 @@ def _with_schemas(state: BindingState, resources: list[ExportResource]) -> Bindi
             # made after that.
             if found is None or not (
                 found.meta.deleting
-                or (_marked(found, state.owner) and state.converged(body, found))
+                or (
+                    _marked(found, state.owner)
+                    and approval in {"", approval_of(found.meta)}
+                    and state.converged(body, found)
+                )
             ):
                 lossy = found is not None and running and loses(schema, found, body, running)
                 if lossy and not refusal:
                     stopping = True
                 else:
-                    writes.append(CRDWrite(name, found, _body(body, found, state.owner)))
+                    written = _body(body, found, state.owner, approval)
+                    writes.append(CRDWrite(name, found, written))
         if found is None or not established(found):
             unestablished.append(name)
     agreed = [item for item in bound if _not_agreed(state, item) is None]
@@ -418,11 +428,14 @@ def _not_agreed(state: BindingState, item: GroupResource) -> KubeBindCondition |
     return None
 
 
-def _body(body: JSON, found: Object | None, owner: OwnerReference) -> JSON:
+def _body(body: JSON, found: Object | None, owner: OwnerReference, approval: str) -> JSON:
     """Return the body for a CRD; an existing one keeps its metadata, which others may extend."""
     if found is None:
         return body
-    return {**of_binding(found, owner), "spec": body["spec"]}
+    result = {**of_binding(found, owner), "spec": body["spec"]}
+    if approval:
+        result["metadata"]["annotations"][ANNOTATION_API_APPROVED] = approval
+    return result
 
 
 def _marked(crd: Object, owner: OwnerReference) -> bool:

@@ -16,6 +16,7 @@ from typing import NamedTuple
 import msgspec
 
 from fairlead.api.kubebind import (
+    ANNOTATION_API_APPROVED,
     ANNOTATION_SOURCE_SPEC_HASH,
     API_VERSION,
     CLAIMABLE,
@@ -28,6 +29,7 @@ from fairlead.api.kubebind import (
     BoundSchemaSpec,
     ExportResource,
     ExportSpec,
+    approval_of,
     bindable,
     crd_name,
     new_bound_schema,
@@ -277,13 +279,16 @@ def _export(
     update: list[tuple[Object, JSON]] = []
     for resource in spec.resources:
         name, stored = resource.name, state.schemas.get(resource.name)
+        crd = state.crds.get(crd_name(resource.resource, resource.group))
+        approval = approval_of(crd.meta) if crd is not None else ""
         if stored is None and name in wanted:
+            namespace = request.metadata.namespace
             create.append(
-                new_bound_schema(wanted[name], namespace=request.metadata.namespace, owner=owner)
+                new_bound_schema(wanted[name], namespace=namespace, owner=owner, approval=approval)
             )
         elif stored is not None:
             replaced = wanted.get(name) if follow else None
-            if (body := _schema_update(stored, owner, replaced)) is not None:
+            if (body := _schema_update(stored, owner, replaced, approval)) is not None:
                 update.append((stored, body))
     name = request.metadata.name
     ready = _not_followed(name, excess) if excess else true(EXPORTS_READY)
@@ -391,9 +396,12 @@ def _check_scopes(scopes: dict[str, str], options: ProviderOptions) -> None:
 
 
 def _schema_update(
-    stored: Object, owner: OwnerReference | None, replaced: BoundSchemaSpec | None
+    stored: Object, owner: OwnerReference | None, replaced: BoundSchemaSpec | None, approval: str
 ) -> JSON | None:
-    """Return the body of a BoundSchema with its owner and newest spec; None if it has both."""
+    """Return the body of a BoundSchema with its owner and newest spec; None if it has both.
+
+    A schema that follows its CRD (``replaced``) also takes over the approval of that.
+    """
     controller = stored.meta.controller()
     if controller is not None and (owner is None or controller.uid != owner.uid):
         raise _waiting(
@@ -412,6 +420,9 @@ def _schema_update(
         if stored.meta.annotations.get(ANNOTATION_SOURCE_SPEC_HASH) != new_hash:
             body["spec"] = msgspec.to_builtins(replaced)
             body["metadata"].setdefault("annotations", {})[ANNOTATION_SOURCE_SPEC_HASH] = new_hash
+            changed = True
+        if approval and approval_of(stored.meta) != approval:
+            body["metadata"].setdefault("annotations", {})[ANNOTATION_API_APPROVED] = approval
             changed = True
     return body if changed else None
 
