@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import msgspec
 
 from fairlead.api.definitions import crd_status
@@ -25,6 +27,67 @@ def established(crd: Object) -> bool:
         condition.get("type") == "Established" and condition.get("status") == "True"
         for condition in (crd.to_dict().get("status") or {}).get("conditions") or []
     )
+
+
+def names_accepted(crd: Object) -> bool:
+    """Whether the API server has not refused a name of the CRD."""
+    return not _refused_names(crd)
+
+
+def _refused_names(crd: Object) -> str:
+    """Return the API server's message about names of the CRD that it refuses, "" without one."""
+    for condition in crd_status(crd).conditions or []:
+        if condition.type == "NamesAccepted" and condition.status == "False":
+            return condition.message or condition.reason
+    return ""
+
+
+def name_clashes(crd: Object, others: Iterable[Object]) -> str:
+    """Return which name of a CRD another one has taken, "" while all are accepted.
+
+    A name is taken by what an API server has accepted for another CRD of the group. Source:
+    k8s.io/apiextensions-apiserver, ``pkg/controller/status``.
+
+    Args:
+        crd: the CRD.
+        others: the CRDs of its group; it may be one of them.
+    """
+    refusal = _refused_names(crd)
+    if not refusal:
+        return ""
+    wanted, accepted = crd.to_dict()["spec"]["names"], crd_status(crd).accepted_names or {}
+    clashes = [
+        f"{_NAMES[field]} {name} is taken by CustomResourceDefinition {other.meta.name}"
+        for other in others
+        if other.meta.name != crd.meta.name
+        for field in _NAMES
+        for name in _listed(wanted, field)
+        if name not in _listed(accepted, field) and name in _taken(other, field)
+    ]
+    return ", ".join(clashes) or refusal
+
+
+_NAMES = {
+    "plural": "plural",
+    "singular": "singular",
+    "shortNames": "short name",
+    "kind": "kind",
+    "listKind": "list kind",
+}
+"""Fields of the names of a CRD that no other one of its group may have, as words."""
+_KINDS = ("kind", "listKind")
+
+
+def _listed(names: JSON, field: str) -> list[str]:
+    value = names.get(field) or []
+    return value if isinstance(value, list) else [value]
+
+
+def _taken(crd: Object, field: str) -> set[str]:
+    """Return the names by which a CRD keeps others from a name: kinds and resources are apart."""
+    accepted = crd_status(crd).accepted_names or {}
+    fields = [name for name in _NAMES if (name in _KINDS) == (field in _KINDS)]
+    return {name for one in fields for name in _listed(accepted, one)}
 
 
 def describes(schema: BoundSchemaSpec, item: GroupResource) -> bool:

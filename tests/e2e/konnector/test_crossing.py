@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator, Iterator
 from typing import Any
 
 import msgspec
 import pytest
-from tests.support.crossing import FOLDER, YES, Crossing, Sample, crossing, samples
+from tests.support.crossing import FOLDER, NONE, YES, Crossing, Sample, crossing, samples
 from tests.support.konnector import Link
 from tests.support.realplane import RealPlane
-from tests.support.waiting import SECONDS, when
+from tests.support.waiting import SECONDS, gone, when
 
 from fairlead.api.kubebind import ANNOTATION_API_APPROVED as APPROVED
 from fairlead.api.kubebind import (
@@ -55,7 +56,10 @@ async def way(planes: tuple[RealPlane, RealPlane]) -> AsyncIterator[Crossing]:
 )
 async def test_a_crd_crosses_whole(way: Crossing, sample: Sample) -> None:
     passage = await way.measure(sample)
-    assert (passage.steps, passage.lost) == ([YES] * 5, [])
+    status = YES if sample.has_status else NONE
+    assert (passage.steps, passage.lost) == ([YES, YES, status, YES, YES], [])
+    told = [line for line in passage.lines if line.startswith(f"no status of {sample.name}")]
+    assert len(told) == (0 if sample.has_status else 1)
 
 
 def former_crd() -> JSON:
@@ -140,4 +144,69 @@ async def test_an_approval_crosses_and_follows(way: Crossing) -> None:
     patch = {"metadata": {"annotations": {APPROVED: newer}}}
     await way.provider.merge_patch(CUSTOMRESOURCEDEFINITIONS, name, "", patch)
     await approved(newer)
+    await unbind(way.consumer, link.name, timeout=SECONDS)
+
+
+def with_names(crd: JSON, plural: str, **names: Any) -> JSON:
+    """Return a CRD of another plural in the same group."""
+    known = {"plural": plural, "singular": plural[:-1], "kind": plural.title()}
+    return {
+        **crd,
+        "metadata": {"name": f"{plural}.{crd['spec']['group']}"},
+        "spec": {**crd["spec"], "names": {**known, **names}},
+    }
+
+
+async def removed(way: Crossing, crd: JSON) -> None:
+    await way.consumer.delete(CUSTOMRESOURCEDEFINITIONS, crd["metadata"]["name"])
+    await gone(way.consumer, CUSTOMRESOURCEDEFINITIONS, crd["metadata"]["name"])
+
+
+@pytest.mark.parametrize(
+    ("names", "clash"),
+    [
+        pytest.param({"shortNames": ["cert"]}, "short name cert", id="short name"),
+        pytest.param(
+            {"kind": "Certificate", "listKind": "PaperList"}, "kind Certificate", id="kind"
+        ),
+        pytest.param({"listKind": "CertificateList"}, "list kind CertificateList", id="list kind"),
+        pytest.param({"shortNames": ["certificate"]}, "singular certificate", id="singular"),
+    ],
+)
+async def test_a_name_that_another_crd_has_is_told_and_heals_by_itself(
+    way: Crossing, names: JSON, clash: str
+) -> None:
+    crd = CRDS["certificates"].crd
+    other = with_names(crd, "papers", **names)
+    await install_crds(way.consumer, [other])
+    link = await way.offer(crd)
+    binding = asyncio.create_task(link.bind())
+    told = await link.condition("NamesTaken", bool)
+    taken = f"{clash} is taken by CustomResourceDefinition papers.crossing.example.org"
+    assert told["reason"] == "NamesNotAccepted"
+    assert f"{CERTIFICATES} is not established: {taken}. This ends by itself" in told["message"]
+    await link.condition("SchemaInSync", lambda one: one.get("reason") == "NamesNotAccepted")
+    await removed(way, other)
+    await binding
+    await link.condition("NamesTaken", lambda one: not one)
+    await unbind(way.consumer, link.name, timeout=SECONDS)
+
+
+async def test_a_short_name_that_comes_later_and_is_taken_leaves_the_binding_ready(
+    way: Crossing,
+) -> None:
+    crd = CRDS["certificates"].crd
+    other = with_names(crd, "papers", shortNames=["pp"])
+    await install_crds(way.consumer, [other])
+    link = await way.offer(crd)
+    await link.bind()
+    patch = {"spec": {"names": {"shortNames": ["pp"]}}}
+    await way.provider.merge_patch(CUSTOMRESOURCEDEFINITIONS, CERTIFICATES, "", patch)
+    told = await link.condition("NamesTaken", bool)
+    assert f"{CERTIFICATES} is served without it: short name pp" in told["message"]
+    await link.says(Ready="True", SchemaInSync="True")
+    patch = {"spec": {"names": {"shortNames": []}}}
+    await way.consumer.merge_patch(CUSTOMRESOURCEDEFINITIONS, other["metadata"]["name"], "", patch)
+    await link.condition("NamesTaken", lambda one: not one)
+    await removed(way, other)
     await unbind(way.consumer, link.name, timeout=SECONDS)

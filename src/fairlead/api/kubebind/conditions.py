@@ -41,6 +41,8 @@ HEARTBEATING: Final = "Heartbeating"
 INFORMERS_SYNCED: Final = "InformersSynced"
 KONNECTORS: Final = "KonnectorsAtWork"
 """Fairlead's, on a ClusterBinding: the message names the konnectors that use it, with times."""
+NAMES_TAKEN: Final = "NamesTaken"
+"""Fairlead's, on an APIServiceBinding: another CRD of its cluster has a name of a bound one."""
 NAMESPACE_LIMIT_REACHED: Final = "NamespaceLimitReached"
 """Reason of NamespaceReady while the consumer has as many namespaces as one may have."""
 NAMESPACE_READY: Final = "NamespaceReady"
@@ -65,11 +67,13 @@ SYNCED: Final = "Synced"
 VALID_VERSION: Final = "ValidVersion"
 VERSIONS_REMOVED: Final = "VersionsRemoved"
 """Fairlead's, on an APIServiceBinding: the provider lacks versions in which objects are stored."""
+WITHOUT_STATUS: Final = "WithoutStatus"
+"""Fairlead's, on an APIServiceBinding: no status comes back of some of its kinds. No fault."""
 
 
 WRONG_WHILE_TRUE: Final = (
     *(ANOTHER_KONNECTOR, COPIES_HELD, OBJECTS_FAILING, OBJECTS_REWRITTEN, CONFLICTS),
-    *(CONVERSION_FAILING, VERSIONS_REMOVED),
+    *(CONVERSION_FAILING, NAMES_TAKEN, VERSIONS_REMOVED),
 )
 """Conditions of Fairlead on an APIServiceBinding that are True during a fault, else absent.
 

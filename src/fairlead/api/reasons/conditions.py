@@ -71,6 +71,7 @@ TYPES: Final[Mapping[str, ConditionType]] = MappingProxyType(
             ConditionType(kubebind.SECRET_VALID),
             ConditionType(kubebind.SYNCED),
             ConditionType(kubebind.VALID_VERSION),
+            ConditionType(kubebind.WITHOUT_STATUS),
             ConditionType(REACHABLE),
             ConditionType(SUCCESS),
             ConditionType(IN_PROGRESS, "True", "waiting"),

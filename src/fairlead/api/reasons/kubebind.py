@@ -109,6 +109,17 @@ _BINDINGS: Final = (
         "the provider lacks a version in which objects may be stored here",
         "write every object once, and take the version off the CRD as the message says",
     ),
+    Reason(
+        "NamesNotAccepted",
+        "another CRD here has a name of the kind",
+        "take the name off that CRD, or delete it where its objects are not needed",
+    ),
+    Reason(
+        "NoStatusSubresource",
+        "the kind has no status subresource, so that no status comes back",
+        "see the status in the provider's cluster, or ask for a CRD that has the subresource",
+        "ok",
+    ),
     Reason("KubeconfigSecretNotFound", "the Secret with the kubeconfig is not there", _KUBECONFIG),
     Reason("KubeconfigSecretInvalid", "the kubeconfig cannot be used", _KUBECONFIG),
     Reason("ClaimRefused", "a claimed kind is not served, or may not be read", _PROVIDER),

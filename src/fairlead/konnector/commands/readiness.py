@@ -20,17 +20,19 @@ from fairlead.api.kubebind.conditions import (
     CONNECTED,
     HEARTBEATING,
     INFORMERS_SYNCED,
+    NAMES_TAKEN,
     READY,
     SCHEMA_IN_SYNC,
     SECRET_VALID,
     SYNCED,
+    WITHOUT_STATUS,
     get_condition,
     is_true,
 )
 from fairlead.api.meta import Object
 from fairlead.api.resource import CUSTOMRESOURCEDEFINITIONS, Resource
 from fairlead.client import Client, ClusterConfig
-from fairlead.client.lookups import WaitTimeout, wait_for
+from fairlead.client.lookups import WaitTimeout, find, wait_for
 from fairlead.konnector.commands import presence
 from fairlead.konnector.commands.request import BindError, Progress
 from fairlead.konnector.crds import established
@@ -106,6 +108,11 @@ class WaitOptions(msgspec.Struct, frozen=True):
             crd = crd_name(item.resource, item.group)
             await self._wait(CUSTOMRESOURCEDEFINITIONS, crd, _unestablished)
         self.progress(f"APIServiceBinding {name} is ready")
+        found = await find(self.client, APISERVICEBINDINGS, name)
+        known = found.decode(APIServiceBinding).status.conditions if found is not None else []
+        for condition in known:
+            if condition.status == "True" and condition.type in {NAMES_TAKEN, WITHOUT_STATUS}:
+                self.progress(condition.message)
 
     async def bundle(self, name: str) -> None:
         """Wait until a bundle has bound what its provider exports.

@@ -46,7 +46,7 @@ from fairlead.konnector.controllers.apiservicebinding.reconcile import (
     status,
 )
 from fairlead.konnector.conversions import adoption
-from fairlead.konnector.crds import owned, unselectable
+from fairlead.konnector.crds import names_accepted, owned, unselectable
 from fairlead.konnector.policies.steps import StepOutcome, outcome
 from fairlead.konnector.rights import remedy
 from fairlead.runtime import (
@@ -181,7 +181,8 @@ class APIServiceBindingController:
         resources = parsed.spec.resources if parsed else []
         binding = found.decode(APIServiceBinding)
         known = [*resources, *binding.status.bound_schemas]
-        crds = {crd_name(item.resource, item.group) for item in known}
+        names = {crd_name(item.resource, item.group) for item in known}
+        crds = {name: one for name in names if (one := self._consumer.crds.get("", name))}
         return BindingState(
             binding=binding,
             owner=found.owner_reference(),
@@ -189,7 +190,8 @@ class APIServiceBindingController:
             request=_read(request, APIServiceExportRequest, unreadable),
             schemas=self._schemas([item.name for item in resources], unreadable),
             approvals=self._approvals([item.name for item in resources]),
-            crds={crd: one for crd in crds if (one := self._consumer.crds.get("", crd))},
+            crds=crds,
+            neighbours=self._neighbours(crds.values()),
             provider_name=self._pretty_name(),
             converged=self._converged,
             held=[] if export else self._held(),
@@ -212,6 +214,11 @@ class APIServiceBindingController:
             name: _read(schemas.get(namespace, name), BoundSchema, unreadable) for name in names
         }
         return {name: schema.spec for name, schema in known.items() if schema is not None}
+
+    def _neighbours(self, crds: Iterable[Object]) -> list[Object]:
+        """Return the CRDs of groups in which the API server refuses a name of one of these."""
+        groups = {_group(crd) for crd in crds if not names_accepted(crd)}
+        return [one for one in self._consumer.crds.list() if _group(one) in groups]
 
     def _approvals(self, names: Iterable[str]) -> dict[str, str]:
         schemas, namespace = self._provider.kubebind.schemas, self._provider.namespace
@@ -268,6 +275,10 @@ def _read(obj: Object | None, type_: type[T], unreadable: list[str]) -> T | None
     except Undecodable as error:
         unreadable.append(error.message)
         return None
+
+
+def _group(crd: Object) -> str:
+    return crd.meta.name.partition(".")[2]
 
 
 def _named(name: str) -> Request:

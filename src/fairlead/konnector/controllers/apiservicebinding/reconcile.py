@@ -26,8 +26,10 @@ from fairlead.api.kubebind import (
 from fairlead.api.kubebind.conditions import (
     CONNECTED,
     FIELDS_LOST,
+    NAMES_TAKEN,
     SCHEMA_IN_SYNC,
     VERSIONS_REMOVED,
+    WITHOUT_STATUS,
     KubeBindCondition,
     false,
     set_conditions,
@@ -50,6 +52,7 @@ from fairlead.konnector.crds import (
     established,
     left_behind,
     loses,
+    name_clashes,
     of_binding,
     owned,
     restored,
@@ -72,6 +75,11 @@ NO_VERSION_SERVED = "NoVersionServed"
 STORED_VERSIONS = "StoredVersions"
 WEBHOOK_NOT_ACCEPTED = "WebhookNotAccepted"
 
+NAMES_NOT_ACCEPTED = "NamesNotAccepted"
+NO_STATUS_SUBRESOURCE = "NoStatusSubresource"
+
+_OF_CRDS = frozenset({VERSIONS_REMOVED, NAMES_TAKEN, WITHOUT_STATUS})
+"""Types of conditions that are absent unless the plan has what they are about."""
 MOST_NAME = 256
 """Length to which the provider's name is cut, in characters."""
 SHOWN = 3
@@ -83,7 +91,7 @@ class BindingState(msgspec.Struct, frozen=True):
 
     ``schemas`` are the existing BoundSchemas by name, and ``approvals`` those that they carry, of
     groups of k8s.io; ``crds`` are the consumer's CRDs by name, of the export and of what was bound
-    before;
+    before, ``neighbours`` all of the groups in which the API server refuses a name of one of them;
     ``converged`` tells whether a CRD is the outcome of writing a spec; ``ours`` whether the
     binding uses this provider, and stays; ``held`` are the provider namespaces that should go and
     are kept for the objects in them; ``running`` are the versions in which objects are written at
@@ -104,6 +112,7 @@ class BindingState(msgspec.Struct, frozen=True):
     running: Mapping[str, str] = {}
     unreadable: Sequence[str] = ()
     approvals: Mapping[str, str] = {}
+    neighbours: Sequence[Object] = ()
 
 
 class CRDWrite(msgspec.Struct, frozen=True):
@@ -121,6 +130,8 @@ class BindingPlan(msgspec.Struct, frozen=True):
     each CRD with versions that the provider lacks the remedy. ``stopping`` tells that a CRD waits
     for the end of writes in a version that would lose fields by it. ``unaccepted`` has the message
     for each CRD that stays as it is, for its schema has a webhook that was not accepted.
+    ``clashes`` has a message for each CRD with a name that another has taken, ``stateless`` the
+    names of the CRDs without the status subresource.
     """
 
     connected: KubeBindCondition | None
@@ -130,6 +141,8 @@ class BindingPlan(msgspec.Struct, frozen=True):
     removed: list[str] = []
     stopping: bool = False
     unaccepted: list[str] = []
+    clashes: list[str] = []
+    stateless: list[str] = []
 
 
 def reconcile(state: BindingState) -> BindingPlan:
@@ -213,7 +226,7 @@ def status(
     kept = old.conditions
     if connected.status == "True":
         found.append(_schema_in_sync(plan))
-        kept = [one for one in kept if one.type != VERSIONS_REMOVED]
+        kept = [one for one in kept if one.type not in _OF_CRDS]
     elif connected.reason == FIELDS_LOST:
         # The export repeats this one, by which the provider's team learns of it.
         found.append(false(SCHEMA_IN_SYNC, FIELDS_LOST, connected.message))
@@ -222,6 +235,10 @@ def status(
         found.append(
             KubeBindCondition(VERSIONS_REMOVED, "True", reason=STORED_VERSIONS, message=message)
         )
+    if plan.clashes:
+        found.append(_names_taken(plan))
+    if plan.stateless:
+        found.append(_without_status(plan))
     # A resource that was once bound stays in the list, so that an export which shrinks and grows
     # again needs no new agreement.
     bound = old.bound_schemas + [item for item in plan.bound if item not in old.bound_schemas]
@@ -332,7 +349,40 @@ def _with_schemas(state: BindingState, resources: list[ExportResource]) -> Bindi
         if found is None or not established(found):
             unestablished.append(name)
     agreed = [item for item in bound if _not_agreed(state, item) is None]
-    return BindingPlan(connected, writes, unestablished, agreed, removed, stopping, unaccepted)
+    return BindingPlan(
+        connected,
+        writes,
+        unestablished,
+        agreed,
+        removed,
+        stopping,
+        unaccepted,
+        clashes=_clashes(state, agreed),
+        stateless=_stateless(state, agreed),
+    )
+
+
+def _clashes(state: BindingState, agreed: Sequence[GroupResource]) -> list[str]:
+    """Return a message for each CRD of the binding with a name that another one has taken."""
+    found = (state.crds.get(crd_name(item.resource, item.group)) for item in agreed)
+    return [
+        _clash(crd, clash)
+        for crd in found
+        if crd is not None
+        and owned(crd, state.owner)
+        and (clash := name_clashes(crd, state.neighbours))
+    ]
+
+
+def _stateless(state: BindingState, agreed: Sequence[GroupResource]) -> list[str]:
+    """Return the names of the CRDs in whose version of synchronisation no status crosses."""
+    names: list[str] = []
+    for item in agreed:
+        schema, name = state.schemas[item.name], crd_name(item.resource, item.group)
+        version = sync_version(schema, state.crds.get(name)).name
+        if version and schema.version(version).subresources.status is None:
+            names.append(name)
+    return names
 
 
 def _installed(state: BindingState) -> list[ConversionWebhook]:
@@ -443,6 +493,29 @@ def _marked(crd: Object, owner: OwnerReference) -> bool:
     return owned(crd, owner) and crd.meta.annotations.get(ANNOTATION_BOUND_BY) == owner.name
 
 
+def _clash(crd: Object, clash: str) -> str:
+    stands = "is served without it" if established(crd) else "is not established"
+    return (
+        f"CustomResourceDefinition {crd.meta.name} {stands}: {clash}. This ends by itself once "
+        "the name is free: take it off that CustomResourceDefinition, or delete that if its "
+        "objects are not needed"
+    )
+
+
+def _names_taken(plan: BindingPlan) -> KubeBindCondition:
+    message = "; ".join(plan.clashes[:SHOWN])
+    return KubeBindCondition(NAMES_TAKEN, "True", reason=NAMES_NOT_ACCEPTED, message=message)
+
+
+def _without_status(plan: BindingPlan) -> KubeBindCondition:
+    names = ", ".join(plan.stateless)
+    message = (
+        f"no status of {names} comes back, since the provider's CustomResourceDefinition has no "
+        "status subresource: what its program writes is in the provider's cluster alone"
+    )
+    return KubeBindCondition(WITHOUT_STATUS, "True", reason=NO_STATUS_SUBRESOURCE, message=message)
+
+
 def _foreign(name: str) -> KubeBindCondition:
     message = (
         f"CustomResourceDefinition {name} exists and is not of this binding: delete it, or the "
@@ -457,6 +530,8 @@ def _schema_in_sync(plan: BindingPlan) -> KubeBindCondition:
         if len(plan.unaccepted) > SHOWN:
             message += f"; and {len(plan.unaccepted) - SHOWN} more"
         return false(SCHEMA_IN_SYNC, WEBHOOK_NOT_ACCEPTED, message, severity="Warning")
+    if plan.unestablished and plan.clashes:
+        return false(SCHEMA_IN_SYNC, NAMES_NOT_ACCEPTED, "; ".join(plan.clashes[:SHOWN]))
     if plan.unestablished:
         message = f"waiting for CustomResourceDefinition {', '.join(plan.unestablished)}"
         return false(SCHEMA_IN_SYNC, NOT_ESTABLISHED, message, severity="Info")
