@@ -30,6 +30,8 @@ from fairlead.runtime import install_crds
 SCHEMAS = BOUNDSCHEMAS.group_resource
 CERTIFICATES = "certificates.crossing.example.org"
 CRDS = {sample.name.partition(".")[0]: sample for sample in samples(FOLDER)}
+CONVERTED = "pipelines"
+"""The kind that is converted by a Service, and cannot be bound."""
 
 
 @pytest.fixture(scope="module")
@@ -52,7 +54,8 @@ async def way(planes: tuple[RealPlane, RealPlane]) -> AsyncIterator[Crossing]:
 
 
 @pytest.mark.parametrize(
-    "sample", [pytest.param(sample, id=name) for name, sample in CRDS.items()]
+    "sample",
+    [pytest.param(sample, id=name) for name, sample in CRDS.items() if name != CONVERTED],
 )
 async def test_a_crd_crosses_whole(way: Crossing, sample: Sample) -> None:
     passage = await way.measure(sample)
@@ -209,4 +212,26 @@ async def test_a_short_name_that_comes_later_and_is_taken_leaves_the_binding_rea
     await way.consumer.merge_patch(CUSTOMRESOURCEDEFINITIONS, other["metadata"]["name"], "", patch)
     await link.condition("NamesTaken", lambda one: not one)
     await removed(way, other)
+    await unbind(way.consumer, link.name, timeout=SECONDS)
+
+
+async def test_a_kind_that_is_converted_by_a_service_is_refused_at_once_until_it_is_not(
+    way: Crossing,
+) -> None:
+    sample = CRDS[CONVERTED]
+    link = await way.offer(sample.crd)
+    with pytest.raises(BindError, match="is Service tekton/webhook of the provider") as refused:
+        await link.bind()
+    assert "waited" not in str(refused.value)
+    assert "or serve one version with strategy None" in str(refused.value)
+    patch = {"spec": {"conversion": {"strategy": "None", "webhook": None}}}
+    await way.provider.merge_patch(CUSTOMRESOURCEDEFINITIONS, sample.name, "", patch)
+    await when(
+        way.provider,
+        APISERVICEEXPORTREQUESTS,
+        link.name,
+        link.cluster_namespace,
+        until=lambda body: body["status"].get("phase") == "Succeeded",
+    )
+    await link.bind()
     await unbind(way.consumer, link.name, timeout=SECONDS)

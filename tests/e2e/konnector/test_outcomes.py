@@ -11,7 +11,6 @@ import msgspec
 import pytest
 from tests.support.konnector import WIDGETS, Link, Requests, World, invited, secret, widget
 from tests.support.provider import example, prepare, running
-from tests.support.realplane import RealPlane
 from tests.support.waiting import SECONDS, condition, gone, when
 
 from fairlead.api.kubebind import (
@@ -453,23 +452,3 @@ async def test_a_namespace_that_no_provider_can_have_is_told(world: World) -> No
     await world.provider.create(APISERVICENAMESPACES, {**body, "metadata": metadata})
     seen = Seen(link, APISERVICENAMESPACES, "a.b")
     await seen.says("NamespaceReady", "False", "Error", "InvalidNamespaceName")
-
-
-async def test_a_conversion_that_consumers_cannot_call_is_told_on_a_real_server(
-    stack: AsyncExitStack, realplane: RealPlane
-) -> None:
-    """A sandbox takes no CRD whose versions are converted by a webhook."""
-    world = World(stack, real="provider", plane=realplane)
-    await world.start()
-    service = {"namespace": "default", "name": "converter", "path": "/convert"}
-    webhook = {"conversionReviewVersions": ["v1"], "clientConfig": {"service": service}}
-    conversion = {"conversion": {"strategy": "Webhook", "webhook": webhook}}
-    group = world.widgets.group_resource
-    await world.provider.merge_patch(CUSTOMRESOURCEDEFINITIONS, group, "", {"spec": conversion})
-    link = await invited(world.consumer, world.provider, name=world.name, template=world.group)
-    request = await ask(link, "converted", lambda spec: None)
-    told = await request.says("ExportsReady", "False", "Error", "UnsupportedConversion")
-    assert "Service default/converter" in told
-    none = {"conversion": {"strategy": "None", "webhook": None}}
-    await world.provider.merge_patch(CUSTOMRESOURCEDEFINITIONS, group, "", {"spec": none})
-    await request.says("ExportsReady", "True")

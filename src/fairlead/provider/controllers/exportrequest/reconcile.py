@@ -1,11 +1,11 @@
 """Decisions about an APIServiceExportRequest, as a function of the state.
 
 A claim that can never be granted fails a request for ever, and so does a request that is too
-large. A request beyond the consumer's invitation fails until the invitation covers it, and one
-whose schema the provider's BoundSchema CRD refuses until that CRD is upgraded. A missing
-CRD or schema keeps it Pending, with a condition that names the awaited object. Once its export
-exists a request has Succeeded; it is kept, because a request with policy Always goes on to carry
-schema changes.
+large. A request fails until the provider mends the cause if it is beyond the consumer's
+invitation, if the BoundSchema CRD refuses its schema, or if its kind is converted by a Service. A
+missing CRD or schema keeps it Pending, with a condition that names the awaited object. Once its
+export exists a request has Succeeded; it is kept, because a request with policy Always goes on to
+carry schema changes.
 """
 
 from __future__ import annotations
@@ -58,7 +58,9 @@ NOT_INVITED = "NotInvited"
 """Reason of a refused request or an export that is not followed: it exceeds the invitation."""
 SCHEMA_REFUSED = "BoundSchemaRefused"
 """Reason of a request whose schema the BoundSchema CRD of this cluster does not allow."""
-_MENDED_BY_PROVIDER = frozenset({NOT_INVITED, SCHEMA_REFUSED})
+UNSUPPORTED_CONVERSION = "UnsupportedConversion"
+"""Reason of a request for a kind whose conversion webhook no consumer can call."""
+_MENDED_BY_PROVIDER = frozenset({NOT_INVITED, SCHEMA_REFUSED, UNSUPPORTED_CONVERSION})
 """Reasons for which a request fails until the provider mends the cause."""
 
 
@@ -102,7 +104,7 @@ def bound_schema_spec(crd: Object, options: ProviderOptions) -> BoundSchemaSpec:
         service = client.get("service") or {}
         name = f"{service.get('namespace', '')}/{service.get('name', '')}"
         raise NotExportableError(
-            "UnsupportedConversion",
+            UNSUPPORTED_CONVERSION,
             f"cannot be exported: its versions are converted by a webhook that is Service {name} "
             "of the provider's cluster, which consumers cannot call; give the CRD's "
             "spec.conversion.webhook.clientConfig a url that they can reach, or serve one version "
@@ -183,6 +185,10 @@ def reconcile(state: RequestState, options: ProviderOptions, *, now: str) -> Req
     try:
         return _export(request, state, options, excess, now=now)
     except NotYetError as waiting:
+        reason, message = waiting.condition.reason, waiting.condition.message
+        if reason == UNSUPPORTED_CONVERSION and request.status.phase != "Succeeded":
+            # A change of the CRD has the request looked at again.
+            return RequestPlan(status=_failed(state.request, reason, message, now=now))
         return RequestPlan(status=waiting_status(state.request, waiting.condition, now=now))
 
 
