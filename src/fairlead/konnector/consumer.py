@@ -41,6 +41,7 @@ from fairlead.konnector.policies.holding import (
     decision,
     recorded_cluster,
 )
+from fairlead.konnector.policies.localkeys import LocalMetadataKeys
 from fairlead.konnector.policies.work import ConnectionSpec, WorkKey
 from fairlead.konnector.reports import Reports, ungranted
 from fairlead.konnector.secrets import KubeconfigSecrets
@@ -94,6 +95,8 @@ class Consumer:
         self.reports = Reports()
         self.watches = WatchBudget(options.files)
         """Places for watches of single namespaces."""
+        self.local_keys = LocalMetadataKeys.of(options.local_keys, options.crossing_keys)
+        """Labels and annotations that do not cross."""
         self._metrics = metrics or Metrics()
         self.syncs = Syncs(self._metrics)
         """Metrics of each binding's synchronisation."""

@@ -36,6 +36,10 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     """Seconds between a bundle's lists of exports, beside its watch."""
     files: int = 0
     """Open files that the process may have, which limits its watches; 0 for no limit."""
+    local_keys: tuple[str, ...] = ()
+    """Patterns of labels and annotations that do not cross, beside the default ones."""
+    crossing_keys: tuple[str, ...] = ()
+    """Patterns of labels and annotations that cross although another pattern has them."""
     workers: int = DEFAULT_WORKERS
     """Objects of one resource that are synchronised at the same time.
 

@@ -357,3 +357,16 @@ async def test_what_no_claim_selects_is_kept_without_its_content(world: World) -
 
 def config_map(metadata: JSON) -> JSON:
     return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata}
+
+
+async def test_a_mark_that_the_claim_names_crosses_and_others_stay(world: World) -> None:
+    named, mark = "kapp.k14s.io/app", "meta.helm.sh/release-name"
+    selector = {"labelSelector": {"matchExpressions": [{"key": named, "operator": "Exists"}]}}
+    link = await claiming(world, {"group": "", "resource": "secrets", "selector": selector})
+    mine, theirs = await sides(world, link, reverse=True)
+    body = thing(SECRETS, "credentials", mine.namespace, **{named: "shop"})
+    body["metadata"]["annotations"] = {mark: "there"}
+    await mine.client.create(SECRETS, body)
+    copy = await when(theirs.client, SECRETS, "credentials", theirs.namespace, until=bool)
+    assert copy["metadata"]["labels"][named] == "shop"
+    assert mark not in copy["metadata"]["annotations"]

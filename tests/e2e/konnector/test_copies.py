@@ -412,3 +412,39 @@ async def test_a_binding_that_orphans_leaves_all_copies(any_world: World) -> Non
     assert not free.meta.deleting
     await world.provider.get(SECRETS, "blue-origin", namespace)
     await world.provider.get(APISERVICEEXPORTS, link.name, link.cluster_namespace)
+
+
+MARK = "kapp.k14s.io/app"
+RELEASE = "meta.helm.sh/release-name"
+
+
+async def test_marks_of_delivery_tools_stay_where_they_were_set(any_world: World) -> None:
+    """Copies that have them from before lose them; the provider's own tool keeps its marks."""
+    world, widgets = any_world, any_world.widgets
+    former = await world.konnector(crossing_keys=("*",))
+    link = await world.bound()
+    body = world.widget()
+    body["metadata"] |= {"labels": {"mine": "1", MARK: "here"}, "annotations": {RELEASE: "here"}}
+    del body["spec"]["certificates"]
+    await world.consumer.create(widgets, body)
+    namespace = await link.provider_namespace()
+    copy = await when(world.provider, widgets, "blue", namespace, until=bool)
+    assert copy["metadata"]["labels"] == {"mine": "1", MARK: "here"}
+    assert copy["metadata"]["annotations"][RELEASE] == "here"
+    await former.stop()
+    tool: JSON = {"metadata": {"labels": {"applyset.kubernetes.io/part-of": "there"}}}
+    before = await world.provider.merge_patch(widgets, "blue", namespace, tool)
+    await world.konnector()
+    copy = await when(
+        world.provider,
+        widgets,
+        "blue",
+        namespace,
+        until=lambda body: MARK not in body["metadata"]["labels"],
+    )
+    assert copy["metadata"]["labels"] == {"mine": "1", "applyset.kubernetes.io/part-of": "there"}
+    assert RELEASE not in copy["metadata"]["annotations"]
+    assert copy["metadata"]["generation"] == before.meta.generation
+    mine = await world.consumer.get(widgets, "blue", "default")
+    assert mine.meta.labels == {"mine": "1", MARK: "here"}
+    assert mine.meta.annotations[RELEASE] == "here"

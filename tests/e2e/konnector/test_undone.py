@@ -15,6 +15,7 @@ from fairlead.api.kubebind import APISERVICEBINDINGS
 from fairlead.api.meta import JSON, Object
 from fairlead.client import Client, Conflict, parse_kubeconfig
 from fairlead.konnector.sync import passes
+from fairlead.konnector.sync.undone import FREE
 
 
 Undo = Callable[[Client, Object], Awaitable[bool]]
@@ -158,6 +159,35 @@ async def test_a_change_of_a_copy_that_is_going_is_written_again_after_the_pause
         await event(world.consumer, "default", "WriteUndone")
     # The rewriter is gone, and no event brings the object on.
     await crossed(world, "blue", there, "red")
+
+
+async def test_who_deletes_a_copy_again_and_again_is_told_by_its_marks(world: World) -> None:
+    """A label alone may be one by which the provider's Argo CD knows its objects."""
+    link, there = await both(world)
+    instance = "app.kubernetes.io/instance"
+    label: JSON = {"metadata": {"labels": {instance: "shop"}}}
+    await world.consumer.merge_patch(WIDGETS, "blue", "default", label)
+    uid = ""
+
+    def anew(body: JSON) -> bool:
+        meta = body.get("metadata", {})
+        return meta.get("uid", uid) != uid and instance in meta.get("labels", {})
+
+    for _ in range(FREE):
+        copy = await when(world.provider, WIDGETS, "blue", there, until=anew)
+        uid = copy["metadata"]["uid"]
+        await world.provider.delete(WIDGETS, "blue", there)
+    told = await link.condition("ObjectsRewritten", lambda one: one.get("status"))
+    assert (
+        f"Widget default/blue (who deletes its copy, which had label {instance}=shop)"
+        in (told["message"])
+    )
+    found = await event(world.consumer, "default", "CopyDeleted")
+    assert found["involvedObject"]["name"] == "blue"
+    assert f"label {instance}=shop" in found["message"]
+    # It is there again all the same, and other objects are nobody's affair.
+    await when(world.provider, WIDGETS, "blue", there, until=anew)
+    assert "default/red" not in told["message"]
 
 
 async def test_a_webhook_that_sets_what_the_object_sets_is_told_and_costs_no_writes(

@@ -8,9 +8,10 @@ import msgspec
 import pytest
 
 from fairlead.api.meta import JSON, Key, Object, object_from_dict
-from fairlead.konnector.policies import bound
+from fairlead.konnector.policies import bound, localkeys
 from fairlead.konnector.policies.bound import BoundPolicy
-from fairlead.konnector.policies.copies import payload
+from fairlead.konnector.policies.copies import Metadata, payload
+from fairlead.konnector.policies.localkeys import LocalMetadataKeys
 from fairlead.konnector.policies.steps import (
     AskNamespace,
     Create,
@@ -323,6 +324,52 @@ def test_a_new_copy_carries_what_is_the_users_and_nothing_of_the_cluster() -> No
         "spec": {"size": 1},
         "data": {"k": "v"},
     }
+
+
+MARK = {"argocd.argoproj.io/instance": "shop"}
+
+
+def marked(end: Object, **annotations: str) -> Object:
+    """The object with a mark of a delivery tool as a label, and more annotations."""
+    body = end.to_dict()
+    metadata = body["metadata"]
+    metadata["labels"] = {"team": "shop", **MARK}
+    metadata["annotations"] = {**metadata["annotations"], **annotations}
+    return object_from_dict(body)
+
+
+def test_a_mark_of_a_delivery_tool_stays_where_it_was_set() -> None:
+    source = marked(consumer(), **{"meta.helm.sh/release-name": "shop"})
+    step = next_step(pair(consumer=source, provider=None, converged=()))
+    assert isinstance(step, Create)
+    assert step.body["metadata"]["labels"] == {"team": "shop"}
+    assert step.body["metadata"]["annotations"] == SOURCE
+    body = msgspec.json.decode(msgspec.json.encode(step.body))
+    body["metadata"]["uid"] = "provider-1"
+    copy = object_from_dict(body)
+    assert isinstance(next_step(pair(consumer=source, provider=copy, converged=())), InSync)
+    # More or fewer keys may cross.
+    every = msgspec.structs.replace(POLICY, local=LocalMetadataKeys.of((), ["*"]))
+    step = every.next_step(pair(consumer=source, provider=copy, converged=()))
+    assert isinstance(step, Replace)
+    assert step.body["metadata"]["labels"] == {"team": "shop", **MARK}
+
+
+@pytest.mark.parametrize("set_here", [True, False], ids=["crossed-before", "set-there"])
+def test_a_copy_loses_a_mark_that_has_crossed_in_one_write(set_here: bool) -> None:
+    """Whose it is, managedFields tell: one that the provider's own tool has set stays."""
+    ours: JSON = {"f:team": {}, **({f"f:{name}": {} for name in MARK} if set_here else {})}
+    owned = {"f:spec": {"f:size": {}}, "f:metadata": {"f:labels": ours}}
+    found = pair(consumer=marked(consumer()), provider=marked(provider()), converged=())
+    assert next_step(found) == Read("provider")
+    step = next_step(found.knowing(owned=owned))
+    if not set_here:
+        assert step == Settle("provider")
+        return
+    assert isinstance(step, Replace)
+    assert step.body["metadata"]["labels"] == {"team": "shop"}
+    written = object_from_dict(step.body)
+    assert isinstance(next_step(found.having("provider", written)), InSync)
 
 
 MINE: JSON = {"f:spec": {"f:size": {}}, "f:metadata": {"f:labels": {"f:team": {}}}}
@@ -694,11 +741,12 @@ def test_each_ends_payload_is_computed_once_for_a_change(monkeypatch: pytest.Mon
     """Also what came of the write is compared with the same value of the consumer's object."""
     asked: list[str] = []
 
-    def counted(obj: Object) -> JSON:
+    def counted(obj: Object, metadata: Metadata | None = None) -> JSON:
         asked.append(obj.meta.uid)
-        return payload(obj)
+        return payload(obj, metadata)
 
-    monkeypatch.setattr(bound, "payload", counted)
+    for module in (bound, localkeys):
+        monkeypatch.setattr(module, "payload", counted)
     found = pair(consumer=consumer(spec={"size": 2}), converged=())
     step = next_step(found)
     assert isinstance(step, Replace)

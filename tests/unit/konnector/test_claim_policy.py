@@ -137,6 +137,43 @@ def test_what_nobody_expects_in_a_namespace_does_not_come() -> None:
     )
 
 
+MARKS = {"meta.helm.sh/release-name": "shop", "note": "kept"}
+
+
+@pytest.mark.parametrize(
+    "named",
+    [frozenset[str](), frozenset({"kapp.k14s.io/app"})],
+    ids=["mark", "named-by-the-claim"],
+)
+@pytest.mark.parametrize("side", ["consumer", "provider"])
+def test_a_mark_of_a_delivery_tool_stays_on_the_side_where_it_was_set(
+    side: str, named: frozenset[str]
+) -> None:
+    """A copy that has it from before loses it in one write."""
+    here = side == "consumer"
+    original = (consumer if here else provider)(side, annotations=MARKS)
+    copied = (sent if here else copy)()
+    ends = []
+    for end in (original, copied):
+        body = end.to_dict()
+        body["metadata"]["labels"]["kapp.k14s.io/app"] = "1"
+        ends.append(object_from_dict(body))
+    original, copied = ends
+    pair = Pair(
+        key=KEY,
+        target=TARGET,
+        consumer=original if here else copied,
+        provider=copied if here else original,
+    )
+    state = ClaimState(consumer=True, provider=True, bindings=frozenset({"binding-1"}))
+    step = msgspec.structs.replace(POLICY, named=named).next_step(pair, state)
+    assert isinstance(step, Replace)
+    assert step.side == ("provider" if here else "consumer")
+    assert ("kapp.k14s.io/app" in step.body["metadata"]["labels"]) == bool(named)
+    annotations = step.body["metadata"]["annotations"]
+    assert (annotations["note"], "meta.helm.sh/release-name" in annotations) == ("kept", False)
+
+
 UNCLAIMED = {"consumer_claimed": False, "provider_claimed": False}
 
 

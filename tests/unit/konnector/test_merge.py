@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from fairlead.api.meta import JSON
 from fairlead.konnector.policies.copies import has_more
+from fairlead.konnector.policies.localkeys import LocalMetadataKeys
 from fairlead.konnector.policies.merge import Owned, merged, owned_fields, wrote
 
 
@@ -145,7 +146,28 @@ def entry(manager: str, fields: JSON, **more: str) -> JSON:
 )
 def test_owned_fields(entries: list[JSON], owned: Owned) -> None:
     body = {"metadata": {"managedFields": entries}, "spec": {"a": 1}, "status": {"b": 1}}
-    assert owned_fields(body) == owned
+    assert owned_fields(body, LocalMetadataKeys()) == owned
+
+
+@pytest.mark.parametrize(
+    ("manager", "operation", "labels"),
+    [
+        pytest.param(
+            "kube-bind.io", "Update", {"f:team": {}, "f:kapp.k14s.io/app": {}}, id="ours"
+        ),
+        pytest.param("konnector", "Update", {"f:team": {}}, id="created-by-the-original"),
+        pytest.param("kube-bind.io", "Apply", {"f:team": {}}, id="applied-by-the-original"),
+    ],
+)
+def test_a_mark_that_the_originals_konnector_brought_counts_as_anothers(
+    manager: str, operation: str, labels: JSON
+) -> None:
+    every: JSON = {"f:team": {}, "f:kapp.k14s.io/app": {}}
+    fields = {"f:metadata": {**ANNOTATED["f:metadata"], "f:labels": every}}
+    written = entry(manager, fields, operation=operation)
+    marks = {"team": "shop", "kapp.k14s.io/app": "1"}
+    body = {"metadata": {"labels": marks, "managedFields": [written]}}
+    assert owned_fields(body, LocalMetadataKeys())["f:metadata"]["f:labels"] == labels
 
 
 @pytest.mark.parametrize(

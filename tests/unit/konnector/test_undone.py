@@ -8,6 +8,7 @@ from fairlead.api.meta import JSON, Key, Object, object_from_dict
 from fairlead.konnector.policies.steps import Create, Delete, Pair, PatchMetadata, Replace, Step
 from fairlead.konnector.sync.undone import (
     CALM_SECONDS,
+    DELETING_SECONDS,
     FREE,
     MOST_SECONDS,
     UndoneWrites,
@@ -89,6 +90,33 @@ def test_a_write_that_has_held_begins_anew() -> None:
     assert writes.pause(pair(), REPLACE) == 0
     undone(writes, REPLACE, 1)
     assert writes.pause(pair(), REPLACE) == 0
+
+
+def test_a_copy_that_is_deleted_every_few_minutes_counts_for_an_hour() -> None:
+    """Tools that deliver compare no more often than that."""
+    clock = Clock()
+    writes = UndoneWrites(clock)
+    create = Create("provider", {})
+    minutes = 5 * CALM_SECONDS
+    again = []
+    for _ in range(FREE):
+        again.append(writes.wrote(pair(), create, deleted=True))
+        clock.now += minutes
+    assert again == [False, False, True]
+    assert writes.calmed() == set()
+    clock.now += DELETING_SECONDS
+    assert writes.calmed() == {KEY}
+    # What nobody has deleted is soon forgotten.
+    assert [writes.wrote(pair(), create), writes.calmed()] == [False, set()]
+    clock.now += CALM_SECONDS + 1
+    assert writes.calmed() == {KEY}
+
+
+def test_a_change_of_marks_alone_is_no_change_of_the_object() -> None:
+    """They do not cross, so that a tool which writes them anew makes no other write."""
+    writes = UndoneWrites(Clock())
+    undone(writes, REPLACE, 5, annotations={"meta.helm.sh/release-name": "a"})
+    assert writes.pause(pair(annotations={"meta.helm.sh/release-name": "b"}), REPLACE) > 0
 
 
 def test_the_manager_that_came_last_is_named() -> None:

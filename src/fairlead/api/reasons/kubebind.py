@@ -327,6 +327,12 @@ _OBJECTS: Final = (
         "an Event: a webhook of the provider stores other values in the copy",
         "set what it sets, or ask the provider's team about it",
     ),
+    Reason(
+        "CopyDeleted",
+        "an Event: another program deletes the copy again and again",
+        "have the program whose mark the message names leave the copy alone; else ask the audit "
+        "log who deletes it",
+    ),
     Reason("BindingCreated", "an Event: a bundle binds another APIServiceExport", state="ok"),
     Reason(
         "BindingDeleted", "an Event: the provider has taken an APIServiceExport away", state="ok"

@@ -10,6 +10,7 @@ import click
 from click.core import ParameterSource
 
 from fairlead.api.kubebind import consumer_crds
+from fairlead.cli.kubebind.localkeys import check_local_keys, local_keys_options
 from fairlead.cli.options import (
     check_name,
     cluster_options,
@@ -99,6 +100,7 @@ def command() -> None:
     help="Number of objects of one resource that are synchronized at the same time; raise it for "
     "distant providers.",
 )
+@local_keys_options
 @_limit("answer", "one answer; a list is read in pages that fit, so it is for one object")
 @_limit("event", "one event of a watch")
 @_limit("objects", "the objects that are kept, or listed at the same time")
@@ -112,6 +114,8 @@ def run(
     provider_polling_interval: str,
     unbind_timeout: str,
     workers: int,
+    local_keys: tuple[str, ...],
+    crossing_keys: tuple[str, ...],
     provider_answer_limit: str,
     provider_event_limit: str,
     provider_objects_limit: str,
@@ -123,6 +127,7 @@ def run(
     Example:
         fairlead konnector run --kubeconfig consumer.kubeconfig
     """  # noqa: D301
+    check_local_keys(local_keys, crossing_keys)
     lease_namespace = lease_namespace or namespace
     for option, value in (
         ("--namespace", namespace),
@@ -141,6 +146,8 @@ def run(
         ),
         unbind_timeout=parse_duration(unbind_timeout, option="--unbind-timeout"),
         workers=workers,
+        local_keys=local_keys,
+        crossing_keys=crossing_keys,
         # Each watch has a connection, and the limit bounds how many a konnector opens.
         files=raise_file_limit(),
     )

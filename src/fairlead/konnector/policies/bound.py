@@ -36,6 +36,7 @@ from fairlead.konnector.policies.copies import (
 )
 from fairlead.konnector.policies.holding import Holding, withheld
 from fairlead.konnector.policies.isolation import MAX_NAME
+from fairlead.konnector.policies.localkeys import LocalMetadataKeys
 from fairlead.konnector.policies.merge import merged
 from fairlead.konnector.policies.steps import (
     DELETION,
@@ -69,7 +70,8 @@ class BoundPolicy(msgspec.Struct, frozen=True, kw_only=True):
     that comes back. ``holding`` is what becomes of copies that would be deleted. ``orphaning``
     tells whether all of them stay when their objects go; by its annotation each may by itself.
     ``converted`` tells whether a webhook converts between versions of the kind, ``frozen`` whether
-    objects may be read without that, and so lack fields: then no content crosses.
+    objects may be read without that, and so lack fields: then no content crosses. ``local`` has
+    the labels and annotations that stay where they were set.
     """
 
     cluster_namespace: str
@@ -79,6 +81,7 @@ class BoundPolicy(msgspec.Struct, frozen=True, kw_only=True):
     orphaning: Callable[[], bool] = lambda: False
     converted: bool = False
     frozen: Callable[[], bool] = lambda: False
+    local: LocalMetadataKeys = LocalMetadataKeys()
 
     def next_step(self, pair: Pair) -> Step:
         """Return the next step for one object."""
@@ -100,7 +103,7 @@ class BoundPolicy(msgspec.Struct, frozen=True, kw_only=True):
 
         It compares both ends as they are now: after a write, and where none was needed.
         """
-        return _status_outcome(pair) if side == "consumer" else _payload_outcome(pair)
+        return _status_outcome(pair) if side == "consumer" else self._payload_outcome(pair)
 
     def _to_provider(self, pair: Pair) -> Step:
         """Return the next step from the consumer's object to its copy."""
@@ -126,7 +129,7 @@ class BoundPolicy(msgspec.Struct, frozen=True, kw_only=True):
         # go and leave its copy behind.
         if FINALIZER_SYNCER not in consumer.meta.finalizers:
             return _with_finalizer(consumer, {})
-        body = copy_of(consumer, self.cluster_namespace)
+        body = copy_of(consumer, self.cluster_namespace, self.local.metadata(consumer))
         return Create("provider", put_at(body, target, self.owner))
 
     def _keep(self, pair: Pair, consumer: Object, provider: Object) -> Step:
@@ -149,10 +152,10 @@ class BoundPolicy(msgspec.Struct, frozen=True, kw_only=True):
         # copy that is about to go needs no other than it has.
         wanted = source_annotations(consumer.meta, self.cluster_namespace)
         annotated = consumer.meta.deleting or wanted.items() <= provider.meta.annotations.items()
-        now = _payload_outcome(pair)
+        now = self._payload_outcome(pair)
         if annotated and pair.converged("provider", now):
             return None
-        new, found = pair.contents(("consumer", payload), ("provider", payload))
+        new, found = pair.contents(("consumer", self.local.payload), ("provider", payload))
         # Fields that the provider's side added stay, fields that the consumer removed go. Only the
         # provider's managedFields tell which is which, and only a copy with more fields needs the
         # question.
@@ -165,6 +168,14 @@ class BoundPolicy(msgspec.Struct, frozen=True, kw_only=True):
             # would be asked for their owners at every look.
             return Settle("provider")
         return Replace("provider", with_payload(provider, new.value, wanted))
+
+    def _payload_outcome(self, pair: Pair) -> StepOutcome | None:
+        """Compare the copy with what the consumer's object has for it."""
+
+        def same(consumer: Object, provider: Object) -> bool:
+            return same_payload(consumer, provider, self.local.metadata(consumer))
+
+        return pair.compared("provider", wanted=self.local.payload, found=payload, same=same)
 
     def _refuse(self, provider: Object) -> Refuse:
         if is_foreign(provider.meta, self.cluster_namespace):
@@ -256,11 +267,6 @@ class BoundPolicy(msgspec.Struct, frozen=True, kw_only=True):
         if "consumer" not in pair.gone:
             return Read("consumer")
         return Delete("provider", provider.key, provider.meta.uid)
-
-
-def _payload_outcome(pair: Pair) -> StepOutcome | None:
-    """Compare the copy with what the consumer's object has for it."""
-    return pair.compared("provider", wanted=payload, found=payload, same=same_payload)
 
 
 def _status_outcome(pair: Pair) -> StepOutcome | None:

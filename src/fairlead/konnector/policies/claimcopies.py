@@ -22,6 +22,7 @@ from fairlead.api.kubebind import (
 from fairlead.api.meta import JSON, Object, OwnerReference
 from fairlead.konnector.policies.copies import (
     NOT_COPIED,
+    Metadata,
     provider_annotations,
     source_annotations,
 )
@@ -50,15 +51,21 @@ def payload(obj: Object) -> JSON:
     return {**result, "labels": obj.meta.labels, "annotations": obj.meta.annotations}
 
 
-def consumer_copy(provider: Object) -> JSON:
-    """Return the payload that the consumer's copy of a provider's object shall have."""
-    return _copied(provider, OWNER_PROVIDER, provider_annotations(provider.meta))
+def consumer_copy(provider: Object, crossing: Metadata) -> JSON:
+    """Return the payload that the consumer's copy of a provider's object shall have.
+
+    ``crossing`` is what crosses of its labels and annotations.
+    """
+    return _copied(provider, crossing, OWNER_PROVIDER, provider_annotations(provider.meta))
 
 
-def provider_copy(consumer: Object, *, cluster_namespace: str) -> JSON:
-    """Return the payload that the provider's copy of a consumer's object shall have."""
+def provider_copy(consumer: Object, crossing: Metadata, *, cluster_namespace: str) -> JSON:
+    """Return the payload that the provider's copy of a consumer's object shall have.
+
+    ``crossing`` is what crosses of its labels and annotations.
+    """
     annotations = source_annotations(consumer.meta, cluster_namespace)
-    return _copied(consumer, OWNER_CONSUMER, annotations)
+    return _copied(consumer, crossing, OWNER_CONSUMER, annotations)
 
 
 def binding_reference(name: str, uid: str) -> OwnerReference:
@@ -140,12 +147,12 @@ def is_token(obj: Object) -> bool:
     return obj.kind == "Secret" and obj.to_dict().get("type") in TOKEN_TYPES
 
 
-def _copied(source: Object, owner: str, annotations: dict[str, str]) -> JSON:
+def _copied(source: Object, crossing: Metadata, owner: str, annotations: dict[str, str]) -> JSON:
     result = payload(source)
-    labels = {name: value for name, value in result["labels"].items() if _KCP_LABEL not in name}
+    labels = {name: value for name, value in crossing.labels.items() if _KCP_LABEL not in name}
     kept = {
         name: value
-        for name, value in result["annotations"].items()
+        for name, value in crossing.annotations.items()
         if _KCP_ANNOTATION not in name and name not in NOT_COPIED
     }
     result["labels"] = {**labels, LABEL_OWNER: owner}

@@ -36,6 +36,7 @@ from fairlead.konnector.policies.copies import (
     says_nothing,
 )
 from fairlead.konnector.policies.holding import Holding, withheld
+from fairlead.konnector.policies.localkeys import LocalMetadataKeys
 from fairlead.konnector.policies.steps import (
     DELETION,
     FOREIGN_OBJECT,
@@ -86,13 +87,17 @@ class ClaimState(msgspec.Struct, frozen=True, kw_only=True):
 class ClaimPolicy(msgspec.Struct, frozen=True, kw_only=True):
     """Decides about the objects of one claim of one binding.
 
-    ``holding`` is the treatment of copies on the provider that would be deleted.
+    ``holding`` is the treatment of copies on the provider that would be deleted. ``local`` has the
+    labels and annotations that stay where they were set, but for the labels ``named`` by the
+    claim's selector.
     """
 
     cluster_namespace: str
     binding_name: str
     binding_uid: str
     holding: Holding = ""
+    local: LocalMetadataKeys = LocalMetadataKeys()
+    named: frozenset[str] = frozenset()
 
     def next_step(self, pair: Pair, state: ClaimState) -> Step:
         """Return the next step for one name."""
@@ -118,11 +123,15 @@ class ClaimPolicy(msgspec.Struct, frozen=True, kw_only=True):
     def outcome(self, side: Side, pair: Pair) -> StepOutcome | None:
         """Return the outcome for the copy on this side; None if it has the wanted content."""
         return pair.compared(
-            side, wanted=self._sent if side == "provider" else consumer_copy, found=payload
+            side, wanted=self._sent if side == "provider" else self._brought, found=payload
         )
 
     def _sent(self, consumer: Object) -> JSON:
-        return provider_copy(consumer, cluster_namespace=self.cluster_namespace)
+        crossing = self.local.metadata(consumer, self.named)
+        return provider_copy(consumer, crossing, cluster_namespace=self.cluster_namespace)
+
+    def _brought(self, provider: Object) -> JSON:
+        return consumer_copy(provider, self.local.metadata(provider, self.named))
 
     def _without_provider(self, pair: Pair, state: ClaimState, consumer: Object) -> Step:
         if owner_of(consumer) == OWNER_PROVIDER:
@@ -217,7 +226,7 @@ class ClaimPolicy(msgspec.Struct, frozen=True, kw_only=True):
     def _keep_consumer(self, pair: Pair, state: ClaimState, provider: Object) -> Step:
         consumer = pair.consumer
         owner = binding_reference(self.binding_name, self.binding_uid)
-        content = pair.content("provider", consumer_copy).value
+        content = pair.content("provider", self._brought).value
         if consumer is None:
             if not state.expected:
                 return _refuse_unexpected(pair, provider)

@@ -6,7 +6,7 @@ Annotations and finalizer: kube-bind v1alpha2, the protocol on objects.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -53,6 +53,13 @@ NOT_COPIED = frozenset(
 
 _PROTOCOL = f"{GROUP}/"
 _NOT_PAYLOAD = ("apiVersion", "kind", "metadata", "status")
+
+
+class Metadata(NamedTuple):
+    """Labels and annotations of an object."""
+
+    labels: Mapping[str, str]
+    annotations: Mapping[str, str]
 
 
 _raw_members = msgspec.json.Decoder(dict[str, msgspec.Raw])
@@ -133,14 +140,14 @@ def is_orphan(consumer: ObjectMeta) -> bool:
     return consumer.annotations.get(ANNOTATION_DELETION_POLICY) == DELETION_POLICY_ORPHAN
 
 
-def payload(obj: Object) -> JSON:
+def payload(obj: Object, metadata: Metadata | None = None) -> JSON:
     """Return the part of an object that follows the consumer, as one JSON value.
 
     It has labels, annotations and all members but the status; neither fields of one cluster nor
-    kube-bind's own keys.
+    kube-bind's own keys. ``metadata`` replaces the object's own labels and annotations.
     """
     result = {name: value for name, value in obj.to_dict().items() if name not in _NOT_PAYLOAD}
-    meta = obj.meta
+    meta = obj.meta if metadata is None else metadata
     followed = {"labels": _followed(meta.labels), "annotations": _followed(meta.annotations)}
     return {**result, "metadata": followed}
 
@@ -156,9 +163,12 @@ def put_at(body: JSON, key: Key, owner: JSON | None) -> JSON:
     return {**body, "metadata": metadata}
 
 
-def same_payload(consumer: Object, provider: Object) -> bool:
-    """Whether both payloads are equal byte by byte; False is inconclusive."""
-    left, right = consumer.meta, provider.meta
+def same_payload(consumer: Object, provider: Object, crossing: Metadata) -> bool:
+    """Whether both payloads are equal byte by byte; False is inconclusive.
+
+    ``crossing`` is what crosses of the labels and annotations of the consumer's object.
+    """
+    left, right = crossing, provider.meta
     return (
         (left.labels == right.labels or _followed(left.labels) == _followed(right.labels))
         and _followed(left.annotations) == _followed(right.annotations)
@@ -177,18 +187,20 @@ def has_more(copy: Any, original: Any) -> bool:
     return False
 
 
-def copy_of(consumer: Object, cluster_namespace: str) -> JSON:
+def copy_of(consumer: Object, cluster_namespace: str, crossing: Metadata | None = None) -> JSON:
     """Return the body of a new provider copy, still under the consumer's name.
 
-    Its members but the metadata are as they were encoded.
+    ``crossing`` is what crosses of its labels and annotations, None for all. Its members but the
+    metadata are as they were encoded.
     """
     body: JSON = {**_raw_members.decode(consumer.raw)}
     body.pop("status", None)
     known = msgspec.json.decode(body["metadata"])
     metadata = {name: value for name, value in known.items() if name not in SERVER_SET}
+    labels, annotations = crossing or (consumer.meta.labels, consumer.meta.annotations)
     if "labels" in metadata:
-        metadata["labels"] = _followed(metadata["labels"])
-    annotations = _followed(metadata.get("annotations", {}))
+        metadata["labels"] = _followed(labels)
+    annotations = _followed(annotations)
     annotations |= source_annotations(consumer.meta, cluster_namespace)
     body["metadata"] = {**metadata, "annotations": annotations}
     return body

@@ -15,6 +15,8 @@ import msgspec
 
 from fairlead.api.kubebind.names import ANNOTATION_CONSUMER_UID, FIELD_MANAGER
 from fairlead.api.meta import JSON
+from fairlead.konnector.policies.copies import Metadata
+from fairlead.konnector.policies.localkeys import LocalMetadataKeys
 
 
 Owned = Mapping[str, Any]
@@ -24,27 +26,44 @@ _NOTHING: Final = object()
 _STATUS = "status"
 
 
-def owned_fields(body: JSON) -> Owned:
+def owned_fields(body: JSON, local: LocalMetadataKeys) -> Owned:
     """Return the fields of an object that a konnector has written, ours or the original.
 
     Its entries are recognized by the manager, or by the annotation that only a konnector sets: the
-    original creates copies under another name than it updates them. If a server tracks no fields,
-    all but the metadata count as the consumer's.
+    original creates copies under another name than it updates them, which it does by server-side
+    apply. What it wrote of ``local`` keys stays with the copy. If a server tracks no fields, all
+    but the metadata count as the consumer's.
     """
     metadata = body.get("metadata", {})
     entries = metadata.get("managedFields") or []
     if not entries:
         return {f"f:{name}": {} for name in body if name not in {"metadata", _STATUS}}
+    marked = local.marks(metadata.get("labels") or {}, metadata.get("annotations") or {})
     result: dict[str, Any] = {}
     for entry in entries:
         fields = entry.get("fieldsV1") or {}
         annotations = fields.get("f:metadata", {}).get("f:annotations", {})
-        ours = entry.get("manager") == FIELD_MANAGER
+        managed = entry.get("manager") == FIELD_MANAGER
         if entry.get("subresource") != _STATUS and (
-            ours or f"f:{ANNOTATION_CONSUMER_UID}" in annotations
+            managed or f"f:{ANNOTATION_CONSUMER_UID}" in annotations
         ):
-            result = _union(result, fields)
+            ours = managed and entry.get("operation") != "Apply"
+            result = _union(result, fields if ours else _unmarked(fields, marked))
     return result
+
+
+def _unmarked(fields: Owned, marked: Metadata) -> Owned:
+    """Return fields without the labels and annotations that are marked."""
+    if not any(marked) or "f:metadata" not in fields:
+        return fields
+    metadata = dict(fields["f:metadata"])
+    for member, keys in (("f:labels", marked.labels), ("f:annotations", marked.annotations)):
+        if member in metadata:
+            dropped = {f"f:{name}" for name in keys}
+            metadata[member] = {
+                name: owned for name, owned in metadata[member].items() if name not in dropped
+            }
+    return {**fields, "f:metadata": metadata}
 
 
 def wrote(body: JSON) -> bool:

@@ -25,7 +25,13 @@ from fairlead.konnector.sync.ends import (
 )
 from fairlead.konnector.sync.engine import Engine
 from fairlead.konnector.sync.objects import context_of, leftovers
-from fairlead.konnector.sync.selection import Referrers, Reserved, Selection, keys
+from fairlead.konnector.sync.selection import (
+    Referrers,
+    Reserved,
+    Selection,
+    keys,
+    selected_labels,
+)
 from fairlead.runtime import Informer
 
 
@@ -139,6 +145,8 @@ class _Run:
             binding_name=binding.name,
             binding_uid=binding.uid,
             holding=wanted.holding,
+            local=consumer.local_keys,
+            named=selected_labels(wanted.claim.selector),
         )
         self.outcome = self._policy.outcome
         self._selection = Selection(

@@ -26,6 +26,7 @@ from fairlead.client.errors import (
 from fairlead.client.lookups import find
 from fairlead.konnector.files import WatchBudget
 from fairlead.konnector.policies.isolation import IsolationStrategy
+from fairlead.konnector.policies.localkeys import LocalMetadataKeys
 from fairlead.konnector.policies.merge import owned_fields, wrote
 from fairlead.konnector.policies.steps import (
     AskNamespace,
@@ -320,17 +321,22 @@ class Executor:
     """Carries out one write or read per step, and records the outcome in the pair.
 
     Writes name the uid and the resourceVersion of the object that was seen. ``outcome`` compares
-    one end with its wanted content, after a write and for :class:`Settle`. ``forbidden_steps`` has
+    one end with its wanted content, after a write and for :class:`Settle`. ``local`` has the keys
+    of labels and annotations that do not cross. ``forbidden_steps`` has
     the first refusal of each kind of step that the consumer's server forbids, until it allows
     one.
     """
 
     def __init__(
-        self, ends: BothEnds, outcome: Callable[[Side, Pair], StepOutcome | None]
+        self,
+        ends: BothEnds,
+        outcome: Callable[[Side, Pair], StepOutcome | None],
+        local: LocalMetadataKeys = LocalMetadataKeys(),  # noqa: B008  it is frozen
     ) -> None:
         self.forbidden_steps: dict[type[Step], Forbidden] = {}
         self._ends = ends
         self._outcome = outcome
+        self._local = local
 
     async def carry_out(self, step: Step, pair: Pair) -> Pair | None:
         """Carry out one step; None if no step can follow until an event.
@@ -406,7 +412,7 @@ class Executor:
         end.keep_body(found)
         if side == "provider":
             body = found.to_dict()
-            pair = pair.knowing(owned=owned_fields(body), wrote=wrote(body))
+            pair = pair.knowing(owned=owned_fields(body, self._local), wrote=wrote(body))
         if not end.seen(place):
             # It may be gone again before a watch shows it, like an object that was just created.
             end.expectations.wrote(found, created=True)

@@ -289,6 +289,8 @@ class Engine:
     def _queue_unless_echo(self, change: _Change, key: Key) -> None:
         if change.echoes():
             return
+        if change.delta.new is None:
+            self._passes.deleted(key, change.end.side, change.delta.object)
         self.enqueue(key, Band.INITIAL if change.delta.initial else Band.LIVE)
         consumer = change.end is self._ends.consumer
         way = self._metrics.spec if consumer else self._metrics.status

@@ -63,6 +63,7 @@ def context_of(
         controller=provider.consumer.controller,
         workers=consumer.options.workers,
         interval=consumer.options.health_interval,
+        local=consumer.local_keys,
         **more,
     )
 
@@ -139,6 +140,7 @@ class BoundObjects:
             orphaning=self._orphaning,
             converted=wanted.converted,
             frozen=self._frozen,
+            local=provider.consumer.local_keys,
         )
         here, there = provider.consumer.cluster, provider.cluster
         ends = BothEnds(

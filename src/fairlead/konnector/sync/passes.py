@@ -26,6 +26,7 @@ from fairlead.client.errors import (
 )
 from fairlead.konnector.metrics import SyncLook, SyncMetrics
 from fairlead.konnector.policies.copies import payload
+from fairlead.konnector.policies.localkeys import INSTANCE, LocalMetadataKeys
 from fairlead.konnector.policies.steps import (
     CROSSINGS,
     TERMINAL,
@@ -111,7 +112,7 @@ class EngineContext(msgspec.Struct, frozen=True, kw_only=True):
     ``interval`` is the seconds between looks at the watches; it costs no request.
     ``failed`` is the reason of Events of objects that could not be synchronised, ``faults`` are
     why something of the consumer that decisions depend on is not known, and ``ready`` waits until
-    decisions can be made.
+    decisions can be made. ``local`` has the labels and annotations that do not cross.
     """
 
     name: str
@@ -125,6 +126,7 @@ class EngineContext(msgspec.Struct, frozen=True, kw_only=True):
     failed: str = "SyncFailed"
     faults: Callable[[], Iterable[SyncFault]] = tuple
     ready: Callable[[], Awaitable[None]] = at_once
+    local: LocalMetadataKeys = LocalMetadataKeys()
 
 
 class _Waiting(NamedTuple):
@@ -152,12 +154,20 @@ class Passes:
         self._policy = policy
         self._context = context
         self._report = context.report
-        self._executor = Executor(ends, policy.outcome)
+        self._executor = Executor(ends, policy.outcome, context.local)
         self._waiting: dict[Key, _Waiting] = {}
         self._unanswered: dict[Key, float] = {}
-        self._undone = UndoneWrites()
+        self._undone = UndoneWrites(local=context.local)
         self._altered: set[Key] = set()
         self._in_sync: set[Key] = set()
+        self._deleted: dict[Key, tuple[Side, str]] = {}
+
+    def deleted(self, key: Key, side: Side, obj: Object) -> None:
+        """Note that the object on this side is gone, with the marks that it had.
+
+        It is forgotten when the next pass ends, which either makes the object anew or not.
+        """
+        self._deleted[key] = side, _marks(obj)
 
     def forbidden_steps(self) -> list[SyncFault]:
         """Return the steps that the consumer's server forbids altogether, as faults.
@@ -235,6 +245,8 @@ class Passes:
                     step = self._paced(step, pair, seconds)
                 if isinstance(step, TERMINAL):
                     self._unanswered.pop(pair.key, None)
+                    if not isinstance(step, Undone):
+                        self._deleted.pop(pair.key, None)
                     if isinstance(step, Undone):
                         await self._blame(step, pair)
                     result = self._rest(step, pair, look, well=refusal is None)
@@ -297,6 +309,30 @@ class Passes:
             "ever less often; have one of the two leave it alone",
         )
 
+    def _blame_deletion(self, pair: Pair, side: Side, marks: str) -> None:
+        """Report once that a copy is deleted again and again, with what it told of its tool.
+
+        No server records in an object who deletes it.
+        """
+        if pair.key in self._report.rewritten:
+            return
+        where = "this cluster" if side == "consumer" else "the provider's cluster"
+        by = f"who deletes its copy, which had {marks}" if marks else "who deletes its copy"
+        self._report.rewritten[pair.key] = by
+        tool = (
+            f"It had {marks}: the program that looks for these deletes it; have that leave the "
+            "copy alone"
+            if marks
+            else "Nothing on it names a program that delivers objects"
+        )
+        self._tell(
+            pair.consumer,
+            "CopyDeleted",
+            f"the copy {pair.place(side)} in {where} is deleted again and again, not by this "
+            f"konnector, and comes back without what it had. {tool}. The audit log of {where} "
+            "names who deletes it",
+        )
+
     async def _carry_out(self, step: Step, pair: Pair, look: SyncLook) -> Pair | None:
         """Carry out a step and return the pair of objects after it.
 
@@ -311,7 +347,11 @@ class Passes:
             self._heard(pair.key)
             raise
         self._heard(pair.key)
-        self._undone.wrote(pair, step)
+        side, marks = self._deleted.get(pair.key, (None, ""))
+        deleted = side is not None and isinstance(step, Create) and step.side == side
+        again = self._undone.wrote(pair, step, deleted=deleted)
+        if again and deleted and side is not None and after is not None:
+            self._blame_deletion(after, side, marks)
         if isinstance(step, Create | Replace) and step.side == "provider" and after is not None:
             self._look_for_change(after)
         # Only steps between the ends count as written: our finalizer on the consumer's object does
@@ -328,7 +368,8 @@ class Passes:
             consumer is not None
             and copy is not None
             and contradicts(
-                pair.content("consumer", payload).value, pair.content("provider", payload).value
+                pair.content("consumer", self._context.local.payload).value,
+                pair.content("provider", payload).value,
             )
         )
         if not changed:
@@ -413,6 +454,17 @@ class Passes:
     def _tell(self, obj: Object | None, reason: str, message: str) -> None:
         if obj is not None:
             self._context.events.event(obj, "Warning", reason, message)
+
+
+def _marks(obj: Object) -> str:
+    """Return the labels and annotations by which programs that deliver know an object.
+
+    Values of annotations are left out: some hold the whole object.
+    """
+    marks = LocalMetadataKeys().marks(obj.meta.labels, obj.meta.annotations)
+    labels = {INSTANCE: obj.meta.labels[INSTANCE]} if INSTANCE in obj.meta.labels else {}
+    found = [f"label {name}={value}" for name, value in {**labels, **marks.labels}.items()]
+    return ", ".join([*found, *(f"annotation {name}" for name in marks.annotations)])
 
 
 def _long_ago(since: float) -> bool:

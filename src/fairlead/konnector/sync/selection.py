@@ -9,6 +9,7 @@ import msgspec
 
 from fairlead.api.kubebind import APIServiceBinding, PermissionClaim, SelectorReference, gjson
 from fairlead.api.kubebind.claims import Targets, matches, reference_targets
+from fairlead.api.kubebind.fields import Selector
 from fairlead.api.meta import JSON, Key, Object, ObjectMeta
 from fairlead.api.resource import SECRETS, Resource
 from fairlead.runtime import Delta, Informer
@@ -128,6 +129,14 @@ class Selection:
         self._changed(Targets(old.keys ^ new.keys))
         if (self.everywhere(), self.namespaces()) != before:
             self._moved()
+
+
+def selected_labels(selector: Selector) -> frozenset[str]:
+    """Return the labels that a claim's selector names."""
+    labels = selector.label_selector
+    if labels is None:
+        return frozenset()
+    return frozenset(labels.match_labels) | {item.key for item in labels.match_expressions}
 
 
 def keys(targets: Targets, known: Iterable[Key]) -> set[Key]:

@@ -15,7 +15,8 @@ import msgspec
 
 from fairlead.api.kubebind.names import FIELD_MANAGER
 from fairlead.api.meta import Key, Object
-from fairlead.konnector.policies.copies import payload, status_of
+from fairlead.konnector.policies.copies import status_of
+from fairlead.konnector.policies.localkeys import LocalMetadataKeys
 from fairlead.konnector.policies.steps import (
     Create,
     Pair,
@@ -38,6 +39,11 @@ _MOST_DOUBLINGS: Final = 16
 """Bound of the power of two: a float overflows at the 1024th, and the 9th exceeds the most."""
 CALM_SECONDS: Final = 60.0
 """Seconds after which a write counts as not undone."""
+DELETING_SECONDS: Final = 3600.0
+"""Seconds after which a copy that was made anew counts as not deleted.
+
+Tools that deliver compare what is there with their source every few minutes, or once an hour.
+"""
 
 
 class _Series(msgspec.Struct):
@@ -45,15 +51,24 @@ class _Series(msgspec.Struct):
     count: int
     last: float
     until: float
+    calm: float = CALM_SECONDS
 
     def over(self, now: float) -> bool:
-        return now - max(self.last, self.until) > CALM_SECONDS
+        return now - max(self.last, self.until) > self.calm
 
 
 class UndoneWrites:
-    """Counts equal writes of one engine in a row, by object; ``clock`` is in seconds."""
+    """Counts equal writes of one engine in a row, by object; ``clock`` is in seconds.
 
-    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+    A change of ``local`` keys, which do not cross, makes no other write.
+    """
+
+    def __init__(
+        self,
+        clock: Callable[[], float] = time.monotonic,
+        local: LocalMetadataKeys = LocalMetadataKeys(),  # noqa: B008  it is frozen
+    ) -> None:
+        self._payload = local.payload
         self._clock = clock
         self._series: dict[Key, dict[str, _Series]] = {}
 
@@ -63,31 +78,38 @@ class UndoneWrites:
         if series is None or series.count < FREE:
             return 0.0
         now = self._clock()
-        if series.over(now) or series.content != _content(pair, step):
+        if series.over(now) or series.content != self._content(pair, step):
             return 0.0
         return max(series.until - now, 0.0)
 
-    def wrote(self, pair: Pair, step: Step) -> None:
-        """Count a write; after :data:`FREE` equal ones in a row the next has to pause."""
+    def wrote(self, pair: Pair, step: Step, *, deleted: bool = False) -> bool:
+        """Count a write, and return whether equal ones are undone again and again.
+
+        After :data:`FREE` equal writes in a row the next has to pause. ``deleted`` tells whether
+        another writer deleted what is made anew.
+        """
         if not (kind := _kind(step)):
-            return
-        now, content = self._clock(), _content(pair, step)
+            return False
+        now, content = self._clock(), self._content(pair, step)
+        calm = DELETING_SECONDS if deleted else CALM_SECONDS
         known = self._series.setdefault(pair.key, {})
         series = known.get(kind)
         if series is None or series.content != content or series.over(now):
-            known[kind] = _Series(content, 1, now, now)
-            return
+            known[kind] = _Series(content, 1, now, now, calm)
+            return False
         series.count += 1
         series.last = now
+        series.calm = calm
         longer = FIRST_SECONDS * 2.0 ** min(series.count - FREE, _MOST_DOUBLINGS)
         series.until = now + (min(longer, MOST_SECONDS) if series.count >= FREE else 0.0)
+        return series.count >= FREE
 
     def forget(self, key: Key) -> None:
         """Forget the object, which is gone."""
         self._series.pop(key, None)
 
     def calmed(self) -> set[Key]:
-        """Return the objects whose writes have stood for :data:`CALM_SECONDS`, and forget them."""
+        """Return the objects whose writes have stood for long enough, and forget them."""
         now = self._clock()
         calm = {
             key
@@ -98,6 +120,19 @@ class UndoneWrites:
             del self._series[key]
         return calm
 
+    def _content(self, pair: Pair, step: Step) -> bytes:
+        """Return the content of a write by its source, without fields of other writers."""
+        if isinstance(step, PatchMetadata):
+            # After a change of the object its finalizer is restored at once, for the rest to
+            # follow.
+            here = None if pair.consumer is None else pair.content("consumer", self._payload).value
+            return digest([step.metadata, here])
+        source: Side = "consumer" if getattr(step, "side", "") == "provider" else "provider"
+        if pair.at(source) is None:
+            return b""
+        of = status_of if isinstance(step, ReplaceStatus) else self._payload
+        return pair.content(source, of).digest
+
 
 def _kind(step: Step) -> str:
     """Return the kind of steps that are paced together; "" if a step never is."""
@@ -105,18 +140,6 @@ def _kind(step: Step) -> str:
         case Create() | Replace() | ReplaceStatus() | PatchMetadata():
             return f"{type(step).__name__} {step.side}"
     return ""
-
-
-def _content(pair: Pair, step: Step) -> bytes:
-    """Return the content of a write by its source, without fields of other writers."""
-    if isinstance(step, PatchMetadata):
-        # After a change of the object its finalizer is restored at once, for the rest to follow.
-        here = None if pair.consumer is None else pair.content("consumer", payload).value
-        return digest([step.metadata, here])
-    source: Side = "consumer" if getattr(step, "side", "") == "provider" else "provider"
-    if pair.at(source) is None:
-        return b""
-    return pair.content(source, status_of if isinstance(step, ReplaceStatus) else payload).digest
 
 
 def others(obj: Object, ours: str) -> str:

@@ -66,7 +66,7 @@ def waiting(policy: BoundPolicy, pair: Pair) -> AwaitedStep | None:
         # The engine asks because its cache has no managedFields; these objects have them.
         if isinstance(step, Read) and pair.provider is not None:
             body = pair.provider.to_dict()
-            pair = pair.knowing(owned=owned_fields(body), wrote=wrote(body))
+            pair = pair.knowing(owned=owned_fields(body, policy.local), wrote=wrote(body))
         elif (settled := _as_good_as_done(step, pair)) is not None:
             pair = _remembering(policy, pair, settled)
         else:
