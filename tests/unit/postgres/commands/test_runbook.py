@@ -34,6 +34,7 @@ AT_GRANTS = {
     "StatementFailed",
     "TimedOut",
     "TooManyGrantees",
+    "Unapproved",
     "Unfinished",
     "UnsupportedPrivilege",
 }
