@@ -40,6 +40,7 @@ class Dismissal(NamedTuple):
     ``able`` says whether the administrator has that role's rights by now.
     """
 
+    thing: CatalogObject
     statement: str
     owner: Granting
     able: bool
@@ -89,7 +90,7 @@ WITH thing AS MATERIALIZED (
     FROM ROWS FROM (pg_catalog.unnest(%(catalogs)s::oid[]), pg_catalog.unnest(%(oids)s::oid[]))
          AS t(classid, objid)
 ), dismissed AS (
-  SELECT f.defaclrole AS owner,
+  SELECT t.classid, t.objid, f.defaclrole AS owner,
          pg_catalog.format(
            'ALTER DEFAULT PRIVILEGES FOR ROLE %%I IN SCHEMA %%I REVOKE ALL ON %%s FROM %%s',
            w.rolname, n.nspname,
@@ -115,7 +116,7 @@ WITH thing AS MATERIALIZED (
           OR NOT EXISTS (SELECT FROM pg_catalog.aclexplode(f.defaclacl) a
                           WHERE a.grantee <> ALL (%(roles)s::oid[])))
   UNION ALL
-  SELECT c.relowner,
+  SELECT t.classid, t.objid, c.relowner,
          pg_catalog.format('DROP POLICY %%I ON %%I.%%I', p.polname, n.nspname, c.relname)
     FROM thing t
     JOIN pg_catalog.pg_policy p ON p.oid = t.objid
@@ -125,7 +126,7 @@ WITH thing AS MATERIALIZED (
      AND p.polroles <@ %(roles)s::oid[]
      AND pg_catalog.has_schema_privilege(c.relowner, n.oid, 'USAGE')
   UNION ALL
-  SELECT f.srvowner,
+  SELECT t.classid, t.objid, f.srvowner,
          pg_catalog.format('DROP USER MAPPING FOR %%I SERVER %%I', u.usename, u.srvname)
     FROM thing t
     JOIN pg_catalog.pg_user_mappings u ON u.umid = t.objid
@@ -133,7 +134,7 @@ WITH thing AS MATERIALIZED (
    WHERE t.classid = 'pg_catalog.pg_user_mapping'::pg_catalog.regclass
      AND u.umuser = ANY (%(roles)s::oid[])
   UNION ALL
-  SELECT c.relowner,
+  SELECT t.classid, t.objid, c.relowner,
          pg_catalog.format('REVOKE ALL ON TABLE %%I.%%I FROM %%s CASCADE', n.nspname, c.relname,
                            (SELECT pg_catalog.string_agg(pg_catalog.quote_ident(r.rolname), ', ')
                               FROM pg_catalog.pg_roles r WHERE r.oid = ANY (%(roles)s::oid[])))
@@ -145,7 +146,8 @@ WITH thing AS MATERIALIZED (
      AND c.relowner <> ALL (%(roles)s::oid[])
      AND pg_catalog.has_schema_privilege(c.relowner, n.oid, 'USAGE')
 )
-SELECT x.statement, r.oid::int8, r.rolname::text, pg_catalog.pg_has_role(r.oid, 'USAGE')
+SELECT x.classid::int8, x.objid::int8, x.statement, r.oid::int8, r.rolname::text,
+       pg_catalog.pg_has_role(r.oid, 'USAGE')
   FROM dismissed x
   JOIN pg_catalog.pg_roles r ON r.oid = x.owner
  WHERE pg_catalog.pg_has_role(r.oid, 'USAGE')
@@ -196,8 +198,10 @@ async def read_dismissals(
         "ours": GIVEN_UP.partition(" once")[0],
     }
     return [
-        Dismissal(statement, Granting(oid, name), able)
-        for statement, oid, name, able in await session.rows(_DISMISSING[newer], parameters)
+        Dismissal(CatalogObject(catalog, thing), statement, Granting(oid, name), able)
+        for catalog, thing, statement, oid, name, able in await session.rows(
+            _DISMISSING[newer], parameters
+        )
     ]
 
 

@@ -49,6 +49,7 @@ from fairlead.postgres.database.reading.estates import (
 from fairlead.postgres.database.reading.inheriting import read_running, transaction_id
 from fairlead.postgres.database.reading.references import (
     REFERENCES_WINDOW,
+    Dismissal,
     RoleReference,
     list_references,
     name_references,
@@ -155,19 +156,32 @@ class Clearing:
             async with self._sessions.use(name) as session:
                 await self._give_most(session, name)
 
+    async def check(self) -> None:
+        """Look for references, before anything is dropped, that nothing here can end.
+
+        Raises:
+            AccessError: OwnsObjects, with some references that the administrator may not end, and
+                that are too many for DROP OWNED.
+        """
+        for name in self._crowded():
+            async with self._sessions.use(name) as session:
+                await self._check_references(session, name)
+
     async def release(self) -> None:
         """End references to these roles, until DROP OWNED can end the rest at once.
 
         The references are default privileges, policies, user mappings and privileges on columns.
 
         Raises:
-            AccessError: OwnsObjects, where too many stay that the administrator may not end.
+            AccessError: OwnsObjects, as ``check`` does.
             UnfinishedError: the turn is over.
         """
-        for name, count in self._references.items():
-            if count > _FEW:
-                async with self._sessions.use(name) as session:
-                    await self._release(session, name)
+        for name in self._crowded():
+            async with self._sessions.use(name) as session:
+                await self._release(session, name)
+
+    def _crowded(self) -> list[str]:
+        return [name for name, count in self._references.items() if count > _FEW]
 
     def _check_size(self, databases: Mapping[str, int]) -> None:
         if sum(databases.values()) > _MANY:
@@ -296,12 +310,13 @@ class Clearing:
                 await self._check_turn(session)
 
     async def _release(self, session: Session, database: str) -> None:
-        if self._references.get(database, 0) <= _FEW:
+        if database not in self._crowded():
             return
         bound = await read_bound(session)
         if not await self._is_much(session, database, bound):
             return
         await self._begin_pieces(session)
+        await self._check_references(session, database)
         async for listed in self._listed(session, database):
             weighed = [OwnedObject(one.thing, "", _weight(one, bound)) for one in listed]
             for piece in cut([one for one in weighed if one.locks], bound):
@@ -309,12 +324,29 @@ class Clearing:
                     session, database, [one for _, group in piece for one in group]
                 )
                 await self._check_turn(session)
-        left = [one async for listed in self._listed(session, database) for one in listed]
-        locks = sum(one.locks for one in left)
+
+    async def _check_references(self, session: Session, database: str) -> None:
+        bound = await read_bound(session)
+        staying: list[RoleReference] = []
+        async for listed in self._listed(session, database):
+            locking = [one for one in listed if one.locks]
+            found = await self._read_dismissals(session, [one.thing for one in locking])
+            able = {one.thing for one in found}
+            staying += [one for one in locking if one.thing not in able]
+        locks = sum(one.locks for one in staying)
         if locks > bound:
-            things = [one.thing for one in left if one.locks]
-            names = await name_references(session, things[:_NAMED])
+            names = await name_references(session, [one.thing for one in staying[:_NAMED]])
             raise too_many_references(self._username, database, names, locks, bound)
+
+    async def _read_dismissals(
+        self, session: Session, things: Sequence[CatalogObject]
+    ) -> list[Dismissal]:
+        async def read() -> list[Dismissal]:
+            async with session.transaction(self._patience), AsyncExitStack() as stack:
+                await self._act(session, stack)
+                return await read_dismissals(session, self._oids, things)
+
+        return await retried(read, f"read what names role {self._username}") if things else []
 
     async def _is_much(self, session: Session, database: str, bound: int) -> bool:
         """Whether the references take DROP OWNED too many locks, or too long."""

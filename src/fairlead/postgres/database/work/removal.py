@@ -188,6 +188,8 @@ class RoleRemoval:
             guard=self._guard,
             brief=self._brief,
         )
+        if not begun:
+            await clearing.check()
         if policy == "Cascade":
             await clearing.drop(owned, begun=begun)
         elif policy == "Orphan":
