@@ -383,6 +383,22 @@ async def test_jobs_whose_session_in_a_database_ends_are_done_again_alone(world:
     assert world.of("sync") == [["a", "b"], ["b"]]
 
 
+async def test_an_access_with_very_many_differences_is_done_by_turns(world: World) -> None:
+    world.problems_once["large"] = CrowdedError("large")
+    world.gates["alone large"] = asyncio.Event()
+    world.locked = {"held"}
+    for name in ("large", "neighbour"):
+        world.work.submit(place(), request(name), sync_job(name))
+    await world.until(lambda: ("alone", ["large"]) in world.tries)
+    # Whoever another session holds up waits in another line.
+    world.work.submit(place(), request("held"), sync_job("held"))
+    found = await world.answered(2)
+    assert isinstance(found["neighbour"], Synced)
+    assert ("alone", ["held"]) in world.tries
+    world.gates["alone large"].set()
+    assert isinstance((await world.answered(3))["large"], Synced)
+
+
 @pytest.mark.parametrize("batch", [True, False])
 async def test_the_login_after_a_session_that_ended_tells_why(world: World, batch: bool) -> None:
     error = AccessError("AuthenticationFailed", "the server refused the password")

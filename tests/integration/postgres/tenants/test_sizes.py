@@ -20,6 +20,8 @@ from fairlead.api.postgresaccess import Attributes
 from fairlead.postgres.database.connections.session import Patience
 from fairlead.postgres.database.plans.logins import LoginTurns
 from fairlead.postgres.database.plans.plan import Synced, WantedState
+from fairlead.postgres.database.plans.server_plan import CrowdedError
+from fairlead.postgres.database.reading import comparison
 from fairlead.postgres.database.reading.catalog import CROWD, read_snapshot
 from fairlead.postgres.database.reading.dependencies import read_dependencies, read_owned
 from fairlead.postgres.database.work.cleanup import cleanup
@@ -255,3 +257,29 @@ async def test_grants_that_take_long_are_taken_apart_alone(admin: Admin) -> None
     found = await brief(admin, slow, neighbour)
     assert (reason(found["slow"]), reason(found["neighbour"])) == ("TimedOut", "")
     assert await fetch(admin.server, "d", "SELECT last_value FROM tried") == [(1,)]
+
+
+@pytest.mark.differs("administrator")
+async def test_very_many_grants_of_a_tenant_delay_no_other_access(
+    admin: Admin, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(comparison, "WINDOW", 10)
+    await database(admin)
+    owner = role("owner", grants=(grant("d", "CONNECT"),))
+    fat = role("fat", uid="u2", grants=(grant("d", "CONNECT"),))
+    await brief(admin, owner, fat)
+    columns = ", ".join(f"c{number}" for number in range(20))
+    async with await login(admin.server, "owner", PASSWORD, "d") as session:
+        await session.execute(f"CREATE TABLE wide ({columns.replace(',', ' int,')} int)")
+        await session.execute(f"GRANT SELECT ({columns}) ON wide TO fat")
+    neighbour = role("neighbour", uid="u3", grants=(grant("d", "CONNECT", "SELECT"),))
+    found = await brief(admin, fat, neighbour)
+    answer, beside = found["fat"], found["neighbour"]
+    assert isinstance(answer, Synced)
+    assert [type(problem) for problem in answer.problems] == [CrowdedError]
+    assert isinstance(beside, Synced)
+    assert not any(isinstance(problem, CrowdedError) for problem in beside.problems)
+    query = "SELECT 1 FROM pg_attribute WHERE attrelid = 'wide'::regclass AND attacl IS NOT NULL"
+    assert len(await fetch(admin.server, "d", query)) == 20
+    assert (await admin.one(fat)).problems == ()
+    assert await fetch(admin.server, "d", query) == []

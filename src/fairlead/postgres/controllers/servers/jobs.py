@@ -21,6 +21,7 @@ from fairlead.postgres.database.connections.sessions import Sessions
 from fairlead.postgres.database.plans.approvals import Approval
 from fairlead.postgres.database.plans.logins import family
 from fairlead.postgres.database.plans.plan import ShownPlan, Synced, WantedState
+from fairlead.postgres.database.plans.server_plan import CrowdedError
 from fairlead.postgres.database.plans.snapshot import RoleClaim
 from fairlead.postgres.errors import AccessError
 from fairlead.postgres.metrics import PostgresMetrics
@@ -154,6 +155,12 @@ def may_succeed_alone(job: Job, answer: Answer, *, own: bool) -> bool:
             # whole batch of syncs that timed out tells of a server that hangs.
             return isinstance(job, Drop) or (own and isinstance(job, Sync))
     return False
+
+
+def is_crowded(answer: Answer) -> bool:
+    """Whether an access has more objects or privileges than a batch has time for."""
+    errors = answer.problems if isinstance(answer, Synced) else (answer,)
+    return any(isinstance(error, CrowdedError) for error in errors)
 
 
 def has_lost_session(answer: Answer) -> bool:

@@ -40,6 +40,7 @@ from fairlead.postgres.controllers.servers.jobs import (
     UnpublishedError,
     WorkCallbacks,
     has_lost_session,
+    is_crowded,
     may_succeed_alone,
 )
 from fairlead.postgres.controllers.servers.looks import BATCH_SECONDS, ServerLooks, is_divisible
@@ -676,7 +677,7 @@ class _Server:
         for request, job in jobs.items():
             username = job.username
             answer = answers.get(username, failure)
-            if brief and isinstance(answer, CrowdedError):
+            if brief and is_crowded(answer):
                 self._large.put(request, job)
                 continue
             if brief and may_succeed_alone(job, answer, own=username in answers):

@@ -41,7 +41,7 @@ from fairlead.postgres.database.plans.differences import (
     plan_privileges,
 )
 from fairlead.postgres.database.plans.groups import careful, joined
-from fairlead.postgres.database.plans.server_plan import BatchPlan, visits_of
+from fairlead.postgres.database.plans.server_plan import BatchPlan, CrowdedError, visits_of
 from fairlead.postgres.database.plans.snapshot import ServerSnapshot
 from fairlead.postgres.database.reading import comparison
 from fairlead.postgres.database.reading.actors import read_owning_actors
@@ -161,6 +161,9 @@ async def settle(
     try:
         # Mostly nothing differs, and then there is no transaction.
         reading = asked.reading(await session.rows(*asked.query))
+        if brief and (crowded := _crowded(reading)):
+            rest = [role for role in wanted if role.username not in crowded]
+            return crowded | await settle(session, database, rest, admin, brief=True)
         permits = None if approval is None else partial(_allows, approval, database)
         settling = _Settling(session, database, asked, admin, brief=brief, permits=permits)
         reading = await settling.run(reading)
@@ -174,6 +177,18 @@ async def settle(
         problem = explain_statement(error, what, admin)
         return {role.username: RoleOutcome(problems=(problem,), unsettled=True) for role in wanted}
     return {role.username: settling.outcome(role.username, reading) for role in wanted}
+
+
+def _crowded(reading: Reading) -> dict[str, RoleOutcome]:
+    """Return the outcomes of roles with more differences than a batch has time for.
+
+    A tenant may give others privileges on any number of columns, each of them a difference.
+    """
+    return {
+        name: RoleOutcome(problems=(CrowdedError(name),), unsettled=True)
+        for name, some in reading.differences.items()
+        if len(some) > comparison.WINDOW
+    }
 
 
 class _Pieces:
