@@ -131,7 +131,9 @@ HEADER = f"{'CRD':58} bound   crossed status  updated unbound seconds"
 def samples(folder: Path) -> list[Sample]:
     """Return the CRDs of a folder, each with its first object; those without one are left out."""
     files = sorted([*folder.rglob("*.yaml"), *folder.rglob("*.yml")])
-    documents = [body for file in files for body in yaml.safe_load_all(file.read_text()) if body]
+    # Its loader in C, for there are CRDs of a million characters.
+    loaded = (yaml.load_all(file.read_text(), yaml.CSafeLoader) for file in files)
+    documents = [body for bodies in loaded for body in bodies if body]
     documents = [msgspec.json.decode(msgspec.json.encode(body)) for body in documents]
     crds = [body for body in documents if body.get("kind") == "CustomResourceDefinition"]
     found: list[Sample] = []
@@ -147,6 +149,42 @@ def samples(folder: Path) -> list[Sample]:
             members = {key: value for key, value in body.items() if key != "status"}
             found.append(Sample(crd, members, status))
     return found
+
+
+def large_sample(characters: int) -> Sample:
+    """Return a CRD whose schema has so many characters, as those have that embed Pods."""
+    fields = {f"field{n}": {"type": "string", "description": "A" * 80} for n in range(10)}
+    section = {"type": "object", "properties": fields}
+    sections = {f"section{n}": section for n in range(characters // len(str(section)))}
+    status = {"type": "object", "properties": {"phase": {"type": "string"}}}
+    members = {"spec": {"type": "object", "properties": sections}, "status": status}
+    version = {
+        "name": "v1",
+        "served": True,
+        "storage": True,
+        "subresources": {"status": {}},
+        "schema": {"openAPIV3Schema": {"type": "object", "properties": members}},
+    }
+    group, names = "crossing.example.org", {"plural": "monoliths", "singular": "monolith"}
+    kinds = {"kind": "Monolith", "listKind": "MonolithList"}
+    crd = {
+        "apiVersion": CUSTOMRESOURCEDEFINITIONS.api_version,
+        "kind": CUSTOMRESOURCEDEFINITIONS.kind,
+        "metadata": {"name": f"monoliths.{group}"},
+        "spec": {
+            "group": group,
+            "scope": "Namespaced",
+            "names": {**names, **kinds},
+            "versions": [version],
+        },
+    }
+    body = {
+        "apiVersion": f"{group}/v1",
+        "kind": "Monolith",
+        "metadata": {"name": "shop"},
+        "spec": {"section1": {"field1": "a"}},
+    }
+    return Sample(crd, body, {"phase": "Ready"})
 
 
 def differences(one: Any, other: Any, path: str = "") -> Iterator[str]:

@@ -8,7 +8,16 @@ from typing import Any
 
 import msgspec
 import pytest
-from tests.support.crossing import FOLDER, NONE, YES, Crossing, Sample, crossing, samples
+from tests.support.crossing import (
+    FOLDER,
+    NONE,
+    YES,
+    Crossing,
+    Sample,
+    crossing,
+    large_sample,
+    samples,
+)
 from tests.support.konnector import Link
 from tests.support.realplane import RealPlane
 from tests.support.waiting import SECONDS, gone, when
@@ -29,7 +38,11 @@ from fairlead.runtime import install_crds
 
 SCHEMAS = BOUNDSCHEMAS.group_resource
 CERTIFICATES = "certificates.crossing.example.org"
-CRDS = {sample.name.partition(".")[0]: sample for sample in samples(FOLDER)}
+LARGE = 200_000
+"""Characters of a large schema."""
+CRDS = {
+    sample.name.partition(".")[0]: sample for sample in (*samples(FOLDER), large_sample(LARGE))
+}
 CONVERTED = "pipelines"
 """The kind that is converted by a Service, and cannot be bound."""
 

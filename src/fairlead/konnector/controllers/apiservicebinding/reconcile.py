@@ -379,6 +379,9 @@ def _stateless(state: BindingState, agreed: Sequence[GroupResource]) -> list[str
     names: list[str] = []
     for item in agreed:
         schema, name = state.schemas[item.name], crd_name(item.resource, item.group)
+        if all(one.subresources.status is not None for one in schema.versions if one.served):
+            # Which version it is takes a comparison of schemas, which may be large.
+            continue
         version = sync_version(schema, state.crds.get(name)).name
         if version and schema.version(version).subresources.status is None:
             names.append(name)
