@@ -95,6 +95,10 @@ _COMMANDS = {
         "uninstall",
         "Remove PROGRAM: webhooks, Deployment, RBAC, ServiceAccount, namespace.",
     ),
+    "user-roles": _Lazy(
+        "kubebind.userroles",
+        "Print ClusterRoles that let people use what BINDINGS, or all bindings, bind.",
+    ),
     "whoami": _Lazy(
         "frontdoor.whoami", "Show the front door in use, who is signed in, and until when."
     ),

@@ -29,7 +29,7 @@ from fairlead.api.resource import CLUSTERROLES, CUSTOMRESOURCEDEFINITIONS, SECRE
 from fairlead.client import Client, parse_kubeconfig
 from fairlead.client.lookups import list_all
 from fairlead.konnector.commands.consumer_objects import ensure_roles, restore_role
-from fairlead.konnector.rights import konnector_role_name
+from fairlead.konnector.rights import konnector_role_name, role_labels
 from fairlead.provider.invitation import invite
 from fairlead.runtime import install_crds
 from fairlead_sandbox import Sandbox
@@ -43,9 +43,7 @@ async def invitation(world: World, **more: Any) -> JSON:
 async def left(consumer: Client) -> set[str]:
     """What `fairlead bind` writes and is there."""
     roles = {one.meta.name for one in (await consumer.list(CLUSTERROLES)).items}
-    found = {
-        name for name in roles if name.startswith(("kube-bind-konnector-", "kube-bind-servicebi"))
-    }
+    found = roles & {*role_labels("widgets")}
     secrets = (await consumer.list(SECRETS, "kube-bind")).items
     found |= {one.meta.name for one in secrets if one.meta.name.startswith("kubeconfig-")}
     for resource in (APISERVICEBINDINGS, APISERVICEBINDINGBUNDLES):
@@ -159,7 +157,7 @@ async def test_what_a_killed_bind_leaves_is_mended_by_the_next(
     async with binding(world, tmp_path, answer) as process:
         await when_bound(world.consumer)
         process.kill()
-    assert len(await left(world.consumer)) == 4
+    assert len(await left(world.consumer)) == 6
     code, out, err = await bind(world, tmp_path, answer, "--timeout", "1s")
     assert (code, out) == (1, "")
     assert "there is no sign of a konnector in this cluster" in err
@@ -170,7 +168,7 @@ async def test_what_a_killed_bind_leaves_is_mended_by_the_next(
     await world.konnector()
     code, out, err = await bind(world, tmp_path, answer)
     assert (code, out) == (0, "apiservicebinding.kube-bind.io/widgets is Ready\n"), err
-    assert len(await left(world.consumer)) == 4
+    assert len(await left(world.consumer)) == 6
 
 
 async def when_bound(consumer: Client) -> None:

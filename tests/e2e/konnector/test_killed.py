@@ -21,7 +21,7 @@ from fairlead.client.lookups import find, list_all
 from fairlead.konnector.commands.bind import BindError, bind, bind_bundle
 from fairlead.konnector.commands.readiness import WaitOptions
 from fairlead.konnector.commands.unbind import UnbindError, unbind
-from fairlead.konnector.rights import konnector_role_name, reader_role_name
+from fairlead.konnector.rights import role_labels
 
 
 MOST_WRITES = 30
@@ -38,11 +38,15 @@ async def world() -> AsyncIterator[World]:
         yield world
 
 
+_ROLES = tuple(role_labels(""))
+"""How the names of a binding's ClusterRoles begin."""
+
+
 async def left(client: Client) -> set[str]:
     """What bind has written and is there: rights, Secrets, bindings, bundles."""
     roles = [one.meta.name for one in (await client.list(CLUSTERROLES)).items]
     secrets = [one.meta.name for one in (await client.list(SECRETS, "kube-bind")).items]
-    found = {name for name in roles if name.startswith(("kube-bind-konnector-", "kube-bind-ser"))}
+    found = {name for name in roles if name.startswith(_ROLES)}
     found |= {name for name in secrets if name.startswith("kubeconfig-")}
     for resource in (APISERVICEBINDINGS, APISERVICEBINDINGBUNDLES):
         found |= {f"{one.kind} {one.meta.name}" for one in await list_all(client, resource)}
@@ -121,7 +125,7 @@ async def test_the_real_garbage_collector_carries_out_what_unbind_has_said(
     await killed_once_said(world.consumer, link.name)
     await gone(world.consumer, APISERVICEBINDINGS, link.name)
     await gone(world.consumer, SECRETS, secret, "kube-bind")
-    for role in (konnector_role_name(link.name), reader_role_name(link.name)):
+    for role in role_labels(link.name):
         await gone(world.consumer, CLUSTERROLES, role)
     await gone(world.provider, world.widgets, "blue", namespace)
 

@@ -23,6 +23,7 @@ from fairlead.client import Client
 from fairlead.konnector import reports
 from fairlead.konnector.commands.bind import BindError, bind
 from fairlead.konnector.commands.unbind import unbind
+from fairlead.konnector.rights import role_labels
 from fairlead.provider.commands.consumers import find_consumer
 from fairlead.provider.commands.revoke.work import revoke
 
@@ -40,7 +41,7 @@ async def written(client: Client) -> set[str]:
     roles = {one.meta.name for one in (await client.list(CLUSTERROLES)).items}
     secrets = {one.meta.name for one in (await client.list(SECRETS, "kube-bind")).items}
     return {
-        *(name for name in roles if name.startswith(("kube-bind-konnector-", "kube-bind-serv"))),
+        *(name for name in roles if name.startswith(tuple(role_labels("")))),
         *(name for name in secrets if name.startswith("kubeconfig-")),
     }
 

@@ -739,7 +739,7 @@ async def test_a_bind_that_no_konnector_picks_up_leaves_nothing(
     assert await bound(client, answer(there))
 
 
-STEPS = ["Secret", "ClusterRole", "ClusterRole", "APIServiceBinding"]
+STEPS = ["Secret", *4 * ["ClusterRole"], "APIServiceBinding"]
 
 
 @contextmanager

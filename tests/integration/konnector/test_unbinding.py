@@ -19,12 +19,15 @@ from fairlead.api.kubebind import (
 from fairlead.api.meta import JSON, Object, object_from_dict
 from fairlead.api.resource import CLUSTERROLES, CUSTOMRESOURCEDEFINITIONS, SECRETS, Resource
 from fairlead.client import Client, NotFound
+from fairlead.konnector.commands.request import BindError
 from fairlead.konnector.commands.unbind import Impact, UnbindError, impact, unbind, waits_for
-from fairlead.konnector.rights import binding_roles
+from fairlead.konnector.commands.userroles import roles_for_users
+from fairlead.konnector.rights import binding_roles, role_labels, user_roles
 from fairlead.runtime import install_crds
 
 
 HELD = {"metadata": {"finalizers": ["kubebind.io/unbind"]}}
+ROLES = {"konnector", "reader", "editor", "viewer"}
 THINGS = Resource("example.org", "v1", "things", "Thing")
 
 
@@ -36,7 +39,8 @@ def _slow(monkeypatch: pytest.MonkeyPatch) -> None:
 
 async def written(client: Client, name: str = "db", *, labelled: bool = True) -> Object:
     """What `fairlead bind` leaves, held by the konnector's finalizer."""
-    for role in binding_roles(name, [ExportResource(group="example.org", resource="things")], []):
+    kinds = [ExportResource(group="example.org", resource="things")]
+    for role in [*binding_roles(name, kinds, []), *user_roles(name, kinds)]:
         await client.create(CLUSTERROLES, role)
     secret = secret_body("k", kubeconfig=kubeconfig("https://p.example"))
     if labelled:
@@ -60,6 +64,8 @@ async def left(client: Client) -> set[str]:
     names = {
         "konnector": (CLUSTERROLES, "kube-bind-konnector-db", ""),
         "reader": (CLUSTERROLES, "kube-bind-servicebinding-db", ""),
+        "editor": (CLUSTERROLES, "kube-bind-edit-db", ""),
+        "viewer": (CLUSTERROLES, "kube-bind-view-db", ""),
         "secret": (SECRETS, "k", "kube-bind"),
         "binding": (APISERVICEBINDINGS, "db", ""),
     }
@@ -98,11 +104,13 @@ async def test_all_that_binding_wrote_goes_with_the_binding(client: Client) -> N
     assert "kube-bind.io/deletion-policy" not in (await task).meta.annotations
     assert await left(client) == set()
     assert lines[0] == "deleting APIServiceBinding db"
-    assert lines[-5:-1] == [
+    assert lines[-7:-1] == [
         "APIServiceBinding db is gone",
         "deleted Secret kube-bind/k",
         "deleted ClusterRole kube-bind-konnector-db",
         "deleted ClusterRole kube-bind-servicebinding-db",
+        "deleted ClusterRole kube-bind-edit-db",
+        "deleted ClusterRole kube-bind-view-db",
     ]
     assert "the provider's APIServiceExport db is its administrator's" in lines[-1]
     assert "unbinding: waiting for things" in lines
@@ -125,7 +133,7 @@ async def test_waiting_ends_with_what_was_waited_for_and_goes_on_the_next_time(
     await client.merge_patch(APISERVICEBINDINGS, "db", "", told, subresource="status")
     with pytest.raises(UnbindError, match=r"waiting for things \(waited 0\.2 s\).*again goes on"):
         await unbind(client, "db", timeout=0.2)
-    assert await left(client) == {"binding", "secret", "konnector", "reader"}
+    assert await left(client) == {"binding", "secret", *ROLES}
     task = asyncio.create_task(release(client))
     lines: list[str] = []
     await unbind(client, "db", orphan=True, timeout=SECONDS, progress=lines.append)
@@ -234,7 +242,7 @@ async def test_only_what_bind_has_made_goes_with_the_binding(
 ) -> None:
     await written(client)
     if reason == "roles":
-        for role in ("kube-bind-konnector-db", "kube-bind-servicebinding-db"):
+        for role in role_labels("db"):
             await client.merge_patch(CLUSTERROLES, role, "", {"metadata": {"labels": None}})
     elif reason is not None:
         await reason(client)
@@ -256,7 +264,7 @@ async def test_what_was_bound_anew_meanwhile_keeps_its_rights(
     monkeypatch.setattr("fairlead.konnector.commands.unbind.wait_for", bound_after_the_wait)
     with pytest.raises(UnbindError, match="it was bound anew meanwhile"):
         await unbind(client, "db", timeout=SECONDS)
-    assert await left(client) == {"binding", "secret", "konnector", "reader"}
+    assert await left(client) == {"binding", "secret", *ROLES}
 
 
 async def test_a_server_that_does_not_serve_bindings_says_nothing_about_one(
@@ -268,7 +276,7 @@ async def test_a_server_that_does_not_serve_bindings_says_nothing_about_one(
     await client.delete(CUSTOMRESOURCEDEFINITIONS, crd)
     with pytest.raises(UnbindError, match="kube-bind is not installed"):
         await unbind(client, "db", timeout=SECONDS)
-    assert await left(client) == {"secret", "konnector", "reader"}
+    assert await left(client) == {"secret", *ROLES}
 
 
 @pytest.mark.parametrize(
@@ -359,6 +367,27 @@ async def test_what_goes_with_a_binding_is_counted(client: Client) -> None:
     status = {"status": {"boundSchemas": schemas}}
     await client.merge_patch(APISERVICEBINDINGS, "db", "", status, subresource="status")
     assert await impact(client, "db") == Impact(objects=2, copies=1)
+
+
+async def test_people_get_rights_on_kinds_that_the_binding_has_made_alone(client: Client) -> None:
+    """What a provider exports may have the name of a kind of this cluster, which is not bound."""
+    with pytest.raises(BindError, match="db does not exist"):
+        await roles_for_users(client, ["db"])
+    for name in ("db", "other"):
+        found = await bound(client, name)
+        schemas = [{"group": "example.org", "resource": plural} for plural in ("things", "crates")]
+        status = {"status": {"boundSchemas": schemas}}
+        await client.merge_patch(APISERVICEBINDINGS, name, "", status, subresource="status")
+    await things(client, found)
+    lines: list[str] = []
+    roles = await roles_for_users(client, [], lines.append)
+    assert [role["metadata"]["name"] for role in roles] == [
+        "kube-bind-edit-other",
+        "kube-bind-view-other",
+    ]
+    assert [rule["resources"] for role in roles for rule in role["rules"]] == 2 * [["things"]]
+    assert lines == ["APIServiceBinding db binds no kind yet: there is nothing to allow"]
+    assert await roles_for_users(client, ["db"]) == []
 
 
 async def unaccepted(client: Client, *, synced: bool = False, copied: bool = False) -> Object:

@@ -87,6 +87,24 @@ def test_what_is_said_of_commands_that_are_not_imported_is_their_own_first_sente
         pytest.param(
             ["bind", "-f", "-", "--timeout", "soon"], "'soon' is not a duration", id="time"
         ),
+        pytest.param(
+            ["user-roles", "a", "b", "--resource", "x.example.org"], "needs one BINDING", id="two"
+        ),
+        pytest.param(
+            ["user-roles", "a", "--resource", "deployments.apps"],
+            "'deployments.apps' is not the PLURAL.GROUP of a kind that a provider may offer",
+            id="kind-of-kubernetes",
+        ),
+        pytest.param(
+            ["konnector", "run", "--local-key", "a b"],
+            "--local-key 'a b' is not KEY, PREFIX/* or KEY=VALUE",
+            id="local-key",
+        ),
+        pytest.param(
+            ["konnector", "run", "--crossing-key", "/*"],
+            "--crossing-key '/*' is not KEY, PREFIX/* or KEY=VALUE",
+            id="crossing-key",
+        ),
         pytest.param(["demo", "--json", "--keep"], "exclude each other", id="json-and-keep"),
         pytest.param(
             ["uninstall", "binding", "--helm-release", "a/b"],
@@ -374,6 +392,16 @@ def test_manifests_have_no_wildcard_and_no_way_to_more_rights(program: str) -> N
     for rule in rules_of(documents):
         words = [*rule["apiGroups"], *rule["resources"], *rule["verbs"]]
         assert not {"*", "escalate", "bind", "impersonate"} & set(words), rule
+
+
+def test_rights_of_people_are_printed_without_a_cluster() -> None:
+    result = run("user-roles", "db", "--resource", "things.example.org", KUBECONFIG="/nowhere")
+    roles = list(yaml.safe_load_all(result.output))
+    assert [role["metadata"]["name"] for role in roles] == [
+        "kube-bind-edit-db",
+        "kube-bind-view-db",
+    ]
+    assert [rule["resources"] for rule in rules_of(roles)] == 2 * [["things"]]
 
 
 def test_an_exported_operator_labels_its_crd_and_lends_its_rights() -> None:

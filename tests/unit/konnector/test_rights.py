@@ -8,7 +8,7 @@ import pytest
 from fairlead.api.kubebind import GroupResource, PermissionClaim
 from fairlead.api.meta import JSON
 from fairlead.konnector.manifests import manifests
-from fairlead.konnector.rights import binding_roles, remedy
+from fairlead.konnector.rights import binding_roles, remedy, role_labels, user_roles
 
 
 EVERYTHING = manifests(namespace="kube-bind", image="fairlead:1")
@@ -18,14 +18,16 @@ def rules(objects: list[JSON]) -> list[JSON]:
     return [rule for one in objects for rule in one.get("rules", [])]
 
 
+THINGS = [GroupResource(group="example.org", resource="things")]
+
+
 def roles() -> list[JSON]:
-    things = [GroupResource(group="example.org", resource="things")]
     claim = msgspec.convert({"resource": "secrets", "selector": {}}, PermissionClaim)
-    return binding_roles("db", things, [claim])
+    return binding_roles("db", THINGS, [claim])
 
 
 def test_nothing_has_a_wildcard_or_hands_out_rights() -> None:
-    for rule in rules([*EVERYTHING, *roles()]):
+    for rule in rules([*EVERYTHING, *roles(), *user_roles("db", THINGS)]):
         assert "*" not in [*rule["apiGroups"], *rule["resources"], *rule["verbs"]]
         assert not {"escalate", "bind", "impersonate"} & set(rule["verbs"])
         assert "rbac.authorization.k8s.io" not in rule["apiGroups"]
@@ -66,6 +68,28 @@ def test_a_binding_gives_rights_on_what_is_bound_and_claimed() -> None:
     assert [rule["resources"] for rule in reader["rules"]] == [["things"]]
     assert reader["rules"][0]["verbs"] == ["get", "list", "watch"]
     assert reader["metadata"]["labels"] == {"servicebinding.io/controller": "true"}
+
+
+def test_people_get_rights_on_bound_objects_by_view_edit_and_admin() -> None:
+    editor, viewer = user_roles("db", THINGS)
+    aggregate = "rbac.authorization.k8s.io/aggregate-to-"
+    into = {f"{aggregate}edit": "true", f"{aggregate}admin": "true"}
+    assert editor["metadata"]["labels"] == into
+    assert viewer["metadata"]["labels"] == {f"{aggregate}view": "true"}
+    granted = {"apiGroups": ["example.org"], "resources": ["things"]}
+    read = ["get", "list", "watch"]
+    assert viewer["rules"] == [{**granted, "verbs": read}]
+    write = ["create", "update", "patch", "delete", "deletecollection"]
+    assert editor["rules"] == [{**granted, "verbs": [*read, *write]}]
+
+
+def test_every_role_of_a_binding_goes_with_it() -> None:
+    """By name and label, so that none of another program is deleted."""
+    every = [*roles(), *user_roles("db", THINGS)]
+    labels = role_labels("db")
+    assert [role["metadata"]["name"] for role in every] == [*labels]
+    for role in every:
+        assert role["metadata"]["labels"][labels[role["metadata"]["name"]]] == "true"
 
 
 def test_the_remedy_names_the_role() -> None:

@@ -8,7 +8,11 @@ import click
 
 from fairlead import process
 from fairlead.cli import completion
-from fairlead.cli.kubebind.binding import accepted_webhooks, webhook_options
+from fairlead.cli.kubebind.binding import (
+    accepted_webhooks,
+    user_roles_option,
+    webhook_options,
+)
 from fairlead.cli.options import (
     cluster_config,
     cluster_options,
@@ -36,6 +40,7 @@ from fairlead.konnector.conversions import ACCEPT_FLAG, REMOVE_FLAG
     "then converted without it: versions drop the fields that they do not have. No other flag of "
     "webhooks goes with it. May be given several times.",
 )
+@user_roles_option
 @timeout_option("2m", "until it is Ready")
 @konnector_namespace_option
 def command(
@@ -43,6 +48,7 @@ def command(
     conversion_webhook: tuple[str, ...],
     conversion_allow_cidr: tuple[str, ...],
     remove_conversion_webhook: tuple[str, ...],
+    user_roles: bool,
     timeout: str,
     namespace: str,
     kubeconfig: str | None,
@@ -53,7 +59,8 @@ def command(
     Use it for bindings that `fairlead bind` did not make, such as those of an
     APIServiceBindingBundle, for the konnector cannot give itself rights. The command shows what
     the provider exports and claims, writes ClusterRoles for exactly that, and waits until the
-    binding is Ready.
+    binding is Ready. Then it lets people who have view, edit or admin in a namespace use the bound
+    kinds there.
 
     A provider can name a webhook that converts between the versions of its kind. It is installed
     only after you have accepted its URL.
@@ -83,6 +90,7 @@ def command(
                 progress=say,
                 namespace=namespace,
                 webhooks=webhooks,
+                user_roles=user_roles,
             )
             await process.cancel_on(stop, work)
 

@@ -141,6 +141,7 @@ def command(
     name: str,
     keep_copies: bool,
     discard_copies: bool,
+    user_roles: bool,
     conversion_webhook: tuple[str, ...],
     conversion_allow_cidr: tuple[str, ...],
     timeout: str,
@@ -156,9 +157,10 @@ def command(
     The offer comes from an invitation (-f), from a template of a front door that you are signed in
     to (--template), from a choice on a provider's page (URL), or from a request of your own
     (--request). The command sends the request to the provider. Then it writes the kubeconfig
-    Secret, the konnector's rights on exactly what is bound, and the APIServiceBinding, and waits
-    until that is Ready. Running it twice changes nothing. If it fails or is stopped, it takes back
-    what it wrote. If a name is taken, a number is added to it.
+    Secret, the konnector's rights on exactly what is bound, those of people who have view, edit or
+    admin in a namespace, and the APIServiceBinding, and waits until that is Ready. Running it
+    twice changes nothing. If it fails or is stopped, it takes back what it wrote. If a name is
+    taken, a number is added to it.
 
     If this cluster replaces another one that was bound with the same invitation, no copy on the
     provider is deleted. Restore the objects, then run the command again with --keep-copies or
@@ -191,6 +193,7 @@ def command(
         bundle=bundle,
         copies=_copies(keep=keep_copies, discard=discard_copies),
         webhooks=accepted_webhooks(conversion_webhook, conversion_allow_cidr),
+        user_roles=user_roles,
     )
     fetch = choose(source, where, how)
     carry_out(cluster_config(kubeconfig, context), fetch, how)

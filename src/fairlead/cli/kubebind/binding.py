@@ -44,6 +44,7 @@ class How(msgspec.Struct, kw_only=True):
     bundle: bool = False
     copies: Copies = ""
     webhooks: AcceptedWebhooks = AcceptedWebhooks()
+    user_roles: bool = True
     dry_run: str = "none"
     output: str | None = None
     requests: bool = False
@@ -54,9 +55,21 @@ class How(msgspec.Struct, kw_only=True):
         return self.dry_run != "none"
 
 
+def user_roles_option(function: F) -> F:
+    """Add ``--user-roles``."""
+    return click.option(
+        "--user-roles/--no-user-roles",
+        default=True,
+        show_default=True,
+        help="Write ClusterRoles that let people with view, edit or admin in a namespace read, or "
+        "write, objects of the bound kinds there.",
+    )(function)
+
+
 def how_options(function: F) -> F:
-    """Add ``--timeout``, ``--namespace``, ``--dry-run`` and ``-o``, for :func:`make_how`."""
+    """Add the flags of every bind, such as ``--timeout`` and ``-o``, for :func:`make_how`."""
     for option in (
+        user_roles_option,
         konnector_namespace_option,
         output_option,
         click.option(
@@ -129,6 +142,7 @@ def make_how(
     bundle: bool = False,
     copies: Copies = "",
     webhooks: AcceptedWebhooks = AcceptedWebhooks(),  # noqa: B008  it is frozen
+    user_roles: bool = True,
 ) -> How:
     """Check the values of :func:`how_options` and return them.
 
@@ -149,6 +163,7 @@ def make_how(
         bundle=bundle,
         copies=copies,
         webhooks=webhooks,
+        user_roles=user_roles,
         dry_run=dry_run,
         output=output,
     )
@@ -185,6 +200,7 @@ async def _work(client: Client, fetch: Fetch, how: How) -> tuple[list[str], list
         "namespace": how.namespace,
         "copies": how.copies,
         "webhooks": how.webhooks,
+        "user_roles": how.user_roles,
     }
     if how.bundle:
         made, names = await bind_bundle(client, response, name=how.name, **options)
@@ -211,9 +227,15 @@ async def _rehearsed(
 ) -> tuple[list[str], list[JSON]]:
     """Return lines and objects of a dry run; the Secret's content is in no output."""
     if how.dry_run == "server":
-        objects = await rehearse(client, response, namespace=how.namespace, progress=say)
+        objects = await rehearse(
+            client,
+            response,
+            namespace=how.namespace,
+            progress=say,
+            user_roles=how.user_roles,
+        )
     else:
-        objects = planned(response, namespace=how.namespace)
+        objects = planned(response, namespace=how.namespace, user_roles=how.user_roles)
     if how.requests:
         objects = [msgspec.to_builtins(request) for request in response.requests]
     lines = [

@@ -20,7 +20,11 @@ from fairlead.api.kubebind import (
 from fairlead.api.meta import Object
 from fairlead.client import Client, ClusterConfig, ConfigError
 from fairlead.client.lookups import find, find_custom, list_all, unknown
-from fairlead.konnector.commands.consumer_objects import ensure_roles, provider_of
+from fairlead.konnector.commands.consumer_objects import (
+    ensure_roles,
+    ensure_user_roles,
+    provider_of,
+)
 from fairlead.konnector.commands.conversions import (
     AcceptedWebhooks,
     check_accepted,
@@ -30,6 +34,7 @@ from fairlead.konnector.commands.conversions import (
 from fairlead.konnector.commands.preflight import check_rights, check_served
 from fairlead.konnector.commands.readiness import Deadline, WaitOptions, within
 from fairlead.konnector.commands.request import BindError, Progress
+from fairlead.konnector.commands.userroles import bound_kinds
 from fairlead.konnector.options import DEFAULT_NAMESPACE
 
 
@@ -44,6 +49,7 @@ async def accept(
     progress: Progress = lambda _line: None,
     namespace: str = DEFAULT_NAMESPACE,
     webhooks: AcceptedWebhooks = AcceptedWebhooks(),  # noqa: B008  it is frozen
+    user_roles: bool = True,
 ) -> None:
     """Give the konnector the rights that a binding needs, and wait until it is Ready.
 
@@ -56,6 +62,7 @@ async def accept(
         progress: called with each step, the first of which lists the bound and claimed kinds.
         namespace: the konnector's.
         webhooks: the conversion webhooks of the provider that are accepted.
+        user_roles: whether people with view, edit or admin get rights on the bound kinds.
 
     Raises:
         BindError: there is no such binding or export, no provider may offer its kinds, or a kind
@@ -64,6 +71,11 @@ async def accept(
     """
     work = _accept(client, name, Deadline(timeout), progress, namespace, webhooks)
     await within(timeout, work, lambda: f"accepting {name} at {client.config.server}")
+    if user_roles:
+        # Once the konnector has made the CRDs: what a provider exports may be a kind that this
+        # cluster has by itself.
+        kinds = await bound_kinds(client, await client.get(APISERVICEBINDINGS, name))
+        await ensure_user_roles(client, name, kinds, progress)
 
 
 async def _accept(

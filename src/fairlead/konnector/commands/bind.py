@@ -42,6 +42,7 @@ from fairlead.konnector.commands.consumer_objects import (
     ensure_namespace,
     ensure_roles,
     ensure_secret,
+    ensure_user_roles,
     find_secret_ref,
     secret_ref,
 )
@@ -89,6 +90,7 @@ async def bind(
     namespace: str = DEFAULT_NAMESPACE,
     copies: Copies = "",
     webhooks: AcceptedWebhooks = AcceptedWebhooks(),  # noqa: B008  it is frozen
+    user_roles: bool = True,
 ) -> list[str]:
     """Bind all that a provider's response asks for; the names of the bindings, all Ready.
 
@@ -105,6 +107,7 @@ async def bind(
         namespace: the konnector's, where the kubeconfig is kept.
         copies: the decision about copies of another cluster, "" to leave it open.
         webhooks: the conversion webhooks of the provider that are accepted.
+        user_roles: whether people with view, edit or admin get rights on the bound kinds.
 
     Raises:
         BindError: the response cannot be used, the provider refused, or it took too long; the
@@ -118,7 +121,9 @@ async def bind(
             "the response has no requests: give requests by --request FILE, or bind all "
             "that the provider exports by --bundle"
         )
-    return await _run(client, response, "", timeout, progress, namespace, copies, webhooks)
+    return await _run(
+        client, response, "", timeout, progress, namespace, copies, webhooks, user_roles
+    )
 
 
 async def bind_bundle(
@@ -131,6 +136,7 @@ async def bind_bundle(
     namespace: str = DEFAULT_NAMESPACE,
     copies: Copies = "",
     webhooks: AcceptedWebhooks = AcceptedWebhooks(),  # noqa: B008  it is frozen
+    user_roles: bool = True,
 ) -> tuple[str, list[str]]:
     """Bind all exports of the provider by an APIServiceBindingBundle, now and later.
 
@@ -146,6 +152,7 @@ async def bind_bundle(
         namespace: the konnector's, where the kubeconfig is kept.
         copies: as for :func:`bind`.
         webhooks: as for :func:`bind`.
+        user_roles: as for :func:`bind`.
 
     Returns:
         The bundle's name, and those of its bindings.
@@ -156,7 +163,7 @@ async def bind_bundle(
     """
     bundle = name or check_response(response).namespace
     return bundle, await _run(
-        client, response, bundle, timeout, progress, namespace, copies, webhooks
+        client, response, bundle, timeout, progress, namespace, copies, webhooks, user_roles
     )
 
 
@@ -200,12 +207,20 @@ async def _run(
     namespace: str,
     copies: Copies,
     webhooks: AcceptedWebhooks,
+    user_roles: bool,
 ) -> list[str]:
     config = check_response(response)
     written = Written(secret_ref(config, namespace), bundle)
     async with directly(config) as provider:
         work = _Bind(
-            client, provider, config, written, Deadline(timeout), progress, webhooks=webhooks
+            client,
+            provider,
+            config,
+            written,
+            Deadline(timeout),
+            progress,
+            webhooks=webhooks,
+            user_roles=user_roles,
         )
         async with undone_on_failure(client, provider, written, progress):
             # Within the undoing, which has a limit of its own.
@@ -225,6 +240,8 @@ class _Bind:
         progress: Progress,
         reach: Reach = directly,
         webhooks: AcceptedWebhooks | None = None,
+        *,
+        user_roles: bool = True,
     ) -> None:
         self.doing = (
             f"looking at the provider, {config.server}, and this cluster, {client.config.server}"
@@ -239,6 +256,7 @@ class _Bind:
         self._deadline = deadline
         self._progress = progress
         self._webhooks = webhooks
+        self._user_roles = user_roles
 
     async def run(self, response: BindingResponse, copies: Copies) -> list[str]:
         names = await self._bound(response)
@@ -273,6 +291,12 @@ class _Bind:
             changed = await ensure_roles(self._client, request, self._progress)
             self._written.roles += changed
             name = request.metadata.name
+            if self._user_roles:
+                # No kind is this cluster's own: check_crds has seen to that.
+                kinds = request.spec.resources
+                self._written.roles += await ensure_user_roles(
+                    self._client, name, kinds, self._progress
+                )
             await record_webhooks(self._client, name, accepted[name], self._progress)
         await ensure_secret(
             self._client, self._ref, response.kubeconfig, self._progress, self._reach

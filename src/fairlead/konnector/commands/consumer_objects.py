@@ -8,7 +8,7 @@ serve.
 from __future__ import annotations
 
 import base64
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from hashlib import sha256
 from typing import NamedTuple
 
@@ -20,10 +20,10 @@ from fairlead.api.kubebind import (
     CLUSTER_BINDING_NAME,
     CLUSTERBINDINGS,
     KUBECONFIG_NAME,
-    LABEL_AGGREGATE_TO_KONNECTOR,
     LABEL_PROVIDER_KUBECONFIG,
     ClusterSecretKeyRef,
     ExportRequestResponse,
+    GroupResource,
     consumer_crds,
 )
 from fairlead.api.meta import JSON, Key, Object
@@ -48,12 +48,7 @@ from fairlead.client import (
 from fairlead.client.lookups import find, list_all
 from fairlead.konnector.commands.request import Progress
 from fairlead.konnector.policies.estate import secret_key, unowned
-from fairlead.konnector.rights import (
-    LABEL_SERVICE_BINDING,
-    binding_roles,
-    konnector_role_name,
-    reader_role_name,
-)
+from fairlead.konnector.rights import binding_roles, role_labels, user_roles
 from fairlead.konnector.secrets import content, provider_config
 from fairlead.runtime import install_crds
 
@@ -235,9 +230,33 @@ async def ensure_roles(
     Raises:
         ClientError: the server refused or cannot be reached.
     """
-    changed: list[ChangedRole] = []
     spec = request.spec
-    for role in binding_roles(request.metadata.name, spec.resources, spec.permission_claims):
+    roles = binding_roles(request.metadata.name, spec.resources, spec.permission_claims)
+    return await _write_roles(client, roles, progress)
+
+
+async def ensure_user_roles(
+    client: Client, binding: str, resources: Sequence[GroupResource], progress: Progress
+) -> list[ChangedRole]:
+    """Write the rights of people with view, edit or admin on bound kinds.
+
+    The kinds have to be the binding's own: a kind of this cluster that a provider only names would
+    be opened to everyone with edit.
+
+    Returns:
+        The ClusterRoles that were changed.
+
+    Raises:
+        ClientError: the server refused or cannot be reached.
+    """
+    return await _write_roles(client, user_roles(binding, resources), progress)
+
+
+async def _write_roles(
+    client: Client, roles: Sequence[JSON], progress: Progress
+) -> list[ChangedRole]:
+    changed: list[ChangedRole] = []
+    for role in roles:
         name = role["metadata"]["name"]
         found = await disown(client, CLUSTERROLES, await find(client, CLUSTERROLES, name))
         if found is None:
@@ -276,16 +295,13 @@ async def restore_role(client: Client, changed: ChangedRole, progress: Progress)
 
 async def roles_of(client: Client, binding: str) -> list[Object]:
     """Return the ClusterRoles of a binding that exist and have their label."""
-    labels = {
-        konnector_role_name(binding): LABEL_AGGREGATE_TO_KONNECTOR,
-        reader_role_name(binding): LABEL_SERVICE_BINDING,
-    }
-    found = [(await find(client, CLUSTERROLES, name), label) for name, label in labels.items()]
+    labels = role_labels(binding).items()
+    found = [(await find(client, CLUSTERROLES, name), label) for name, label in labels]
     return [role for role, label in found if role and role.meta.labels.get(label) == "true"]
 
 
 async def remove_roles(client: Client, binding: str, progress: Progress) -> bool:
-    """Delete both ClusterRoles of a binding; return whether there was any."""
+    """Delete the ClusterRoles of a binding; return whether there was any."""
     found = await roles_of(client, binding)
     for role in found:
         await delete(client, CLUSTERROLES, role)

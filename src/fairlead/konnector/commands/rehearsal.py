@@ -49,6 +49,7 @@ from fairlead.konnector.commands.preflight import (
 from fairlead.konnector.commands.request import BindError, Progress
 from fairlead.konnector.options import DEFAULT_NAMESPACE
 from fairlead.konnector.rights import binding_roles
+from fairlead.konnector.rights import user_roles as roles_for_users
 
 
 _UNKNOWN = "kubeconfig-of-the-provider"
@@ -61,12 +62,15 @@ _RESOURCES: dict[str, Resource] = {
 }
 
 
-def planned(response: BindingResponse, *, namespace: str = DEFAULT_NAMESPACE) -> list[JSON]:
+def planned(
+    response: BindingResponse, *, namespace: str = DEFAULT_NAMESPACE, user_roles: bool = True
+) -> list[JSON]:
     """Return the objects that a bind would write into the consumer's cluster, the Secret empty.
 
     Args:
         response: the provider's answer; without a kubeconfig the Secret has a made-up name.
         namespace: the konnector's.
+        user_roles: whether people with view, edit or admin get rights on the bound kinds.
 
     Raises:
         BindError: the response cannot be used.
@@ -77,10 +81,12 @@ def planned(response: BindingResponse, *, namespace: str = DEFAULT_NAMESPACE) ->
     ref = ClusterSecretKeyRef(name=_UNKNOWN, namespace=namespace, key=KUBECONFIG_NAME)
     if response.kubeconfig:
         ref = secret_ref(check_response(response), namespace)
-    return _objects(response.requests, ref)
+    return _objects(response.requests, ref, user_roles=user_roles)
 
 
-def _objects(requests: Sequence[ExportRequestResponse], ref: ClusterSecretKeyRef) -> list[JSON]:
+def _objects(
+    requests: Sequence[ExportRequestResponse], ref: ClusterSecretKeyRef, *, user_roles: bool
+) -> list[JSON]:
     labels = {MANAGED_BY: MANAGER}
     spec = msgspec.to_builtins(BindingSpec(kubeconfig_secret_ref=ref))
     found: list[JSON] = [
@@ -95,6 +101,8 @@ def _objects(requests: Sequence[ExportRequestResponse], ref: ClusterSecretKeyRef
     for request in requests:
         name = request.metadata.name
         found += binding_roles(name, request.spec.resources, request.spec.permission_claims)
+        if user_roles:
+            found += roles_for_users(name, request.spec.resources)
         found.append(
             {
                 "apiVersion": API_VERSION,
@@ -113,6 +121,7 @@ async def rehearse(
     name: str = "",
     namespace: str = DEFAULT_NAMESPACE,
     progress: Progress = lambda _line: None,
+    user_roles: bool = True,
 ) -> list[JSON]:
     """Have both servers check the writes of a bind by ``dryRun=All``; as :func:`planned`.
 
@@ -122,6 +131,7 @@ async def rehearse(
         name: as for ``bind``.
         namespace: the konnector's.
         progress: called with each object.
+        user_roles: as for :func:`planned`.
 
     Raises:
         BindError: a bind would fail; the message says why.
@@ -129,7 +139,7 @@ async def rehearse(
         ClientError: a server would refuse, or cannot be reached.
     """
     response = with_name(response, name)
-    objects = planned(response, namespace=namespace)
+    objects = planned(response, namespace=namespace, user_roles=user_roles)
     known = await bindings_by_name(client)
     requests = list(response.requests)
     if response.kubeconfig:
@@ -147,7 +157,7 @@ async def rehearse(
                 body = msgspec.to_builtins(request)
                 body["metadata"] = {"name": chosen, "namespace": config.namespace}
                 await _ask(provider, APISERVICEEXPORTREQUESTS, body, progress, "provider: ")
-        objects = _objects(requests, ref)
+        objects = _objects(requests, ref, user_roles=user_roles)
     absent = await _absent(client, namespace, progress)
     for body in objects:
         if body["kind"] in absent:
