@@ -216,7 +216,12 @@ def _konnector() -> Program:
 
 def _postgres() -> Program:
     plain, exported = (_call(postgres.manifests, exported=yes) for yes in (False, True))
-    trees = when("$.Values.postgres.exported", plain, exported)
+    bare = _call(postgres.manifests, user_roles=False)
+    people = [one for one in plain if one not in bare]
+    trees = [
+        When('include "fairlead.userRoles" $', tree) if tree in people else tree
+        for tree in when("$.Values.postgres.exported", plain, exported)
+    ]
     return _program("postgres", postgres.NAME, POSTGRES_NAMESPACE, postgres.NAME, trees)
 
 

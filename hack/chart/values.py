@@ -312,6 +312,14 @@ _OWN: Mapping[str, Sequence[Value]] = {
     "postgres": [
         Value("exported", False, _FLAG, "Let kube-bind's provider offer PostgresAccess."),
         Value(
+            "userRoles",
+            "auto",
+            {"enum": ["auto", True, False]},
+            "Let people with edit or admin in a namespace write the PostgresAccesses there, and "
+            "so make database logins, and people with view read them. auto does so in new "
+            "releases, and leaves it off in those from before.",
+        ),
+        Value(
             "networkPolicy.databasePorts",
             [5432],
             _PORTS,

@@ -55,3 +55,18 @@ that several programs share is made once. Takes the root and the program's key.
 true
 {{- end -}}
 {{- end -}}
+
+{{- /*
+Whether people get rights on PostgresAccess. `auto` gives them in a new release alone, or where they
+are there already: in an upgrade nobody with `edit` shall make database logins unasked.
+*/ -}}
+{{- define "fairlead.userRoles" -}}
+{{- $wanted := .Values.postgres.userRoles | default false | toString -}}
+{{- if eq $wanted "auto" -}}
+{{- if or .Release.IsInstall (lookup "rbac.authorization.k8s.io/v1" "ClusterRole" "" "fairlead-postgres-edit") -}}
+true
+{{- end -}}
+{{- else if eq $wanted "true" -}}
+true
+{{- end -}}
+{{- end -}}

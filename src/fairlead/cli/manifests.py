@@ -80,6 +80,13 @@ _PROGRAMS: dict[str, Callable[..., list[JSON]]] = {
     help="postgres only: let kube-bind's provider offer PostgresAccess.",
 )
 @click.option(
+    "--user-roles/--no-user-roles",
+    default=True,
+    show_default=True,
+    help="postgres only: let people with edit or admin in a namespace write the PostgresAccesses "
+    "there, and so make database logins, and people with view read them.",
+)
+@click.option(
     "--cross-namespace",
     type=click.Choice(get_args(CrossNamespace)),
     default="false",
@@ -187,6 +194,7 @@ def command(
     invitations: bool,
     external_address: str,
     exported: bool,
+    user_roles: bool,
     cross_namespace: CrossNamespace,
     denied_requesters: tuple[str, ...],
     webhooks: bool,
@@ -210,23 +218,20 @@ def command(
     arguments: dict[str, object] = {"image": image, "pods": pods}
     if namespace:
         arguments["namespace"] = namespace
-    for option, values in (("exports", exports), ("claims", claims)):
-        if values:
-            if program != "provider":
-                raise click.UsageError(f"--{option[:-1]} is for the provider only")
-            arguments[option] = values
-    if invitations:
-        if program != "provider":
-            raise click.UsageError("--invitations is for the provider only")
-        arguments["invitations"] = True
-    if external_address:
-        if program != "provider":
-            raise click.UsageError("--external-address is for the provider only")
-        arguments["external_address"] = external_address
-    if exported:
-        if program != "postgres":
-            raise click.UsageError("--exported is for postgres only")
-        arguments["exported"] = True
+    for flag, owner, name, value in (
+        ("--export", "the provider", "exports", exports),
+        ("--claim", "the provider", "claims", claims),
+        ("--invitations", "the provider", "invitations", invitations),
+        ("--external-address", "the provider", "external_address", external_address),
+        ("--exported", "postgres", "exported", exported),
+        ("--no-user-roles", "postgres", "user_roles", not user_roles),
+    ):
+        if value:
+            if program != owner.removeprefix("the "):
+                raise click.UsageError(f"{flag} is for {owner} only")
+            arguments[name] = value
+    if not user_roles:
+        arguments["user_roles"] = False
     if fail_open and not webhooks:
         raise click.UsageError("--fail-open needs --webhooks")
     if projected and not webhooks:

@@ -24,6 +24,7 @@ def manifests(
     namespace: str = DEFAULT_NAMESPACE,
     image: str,
     exported: bool = False,
+    user_roles: bool = True,
     pods: Pods = DEFAULT_PODS,
 ) -> list[JSON]:
     """Return all manifests, in the order to apply them.
@@ -32,6 +33,8 @@ def manifests(
         namespace: the namespace of the operator and of the PostgresServers' credentials.
         image: the container image of the operator.
         exported: let kube-bind's provider hand out rights on PostgresAccess, and label its CRD.
+        user_roles: let people with view, edit or admin in a namespace read, or write, the
+            PostgresAccesses there; by ``edit`` they then make database logins.
         pods: number, size and placement of the Pods; one of them works at a time.
     """
     program = PodProgram(
@@ -46,6 +49,8 @@ def manifests(
     role = program.cluster_role(NAME, _cluster_rules())
     own = program.role(NAME, [*program.lease_rules(), _RECORDS])
     parts = [role, own, program.bound(role), program.bound(own), _service_binding_role(program)]
+    if user_roles:
+        parts += _user_roles(program)
     if exported:
         parts += [_export_role(program), _shown_role(program)]
     return [*program.account(), *parts, program.deployment()]
@@ -63,6 +68,23 @@ def _shown_role(program: PodProgram) -> JSON:
     rules = [rule(GROUP, [POSTGRESACCESSES.plural], READ_VERBS)]
     labels = {AGGREGATE_TO_SERVE_LABEL: "true"}
     return program.cluster_role(f"{NAME}-shown", rules, labels=labels)
+
+
+def _user_roles(program: PodProgram) -> list[JSON]:
+    """Return the roles that add rights on PostgresAccess to ``edit``, ``admin`` and ``view``.
+
+    PostgresServers and Controllers are the platform team's: they name credentials and policies.
+    """
+    verbs = {"edit": ALL_VERBS, "view": READ_VERBS}
+    targets = {"edit": ("edit", "admin"), "view": ("view",)}
+    return [
+        program.cluster_role(
+            f"{NAME}-{who}",
+            [rule(GROUP, [POSTGRESACCESSES.plural], verbs[who])],
+            labels={f"rbac.authorization.k8s.io/aggregate-to-{one}": "true" for one in into},
+        )
+        for who, into in targets.items()
+    ]
 
 
 def _service_binding_role(program: PodProgram) -> JSON:

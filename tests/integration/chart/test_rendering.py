@@ -95,6 +95,21 @@ def test_by_default_it_is_what_the_manifests_are(helm: Helm, name: str) -> None:
     compare(helm.render(on(name)), printed(name))
 
 
+@pytest.mark.parametrize(
+    ("values", "there"),
+    [
+        pytest.param({}, False, id="auto"),
+        pytest.param({"userRoles": True}, True, id="on"),
+        pytest.param({"userRoles": False}, False, id="off"),
+    ],
+)
+def test_an_upgrade_lets_nobody_make_logins_unasked(helm: Helm, values: JSON, there: bool) -> None:
+    """A release that has the roles keeps them: helm asks its cluster, and here there is none."""
+    rendered = by_identity(helm.render(on("postgres", **values), "--is-upgrade"))
+    expected = printed("postgres", *(() if there else ("--no-user-roles",)))
+    assert set(rendered) == set(expected)
+
+
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_each_flag_about_pods_has_its_value(helm: Helm, name: str) -> None:
     compare(helm.render({**ALL, **on(name, **ALL_OF_PROGRAM)}), printed(name, *ALL_FLAGS))
@@ -117,6 +132,9 @@ def test_each_flag_about_pods_has_its_value(helm: Helm, name: str) -> None:
             id="provider",
         ),
         pytest.param("postgres", ("--exported",), {"exported": True}, id="postgres"),
+        pytest.param(
+            "postgres", ("--no-user-roles",), {"userRoles": False}, id="no-rights-of-people"
+        ),
         pytest.param("binding", ("--webhooks",), {"webhooks": {"enabled": True}}, id="webhooks"),
         *(
             pytest.param(

@@ -131,6 +131,9 @@ def test_what_is_said_of_commands_that_are_not_imported_is_their_own_first_sente
             id="revoke",
         ),
         pytest.param(["manifests", "binding", "--exported"], "for postgres only", id="exported"),
+        pytest.param(
+            ["manifests", "konnector", "--no-user-roles"], "for postgres only", id="user-roles"
+        ),
         pytest.param(["sandbox", "run", "deployment"], "not KIND/NAME", id="workload"),
         pytest.param(["sandbox", "run", "service/x"], "has no pod template", id="kind"),
         pytest.param(["sandbox", "up", "--dir", "x", "--cluster", "a/b"], "file name", id="path"),
@@ -410,6 +413,23 @@ def test_an_exported_operator_labels_its_crd_and_lends_its_rights() -> None:
     assert "--exported" in deployment["spec"]["template"]["spec"]["containers"][0]["args"]
     lent = "rbac.kube-bind.io/aggregate-to-provider"
     assert any(lent in d["metadata"].get("labels", {}) for d in documents)
+
+
+def test_people_get_rights_on_accesses_alone_and_only_if_the_owner_wants() -> None:
+    """What PostgresServers and Controllers say is the platform team's."""
+    aggregate = "rbac.authorization.k8s.io/aggregate-to-"
+    found = {}
+    for flags in ((), ("--no-user-roles",)):
+        documents = list(yaml.safe_load_all(run("manifests", "postgres", *flags).output))
+        for document in documents:
+            labels = document["metadata"].get("labels", {})
+            if targets := [one.removeprefix(aggregate) for one in labels if aggregate in one]:
+                found[flags, *targets] = document["rules"]
+    assert {key: [rule["resources"] for rule in rules] for key, rules in found.items()} == {
+        ((), "edit", "admin"): [["postgresaccesses"]],
+        ((), "view"): [["postgresaccesses"]],
+    }
+    assert found[(), "view"][0]["verbs"] == ["get", "list", "watch"]
 
 
 @pytest.mark.parametrize("program", PROGRAMS)
