@@ -879,6 +879,40 @@ async def test_a_locked_table_does_not_keep_the_pieces_after_it(
     assert {one.reason for one in outcome.problems} <= {"Locked"}
 
 
+async def test_an_approved_piece_goes_as_a_whole_or_waits(
+    own: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What is left of a piece would need another approval."""
+    monkeypatch.setattr(comparison, "WINDOW", 10)
+    role = await own.role("app")
+    for number in range(4):
+        await own.run(
+            f"CREATE TABLE s.t{number} ({_WIDE})", f"GRANT SELECT ({_ALL}) ON s.t{number} TO app"
+        )
+    parts: list[str] = []
+    asked = Comparison(own.name, [role], own.session.server_version, 10)
+    while asked.go_on():
+        seen = await read_window(own.session, asked)
+        assert asked.end is not None
+        parts += window_parts(own.name, "app", asked.end, plan_privileges(seen.differences))
+    approval = Approval(parts=frozenset(parts))
+
+    async def settled() -> RoleOutcome:
+        found = await settle(own.session, own.name, [role], own.admin, approval=approval)
+        return found["app"]
+
+    async with await psycopg.AsyncConnection.connect(own.server.dsn(own.name)) as holder:
+        # Its row of the catalog is held, on all versions.
+        await holder.execute("GRANT INSERT (c0) ON s.t1 TO PUBLIC")
+        outcome = await settled()
+        await holder.rollback()
+    assert {one.reason for one in outcome.problems} == {"Locked"}
+    left = {name.split(" on ")[1].split(".")[0] for name in await own.held("app")}
+    assert left == {"t0", "t1"}
+    assert (await settled()).problems == ()
+    assert await own.held("app") == set()
+
+
 async def test_roles_take_turns_in_what_one_reading_gives_back(
     own: Place, monkeypatch: pytest.MonkeyPatch
 ) -> None:

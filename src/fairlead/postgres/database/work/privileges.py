@@ -224,6 +224,7 @@ class _Pieces:
                 self._admin,
                 brief=False,
                 permits=permits,
+                whole=permits is not None and self._asked.end is not None,
             )
             reading = await settling.run(before)
             outcome = settling.outcome(self._role.username, reading)
@@ -304,9 +305,12 @@ class _Settling:
         *,
         brief: bool,
         permits: Permits | None = None,
+        whole: bool = False,
     ) -> None:
         self._brief = brief
         self._permits = permits
+        # The rest of a piece would not be what was approved.
+        self._whole = whole
         self.unapproved = False
         self._waits = 0
         self._session = session
@@ -396,6 +400,19 @@ class _Settling:
 
     async def _run_own(self, reading: Reading) -> Reading:
         """Run what the administrator's own rights suffice for; return what then differs."""
+        if not self._whole:
+            return await self._run_some(reading)
+        changed = set(self._changed)
+        try:
+            return await self._run_some(reading)
+        except psycopg.Error as error:
+            raise_what_is_nobodys(error)
+            self._changed = changed
+            for change in self._planned(reading):
+                self._record(change, error)
+            return reading
+
+    async def _run_some(self, reading: Reading) -> Reading:
         # To read again inside the transaction would be no safer: READ COMMITTED locks nothing that
         # is only read.
         async with self._session.transaction(_FOR_MANY if self._brief else PATIENT):
@@ -429,6 +446,8 @@ class _Settling:
             if not isinstance(found, StatementFailedError):
                 return found
             number, error = found.number, found.error
+            if self._whole:
+                raise error
             if not self._brief or error.sqlstate not in _HOLDS_UP:
                 break
             # The statements before it succeeded, and are run again without it.
