@@ -186,7 +186,7 @@ def reconcile(state: RequestState, options: ProviderOptions, *, now: str) -> Req
         return _export(request, state, options, excess, now=now)
     except NotYetError as waiting:
         reason, message = waiting.condition.reason, waiting.condition.message
-        if reason == UNSUPPORTED_CONVERSION and request.status.phase != "Succeeded":
+        if reason == UNSUPPORTED_CONVERSION and state.export is None:
             # A change of the CRD has the request looked at again.
             return RequestPlan(status=_failed(state.request, reason, message, now=now))
         return RequestPlan(status=waiting_status(state.request, waiting.condition, now=now))
