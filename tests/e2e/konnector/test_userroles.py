@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from contextlib import AsyncExitStack
 from dataclasses import replace
 
@@ -19,27 +18,24 @@ from fairlead.konnector.commands.bind import bind
 from fairlead.konnector.commands.unbind import unbind
 from fairlead.konnector.commands.userroles import roles_for_users
 from fairlead.konnector.manifests import NAME
+from fairlead.konnector.rights import editor_role_name, viewer_role_name
 
 
-Person = Callable[[str], Client]
-ROLES = ("kube-bind-edit-widgets", "kube-bind-view-widgets")
+ROLES = (editor_role_name("widgets"), viewer_role_name("widgets"))
 
 
-@pytest.fixture
-async def person(world: World, stack: AsyncExitStack) -> Person:
-    """Makes clients of people, each with the ClusterRole of this name in namespace default."""
-    people: dict[str, Client] = {}
-    for role in ("view", "edit", "admin"):
-        subject = {"kind": "User", "name": role, "apiGroup": "rbac.authorization.k8s.io"}
-        body: JSON = {
-            "metadata": {"name": role, "namespace": "default"},
-            "roleRef": {**subject, "kind": "ClusterRole"},
-            "subjects": [subject],
-        }
-        await world.consumer.create(ROLEBINDINGS, body)
-        config = replace(world.consumer.config, impersonation=Impersonation(role))
-        people[role] = await stack.enter_async_context(Client(config))
-    return people.__getitem__
+async def person(world: World, stack: AsyncExitStack, role: str) -> Client:
+    """A client of a person who has this ClusterRole in namespace default."""
+    name = f"{role}-{world.name}"
+    about = {"apiGroup": "rbac.authorization.k8s.io", "name": name}
+    body: JSON = {
+        "metadata": {"name": name, "namespace": "default"},
+        "roleRef": {**about, "kind": "ClusterRole", "name": role},
+        "subjects": [{**about, "kind": "User"}],
+    }
+    await world.consumer.create(ROLEBINDINGS, body)
+    config = replace(world.consumer.config, impersonation=Impersonation(name))
+    return await stack.enter_async_context(Client(config))
 
 
 async def may(client: Client, world: World, name: str) -> bool:
@@ -51,26 +47,34 @@ async def may(client: Client, world: World, name: str) -> bool:
     return True
 
 
-async def test_people_use_a_bound_kind_until_it_is_unbound(world: World, person: Person) -> None:
+async def test_people_use_a_bound_kind_until_it_is_unbound(
+    any_world: World, stack: AsyncExitStack
+) -> None:
+    """Who aggregates roles, and who looks whether a right may be given, is a real server too."""
+    world, widgets = any_world, any_world.widgets
     await world.konnector()
     link = await world.bound()
-    editor, viewer = person("edit"), person("view")
+    viewer, editor, admin = [await person(world, stack, one) for one in ("view", "edit", "admin")]
     # The aggregation of roles comes a moment after the role.
     await eventually(lambda: may(editor, world, "blue"))
-    await eventually(lambda: may(person("admin"), world, "red"))
-    await when(world.provider, world.widgets, "blue", await link.provider_namespace(), until=bool)
-    await when(viewer, world.widgets, "blue", "default", until=bool)
+    await eventually(lambda: may(admin, world, "red"))
+    await when(world.provider, widgets, "blue", await link.provider_namespace(), until=bool)
+
+    async def seen() -> bool:
+        try:
+            return bool(await viewer.get(widgets, "blue", "default"))
+        except Forbidden:
+            return False
+
+    await eventually(seen)
     assert not await may(viewer, world, "green")
     with pytest.raises(Forbidden):
-        await editor.list(world.widgets, "kube-system")
+        await editor.list(widgets, "kube-system")
+    blue = (await editor.get(widgets, "blue", "default")).to_dict()
     with pytest.raises(Forbidden):
-        await editor.update(
-            world.widgets,
-            (await editor.get(world.widgets, "blue", "default")).to_dict(),
-            subresource="status",
-        )
-    await unbind(world.consumer, "widgets", timeout=SECONDS)
-    for role in ROLES:
+        await editor.update(widgets, blue, subresource="status")
+    await unbind(world.consumer, world.name, timeout=SECONDS)
+    for role in (editor_role_name(world.name), viewer_role_name(world.name)):
         await gone(world.consumer, CLUSTERROLES, role)
 
 
