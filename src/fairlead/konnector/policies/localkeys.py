@@ -8,7 +8,7 @@ by which controllers copy, back up or restart what bears them are about one clus
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import msgspec
 
@@ -44,15 +44,48 @@ ALL_KEYS: Final = "*"
 INSTANCE: Final = "app.kubernetes.io/instance"
 """Label of an app, which is a mark of Argo CD or Helm where another mark stands beside it."""
 
+_BELOW = f"/{ALL_KEYS}"
 _SELECTOR = "selector"
 _NOT_SELECTING = {"metadata", "status"}
+
+
+class _Patterns(NamedTuple):
+    """Patterns of keys by their form, since each label of each object is looked up."""
+
+    prefixes: frozenset[str]
+    keys: frozenset[str]
+    values: frozenset[tuple[str, str]]
+
+    def having(self, keys: Mapping[str, str]) -> dict[str, str]:
+        """Return the keys that one of the patterns has."""
+        prefixes, names, values = self
+        if ALL_KEYS in names:
+            return dict(keys)
+        return {
+            name: value
+            for name, value in keys.items()
+            if name in names or name.rpartition("/")[0] in prefixes or (name, value) in values
+        }
+
+
+def _patterns(texts: Iterable[str]) -> _Patterns:
+    prefixes, keys, values = set[str](), set[str](), set[tuple[str, str]]()
+    for text in texts:
+        key, equals, value = text.partition("=")
+        if equals:
+            values.add((key, value))
+        elif key.endswith(_BELOW):
+            prefixes.add(key.removesuffix(_BELOW))
+        else:
+            keys.add(key)
+    return _Patterns(frozenset(prefixes), frozenset(keys), frozenset(values))
 
 
 class LocalMetadataKeys(msgspec.Struct, frozen=True):
     """The keys that stay: those of ``local`` patterns, but for those of ``crossing`` patterns."""
 
-    local: frozenset[str] = frozenset(DEFAULT_LOCAL_KEYS)
-    crossing: frozenset[str] = frozenset()
+    local: _Patterns = _patterns(DEFAULT_LOCAL_KEYS)
+    crossing: _Patterns = _patterns(())
 
     @classmethod
     def of(cls, more: Iterable[str] = (), crossing: Iterable[str] = ()) -> LocalMetadataKeys:
@@ -65,13 +98,13 @@ class LocalMetadataKeys(msgspec.Struct, frozen=True):
         for pattern in sorted(more | (crossing - {ALL_KEYS})):
             if errors := _errors(pattern):
                 raise ValueError(f"{pattern!r} is not KEY, PREFIX/* or KEY=VALUE: {errors[0]}")
-        return cls(frozenset(DEFAULT_LOCAL_KEYS) | more, crossing)
+        return cls(_patterns({*DEFAULT_LOCAL_KEYS, *more}), _patterns(crossing))
 
     def marks(self, labels: Mapping[str, str], annotations: Mapping[str, str]) -> Metadata:
         """Return the labels and annotations that stay, whatever selectors name."""
         marked, beside = self._matching(labels), self._matching(annotations)
         instance = labels.get(INSTANCE)
-        if instance and (marked or beside) and not _has(self.crossing, INSTANCE, instance):
+        if instance and (marked or beside) and not self.crossing.having({INSTANCE: instance}):
             marked[INSTANCE] = instance
         return Metadata(marked, beside)
 
@@ -102,26 +135,16 @@ class LocalMetadataKeys(msgspec.Struct, frozen=True):
         )
 
     def _matching(self, keys: Mapping[str, str]) -> dict[str, str]:
-        return {
-            name: value
-            for name, value in keys.items()
-            if _has(self.local, name, value) and not _has(self.crossing, name, value)
-        }
-
-
-def _has(patterns: frozenset[str], name: str, value: str) -> bool:
-    prefix, slash, _ = name.partition("/")
-    return (
-        (bool(slash) and f"{prefix}/{ALL_KEYS}" in patterns)
-        or name in patterns
-        or f"{name}={value}" in patterns
-        or ALL_KEYS in patterns
-    )
+        # Most objects have no such key.
+        if not (found := self.local.having(keys)):
+            return found
+        crossing = self.crossing.having(found)
+        return {name: value for name, value in found.items() if name not in crossing}
 
 
 def _errors(pattern: str) -> list[str]:
-    if pattern.endswith(f"/{ALL_KEYS}"):
-        return subdomain_errors(pattern.removesuffix(f"/{ALL_KEYS}"))
+    if pattern.endswith(_BELOW):
+        return subdomain_errors(pattern.removesuffix(_BELOW))
     key, _, value = pattern.partition("=")
     return [*qualified_name_errors(key), *label_value_errors(value)]
 
