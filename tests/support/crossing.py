@@ -240,13 +240,13 @@ class Crossing:
         self,
         provider: Client,
         consumer: Client,
-        agent: Konnector,
+        working: Konnector,
         shells: tuple[Shell, Shell],
         patience: float,
     ) -> None:
         self.provider = provider
         self.consumer = consumer
-        self.konnector = agent
+        self.konnector = working
         self._shells = shells
         self._patience = patience
         # The provider keeps the exports of a consumer that has unbound.
@@ -439,8 +439,8 @@ async def crossing(
         ]
         await prepare(provider, exports=[], claims=[])
         await stack.enter_async_context(running(provider))
-        agent = await stack.enter_async_context(konnector(consumer))
-        yield Crossing(provider, consumer, agent, (shells[0], shells[1]), patience)
+        working = await stack.enter_async_context(konnector(consumer))
+        yield Crossing(provider, consumer, working, (shells[0], shells[1]), patience)
 
 
 async def _run(folder: Path, patience: float) -> int:
