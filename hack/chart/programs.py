@@ -29,6 +29,7 @@ from fairlead.konnector.options import DEFAULT_NAMESPACE as KONNECTOR_NAMESPACE
 from fairlead.portal import manifests as serve
 from fairlead.portal.options import DEFAULT_NAMESPACE as SERVE_NAMESPACE
 from fairlead.portal.options import NAME as SERVE
+from fairlead.portal.options import PersonClaims
 from fairlead.postgres import manifests as postgres
 from fairlead.postgres.options import DEFAULT_NAMESPACE as POSTGRES_NAMESPACE
 from fairlead.provider import manifests as provider
@@ -333,6 +334,7 @@ def _serve() -> Program:
         "client_id": "ph-client",
         "username_prefix": "ph-user-prefix:",
         "groups_prefix": "ph-groups-prefix:",
+        "claims": PersonClaims(groups="ph-groups-claim", most_groups=4999),
     }
     group, user = "ph-group-name", "ph-user-name"
     plain = _call(serve.manifests, **arguments)
@@ -361,6 +363,8 @@ def _serve() -> Program:
             "ph-client": f"{path}.oidc.clientId",
             "ph-user-prefix:": f"{path}.oidc.usernamePrefix",
             "ph-groups-prefix:": f"{path}.oidc.groupsPrefix",
+            "ph-groups-claim": f"{path}.oidc.groupsClaim",
+            "4999": f"(toString {path}.oidc.mostGroups)",
             group: "$group",
             user: "$user",
             serve.CREDENTIALS: f"{path}.oidc.existingSecret",

@@ -15,6 +15,7 @@ from fairlead.api.meta import JSON
 from fairlead.api.quantities import PATTERN
 from fairlead.binding.admission.names import WEBHOOKS
 from fairlead.portal.manifests import CREDENTIALS
+from fairlead.portal.options import DEFAULT_PERSON_CLAIMS, LARGEST_MOST_GROUPS
 from fairlead.provider.manifests import DEFAULT_CLAIMS
 
 
@@ -344,6 +345,18 @@ _OWN: Mapping[str, Sequence[Value]] = {
         ),
         Value("oidc.usernamePrefix", "oidc:", _TEXT, "Prefix of names of people in RBAC."),
         Value("oidc.groupsPrefix", "oidc:", _TEXT, "Prefix of names of groups in RBAC."),
+        Value(
+            "oidc.groupsClaim",
+            DEFAULT_PERSON_CLAIMS.groups,
+            {**_TEXT, "minLength": 1},
+            "Claim of the id_token with a person's groups.",
+        ),
+        Value(
+            "oidc.mostGroups",
+            DEFAULT_PERSON_CLAIMS.most_groups,
+            {"type": "integer", "minimum": 1, "maximum": LARGEST_MOST_GROUPS},
+            "Largest number of a person's groups; who has more cannot sign in.",
+        ),
         Value("oidc.allowedGroups", [], _TEXTS, "Groups that may bind all that is offered."),
         Value(
             "oidc.allowedUsers",

@@ -17,6 +17,7 @@ from fairlead.cli.crds import to_yaml
 from fairlead.cli.placing import labels_of, pod_options, pods_of
 from fairlead.konnector.manifests import manifests as konnector
 from fairlead.portal.manifests import manifests as serve
+from fairlead.portal.options import LARGEST_MOST_GROUPS, PersonClaims
 from fairlead.postgres.manifests import manifests as postgres
 from fairlead.provider.manifests import manifests as provider
 
@@ -185,6 +186,16 @@ _PROGRAMS: dict[str, Callable[..., list[JSON]]] = {
     metavar="TEXT",
     help="serve only: prefix of names of groups in RBAC; default: oidc:",
 )
+@click.option(
+    "--oidc-groups-claim",
+    metavar="NAME",
+    help="serve only: claim of the id_token with a person's groups; default: groups",
+)
+@click.option(
+    "--oidc-most-groups",
+    type=click.IntRange(1, LARGEST_MOST_GROUPS),
+    help="serve only: largest number of a person's groups; default: 2000",
+)
 def command(
     program: str,
     namespace: str | None,
@@ -269,6 +280,7 @@ _RENAMED = {
     "oidc_username_prefix": "username_prefix",
     "oidc_groups_prefix": "groups_prefix",
 }
+_CLAIMS = {"oidc_groups_claim": "groups", "oidc_most_groups": "most_groups"}
 _NEEDED = ("external_url", "oidc_issuer_url", "oidc_issuer_client_id")
 _SEVERAL = ("allowed_groups", "allowed_users", "console_admin_groups", "trusted_proxies")
 
@@ -287,6 +299,8 @@ def _serving(given: Mapping[str, Any]) -> dict[str, object]:
         # Such a flag may be repeated, or have several values with commas, as Go's string slices.
         words = ",".join(given[name]).split(",")
         found[name] = tuple(filter(None, map(str.strip, words)))
+    claims = {claim: found.pop(flag) for flag, claim in _CLAIMS.items()}
+    found["claims"] = PersonClaims(**{key: v for key, v in claims.items() if v is not None})
     return {_RENAMED.get(name, name): value for name, value in found.items() if value is not None}
 
 

@@ -379,6 +379,7 @@ def _issuer(options: ServeOptions) -> tuple[Issuer, list[object], object]:
             callback=oidc.callback_url,
             issuing=issuing,
             scopes=oidc.scopes,
+            claims=oidc.claims,
         )
         return issuer, [], _Closing(issuer.name, issuer.run, issuing.close)
     if oidc.people_file is None:

@@ -15,8 +15,11 @@ from fairlead.api.meta import JSON
 from fairlead.binding.options import DEFAULT_NAMESPACE as BINDING
 from fairlead.portal.options import (
     DEFAULT_NAMESPACE,
+    DEFAULT_PERSON_CLAIMS,
     NAME,
     ExternalURL,
+    PersonClaims,
+    check_claim,
     check_prefix,
     parse_issuer_url,
     parse_networks,
@@ -53,6 +56,7 @@ def manifests(
     allowed_users: Sequence[str] = (),
     username_prefix: str = "oidc:",
     groups_prefix: str = "oidc:",
+    claims: PersonClaims = DEFAULT_PERSON_CLAIMS,
     console_admin_groups: Sequence[str] = (),
     pods: Pods = DEFAULT_PODS,
 ) -> list[JSON]:
@@ -70,6 +74,7 @@ def manifests(
         allowed_users: people who may bind everything, by the issuer's ``sub``.
         username_prefix: prefix of user names in RBAC.
         groups_prefix: prefix of group names in RBAC.
+        claims: the claims of an id_token that describe a person.
         console_admin_groups: groups of the issuer that see all consumers on pages.
         pods: number, resources and placement of Pods; all replicas are active.
 
@@ -84,6 +89,7 @@ def manifests(
         trusted_proxies=trusted_proxies,
         username_prefix=username_prefix,
         groups_prefix=groups_prefix,
+        claims=claims,
     )
     program = _program(namespace, image, flags, pods)
     return [
@@ -109,6 +115,7 @@ def _flags(
     trusted_proxies: Sequence[str],
     username_prefix: str,
     groups_prefix: str,
+    claims: PersonClaims,
 ) -> tuple[str, ...]:
     """Return the flags of ``fairlead provider serve``, in their normal form.
 
@@ -122,6 +129,7 @@ def _flags(
         raise ValueError("--oidc-issuer-client-id is missing: give the client id at the issuer")
     check_prefix(username_prefix, "--oidc-username-prefix")
     check_prefix(groups_prefix, "--oidc-groups-prefix")
+    check_claim(claims.groups, "--oidc-groups-claim")
     parse_networks(tuple(trusted_proxies))
     return (
         f"--listen-address=0.0.0.0:{PORT}",
@@ -131,6 +139,8 @@ def _flags(
         f"--oidc-issuer-client-id={client_id}",
         f"--oidc-username-prefix={username_prefix}",
         f"--oidc-groups-prefix={groups_prefix}",
+        f"--oidc-groups-claim={claims.groups}",
+        f"--oidc-most-groups={claims.most_groups}",
     )
 
 

@@ -33,6 +33,8 @@ CALLBACK_PATH = "/api/callback"
 """Path that the issuer sends browsers back to; kube-bind fixes this and the next one."""
 AUTHORIZE_PATH = "/api/authorize"
 """Path where a sign-in begins."""
+LARGEST_MOST_GROUPS = 5000
+"""Largest value of ``--oidc-most-groups``: each session and review of rights has the groups."""
 ISSUER_PATH = "/oidc"
 """Path prefix of the embedded issuer."""
 
@@ -105,6 +107,19 @@ class ExternalURL(msgspec.Struct, frozen=True):
         return f"{self.origin}{self.path}{path}"
 
 
+class PersonClaims(msgspec.Struct, kw_only=True, frozen=True):
+    """The claims of an id_token that describe a person.
+
+    ``groups`` names the claim with their groups, of which there may be ``most_groups``.
+    """
+
+    groups: str = "groups"
+    most_groups: int = 2000
+
+
+DEFAULT_PERSON_CLAIMS = PersonClaims()
+
+
 class OIDCOptions(msgspec.Struct, kw_only=True, frozen=True):
     """The issuer, and the prefixes of its users and groups in SubjectAccessReviews.
 
@@ -120,6 +135,7 @@ class OIDCOptions(msgspec.Struct, kw_only=True, frozen=True):
     callback_url: str
     ca_file: Path | None = None
     scopes: tuple[str, ...] = DEFAULT_SCOPES
+    claims: PersonClaims = DEFAULT_PERSON_CLAIMS
     username_prefix: str = "oidc:"
     groups_prefix: str = "oidc:"
     people_file: Path | None = None
@@ -264,6 +280,11 @@ def _check_oidc(options: ServeOptions) -> None:
         raise ValueError(
             "--oidc-issuer-client-secret is of no use with --oidc-type embedded: leave it out"
         )
+    if oidc.claims != DEFAULT_PERSON_CLAIMS:
+        raise ValueError(
+            "--oidc-groups-claim and --oidc-most-groups are of no use with --oidc-type embedded: "
+            "leave them out"
+        )
     if oidc.people_file is None:
         raise ValueError("--oidc-type embedded needs --oidc-people-file: who may sign in")
     if oidc.issuer_url != external.absolute(ISSUER_PATH):
@@ -373,6 +394,17 @@ def parse_scopes(texts: tuple[str, ...]) -> tuple[str, ...]:
     if found and "openid" not in found:
         raise ValueError("--oidc-scopes has to have openid: without it an issuer names no person")
     return found or DEFAULT_SCOPES
+
+
+def check_claim(text: str, flag: str) -> str:
+    """Return the name of a claim, if it can be one.
+
+    Raises:
+        ValueError: the name is empty, or has invisible characters.
+    """
+    if not text or not text.isprintable() or text != text.strip():
+        raise ValueError(f"{flag} {text!r} is no name of a claim: give one such as roles")
+    return text
 
 
 def check_prefix(text: str, flag: str) -> str:

@@ -195,6 +195,7 @@ def test_each_flag_about_pods_has_its_value(helm: Helm, name: str) -> None:
                 *("--oidc-allowed-group", "platform", "--oidc-allowed-group", "shop"),
                 *("--oidc-allowed-user", "ada", "--oidc-username-prefix", "u:"),
                 *("--oidc-groups-prefix", "", "--console-admin-group", "platform"),
+                *("--oidc-groups-claim", "roles", "--oidc-most-groups", "5000"),
             ),
             {
                 "trustedProxies": ["10.0.0.0/8", "192.168.0.1"],
@@ -204,6 +205,8 @@ def test_each_flag_about_pods_has_its_value(helm: Helm, name: str) -> None:
                     "allowedUsers": ["ada"],
                     "usernamePrefix": "u:",
                     "groupsPrefix": "",
+                    "groupsClaim": "roles",
+                    "mostGroups": 5000,
                     "consoleAdminGroups": ["platform"],
                 },
             },

@@ -13,7 +13,7 @@ from fairlead.cli import main
 from fairlead.cli.kubebind import serve
 from fairlead.cli.running import RunOptions
 from fairlead.portal import app
-from fairlead.portal.options import CookieKeys, ServeOptions
+from fairlead.portal.options import CookieKeys, PersonClaims, ServeOptions
 from fairlead.runtime import Manager
 
 
@@ -66,6 +66,7 @@ def test_what_little_has_to_be_said(monkeypatch: pytest.MonkeyPatch) -> None:
     assert options.oidc.callback_url == "http://127.0.0.1:8080/api/callback"
     assert options.oidc.scopes == ("openid", "profile", "email", "groups")
     assert (options.oidc.username_prefix, options.oidc.groups_prefix) == ("oidc:", "oidc:")
+    assert options.oidc.claims == PersonClaims()
     assert options.token_expiry == 3600
     assert options.cookie_keys == ()
     assert options.redis is None
@@ -85,6 +86,7 @@ def test_what_can_be_said(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> No
         *("--tls-cert-file", str(file), "--tls-key-file", str(file)),
         *("--oidc-ca-file", str(file), "--oidc-scopes", "openid,groups"),
         *("--oidc-username-prefix", "", "--oidc-groups-prefix", "g:"),
+        *("--oidc-groups-claim", "roles", "--oidc-most-groups", "5000"),
         *("--token-expiry", "12h", "--cookie-signing-key", signing),
         *("--redis-addr", "redis:6379", "--redis-tls", "--namespace", "elsewhere"),
         *("--consumers-per-person", "3", "--original-authors"),
@@ -99,6 +101,7 @@ def test_what_can_be_said(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> No
     assert options.oidc.ca_file == file
     assert options.oidc.scopes == ("openid", "groups")
     assert (options.oidc.username_prefix, options.oidc.groups_prefix) == ("", "g:")
+    assert options.oidc.claims == PersonClaims(groups="roles", most_groups=5000)
     assert len(options.trusted_proxies) == 2
     assert options.token_expiry == 12 * 3600
     assert options.cookie_keys == (CookieKeys(b"s" * 32),)

@@ -17,16 +17,20 @@ from fairlead.portal.options import (
     CALLBACK_PATH,
     DEFAULT_LISTEN,
     DEFAULT_NAMESPACE,
+    DEFAULT_PERSON_CLAIMS,
     DEFAULT_SCOPES,
     ISSUER_PATH,
+    LARGEST_MOST_GROUPS,
     NAME,
     ExternalURL,
     IssuerType,
     Limits,
     OIDCOptions,
+    PersonClaims,
     Rate,
     ServeOptions,
     check,
+    check_claim,
     check_prefix,
     parse_apply_networks,
     parse_cookie_keys,
@@ -171,6 +175,20 @@ _oidc = _all(
         f"{','.join(DEFAULT_SCOPES)}.",
     ),
     click.option(
+        "--oidc-groups-claim",
+        default=DEFAULT_PERSON_CLAIMS.groups,
+        show_default=True,
+        metavar="NAME",
+        help="Claim of the id_token with a person's groups.",
+    ),
+    click.option(
+        "--oidc-most-groups",
+        type=click.IntRange(1, LARGEST_MOST_GROUPS),
+        default=DEFAULT_PERSON_CLAIMS.most_groups,
+        show_default=True,
+        help="Largest number of a person's groups; who has more cannot sign in.",
+    ),
+    click.option(
         "--oidc-username-prefix",
         default="oidc:",
         show_default=True,
@@ -281,6 +299,8 @@ class _Given(msgspec.Struct, kw_only=True):
     oidc_authorize_url: str
     oidc_ca_file: Path | None
     oidc_scopes: tuple[str, ...]
+    oidc_groups_claim: str
+    oidc_most_groups: int
     oidc_username_prefix: str
     oidc_groups_prefix: str
     oidc_people_file: Path | None
@@ -431,6 +451,10 @@ def _sign_in(given: _Given, external: ExternalURL) -> OIDCOptions:
         callback_url=given.oidc_callback_url or external.absolute(CALLBACK_PATH),
         ca_file=given.oidc_ca_file,
         scopes=parse_scopes(given.oidc_scopes),
+        claims=PersonClaims(
+            groups=check_claim(given.oidc_groups_claim, "--oidc-groups-claim"),
+            most_groups=given.oidc_most_groups,
+        ),
         username_prefix=check_prefix(given.oidc_username_prefix, "--oidc-username-prefix"),
         groups_prefix=check_prefix(given.oidc_groups_prefix, "--oidc-groups-prefix"),
         people_file=given.oidc_people_file,

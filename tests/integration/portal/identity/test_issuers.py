@@ -188,9 +188,9 @@ async def test_groups_of_a_wrong_type_are_told_to_the_person() -> None:
     async with TestIssuer(CALLBACK) as there:
         issuer = client_of(there, issuing)
         await issuer.discover()
-        there.who["groups"] = "team-a"
+        there.who["groups"] = 7
         answer = await refused(sign_in(issuer))
-    assert answer.message == "the issuer's claim groups is no list of names"
+    assert answer.message.startswith("the issuer's claim groups is no list of names")
     await issuing.close()
 
 

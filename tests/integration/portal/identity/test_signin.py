@@ -327,12 +327,13 @@ async def test_our_own_cli_hears_why_no_one_was_signed_in(
     server: Door, ada: Browser, there: TestIssuer, store: MemoryStore
 ) -> None:
     asked = server.ask_cli(code_challenge=CHALLENGE, code_challenge_method="S256")
-    there.who["groups"] = "team-a"
+    there.who["groups"] = 7
     back = await ada.sign_in(asked)
     assert back.headers["Location"].startswith("http://127.0.0.1:1/callback?")
     assert told(back) == {
         "error": "access_denied",
-        "error_description": "the issuer's claim groups is no list of names",
+        "error_description": "the issuer's claim groups is no list of names; --oidc-groups-claim"
+        " names the claim that is read",
         "session_id": "client-1",
     }
     callback = await ada.to_callback(asked)

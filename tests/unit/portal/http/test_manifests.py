@@ -11,6 +11,7 @@ from fairlead.api.meta import JSON
 from fairlead.cli import main
 from fairlead.cli.kubebind.serve import serve
 from fairlead.portal.manifests import manifests
+from fairlead.portal.options import PersonClaims
 from fairlead.provider.manifests import shown_roles
 
 
@@ -148,6 +149,7 @@ def test_a_role_for_administrators_is_bound_to_the_groups_that_are_named() -> No
         ({"trusted_proxies": ["ingress"]}, "--trusted-proxies"),
         ({"allowed_groups": ["system:masters"], "groups_prefix": ""}, "Kubernetes' own"),
         ({"username_prefix": "system:"}, "--oidc-username-prefix"),
+        ({"claims": PersonClaims(groups="")}, "--oidc-groups-claim"),
         *(
             ({"namespace": name}, "--namespace")
             for name in ("fairlead-provider", "kube-bind", "kube-system", "default")

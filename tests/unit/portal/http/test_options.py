@@ -14,6 +14,7 @@ from fairlead.portal.options import (
     CookieKeys,
     ExternalURL,
     OIDCOptions,
+    PersonClaims,
     check,
     check_prefix,
     parse_cookie_keys,
@@ -120,6 +121,15 @@ def test_what_may_be_served(external: str, more: dict[str, Any]) -> None:
             "http://127.0.0.1",
             {"type": "embedded", "people_file": Path("p"), "client_secret": "s"},
             "--oidc-issuer-client-secret",
+        ),
+        (
+            "http://127.0.0.1",
+            {
+                "type": "embedded",
+                "people_file": Path("p"),
+                "claims": PersonClaims(groups="roles"),
+            },
+            "--oidc-groups-claim",
         ),
         (
             "http://127.0.0.1",

@@ -23,6 +23,7 @@ from fairlead.portal.identity.oidc.idtokens import (
     read_keys,
 )
 from fairlead.portal.identity.people import Person
+from fairlead.portal.options import PersonClaims
 
 
 NOW = 1_700_000_000.0
@@ -120,12 +121,13 @@ def test_s5_a_token_that_is_as_it_has_to_be_is_taken(changes: dict[str, Any]) ->
         ({"sub": 7}, "sub is"),
         ({"sub": "ada\n"}, "sub is"),
         ({"sub": "a" * 1025}, "sub is"),
-        ({"groups": "team-a"}, "groups is 'team-a', no list of names"),
+        ({"groups": 7}, "groups is 7, no list of names"),
         ({"groups": {"team-a": True}}, "no list of names"),
         ({"groups": ["team-a", 7]}, "no list of names"),
         ({"groups": [f"g{n}" for n in range(2001)]}, "2001 names"),
-        ({"groups": ["team\x00"]}, "1 names"),
-        ({"groups": [""]}, "1 names"),
+        ({"groups": ["team\x00"]}, "a name that cannot be used"),
+        ({"groups": "team\x00"}, "a name that cannot be used"),
+        ({"groups": [""]}, "a name that cannot be used"),
     ],
 )
 def test_s5_a_token_that_lies_is_refused(changes: dict[str, Any], said: str) -> None:
@@ -137,8 +139,25 @@ def test_a_header_with_certificates_and_a_claim_with_many_groups_are_read() -> N
     claims = with_claims(groups=[f"department-of-{n:080}" for n in range(1800)])
     token = sign(claims, KEY, x5c=["A" * 2000] * 3, custom="x")
     assert len(check(token, KEYS, EXPECTED, now=NOW).groups) == 1800
-    with pytest.raises(UntrustedError, match="too long"):
-        check(sign(with_claims(more="x" * 300_000), KEY), KEYS, EXPECTED, now=NOW)
+    with pytest.raises(UntrustedError, match="too long") as caught:
+        check(sign(with_claims(more="x" * 600_000), KEY), KEYS, EXPECTED, now=NOW)
+    assert "let it send only the groups" in caught.value.told
+
+
+def test_a_group_may_come_as_a_string() -> None:
+    for claim, groups in (("team-a", ("team-a",)), ("", ())):
+        person = check(sign(with_claims(groups=claim), KEY), KEYS, EXPECTED, now=NOW)
+        assert person.groups == groups
+
+
+def test_s5_a_flag_limits_the_number_of_groups() -> None:
+    # As long as those of an issuer that names groups by UUID.
+    token = sign(with_claims(groups=[f"{n:036}" for n in range(5000)]), KEY)
+    expected = EXPECTED._replace(claims=PersonClaims(most_groups=5000))
+    assert len(check(token, KEYS, expected, now=NOW).groups) == 5000
+    with pytest.raises(UntrustedError) as caught:
+        check(token, KEYS, EXPECTED, now=NOW)
+    assert "5000 names, more than the 2000 of --oidc-most-groups" in caught.value.told
 
 
 def test_s5_claims_that_cannot_be_read_are_refused() -> None:
@@ -155,7 +174,7 @@ def test_groups_and_a_name_for_people_to_read() -> None:
     claims = with_claims(groups=["a", "b", "a"], email="ada@example.org", name="Ada")
     found = check(sign(claims, KEY), KEYS, EXPECTED, now=NOW)
     assert found == Person("https://issuer.example", "ada", "ada@example.org", ("a", "b"))
-    expected = EXPECTED._replace(groups_claim="roles")
+    expected = EXPECTED._replace(claims=PersonClaims(groups="roles"))
     claims = with_claims(groups=["a"], roles=["r"], name="A\u202eda")
     assert check(sign(claims, KEY), KEYS, expected, now=NOW) == Person(
         "https://issuer.example", "ada", "", ("r",)

@@ -17,16 +17,21 @@ from joserfc.errors import JoseError, SecurityWarning
 from joserfc.jwk import ECKey, Key, OKPKey, RSAKey, import_key
 
 from fairlead.portal.identity.people import Person
+from fairlead.portal.options import DEFAULT_PERSON_CLAIMS, PersonClaims
 
 
 SKEW_SECONDS = 60.0
 """Largest accepted difference between the issuer's clock and ours, in seconds."""
-MOST_TOKEN_BYTES = 256 * 1024
+MOST_TOKEN_BYTES = 512 * 1024
 """Longest id_token, in bytes; a person's groups make it long."""
-MOST_GROUPS = 2000
-"""Largest number of a person's groups."""
 MOST_NAME = 1024
 """Longest name in a token, of a subject or a group, in characters."""
+
+FEWER_GROUPS = (
+    "let it send only the groups that are assigned to this application, or app roles in the claim "
+    "of --oidc-groups-claim"
+)
+"""The remedy for a person with too many groups; "it" is the issuer."""
 
 _CLOCKS = "the issuer's clock and this server's differ too much, or the sign-in took too long"
 _LEAST_RSA_BITS = 2048
@@ -64,7 +69,7 @@ class Expected(NamedTuple):
     nonce: str
     begun: float
     access_token: str = ""
-    groups_claim: str = "groups"
+    claims: PersonClaims = DEFAULT_PERSON_CLAIMS
 
 
 class _Registry(jws.JWSRegistry):
@@ -124,8 +129,13 @@ def verified(token: str, keys: Sequence[Key]) -> tuple[_Header, Mapping[str, Any
         UnknownKeyError: none of the keys signed the token.
         UntrustedError: the token is malformed, or its algorithm is not accepted.
     """
-    if len(token) > MOST_TOKEN_BYTES or not _parts(token):
-        raise UntrustedError("the id_token is not a signed token, or is too long")
+    if len(token) > MOST_TOKEN_BYTES:
+        raise UntrustedError(
+            f"the id_token is too long: {len(token)} bytes",
+            told=f"the issuer's id_token is longer than {MOST_TOKEN_BYTES} bytes: {FEWER_GROUPS}",
+        )
+    if not _parts(token):
+        raise UntrustedError("the id_token is not a signed token")
     try:
         first = token.partition(".")[0]
         decoded = base64.urlsafe_b64decode(first + "=" * (-len(first) % 4))
@@ -260,24 +270,40 @@ def _person(claims: Mapping[str, Any], expected: Expected) -> Person:
     subject = claims.get("sub")
     if not isinstance(subject, str) or not _is_name(subject):
         raise UntrustedError(f"sub is {_shown(subject)}, no name")
-    groups = claims.get(expected.groups_claim)
-    if groups is None:
-        groups = []
-    if not isinstance(groups, list) or not all(isinstance(one, str) for one in groups):
-        raise UntrustedError(
-            f"{expected.groups_claim} is {_shown(groups)}, no list of names",
-            told=f"the issuer's claim {expected.groups_claim} is no list of names",
-        )
-    if len(groups) > MOST_GROUPS or not all(_is_name(one) for one in groups):
-        raise UntrustedError(
-            f"{expected.groups_claim} has {len(groups)} names",
-            told=f"the issuer's claim {expected.groups_claim} may have {MOST_GROUPS} names, each"
-            f" of 1 to {MOST_NAME} characters that can be printed",
-        )
+    groups = _groups(claims, expected.claims)
     # For pages only: rights depend on groups and on sub, which is never given to another person.
     named = (claims.get(name) for name in ("preferred_username", "email", "name"))
     shown = next((name for name in named if isinstance(name, str) and _is_name(name)), "")
-    return Person(expected.issuer, subject, shown, tuple(dict.fromkeys(groups)))
+    return Person(expected.issuer, subject, shown, groups)
+
+
+def _groups(claims: Mapping[str, Any], named: PersonClaims) -> tuple[str, ...]:
+    """Return the groups that the claims name, each once."""
+    groups = claims.get(named.groups)
+    if groups is None:
+        groups = []
+    elif isinstance(groups, str):
+        # Some issuers send a claim with one value as a string, and one without any as "".
+        groups = [groups] if groups else []
+    if not isinstance(groups, list) or not all(isinstance(group, str) for group in groups):
+        raise UntrustedError(
+            f"{named.groups} is {_shown(groups)}, no list of names",
+            told=f"the issuer's claim {named.groups} is no list of names; --oidc-groups-claim"
+            " names the claim that is read",
+        )
+    if len(groups) > named.most_groups:
+        raise UntrustedError(
+            f"{named.groups} has {len(groups)} names",
+            told=f"the issuer's claim {named.groups} has {len(groups)} names, more than the"
+            f" {named.most_groups} of --oidc-most-groups: {FEWER_GROUPS}",
+        )
+    if not all(_is_name(group) for group in groups):
+        raise UntrustedError(
+            f"{named.groups} has a name that cannot be used",
+            told=f"each name in the issuer's claim {named.groups} may have 1 to {MOST_NAME}"
+            " characters, all of which can be printed",
+        )
+    return tuple(dict.fromkeys(groups))
 
 
 def _is_name(text: str) -> bool:

@@ -20,7 +20,7 @@ from fairlead.portal.identity.oidc.idtokens import Expected, UnknownKeyError, Un
 from fairlead.portal.identity.oidc.outgoing import Answered, IssuerAway, Issuing, check_address
 from fairlead.portal.identity.people import Person
 from fairlead.portal.identity.sessions import unavailable
-from fairlead.portal.options import DEFAULT_SCOPES
+from fairlead.portal.options import DEFAULT_PERSON_CLAIMS, DEFAULT_SCOPES, PersonClaims
 from fairlead.runtime import delays
 
 
@@ -68,7 +68,7 @@ class Issuer:
         callback: the redirect_uri of this server.
         issuing: the transport.
         scopes: requested scopes; any that the issuer does not list are left out.
-        groups_claim: the claim of the id_token with the groups.
+        claims: the claims of the id_token that describe a person.
         plain: whether http is allowed beyond loopback.
 
     Raises:
@@ -86,7 +86,7 @@ class Issuer:
         callback: str,
         issuing: Issuing,
         scopes: Sequence[str] = DEFAULT_SCOPES,
-        groups_claim: str = "groups",
+        claims: PersonClaims = DEFAULT_PERSON_CLAIMS,
         plain: bool = False,
     ) -> None:
         check_address(url, "--oidc-issuer-url", plain=plain)
@@ -100,7 +100,7 @@ class Issuer:
         self._callback = callback
         self._issuing = issuing
         self._scopes = tuple(dict.fromkeys(("openid", *scopes)))
-        self._groups_claim = groups_claim
+        self._claims = claims
         self._discovery: IssuerMetadata | None = None
         self._keys: list[Key] = []
         self._keys_read = self._keys_tried = float("-inf")
@@ -201,7 +201,7 @@ class Issuer:
             nonce=nonce,
             begun=begun,
             access_token=tokens.access_token,
-            groups_claim=self._groups_claim,
+            claims=self._claims,
         )
         try:
             return await self._checked(found, tokens.id_token, expected)
