@@ -30,7 +30,7 @@ def audit(
     metrics = request.config_dict.get(METRICS)
     if metrics is not None:
         # A code is half a sign-in; it is counted when the code is redeemed.
-        if event == "sign-in" and (what, result) != ("code", "done"):
+        if event == "sign-in" and (what != "code" or result == "refused"):
             metrics.signed_in(result)
         elif event == "sign-out":
             metrics.signed_out()

@@ -60,8 +60,8 @@ class PortalMetrics(Collector):
             self._refusals[_REASONS[status]] += 1
 
     def signed_in(self, result: str) -> None:
-        """Count a finished sign-in; a ``result`` other than done is a refusal."""
-        self._sign_ins["done" if result == "done" else "refused"] += 1
+        """Count a finished sign-in; each ``result`` but refused is a success."""
+        self._sign_ins["refused" if result == "refused" else "done"] += 1
 
     def signed_out(self) -> None:
         """Count a sign-out."""

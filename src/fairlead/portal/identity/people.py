@@ -10,13 +10,15 @@ from fairlead.portal.http.errors import forbidden
 class Person(msgspec.Struct, frozen=True, rename="camel"):
     """A person of an issuer; ``subject`` is the issuer's permanent id of them.
 
-    ``name`` is for display only: it may change, and two people may share it.
+    ``name`` is for display only: it may change, and two people may share it. With
+    ``groups_left_out`` the issuer said that there are groups, and named none.
     """
 
     issuer: str
     subject: str
     name: str = ""
     groups: tuple[str, ...] = ()
+    groups_left_out: bool = False
 
     @property
     def author(self) -> str:

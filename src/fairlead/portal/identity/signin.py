@@ -174,7 +174,7 @@ class SignIn:
         if found.grant and self._grants is not None:
             return await self._grants.redeem(request, found.person, found.grant)
         token, session = await self._sessions.create(found.person, "cli")
-        audit("sign-in", who=found.person.author, what="cli", result="done", request=request)
+        _audit_sign_in(request, found.person, "cli")
         body = {
             "access_token": token,
             "token_type": "Bearer",
@@ -289,15 +289,15 @@ class SignIn:
         self, request: web.Request, begun: Begun, person: Person
     ) -> web.StreamResponse:
         """Create a session or a one-time code, and redirect the browser with it."""
-        who, echoed = person.author, {"session_id": begun.session_id}
+        echoed = {"session_id": begun.session_id}
         if begun.challenge:
             code = await self._codes.make(person, begun.challenge)
-            _audit_sign_in(request, begun, who, "code")
+            _audit_sign_in(request, person, "code", consumer=begun.consumer_id)
             return _redirect(
                 redirects.with_parameters(begun.redirect_url, {"code": code} | echoed)
             )
         token, session = await self._sessions.create(person, "cli" if begun.cli else "browser")
-        _audit_sign_in(request, begun, who, session.kind)
+        _audit_sign_in(request, person, session.kind, consumer=begun.consumer_id)
         if begun.cli:
             # kube-bind's CLI takes the token only from the query.
             told = {
@@ -377,9 +377,10 @@ def _refused(request: web.Request, refusal: Refusal, *, cli: bool) -> web.Respon
     return web.Response(status=refusal.status, text=text, headers=headers)
 
 
-def _audit_sign_in(request: web.Request, begun: Begun, who: str, what: str) -> None:
-    more = {"consumer": begun.consumer_id} if begun.consumer_id else {}
-    audit("sign-in", who=who, what=what, result="done", request=request, **more)
+def _audit_sign_in(request: web.Request, person: Person, what: str, *, consumer: str = "") -> None:
+    more = {"consumer": consumer} if consumer else {}
+    result = "done without groups" if person.groups_left_out else "done"
+    audit("sign-in", who=person.author, what=what, result=result, request=request, **more)
 
 
 def _audit_refusal(request: web.Request, refusal: Refusal) -> None:

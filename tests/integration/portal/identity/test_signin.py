@@ -727,6 +727,20 @@ async def test_s17_a_person_waits_whose_sessions_ask_too_often(server: Door, ada
     assert int(limited[0].headers["Retry-After"]) >= 1
 
 
+async def test_a_sign_in_whose_groups_are_left_out_is_audited_as_such(
+    server: Door, ada: Browser, there: TestIssuer
+) -> None:
+    there.who = {"sub": "ada", "_claim_names": {"groups": "src1"}}
+    with structlog.testing.capture_logs() as logs:
+        await ada.sign_in(server.ask_page())
+        asked = server.ask_cli(code_challenge=CHALLENGE, code_challenge_method="S256")
+        body = {"code": told(await ada.sign_in(asked))["code"], "code_verifier": VERIFIER}
+        assert (await ada.post(f"{server.url}/api/token", json=body)).status == 200
+    lines = [(line["what"], line["result"]) for line in logs if "who" in line]
+    without = "done without groups"
+    assert lines == [("browser", without), ("code", without), ("cli", without)]
+
+
 async def test_s22_each_sign_in_refusal_and_sign_out_is_one_line_without_a_token(
     server: Door, ada: Browser, there: TestIssuer
 ) -> None:

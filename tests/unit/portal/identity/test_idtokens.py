@@ -150,6 +150,34 @@ def test_a_group_may_come_as_a_string() -> None:
         assert person.groups == groups
 
 
+ENTRA = {"_claim_names": {"groups": "src1"}, "_claim_sources": {"src1": {"endpoint": "https://x"}}}
+"""Claims of Entra ID for a person in more than 200 groups."""
+
+
+@pytest.mark.parametrize(
+    ("claim", "changes", "left_out"),
+    [
+        ("groups", ENTRA, True),
+        ("groups", {"hasgroups": True}, True),
+        ("groups", {"hasgroups": "true"}, True),
+        ("groups", {"hasgroups": False}, False),
+        ("groups", {"_claim_names": ["groups"]}, False),
+        ("groups", {"_claim_names": {"address": "src1"}}, False),
+        ("groups", ENTRA | {"groups": ["a"]}, False),
+        ("groups", {}, False),
+        ("roles", {"_claim_names": {"roles": "src1"}}, True),
+        # App roles are there, or there are none: the groups do not count.
+        ("roles", ENTRA | {"hasgroups": True}, False),
+    ],
+)
+def test_groups_that_the_issuer_leaves_out_are_noticed(
+    claim: str, changes: dict[str, Any], left_out: bool
+) -> None:
+    expected = EXPECTED._replace(claims=PersonClaims(groups=claim))
+    person = check(sign(with_claims(**changes), KEY), KEYS, expected, now=NOW)
+    assert person.groups_left_out is left_out
+
+
 def test_s5_a_flag_limits_the_number_of_groups() -> None:
     # As long as those of an issuer that names groups by UUID.
     token = sign(with_claims(groups=[f"{n:036}" for n in range(5000)]), KEY)

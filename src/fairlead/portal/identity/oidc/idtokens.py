@@ -271,10 +271,11 @@ def _person(claims: Mapping[str, Any], expected: Expected) -> Person:
     if not isinstance(subject, str) or not _is_name(subject):
         raise UntrustedError(f"sub is {_shown(subject)}, no name")
     groups = _groups(claims, expected.claims)
+    left_out = not groups and _are_left_out(claims, expected.claims.groups)
     # For pages only: rights depend on groups and on sub, which is never given to another person.
     named = (claims.get(name) for name in ("preferred_username", "email", "name"))
     shown = next((name for name in named if isinstance(name, str) and _is_name(name)), "")
-    return Person(expected.issuer, subject, shown, groups)
+    return Person(expected.issuer, subject, shown, groups, left_out)
 
 
 def _groups(claims: Mapping[str, Any], named: PersonClaims) -> tuple[str, ...]:
@@ -304,6 +305,17 @@ def _groups(claims: Mapping[str, Any], named: PersonClaims) -> tuple[str, ...]:
             " characters, all of which can be printed",
         )
     return tuple(dict.fromkeys(groups))
+
+
+def _are_left_out(claims: Mapping[str, Any], name: str) -> bool:
+    """Whether the issuer left the claim with the groups out, as Entra ID does beyond 200."""
+    # Distributed claims (OIDC Core, 5.6.2) are not fetched: that needs a token of the issuer's,
+    # and the address in them may be anywhere.
+    elsewhere = claims.get("_claim_names")
+    if isinstance(elsewhere, dict) and name in elsewhere:
+        return True
+    # Entra ID says this of its claim groups alone, in place of a source that is too long.
+    return name == "groups" and claims.get("hasgroups") in [True, "true"]
 
 
 def _is_name(text: str) -> bool:
