@@ -65,6 +65,7 @@ class FrontDoor:
         self.response: Callable[[dict[str, Any]], dict[str, Any]] = lambda _body: {}
         self.sessions = {TOKEN}
         self.page: dict[str, str] = {}
+        self.warning = ""
         self.answers: dict[str, Callable[[web.Request], Awaitable[web.StreamResponse]]] = {}
         self.url = ""
         self._codes: dict[str, tuple[str, dict[str, Any]]] = {}
@@ -113,7 +114,10 @@ class FrontDoor:
             return await answer(request)
         if request.method == "POST" and request.content_type != "application/json":
             return error(400, "BAD_REQUEST", "Content-Type has to be application/json")
-        return await handler(request)
+        response = await handler(request)
+        if self.warning:
+            response.headers["Warning"] = self.warning
+        return response
 
     async def _exports(self, request: web.Request) -> web.Response:
         url = f"{self.url}/api/authorize?cluster_id=&session_id=&client_type=&consumer_id="

@@ -67,7 +67,9 @@ def log_in(url: str, timeout: str, where: Where, *, skip_browser: bool, show_tok
     async def main(stop: asyncio.Event) -> SignedIn:
         async with backend(where, found, signed_in=False) as server:
             show = partial(browser.show, skip=skip_browser)
-            return await process.cancel_on(stop, sign_in(server, show, timeout=seconds))
+            session = await process.cancel_on(stop, sign_in(server, show, timeout=seconds))
+            note(server.warnings)
+            return session
 
     got = process.run(main)
     authority = found.certificate_authority

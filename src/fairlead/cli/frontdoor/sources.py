@@ -25,6 +25,7 @@ from fairlead.api.resource import NAMESPACES, SECRETS
 from fairlead.cli.frontdoor import browser
 from fairlead.cli.frontdoor.options import Where, backend, find_server
 from fairlead.cli.frontdoor.output import name_of
+from fairlead.cli.printing import note
 from fairlead.client import Client, NotFound
 from fairlead.konnector.secrets import content
 
@@ -72,7 +73,9 @@ def template_source(
     async def fetch(client: Client) -> BindingResponse:
         async with backend(where, entry) as server:
             if dry:
-                return _offered(await server.templates(), template, name or template)
+                items = await server.templates()
+                note(server.warnings)
+                return _offered(items, template, name or template)
             body: JSON = {
                 "apiVersion": API_VERSION,
                 "kind": "BindableResourcesRequest",

@@ -11,6 +11,7 @@ from fairlead import process
 from fairlead.api.meta import JSON
 from fairlead.cli.frontdoor.options import Where, backend, find_server, server_options
 from fairlead.cli.frontdoor.output import age, members, name_of, output_option, show, table
+from fairlead.cli.printing import note
 
 
 @click.command("templates")
@@ -33,7 +34,9 @@ def list_templates(output: str | None, where: Where, url: str = "") -> None:
 
     async def main(stop: asyncio.Event) -> list[JSON]:
         async with backend(where, found) as server:
-            return await process.cancel_on(stop, server.templates())
+            items = await process.cancel_on(stop, server.templates())
+            note(server.warnings)
+            return items
 
     items = sorted(process.run(main), key=name_of)
     if output:

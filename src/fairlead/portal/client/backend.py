@@ -16,6 +16,7 @@ from fairlead.api.kubebind import BindingResponse, decode_binding_response
 from fairlead.api.meta import JSON
 from fairlead.client.authorities import AuthorityError, read_authority, trust_only
 from fairlead.client.clocks import certificate_clock
+from fairlead.client.transport import parse_warnings
 from fairlead.portal.client.addresses import Address
 from fairlead.portal.client.errors import (
     FrontDoorError,
@@ -102,6 +103,8 @@ class BackendClient:
         encrypted = address.url.startswith("https:")
         self._context = (trust or Trust()).context() if encrypted else True
         self._session: aiohttp.ClientSession | None = None
+        self.warnings: list[str] = []
+        """Warnings in the last answer, as in the headers of Kubernetes' API servers."""
 
     async def __aenter__(self) -> Self:
         self._session = aiohttp.ClientSession(
@@ -181,6 +184,7 @@ class BackendClient:
             ) as answer:
                 content = await _read(answer)
                 status, told = answer.status, answer.headers
+                self.warnings = parse_warnings(told.getall("Warning", ()))
         except (TimeoutError, aiohttp.ClientError, OSError, ValueError) as error:
             raise Unreachable(self._why(error, seconds or self._seconds)) from None
         if content is None:

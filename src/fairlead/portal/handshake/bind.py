@@ -264,7 +264,8 @@ class Bind:
 
     async def _check_right(self, person: Person, template: str) -> None:
         if not await self._reviews.may(person, template):
-            raise forbidden(_REFUSED, reason=f"no right to bind template {template}")
+            reason = f"no right to bind template {template}"
+            raise forbidden(_REFUSED, details=person.remark, reason=reason)
 
     def _owned(self, person: Person, identity: str) -> OwnedNamespace:
         """Return author and namespace of an identity that is the person's or new.
@@ -274,7 +275,8 @@ class Bind:
         """
         owned = self._ownership.of(person, identity)
         if owned is None:
-            raise forbidden(_REFUSED, reason=f"identity {identity!r} is another's")
+            reason = f"identity {identity!r} is another's"
+            raise forbidden(_REFUSED, details=person.remark, reason=reason)
         if not owned.namespace and self._ownership.count(person) >= self._limit:
             raise _too_many(self._limit)
         return owned

@@ -22,6 +22,7 @@ from fairlead.api.meta import JSON, Object
 from fairlead.api.resource import Resource
 from fairlead.konnector.manifests import manifests as konnector_manifests
 from fairlead.portal.handshake.reviews import AccessReviews
+from fairlead.portal.identity.people import Person
 from fairlead.portal.identity.sessions import BrowserSession
 from fairlead.runtime import Cluster, Delta
 
@@ -140,13 +141,13 @@ class Catalog:
         offered = self._reviews.believed(person, names)
         if offered is None:
             offered = await self._reviews.offered(person, names)
-        return _answer(templates.encoded(offered, _offered))
+        return _answer(templates.encoded(offered, _offered), person)
 
     async def collections(self, request: web.Request) -> web.Response:
         """Answer GET /api/collections, without collections that offer the person nothing."""
         session = await self._guard.session(request)
         offered = await self._reviews.offered(session.person, self._templates.now().names)
-        return _answer(self._collections.now().encoded(offered, _collected))
+        return _answer(self._collections.now().encoded(offered, _collected), session.person)
 
     async def offered(self, session: BrowserSession) -> list[Object]:
         """Return the templates that the session's person may bind, ordered by name."""
@@ -167,8 +168,9 @@ class Catalog:
         )
 
 
-def _answer(encoded: bytes) -> web.Response:
-    return web.Response(body=encoded, headers=_JSON)
+def _answer(encoded: bytes, person: Person) -> web.Response:
+    headers = CIMultiDict({**_JSON, **person.warnings}) if person.remark else _JSON
+    return web.Response(body=encoded, headers=headers)
 
 
 def _offered(templates: Iterable[Object], offered: frozenset[str]) -> Iterator[JSON]:

@@ -7,6 +7,13 @@ import msgspec
 from fairlead.portal.http.errors import forbidden
 
 
+FEWER_GROUPS = (
+    "let it send only the groups that are assigned to this application, or app roles in the claim "
+    "of --oidc-groups-claim"
+)
+"""The remedy for a person with too many groups; "it" is the issuer."""
+
+
 class Person(msgspec.Struct, frozen=True, rename="camel"):
     """A person of an issuer; ``subject`` is the issuer's permanent id of them.
 
@@ -24,6 +31,22 @@ class Person(msgspec.Struct, frozen=True, rename="camel"):
     def author(self) -> str:
         """The name that owns consumer identities: issuer and subject."""
         return f"{self.issuer}/{self.subject}"
+
+    @property
+    def remark(self) -> str:
+        """The reason why rights that the person has by a group do not count, "" if they do."""
+        if not self.groups_left_out:
+            return ""
+        return (
+            "at your sign-in the issuer named no groups, since you have too many for it to list, "
+            "so rights by group do not count. Remedy for who runs the issuer: "
+            f"{FEWER_GROUPS}"
+        )
+
+    @property
+    def warnings(self) -> dict[str, str]:
+        """The header that tells the person's program the remark, as API servers tell theirs."""
+        return {"Warning": f'299 - "{self.remark}"'} if self.remark else {}
 
 
 class Prefixes(msgspec.Struct, frozen=True):

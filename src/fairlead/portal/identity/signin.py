@@ -182,7 +182,7 @@ class SignIn:
             "cluster_id": "",
             "username": found.person.name,
         }
-        return web.json_response(body, headers=PRIVATE)
+        return web.json_response(body, headers={**PRIVATE, **found.person.warnings})
 
     async def logout(self, request: web.Request) -> web.StreamResponse:
         """End the sender's session on all replicas.

@@ -265,6 +265,23 @@ async def test_tables_of_what_is_offered(tmp_path: Path) -> None:
         assert (code, out, err) == (0, "", f"{door.url} offers you nothing\n")
 
 
+async def test_warnings_of_the_server_are_printed_at_login_and_with_templates(
+    tmp_path: Path,
+) -> None:
+    async with FrontDoor() as door:
+        door.warning = '299 - "the issuer named no groups"'
+        door.templates = []
+        async with begun(tmp_path, "login", door.url, "--skip-browser") as login:
+            await browse(login.url)
+        assert login.code == 0
+        assert "note: the issuer named no groups\n" in login.err
+        code, out, err = await run(tmp_path, "templates")
+        nothing = f"{door.url} offers you nothing\n"
+        assert (code, out, err) == (0, "", f"note: the issuer named no groups\n{nothing}")
+        _, out, err = await run(tmp_path, "templates", "-o", "json")
+        assert (json.loads(out)["items"], err) == ([], "note: the issuer named no groups\n")
+
+
 async def test_a_cluster_of_a_server_is_asked_for(tmp_path: Path) -> None:
     async with FrontDoor() as door:
         arguments = ("login", f"one@{door.url}", "--skip-browser")

@@ -11,6 +11,7 @@ import yaml
 from tests.integration.portal.handshake.conftest import (
     ADA,
     BEN,
+    ISSUER,
     House,
     _quiet,
     admin,
@@ -115,6 +116,20 @@ async def test_each_person_sees_what_they_may_bind(plane: Sandbox, admin: Client
             answer = await there.ask(person, f"/templates/{name}")
             assert answer.status == 404
             assert f"There is no template {name} for you" in read(answer).text
+
+
+async def test_who_signed_in_without_groups_learns_why_there_are_no_templates(
+    plane: Sandbox, admin: Client
+) -> None:
+    many = Person(ISSUER, "many", groups_left_out=True)
+    async with house(plane, admin, provider=False) as there:
+        assert "issuer named no groups" not in (await shown(there, BEN, "/")).text
+        text = (await shown(there, many, "/")).text
+        assert "At your sign-in the issuer named no groups" in text
+        assert "--oidc-groups-claim" in text
+        missing = await there.ask(many, "/templates/widgets")
+        assert missing.status == 404
+        assert "at your sign-in the issuer named no groups" in read(missing).text
 
 
 async def test_a_template_tells_what_it_brings(plane: Sandbox, admin: Client) -> None:

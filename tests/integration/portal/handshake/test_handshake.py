@@ -16,6 +16,7 @@ from tests.integration.portal.handshake.conftest import (
     ADA,
     BEN,
     CEM,
+    ISSUER,
     collection,
     house,
     template,
@@ -38,6 +39,7 @@ from fairlead.api.kubebind import (
 from fairlead.api.meta import Key, Object
 from fairlead.api.resource import CLUSTERROLEBINDINGS, NAMESPACES, SECRETS
 from fairlead.client import Client, Forbidden, parse_kubeconfig
+from fairlead.client.transport import parse_warnings
 from fairlead.portal.handshake.ownership import OwnedNamespace, Ownership
 from fairlead.portal.handshake.reviews import AccessReviews
 from fairlead.portal.identity.people import Person
@@ -78,6 +80,26 @@ async def test_each_person_sees_what_they_may_bind(plane: Sandbox, admin: Client
         assert names(found) == ["both"]
         assert found.json["items"][0]["spec"]["templates"] == [{"name": "ones"}]
         assert names(await it.ask(BEN, "/api/collections")) == ["both", "rest"]
+
+
+async def test_who_signed_in_without_groups_is_told_with_every_answer_about_rights(
+    plane: Sandbox, admin: Client
+) -> None:
+    async with house(plane, admin) as there:
+        await there.template()
+        await there.allow("Group:oidc:team-c")
+        many = Person(ISSUER, "many", groups_left_out=True)
+        for path in ("/api/templates", "/api/collections"):
+            listed = await there.ask(many, path)
+            (warning,) = parse_warnings([listed.headers["Warning"]])
+            assert names(listed) == []
+            assert "the issuer named no groups" in warning
+            assert "--oidc-groups-claim" in warning
+            others = await there.ask(CEM, path)
+            assert (names(others), others.headers.get("Warning")) == ([], None)
+        refused = await there.bind(many)
+        assert refused.status == 403
+        assert "the issuer named no groups" in refused.json["details"]
 
 
 async def test_a_list_has_nothing_of_its_owners(plane: Sandbox, admin: Client) -> None:

@@ -122,6 +122,12 @@ class Catalogue(View):
         )
         return {"shelves": shelves, "wanted": wanted, "offers": len(scope)}
 
+    async def own(
+        self, session: BrowserSession, scope: Any, asked: AskedPage
+    ) -> Mapping[str, Any]:
+        """Return the reason why rights by group do not count."""
+        return {"remark": session.person.remark}
+
 
 class TemplatePage(View):
     """The page of a template: resources, schemas, claims, and the person's bindings of it."""
@@ -157,7 +163,8 @@ class TemplatePage(View):
             raise MissingError(
                 f"There is no template {name} for you",
                 "It does not exist, or you may not bind it. Ask the provider's team for the right"
-                " to bind it.",
+                " to bind it."
+                + (f" Also, {remark}." if (remark := session.person.remark) else ""),
             )
         return name
 

@@ -16,7 +16,7 @@ from joserfc import jws
 from joserfc.errors import JoseError, SecurityWarning
 from joserfc.jwk import ECKey, Key, OKPKey, RSAKey, import_key
 
-from fairlead.portal.identity.people import Person
+from fairlead.portal.identity.people import FEWER_GROUPS, Person
 from fairlead.portal.options import DEFAULT_PERSON_CLAIMS, PersonClaims
 
 
@@ -26,12 +26,6 @@ MOST_TOKEN_BYTES = 512 * 1024
 """Longest id_token, in bytes; a person's groups make it long."""
 MOST_NAME = 1024
 """Longest name in a token, of a subject or a group, in characters."""
-
-FEWER_GROUPS = (
-    "let it send only the groups that are assigned to this application, or app roles in the claim "
-    "of --oidc-groups-claim"
-)
-"""The remedy for a person with too many groups; "it" is the issuer."""
 
 _CLOCKS = "the issuer's clock and this server's differ too much, or the sign-in took too long"
 _LEAST_RSA_BITS = 2048
