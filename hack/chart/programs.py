@@ -334,7 +334,9 @@ def _serve() -> Program:
         "client_id": "ph-client",
         "username_prefix": "ph-user-prefix:",
         "groups_prefix": "ph-groups-prefix:",
-        "claims": PersonClaims(groups="ph-groups-claim", most_groups=4999),
+        "claims": PersonClaims(
+            subject="ph-subject-claim", groups="ph-groups-claim", most_groups=4999
+        ),
     }
     group, user = "ph-group-name", "ph-user-name"
     plain = _call(serve.manifests, **arguments)
@@ -363,6 +365,7 @@ def _serve() -> Program:
             "ph-client": f"{path}.oidc.clientId",
             "ph-user-prefix:": f"{path}.oidc.usernamePrefix",
             "ph-groups-prefix:": f"{path}.oidc.groupsPrefix",
+            "ph-subject-claim": f"{path}.oidc.subjectClaim",
             "ph-groups-claim": f"{path}.oidc.groupsClaim",
             "4999": f"(toString {path}.oidc.mostGroups)",
             group: "$group",

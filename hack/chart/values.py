@@ -346,6 +346,13 @@ _OWN: Mapping[str, Sequence[Value]] = {
         Value("oidc.usernamePrefix", "oidc:", _TEXT, "Prefix of names of people in RBAC."),
         Value("oidc.groupsPrefix", "oidc:", _TEXT, "Prefix of names of groups in RBAC."),
         Value(
+            "oidc.subjectClaim",
+            DEFAULT_PERSON_CLAIMS.subject,
+            {**_TEXT, "minLength": 1},
+            "Claim of the id_token that owns what a person binds; the issuer must never give its "
+            "value to another person.",
+        ),
+        Value(
             "oidc.groupsClaim",
             DEFAULT_PERSON_CLAIMS.groups,
             {**_TEXT, "minLength": 1},
@@ -362,7 +369,7 @@ _OWN: Mapping[str, Sequence[Value]] = {
             "oidc.allowedUsers",
             [],
             _TEXTS,
-            "People, by the issuer's sub, who may bind all that is offered.",
+            "People, by sub or the subject claim, who may bind all that is offered.",
         ),
         Value(
             "oidc.consoleAdminGroups", [], _TEXTS, "Groups that see all consumers on the pages."

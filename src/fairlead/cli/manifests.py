@@ -187,6 +187,12 @@ _PROGRAMS: dict[str, Callable[..., list[JSON]]] = {
     help="serve only: prefix of names of groups in RBAC; default: oidc:",
 )
 @click.option(
+    "--oidc-subject-claim",
+    metavar="NAME",
+    help="serve only: claim of the id_token that owns what a person binds, which the issuer must "
+    "never give to another person; default: sub",
+)
+@click.option(
     "--oidc-groups-claim",
     metavar="NAME",
     help="serve only: claim of the id_token with a person's groups; default: groups",
@@ -280,7 +286,11 @@ _RENAMED = {
     "oidc_username_prefix": "username_prefix",
     "oidc_groups_prefix": "groups_prefix",
 }
-_CLAIMS = {"oidc_groups_claim": "groups", "oidc_most_groups": "most_groups"}
+_CLAIMS = {
+    "oidc_subject_claim": "subject",
+    "oidc_groups_claim": "groups",
+    "oidc_most_groups": "most_groups",
+}
 _NEEDED = ("external_url", "oidc_issuer_url", "oidc_issuer_client_id")
 _SEVERAL = ("allowed_groups", "allowed_users", "console_admin_groups", "trusted_proxies")
 

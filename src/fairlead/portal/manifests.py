@@ -21,6 +21,7 @@ from fairlead.portal.options import (
     PersonClaims,
     check_claim,
     check_prefix,
+    check_subject_claim,
     parse_issuer_url,
     parse_networks,
 )
@@ -71,7 +72,7 @@ def manifests(
         trusted_proxies: networks of the Ingress.
         allowed_groups: groups of the issuer that may bind everything; without groups and
             users no role for people is printed.
-        allowed_users: people who may bind everything, by the issuer's ``sub``.
+        allowed_users: people who may bind everything, by ``sub`` or the subject claim.
         username_prefix: prefix of user names in RBAC.
         groups_prefix: prefix of group names in RBAC.
         claims: the claims of an id_token that describe a person.
@@ -129,6 +130,7 @@ def _flags(
         raise ValueError("--oidc-issuer-client-id is missing: give the client id at the issuer")
     check_prefix(username_prefix, "--oidc-username-prefix")
     check_prefix(groups_prefix, "--oidc-groups-prefix")
+    check_subject_claim(claims.subject)
     check_claim(claims.groups, "--oidc-groups-claim")
     parse_networks(tuple(trusted_proxies))
     return (
@@ -139,6 +141,7 @@ def _flags(
         f"--oidc-issuer-client-id={client_id}",
         f"--oidc-username-prefix={username_prefix}",
         f"--oidc-groups-prefix={groups_prefix}",
+        f"--oidc-subject-claim={claims.subject}",
         f"--oidc-groups-claim={claims.groups}",
         f"--oidc-most-groups={claims.most_groups}",
     )

@@ -40,6 +40,24 @@ ISSUER_PATH = "/oidc"
 
 IssuerType = Literal["external", "embedded"]
 """Values of ``--oidc-type``."""
+_SHARED_CLAIMS = frozenset(
+    {
+        "iss",
+        "aud",
+        "azp",
+        "acr",
+        "exp",
+        "iat",
+        "nbf",
+        "nonce",
+        "jti",
+        "sid",
+        "tid",
+        "at_hash",
+        "name",
+    }
+)
+"""Claims that people share, or that each sign-in has anew."""
 _DEFAULT_PORTS = {"http": 80, "https": 443}
 _HOST = re.compile(r"[a-z0-9]([a-z0-9.-]*[a-z0-9])?|[0-9a-f:.]+")
 _PATH = re.compile(r"(/[A-Za-z0-9_~-][A-Za-z0-9._~-]*)*")
@@ -110,9 +128,12 @@ class ExternalURL(msgspec.Struct, frozen=True):
 class PersonClaims(msgspec.Struct, kw_only=True, frozen=True):
     """The claims of an id_token that describe a person.
 
-    ``groups`` names the claim with their groups, of which there may be ``most_groups``.
+    ``subject`` names the claim that tells one person from all others, for ever, and so owns what
+    they have bound. ``groups`` names the claim with their groups, of which there may be
+    ``most_groups``.
     """
 
+    subject: str = "sub"
     groups: str = "groups"
     most_groups: int = 2000
 
@@ -257,6 +278,12 @@ def check(options: ServeOptions) -> ServeOptions:
 
 def _check_oidc(options: ServeOptions) -> None:
     oidc, external = options.oidc, options.external_url
+    if options.original_authors and oidc.claims.subject != DEFAULT_PERSON_CLAIMS.subject:
+        # Otherwise a person whose other claim looks like another's sub would own their consumers.
+        raise ValueError(
+            "--original-authors goes by sub, and not with --oidc-subject-claim: leave one of them "
+            "out, or hand the namespaces over by `fairlead provider hand-over`"
+        )
     if oidc.callback_url != external.absolute(CALLBACK_PATH):
         raise ValueError(
             f"--oidc-callback-url {oidc.callback_url!r} has to be "
@@ -282,8 +309,8 @@ def _check_oidc(options: ServeOptions) -> None:
         )
     if oidc.claims != DEFAULT_PERSON_CLAIMS:
         raise ValueError(
-            "--oidc-groups-claim and --oidc-most-groups are of no use with --oidc-type embedded: "
-            "leave them out"
+            "--oidc-subject-claim, --oidc-groups-claim and --oidc-most-groups are of no use with "
+            "--oidc-type embedded: leave them out"
         )
     if oidc.people_file is None:
         raise ValueError("--oidc-type embedded needs --oidc-people-file: who may sign in")
@@ -396,14 +423,29 @@ def parse_scopes(texts: tuple[str, ...]) -> tuple[str, ...]:
     return found or DEFAULT_SCOPES
 
 
-def check_claim(text: str, flag: str) -> str:
+def check_claim(text: str, flag: str, *, example: str = "roles") -> str:
     """Return the name of a claim, if it can be one.
 
     Raises:
         ValueError: the name is empty, or has invisible characters.
     """
     if not text or not text.isprintable() or text != text.strip():
-        raise ValueError(f"{flag} {text!r} is no name of a claim: give one such as roles")
+        raise ValueError(f"{flag} {text!r} is no name of a claim: give one such as {example}")
+    return text
+
+
+def check_subject_claim(text: str) -> str:
+    """Return the name of the claim that tells people apart, if it can be one.
+
+    Raises:
+        ValueError: the name is malformed, or the claim is no person's.
+    """
+    flag = "--oidc-subject-claim"
+    if check_claim(text, flag, example="oid") in _SHARED_CLAIMS:
+        raise ValueError(
+            f"{flag} {text!r} is no one person's for ever: give a claim that the issuer never "
+            "gives to another person, such as sub or oid"
+        )
     return text
 
 

@@ -196,6 +196,7 @@ def test_each_flag_about_pods_has_its_value(helm: Helm, name: str) -> None:
                 *("--oidc-allowed-user", "ada", "--oidc-username-prefix", "u:"),
                 *("--oidc-groups-prefix", "", "--console-admin-group", "platform"),
                 *("--oidc-groups-claim", "roles", "--oidc-most-groups", "5000"),
+                *("--oidc-subject-claim", "oid"),
             ),
             {
                 "trustedProxies": ["10.0.0.0/8", "192.168.0.1"],
@@ -205,6 +206,7 @@ def test_each_flag_about_pods_has_its_value(helm: Helm, name: str) -> None:
                     "allowedUsers": ["ada"],
                     "usernamePrefix": "u:",
                     "groupsPrefix": "",
+                    "subjectClaim": "oid",
                     "groupsClaim": "roles",
                     "mostGroups": 5000,
                     "consoleAdminGroups": ["platform"],

@@ -118,6 +118,12 @@ def test_what_can_be_said(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> No
     assert (options.limits.per_person.per_second, options.limits.per_person.burst) == (2, 8)
 
 
+def test_another_claim_may_own_what_people_bind(monkeypatch: pytest.MonkeyPatch) -> None:
+    options, said = start(monkeypatch, *ISSUER, "--oidc-subject-claim", "oid")
+    assert not said
+    assert options.oidc.claims == PersonClaims(subject="oid")
+
+
 def test_the_embedded_issuer_needs_people_alone(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:

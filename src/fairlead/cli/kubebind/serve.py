@@ -32,6 +32,7 @@ from fairlead.portal.options import (
     check,
     check_claim,
     check_prefix,
+    check_subject_claim,
     parse_apply_networks,
     parse_cookie_keys,
     parse_external_url,
@@ -175,6 +176,14 @@ _oidc = _all(
         f"{','.join(DEFAULT_SCOPES)}.",
     ),
     click.option(
+        "--oidc-subject-claim",
+        default=DEFAULT_PERSON_CLAIMS.subject,
+        show_default=True,
+        metavar="NAME",
+        help="Claim of the id_token that owns what a person binds. The issuer must never give its "
+        "value to another person; after a change `fairlead provider hand-over` moves consumers.",
+    ),
+    click.option(
         "--oidc-groups-claim",
         default=DEFAULT_PERSON_CLAIMS.groups,
         show_default=True,
@@ -299,6 +308,7 @@ class _Given(msgspec.Struct, kw_only=True):
     oidc_authorize_url: str
     oidc_ca_file: Path | None
     oidc_scopes: tuple[str, ...]
+    oidc_subject_claim: str
     oidc_groups_claim: str
     oidc_most_groups: int
     oidc_username_prefix: str
@@ -452,6 +462,7 @@ def _sign_in(given: _Given, external: ExternalURL) -> OIDCOptions:
         ca_file=given.oidc_ca_file,
         scopes=parse_scopes(given.oidc_scopes),
         claims=PersonClaims(
+            subject=check_subject_claim(given.oidc_subject_claim),
             groups=check_claim(given.oidc_groups_claim, "--oidc-groups-claim"),
             most_groups=given.oidc_most_groups,
         ),

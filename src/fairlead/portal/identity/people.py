@@ -15,7 +15,7 @@ FEWER_GROUPS = (
 
 
 class Person(msgspec.Struct, frozen=True, rename="camel"):
-    """A person of an issuer; ``subject`` is the issuer's permanent id of them.
+    """A person of an issuer; ``subject`` is the issuer's permanent id of them, usually ``sub``.
 
     ``name`` is for display only: it may change, and two people may share it. With
     ``groups_left_out`` the issuer said that there are groups, and named none.

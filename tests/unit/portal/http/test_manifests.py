@@ -150,6 +150,7 @@ def test_a_role_for_administrators_is_bound_to_the_groups_that_are_named() -> No
         ({"allowed_groups": ["system:masters"], "groups_prefix": ""}, "Kubernetes' own"),
         ({"username_prefix": "system:"}, "--oidc-username-prefix"),
         ({"claims": PersonClaims(groups="")}, "--oidc-groups-claim"),
+        ({"claims": PersonClaims(subject="aud")}, "--oidc-subject-claim"),
         *(
             ({"namespace": name}, "--namespace")
             for name in ("fairlead-provider", "kube-bind", "kube-system", "default")

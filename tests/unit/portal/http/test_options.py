@@ -17,6 +17,7 @@ from fairlead.portal.options import (
     PersonClaims,
     check,
     check_prefix,
+    check_subject_claim,
     parse_cookie_keys,
     parse_external_url,
     parse_issuer_url,
@@ -143,6 +144,21 @@ def test_what_oidc_may_not_be(external: str, change: dict[str, Any], said: str) 
     oidc: OIDCOptions = msgspec.structs.replace(options.oidc, **change)
     with pytest.raises(ValueError, match=said):
         check(msgspec.structs.replace(options, oidc=oidc))
+
+
+def test_s1_the_originals_authors_go_by_sub_alone() -> None:
+    options = msgspec.structs.replace(serve_options("https://x.org"), original_authors=True)
+    check(options)
+    oidc = msgspec.structs.replace(options.oidc, claims=PersonClaims(subject="oid"))
+    with pytest.raises(ValueError, match="--original-authors goes by sub"):
+        check(msgspec.structs.replace(options, oidc=oidc))
+
+
+@pytest.mark.parametrize("name", ["", " sub", "iss", "aud", "nonce", "name"])
+def test_s1_a_claim_that_people_share_owns_nothing(name: str) -> None:
+    assert check_subject_claim("oid") == "oid"
+    with pytest.raises(ValueError, match="--oidc-subject-claim"):
+        check_subject_claim(name)
 
 
 def test_s15_the_embedded_issuer_is_for_loopback_alone() -> None:

@@ -150,6 +150,34 @@ def test_a_group_may_come_as_a_string() -> None:
         assert person.groups == groups
 
 
+def test_s1_another_claim_may_own_what_a_person_binds() -> None:
+    expected = EXPECTED._replace(claims=PersonClaims(subject="oid"))
+    token = sign(with_claims(sub="of this client alone", oid="ada-for-ever"), KEY)
+    person = check(token, KEYS, expected, now=NOW)
+    assert person.author == "https://issuer.example/ada-for-ever"
+
+
+@pytest.mark.parametrize(
+    ("claim", "changes", "told"),
+    [
+        ("oid", {}, "claim oid names no person; --oidc-subject-claim"),
+        ("oid", {"oid": ["ada"]}, "claim oid names no person"),
+        ("email", {"email": "ada@example.org"}, "verified your email address"),
+        ("email", {"email": "a@b.c", "email_verified": False}, "verified your email address"),
+        ("email", {"email": "a@b.c", "email_verified": "true"}, "verified your email address"),
+    ],
+)
+def test_s1_a_claim_that_does_not_name_one_person_is_refused(
+    claim: str, changes: dict[str, Any], told: str
+) -> None:
+    expected = EXPECTED._replace(claims=PersonClaims(subject=claim))
+    with pytest.raises(UntrustedError) as caught:
+        check(sign(with_claims(**changes), KEY), KEYS, expected, now=NOW)
+    assert told in caught.value.told
+    verified = with_claims(oid="ada", email="ada", email_verified=True)
+    assert check(sign(verified, KEY), KEYS, expected, now=NOW).subject == "ada"
+
+
 ENTRA = {"_claim_names": {"groups": "src1"}, "_claim_sources": {"src1": {"endpoint": "https://x"}}}
 """Claims of Entra ID for a person in more than 200 groups."""
 

@@ -261,15 +261,31 @@ def _check_access_token(claim: object, algorithm: str, access_token: str) -> Non
 
 def _person(claims: Mapping[str, Any], expected: Expected) -> Person:
     """Return the person that the claims name, with their groups."""
-    subject = claims.get("sub")
-    if not isinstance(subject, str) or not _is_name(subject):
-        raise UntrustedError(f"sub is {_shown(subject)}, no name")
+    subject = _subject(claims, expected.claims.subject)
     groups = _groups(claims, expected.claims)
     left_out = not groups and _are_left_out(claims, expected.claims.groups)
-    # For pages only: rights depend on groups and on sub, which is never given to another person.
+    # For pages only: rights depend on groups and on the subject, which is no one else's ever.
     named = (claims.get(name) for name in ("preferred_username", "email", "name"))
     shown = next((name for name in named if isinstance(name, str) and _is_name(name)), "")
     return Person(expected.issuer, subject, shown, groups, left_out)
+
+
+def _subject(claims: Mapping[str, Any], name: str) -> str:
+    """Return the value that tells this person from all others of the issuer."""
+    subject = claims.get(name)
+    if not isinstance(subject, str) or not _is_name(subject):
+        raise UntrustedError(
+            f"{name} is {_shown(subject)}, no name",
+            told=f"the issuer's claim {name} names no person; --oidc-subject-claim asks for it",
+        )
+    # A person may write any address into their profile at some issuers (OIDC Core, 5.1 and 5.7).
+    if name == "email" and claims.get("email_verified") is not True:
+        raise UntrustedError(
+            f"email_verified is {_shown(claims.get('email_verified'))}, not true",
+            told="the issuer does not say that it has verified your email address, which"
+            " --oidc-subject-claim email needs",
+        )
+    return subject
 
 
 def _groups(claims: Mapping[str, Any], named: PersonClaims) -> tuple[str, ...]:
