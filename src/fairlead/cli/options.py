@@ -78,7 +78,7 @@ def timeout_option(default: str, waits: str) -> Callable[[F], F]:
 
 
 def yes_option(function: F) -> F:
-    """Add ``--yes``, for commands that ask before they delete objects."""
+    """Add ``--yes``, for commands that ask before they change much."""
     return click.option("-y", "--yes", is_flag=True, help="Do not ask.")(function)
 
 

@@ -142,6 +142,20 @@ async def test_from_an_invitation_to_the_end(operator: Operator) -> None:
         out, err = await operator.does("provider", "hand-over", name, "--to", author)
         assert out == f"namespace/{namespace} belongs to {author} now, before to {former}\n"
         assert f"fairlead provider rotate {namespace}" in err
+    everything = ("provider", "hand-over", "--author", ann, "--to", shop)
+    code, out, err = await operator.run(*everything)
+    assert (code, out) == (2, "")
+    assert "there is no terminal to ask on: give --yes" in err
+    preview = f"{name} in namespace/{namespace}: from {ann} to {shop}"
+    code, out, err = await operator.run(*everything, answer="n")
+    assert (code, out) == (1, "")
+    assert preview in err
+    out, err = await operator.does(*everything, "--yes")
+    assert out == f"namespace/{namespace} belongs to {shop} now, before to {ann}\n"
+    assert preview in err
+    code, out, err = await operator.run(*everything, "--yes")
+    assert (code, out) == (1, "")
+    assert ann in err
     code, out, err = await operator.run("provider", "hand-over", name, "--to", "ann")
     assert (code, out) == (2, "")
     assert "'ann' is neither a person nor a group: give ISSUER/SUB" in err

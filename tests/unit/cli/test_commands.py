@@ -62,6 +62,14 @@ def test_what_is_said_of_commands_that_are_not_imported_is_their_own_first_sente
     [
         pytest.param(["nonsense"], "No such command 'nonsense'", id="command"),
         pytest.param(["bnd"], "No such command 'bnd'. Did you mean 'bind'?", id="nearly"),
+        *(
+            pytest.param(
+                ["provider", "hand-over", *more, "--to", "group:a"],
+                "name the consumers, or give --author for all of an owner",
+                id=f"hand-over-{name}",
+            )
+            for name, more in (("none", []), ("both", ["shop", "--author", "group:b"]))
+        ),
         pytest.param(["crds", "nonsense"], "'nonsense' is not one of", id="group"),
         pytest.param(["bind"], "name what to bind by one of these: -f FILE", id="no-source"),
         pytest.param(

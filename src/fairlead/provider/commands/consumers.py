@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from fairlead.api.kubebind import ANNOTATION_AUTHOR
 from fairlead.api.meta import Object
 from fairlead.api.resource import NAMESPACES
 from fairlead.client import Client
@@ -24,10 +25,47 @@ async def find_consumer(client: Client, name: str) -> Object:
         NoProviderError: the cluster has no consumers, for it is no provider's.
         ApiError: the server refused.
     """
+    return choose(await _list(client), name)
+
+
+async def find_consumers(client: Client, names: Sequence[str]) -> list[Object]:
+    """Return the cluster namespaces of several consumers, each once, as ``find_consumer`` does.
+
+    Raises:
+        UnknownConsumerError: no consumer has one of the names, or several have.
+        NoProviderError: the cluster has no consumers, for it is no provider's.
+        ApiError: the server refused.
+    """
+    namespaces = await _list(client)
+    chosen = [choose(namespaces, name) for name in names]
+    return list({namespace.meta.name: namespace for namespace in chosen}.values())
+
+
+async def find_owned(client: Client, author: str) -> list[Object]:
+    """Return the cluster namespaces of all consumers of an author, ordered by name.
+
+    Raises:
+        UnknownConsumerError: the author has no consumer; the text names similar authors.
+        NoProviderError: the cluster has no consumers, for it is no provider's.
+        ApiError: the server refused.
+    """
+    owners = {
+        namespace.meta.name: (namespace, namespace.meta.annotations.get(ANNOTATION_AUTHOR, ""))
+        for namespace in await _list(client)
+        if identity_of(namespace)
+    }
+    owned = [namespace for _, (namespace, owner) in sorted(owners.items()) if owner == author]
+    if not owned:
+        authors = {owner for _, owner in owners.values() if owner}
+        raise UnknownConsumerError(unknown("author", author, authors))
+    return owned
+
+
+async def _list(client: Client) -> Sequence[Object]:
     namespaces = (await client.list(NAMESPACES)).items
     if not any(map(identity_of, namespaces)):
         await check_provider(client)
-    return choose(namespaces, name)
+    return namespaces
 
 
 def choose(namespaces: Sequence[Object], name: str) -> Object:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+
 from fairlead.api.kubebind import ANNOTATION_AUTHOR
 from fairlead.api.meta import Object
 from fairlead.api.resource import NAMESPACES
-from fairlead.client import Client
+from fairlead.client import ApiError, Client
 from fairlead.provider.identity import ANNOTATION_REQUESTED_IN, GROUP_AUTHOR
 from fairlead.runtime import commit
 
@@ -46,3 +48,30 @@ async def hand_over(client: Client, namespace: Object, author: str) -> str:
     annotations.pop(ANNOTATION_REQUESTED_IN, None)
     await commit(client, NAMESPACES, namespace, body)
     return former
+
+
+async def hand_over_each(
+    client: Client,
+    namespaces: Sequence[Object],
+    author: str,
+    progress: Callable[[Object, str], None],
+) -> list[str]:
+    """Make an author the owner of several consumers, and return why some keep their owner.
+
+    A refusal for one consumer does not hold up the others.
+
+    Args:
+        client: a client of the provider's cluster.
+        namespaces: the consumers' cluster namespaces, as they were read.
+        author: the new owner.
+        progress: called with each namespace that was handed over, and its former owner.
+    """
+    failures = []
+    for namespace in namespaces:
+        try:
+            former = await hand_over(client, namespace, author)
+        except ApiError as error:
+            failures.append(f"namespace/{namespace.meta.name} keeps its owner: {error}")
+        else:
+            progress(namespace, former)
+    return failures
