@@ -150,7 +150,7 @@ async def test_a_proxy_of_the_environment_is_not_asked_for_this_machine(
 
 
 def test_an_authority_that_is_none_is_told() -> None:
-    with pytest.raises(FrontDoorError, match="--server-ca-file holds no usable"):
+    with pytest.raises(FrontDoorError, match="--server-ca-file holds no certificate"):
         BackendClient(Address("https://a.example"), trust=Trust(b"x"))
 
 
