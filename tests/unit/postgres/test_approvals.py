@@ -15,7 +15,10 @@ from fairlead.postgres.database.plans.approvals import (
 from fairlead.postgres.database.plans.differences import (
     Actor,
     ComparedObject,
+    ComparedObjects,
+    Difference,
     PrivilegeChange,
+    plan_privileges,
 )
 from fairlead.postgres.database.plans.plan import ShownPlan, summarized
 
@@ -53,6 +56,23 @@ def parts(*changes: PrivilegeChange, database: str = "d", username: str = "app")
 )
 def test_a_part_is_all_statements_of_a_window(other: frozenset[str], same: bool) -> None:
     assert (parts(CHANGE) == other) is same
+
+
+def test_a_part_is_the_same_in_whichever_order_the_catalogs_are_read() -> None:
+    """Statements about columns of several tables have no order of their own."""
+    differences = [
+        Difference(
+            action="revoke",
+            objects=ComparedObjects(
+                level="column", items=(ComparedObject("s", "id"),), owner="owner", table=table
+            ),
+            privilege="SELECT",
+        )
+        for table in ("a", "b")
+    ]
+    first, second = (plan_privileges({"app": order}) for order in (differences, differences[::-1]))
+    assert len(first) == 2
+    assert parts(*first) == parts(*second)
 
 
 def test_what_goes_by_other_rights_is_a_part_of_its_own() -> None:

@@ -59,7 +59,8 @@ def window_parts(
         by_actor.setdefault(change.actor.name if change.actor else "", []).append(change)
     start = f"{_of_role(database, username)}:{'.'.join(map(str, last))}:"
     for actor, some in by_actor.items():
-        texts = (change.statement.as_string() for change in some)
+        # Statements about columns of several tables come in the order in which they were read.
+        texts = sorted(change.statement.as_string() for change in some)
         found[start + _hashed([database, username, actor, *texts])] = some
     return found
 
