@@ -118,9 +118,9 @@ async def test_a_dry_run_of_an_invitation_shows_no_secret_and_writes_nothing(
     assert code == 0, err
     printed = list(yaml.safe_load_all(out))
     kinds = [one["kind"] for one in printed]
-    assert kinds == ["Namespace", "Secret", "ClusterRole", "ClusterRole", "APIServiceBinding"]
+    assert kinds == ["Namespace", "Secret", *["ClusterRole"] * 4, "APIServiceBinding"]
     assert "data" not in printed[1]
-    assert printed[1]["metadata"]["name"] == printed[4]["spec"]["kubeconfigSecretRef"]["name"]
+    assert printed[1]["metadata"]["name"] == printed[-1]["spec"]["kubeconfigSecretRef"]["name"]
     assert await everything(planes) == before
     asked = "provider: APIServiceExportRequest db would be created" in err
     assert asked is (how == "server")

@@ -145,15 +145,9 @@ async def test_a_page_binds_for_a_new_cluster_and_gives_files_once(
     assert bundle.status == 200, bundle.text
     documents = list(yaml.safe_load_all(bundle.text))
     kinds = [one["kind"] for one in documents]
-    assert kinds == [
-        "Namespace",
-        "Secret",
-        "ClusterRole",
-        "ClusterRole",
-        "APIServiceBindingBundle",
-    ]
+    assert kinds == ["Namespace", "Secret", *["ClusterRole"] * 4, "APIServiceBindingBundle"]
     assert base64.b64decode(documents[1]["data"]["kubeconfig"]) == found.kubeconfig
-    reference = documents[4]["spec"]["kubeconfigSecretRef"]
+    reference = documents[-1]["spec"]["kubeconfigSecretRef"]
     assert reference["name"] == documents[1]["metadata"]["name"]
     again = await at.post(path, response)
     assert (again.status, "sent before" in read(again).text) == (409, True)
