@@ -87,7 +87,7 @@ def _taken(crd: Object, field: str) -> set[str]:
     """Return the names by which a CRD keeps others from a name: kinds and resources are apart."""
     accepted = crd_status(crd).accepted_names or {}
     fields = [name for name in _NAMES if (name in _KINDS) == (field in _KINDS)]
-    return {name for one in fields for name in _listed(accepted, one)}
+    return {name for field in fields for name in _listed(accepted, field)}
 
 
 def describes(schema: BoundSchemaSpec, item: GroupResource) -> bool:

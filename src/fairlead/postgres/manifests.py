@@ -81,7 +81,7 @@ def _user_roles(program: PodProgram) -> list[JSON]:
         program.cluster_role(
             f"{NAME}-{who}",
             [rule(GROUP, [POSTGRESACCESSES.plural], verbs[who])],
-            labels={f"rbac.authorization.k8s.io/aggregate-to-{one}": "true" for one in into},
+            labels={f"rbac.authorization.k8s.io/aggregate-to-{role}": "true" for role in into},
         )
         for who, into in targets.items()
     ]

@@ -83,6 +83,17 @@ async def test_a_crd_crosses_whole(way: Crossing, sample: Sample) -> None:
     assert len(told) == (0 if sample.has_status else 1)
 
 
+async def succeeded(way: Crossing, link: Link) -> None:
+    """Wait until the provider has accepted a request that it had refused."""
+    await when(
+        way.provider,
+        APISERVICEEXPORTREQUESTS,
+        link.name,
+        link.cluster_namespace,
+        until=lambda body: body["status"].get("phase") == "Succeeded",
+    )
+
+
 def former_crd() -> JSON:
     """Return the BoundSchema CRD that kube-bind and former versions have."""
     (crd,) = [one for one in provider_crds() if one["metadata"]["name"] == SCHEMAS]
@@ -133,13 +144,7 @@ async def test_a_provider_with_a_former_boundschema_crd_refuses_at_once_until_it
     assert await columns(way, certificates) == [*known, known[0]]
     for link in (pools, addons):
         # The provider tries again by itself.
-        await when(
-            way.provider,
-            APISERVICEEXPORTREQUESTS,
-            link.name,
-            link.cluster_namespace,
-            until=lambda body: body["status"].get("phase") == "Succeeded",
-        )
+        await succeeded(way, link)
         await link.bind()
     for link in (certificates, pools, addons):
         await unbind(way.consumer, link.name, timeout=SECONDS)
@@ -244,12 +249,6 @@ async def test_a_kind_that_is_converted_by_a_service_is_refused_at_once_until_it
     assert "or serve one version with strategy None" in str(refused.value)
     patch = {"spec": {"conversion": {"strategy": "None", "webhook": None}}}
     await way.provider.merge_patch(CUSTOMRESOURCEDEFINITIONS, sample.name, "", patch)
-    await when(
-        way.provider,
-        APISERVICEEXPORTREQUESTS,
-        link.name,
-        link.cluster_namespace,
-        until=lambda body: body["status"].get("phase") == "Succeeded",
-    )
+    await succeeded(way, link)
     await link.bind()
     await unbind(way.consumer, link.name, timeout=SECONDS)

@@ -296,8 +296,8 @@ async def restore_role(client: Client, changed: ChangedRole, progress: Progress)
 async def roles_of(client: Client, binding: str) -> list[Object]:
     """Return the ClusterRoles of a binding that exist and have their label."""
     labels = role_labels(binding).items()
-    found = [(await find(client, CLUSTERROLES, name), label) for name, label in labels]
-    return [role for role, label in found if role and role.meta.labels.get(label) == "true"]
+    roles = [(await find(client, CLUSTERROLES, name), label) for name, label in labels]
+    return [role for role, label in roles if role and role.meta.labels.get(label) == "true"]
 
 
 async def remove_roles(client: Client, binding: str, progress: Progress) -> bool:

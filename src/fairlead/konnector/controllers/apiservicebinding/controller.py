@@ -182,7 +182,7 @@ class APIServiceBindingController:
         binding = found.decode(APIServiceBinding)
         known = [*resources, *binding.status.bound_schemas]
         names = {crd_name(item.resource, item.group) for item in known}
-        crds = {name: one for name in names if (one := self._consumer.crds.get("", name))}
+        crds = {name: crd for name in names if (crd := self._consumer.crds.get("", name))}
         return BindingState(
             binding=binding,
             owner=found.owner_reference(),
@@ -218,7 +218,7 @@ class APIServiceBindingController:
     def _neighbours(self, crds: Iterable[Object]) -> list[Object]:
         """Return the CRDs of groups in which the API server refuses a name of one of these."""
         groups = {_group(crd) for crd in crds if not names_accepted(crd)}
-        return [one for one in self._consumer.crds.list() if _group(one) in groups]
+        return [crd for crd in self._consumer.crds.list() if _group(crd) in groups]
 
     def _approvals(self, names: Iterable[str]) -> dict[str, str]:
         schemas, namespace = self._provider.kubebind.schemas, self._provider.namespace

@@ -226,7 +226,7 @@ def status(
     kept = old.conditions
     if connected.status == "True":
         found.append(_schema_in_sync(plan))
-        kept = [one for one in kept if one.type not in _OF_CRDS]
+        kept = [condition for condition in kept if condition.type not in _OF_CRDS]
     elif connected.reason == FIELDS_LOST:
         # The export repeats this one, by which the provider's team learns of it.
         found.append(false(SCHEMA_IN_SYNC, FIELDS_LOST, connected.message))
@@ -379,7 +379,11 @@ def _stateless(state: BindingState, agreed: Sequence[GroupResource]) -> list[str
     names: list[str] = []
     for item in agreed:
         schema, name = state.schemas[item.name], crd_name(item.resource, item.group)
-        if all(one.subresources.status is not None for one in schema.versions if one.served):
+        if all(
+            version.subresources.status is not None
+            for version in schema.versions
+            if version.served
+        ):
             # Which version it is takes a comparison of schemas, which may be large.
             continue
         version = sync_version(schema, state.crds.get(name)).name

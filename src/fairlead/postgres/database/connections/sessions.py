@@ -187,7 +187,7 @@ class Sessions:
 
     def _needed(self) -> Session | None:
         # The last session in the maintenance database stays useful if that accepts no login.
-        inside = [one for one, name in self._idle.items() if name == self._maintenance]
+        inside = [session for session, name in self._idle.items() if name == self._maintenance]
         return inside[0] if len(inside) == 1 else None
 
     def _oldest(self) -> Session | None:

@@ -249,8 +249,12 @@ class ShownPlan(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     def parts(self) -> frozenset[str]:
         """Hashes of its parts; the same statement for another reason needs no new approval."""
         found: set[str] = set()
-        for one in self.statements:
-            found.update([part_of(one.database, one.text)] if one.windows is None else one.windows)
+        for statement in self.statements:
+            found.update(
+                [part_of(statement.database, statement.text)]
+                if statement.windows is None
+                else statement.windows
+            )
         return frozenset(found)
 
     @property
@@ -277,7 +281,7 @@ def summarized(
         windows: by their hashes the parts that are in windows.
     """
     kinds: dict[tuple[str, str, str, str, tuple[str, ...]], int] = {}
-    for change in (one for some in windows.values() for one in some):
+    for change in (part for some in windows.values() for part in some):
         words, way = change.summary
         key = (words, change.level, way, change.reason, change.usernames)
         kinds[key] = kinds.get(key, 0) + len(change.items)

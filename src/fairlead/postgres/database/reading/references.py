@@ -211,4 +211,7 @@ async def name_references(session: Session, things: Sequence[CatalogObject]) -> 
 
 
 def _things(things: Sequence[CatalogObject]) -> dict[str, list[int]]:
-    return {"catalogs": [one.catalog for one in things], "oids": [one.oid for one in things]}
+    return {
+        "catalogs": [thing.catalog for thing in things],
+        "oids": [thing.oid for thing in things],
+    }

@@ -300,7 +300,7 @@ class Clearing:
             if below is None and estate.whole and estate.locks <= bound:
                 return
             await self._begin_pieces(session)
-            objects = sorted(estate.objects, key=lambda one: _FIRST.get(one.kind, len(_FIRST)))
+            objects = sorted(estate.objects, key=lambda owned: _FIRST.get(owned.kind, len(_FIRST)))
             pieces = cut([one for one in objects if one.kind not in {"", "CAST"}], bound)
             below = None if pieces or estate.whole else estate.oldest
             if not pieces and below is None:
@@ -318,10 +318,12 @@ class Clearing:
         await self._begin_pieces(session)
         await self._check_references(session, database)
         async for listed in self._listed(session, database):
-            weighed = [OwnedObject(one.thing, "", _weight(one, bound)) for one in listed]
-            for piece in cut([one for one in weighed if one.locks], bound):
+            weighed = [
+                OwnedObject(reference.thing, "", _weight(reference, bound)) for reference in listed
+            ]
+            for piece in cut([weight for weight in weighed if weight.locks], bound):
                 await self._dismiss(
-                    session, database, [one for _, group in piece for one in group]
+                    session, database, [thing for _, group in piece for thing in group]
                 )
                 await self._check_turn(session)
 
@@ -329,13 +331,17 @@ class Clearing:
         bound = await read_bound(session)
         staying: list[RoleReference] = []
         async for listed in self._listed(session, database):
-            locking = [one for one in listed if one.locks]
-            found = await self._read_dismissals(session, [one.thing for one in locking])
-            able = {one.thing for one in found}
-            staying += [one for one in locking if one.thing not in able]
-        locks = sum(one.locks for one in staying)
+            locking = [reference for reference in listed if reference.locks]
+            dismissals = await self._read_dismissals(
+                session, [reference.thing for reference in locking]
+            )
+            able = {dismissal.thing for dismissal in dismissals}
+            staying += [reference for reference in locking if reference.thing not in able]
+        locks = sum(reference.locks for reference in staying)
         if locks > bound:
-            names = await name_references(session, [one.thing for one in staying[:_NAMED]])
+            names = await name_references(
+                session, [reference.thing for reference in staying[:_NAMED]]
+            )
             raise too_many_references(self._username, database, names, locks, bound)
 
     async def _read_dismissals(
@@ -352,8 +358,8 @@ class Clearing:
         """Whether the references take DROP OWNED too many locks, or too long."""
         locks = columns = 0
         async for listed in self._listed(session, database):
-            locks += sum(one.locks for one in listed)
-            columns += sum(one.columns for one in listed)
+            locks += sum(reference.locks for reference in listed)
+            columns += sum(reference.columns for reference in listed)
             if locks > bound or columns > _COLUMNS:
                 return True
         return False
@@ -378,13 +384,16 @@ class Clearing:
         async def dismiss() -> None:
             async with session.transaction(self._patience), AsyncExitStack() as stack:
                 await self._act(session, stack)
-                found = await read_dismissals(session, self._oids, things)
-                for owner in sorted({one.owner for one in found if not one.able}):
+                dismissals = await read_dismissals(session, self._oids, things)
+                owners = {dismissal.owner for dismissal in dismissals if not dismissal.able}
+                for owner in sorted(owners):
                     await stack.enter_async_context(
                         acting_as(session, owner.name, superuser=False, oid=owner.oid)
                     )
                 try:
-                    await session.run_all([_quoted(one.statement) for one in found])
+                    await session.run_all(
+                        [_quoted(dismissal.statement) for dismissal in dismissals]
+                    )
                 except StatementFailedError as failed:
                     raise failed.error from None
 

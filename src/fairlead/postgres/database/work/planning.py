@@ -89,7 +89,9 @@ async def plan_accesses(
     async with sessions.working("read the catalogs") as session:
         identity = await identity_of(session)
         seen = await observe(sessions, session, wanted, verifiers, most=most)
-    crowded = next((one for one in seen.refused.values() if isinstance(one, CrowdedError)), None)
+    crowded = next(
+        (error for error in seen.refused.values() if isinstance(error, CrowdedError)), None
+    )
     if crowded is not None:
         raise crowded
     plan = plan_server(wanted, seen, sessions.endpoint.revoke_public)
@@ -303,8 +305,12 @@ class _Telling:
                 )
                 # Rights that are missing are of few kinds, in very many windows.
                 new = hindrances(reading, roles[0].username, database, self._admin)
-                told = {one.reason for one in self.refused.get(roles[0].username, ())}
-                self.refuse(roles[0].username, (one for one in new if one.reason not in told))
+                problems = self.refused.get(roles[0].username, ())
+                reasons = {problem.reason for problem in problems}
+                self.refuse(
+                    roles[0].username,
+                    (problem for problem in new if problem.reason not in reasons),
+                )
             if (windows is not None and not windows.held) or not asked.go_on():
                 break
         self.statements += summarized(database, parts)

@@ -265,12 +265,14 @@ class _Pieces:
         # The administrator's own rights come first, without those of others.
         own = {
             name: [
-                msgspec.structs.replace(one, possible=False, actor=None) if one.actor else one
-                for one in found
+                msgspec.structs.replace(difference, possible=False, actor=None)
+                if difference.actor
+                else difference
+                for difference in found
             ]
             for name, found in reading.differences.items()
         }
-        possible = any(one.possible for found in own.values() for one in found)
+        possible = any(difference.possible for found in own.values() for difference in found)
         return msgspec.structs.replace(reading, differences=own, possible=possible), permits
 
 

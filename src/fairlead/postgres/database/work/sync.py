@@ -223,7 +223,7 @@ class _Batch:
         plan = plan_server(left, seen, self.sessions.endpoint.revoke_public)
         if not self._permits(plan):
             maintenance = self.sessions.endpoint.maintenance
-            refused = {one.username: unapproved(one.username, maintenance) for one in left}
+            refused = {role.username: unapproved(role.username, maintenance) for role in left}
             seen = msgspec.structs.replace(seen, refused={**seen.refused, **refused})
             plan = plan_server(left, seen)
         return _PlannedBatch(seen, plan, {**failed, **seen.refused})
