@@ -17,7 +17,7 @@ WHOLE_MINUTES = 25
 """Minutes that are left at least when the rest of the whole suite begins."""
 LIMIT_MINUTES = 90
 """Minutes after which a landing is stopped."""
-SEEDS = (40, 100)
+SEEDS = (60, 200)
 """Seeds of the simulation at a landing, and after a change of what it simulates."""
 
 PROSE = (

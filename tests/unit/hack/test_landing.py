@@ -143,7 +143,7 @@ def test_a_landing_and_its_rest_are_all_rows_once() -> None:
 
 def test_a_landing_has_fixed_seeds_and_the_rest_those_of_the_day() -> None:
     assert words(Share(0, 60), "simulation")[3:] == ["--fixed", "--seeds", "60"]
-    assert words(Share(0, 60, rest=True), "simulation")[3:] == ["--seeds", "100"]
+    assert words(Share(0, 60, rest=True), "simulation")[3:] == ["--seeds", "200"]
 
 
 def test_the_oldest_kubernetes_has_the_rows_of_todays() -> None:
