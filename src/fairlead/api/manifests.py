@@ -21,6 +21,9 @@ HEALTH_PORT = 8081
 METRICS_PORT = 8080
 
 RBAC_GROUP = "rbac.authorization.k8s.io"
+AGGREGATE_TO_VIEW = f"{RBAC_GROUP}/aggregate-to-view"
+AGGREGATE_TO_EDIT = f"{RBAC_GROUP}/aggregate-to-edit"
+AGGREGATE_TO_ADMIN = f"{RBAC_GROUP}/aggregate-to-admin"
 _RBAC_VERSION = f"{RBAC_GROUP}/v1"
 _USER = 65532
 """Uid and gid of the container: those of the user nonroot in distroless images."""

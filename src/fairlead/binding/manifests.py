@@ -11,6 +11,8 @@ import re
 from collections.abc import Collection, Sequence
 
 from fairlead.api.manifests import (
+    AGGREGATE_TO_EDIT,
+    AGGREGATE_TO_VIEW,
     ALL_VERBS,
     DEFAULT_PODS,
     RBAC_GROUP,
@@ -173,14 +175,14 @@ def _webhooks(program: PodProgram) -> list[JSON]:
 def _user_roles(program: PodProgram) -> list[JSON]:
     """Return the roles that add rights on bindings to ``edit`` and ``view``."""
     verbs = {"editor": ALL_VERBS, "viewer": READ_VERBS}
-    targets = {"editor": "edit", "viewer": "view"}
+    labels = {"editor": AGGREGATE_TO_EDIT, "viewer": AGGREGATE_TO_VIEW}
     return [
         program.cluster_role(
             f"service-binding-{who}-role",
             [rule(group, ["servicebindings"], verbs[who]) for group in BINDING_GROUPS],
-            labels={f"rbac.authorization.k8s.io/aggregate-to-{target}": "true"},
+            labels={labels[who]: "true"},
         )
-        for who, target in targets.items()
+        for who in verbs
     ] + _bindable_kinds_roles(program)
 
 
@@ -189,7 +191,7 @@ def _bindable_kinds_roles(program: PodProgram) -> list[JSON]:
     role = program.cluster_role(
         "service-binding-bindablekinds-viewer-role",
         [rule(BINDABLEKINDS.group, [BINDABLEKINDS.plural], READ_VERBS)],
-        labels={"rbac.authorization.k8s.io/aggregate-to-view": "true"},
+        labels={AGGREGATE_TO_VIEW: "true"},
     )
     binding = program.bound(role)
     binding["metadata"] = program.meta("service-binding-bindablekinds-viewer-rolebinding")

@@ -18,6 +18,7 @@ from fairlead.api.kubebind import (
     PermissionClaim,
     crd_name,
 )
+from fairlead.api.manifests import AGGREGATE_TO_ADMIN, AGGREGATE_TO_EDIT, AGGREGATE_TO_VIEW
 from fairlead.api.meta import JSON
 from fairlead.api.resource import CUSTOMRESOURCEDEFINITIONS
 
@@ -25,9 +26,6 @@ from fairlead.api.resource import CUSTOMRESOURCEDEFINITIONS
 LABEL_SERVICE_BINDING = "servicebinding.io/controller"
 """Aggregates into the rights of a Service Binding implementation (the specification, RBAC)."""
 
-AGGREGATE_TO_VIEW = "rbac.authorization.k8s.io/aggregate-to-view"
-AGGREGATE_TO_EDIT = "rbac.authorization.k8s.io/aggregate-to-edit"
-AGGREGATE_TO_ADMIN = "rbac.authorization.k8s.io/aggregate-to-admin"
 
 READ = ["get", "list", "watch"]
 SYNC = [*READ, "patch"]

@@ -2,7 +2,17 @@
 
 from __future__ import annotations
 
-from fairlead.api.manifests import ALL_VERBS, DEFAULT_PODS, READ_VERBS, PodProgram, Pods, rule
+from fairlead.api.manifests import (
+    AGGREGATE_TO_ADMIN,
+    AGGREGATE_TO_EDIT,
+    AGGREGATE_TO_VIEW,
+    ALL_VERBS,
+    DEFAULT_PODS,
+    READ_VERBS,
+    PodProgram,
+    Pods,
+    rule,
+)
 from fairlead.api.meta import JSON
 from fairlead.api.postgresaccess import POSTGRESACCESSES, crds
 from fairlead.api.postgresaccess.connection import GROUP
@@ -76,14 +86,14 @@ def _user_roles(program: PodProgram) -> list[JSON]:
     PostgresServers and Controllers are the platform team's: they name credentials and policies.
     """
     verbs = {"edit": ALL_VERBS, "view": READ_VERBS}
-    targets = {"edit": ("edit", "admin"), "view": ("view",)}
+    labels = {"edit": (AGGREGATE_TO_EDIT, AGGREGATE_TO_ADMIN), "view": (AGGREGATE_TO_VIEW,)}
     return [
         program.cluster_role(
             f"{NAME}-{who}",
             [rule(GROUP, [POSTGRESACCESSES.plural], verbs[who])],
-            labels={f"rbac.authorization.k8s.io/aggregate-to-{role}": "true" for role in into},
+            labels=dict.fromkeys(labels[who], "true"),
         )
-        for who, into in targets.items()
+        for who in verbs
     ]
 
 
