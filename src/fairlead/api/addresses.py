@@ -69,6 +69,21 @@ def is_loopback(host: str) -> bool:
         return False
 
 
+def is_cluster_local(host: str) -> bool:
+    """Whether ``host`` is a name of one cluster alone, such as a Service's, or leads to who asks.
+
+    https://kubernetes.io/docs/concepts/services-networking/dns-pod-service/
+    """
+    name = host.lower().rstrip(".")
+    if is_loopback(name) or name.endswith((".svc", ".cluster.local")):
+        return True
+    try:
+        ip_address(name)
+    except ValueError:
+        return "." not in name
+    return False
+
+
 def parse_networks(texts: Sequence[str], *, flag: str, everything: str) -> tuple[Network, ...]:
     """Parse the networks of a flag, addresses or CIDRs, which commas may separate.
 

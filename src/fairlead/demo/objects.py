@@ -37,6 +37,8 @@ def server(
         "spec": {
             "host": host,
             "port": port,
+            # All clusters of the story, and their apps, are on this machine.
+            "externalHost": host,
             # The embedded server has no certificate, and listens on loopback alone.
             "sslMode": "disable",
             "credentialsSecretRef": {"name": secret or f"{name}-admin"},

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from dataclasses import replace as dataclass_replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -30,9 +31,11 @@ from fairlead.postgres.controllers.access.status import (
     renamed,
     success,
     suspended,
+    unreachable_host,
     uses_approval,
 )
-from fairlead.postgres.controllers.rules.desired import desired_of, end_of
+from fairlead.postgres.controllers.rules.desired import ServerPlace, desired_of, end_of
+from fairlead.postgres.database.connections.endpoint import Endpoint
 from fairlead.postgres.database.plans.approvals import part_of
 from fairlead.postgres.database.plans.plan import ShownPlan, ShownStatement
 from fairlead.postgres.errors import AccessError, Retry, UnfinishedError, invalid, refusal
@@ -474,3 +477,62 @@ def test_a_removal_in_pieces_says_how_far_it_is() -> None:
     assert found == [
         Deletion(removed=removed, total=30_000) for removed in (10_000, 10_000, 29_995)
     ]
+
+
+COPIED = {"kube-bind.io/cluster-namespace": "kube-bind-1"}
+BY_REFERENCE: JSON = {"serverRef": {"name": "main"}}
+
+
+@pytest.mark.parametrize(
+    ("host", "public", "annotations", "template", "hosts"),
+    [
+        pytest.param("pg.databases.svc", "", COPIED, {}, "pg.databases.svc", id="a Service"),
+        pytest.param("pg.db.svc.cluster.local.", "", COPIED, {}, "pg.db", id="in full"),
+        pytest.param("PG", "", COPIED, {}, "PG", id="a short name"),
+        pytest.param("127.0.0.1", "", COPIED, {}, "127.0.0.1", id="a proxy beside the operator"),
+        pytest.param("pg.db.svc,db.example.org", "", COPIED, {}, "pg.db.svc", id="of several"),
+        pytest.param("pg.db.svc", "db.example.org", COPIED, {}, "", id="externalHost"),
+        pytest.param("pg.db.svc", "", COPIED, {"host": "db"}, "", id="the template's host"),
+        pytest.param("pg.db.svc", "", {}, {}, "", id="an object of this cluster"),
+        pytest.param("db.example.org", "", COPIED, {}, "", id="a name of the DNS"),
+        pytest.param(
+            "pg.db.svc.clusterset.local", "", COPIED, {}, "", id="multi-cluster Services"
+        ),
+        pytest.param("10.0.0.7", "", COPIED, {}, "", id="an address"),
+        pytest.param("2001:db8::1", "", COPIED, {}, "", id="an IPv6 address"),
+    ],
+)
+def test_a_copy_warns_of_a_host_that_its_consumer_does_not_find(
+    host: str, public: str, annotations: JSON, template: JSON, hosts: str
+) -> None:
+    (warning,) = host_warnings(host, public, annotations, template, BY_REFERENCE) or [""]
+    assert (f"the Secret names host {hosts}" in warning) is bool(hosts)
+    assert ("set spec.externalHost of PostgresServer main" in warning) is bool(hosts)
+
+
+def test_a_copy_with_a_connection_of_its_own_is_led_to_a_server_with_an_external_host() -> None:
+    written: JSON = {"host": "pg.db.svc", "username": "admin", "password": "unused"}
+    (warning,) = host_warnings("pg.db.svc", "", COPIED, {}, written)
+    assert "take a PostgresServer with spec.externalHost" in warning
+
+
+def host_warnings(
+    host: str, public: str, annotations: JSON, template: JSON, connection: JSON
+) -> list[str]:
+    body = {
+        "apiVersion": "access.k8s.delta10.nl/v1",
+        "kind": "PostgresAccess",
+        "metadata": {"name": "app", "namespace": "ns", "uid": "u", "annotations": annotations},
+        "spec": {
+            "connection": connection,
+            "username": "app",
+            "generatedSecret": "app",
+            "grants": [],
+            "secretTemplate": {"data": template},
+        },
+    }
+    desired = desired_of(object_from_dict(body), PostgresOptions(), datetime.now(UTC))
+    endpoint = Endpoint(
+        host=host, port=5432, username="a", password="p", ssl_mode="require", public_host=public
+    )
+    return unreachable_host(dataclass_replace(desired, place=ServerPlace("main", endpoint)))

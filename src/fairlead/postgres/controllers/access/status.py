@@ -7,6 +7,7 @@ from typing import Literal, NamedTuple
 
 import msgspec
 
+from fairlead.api.addresses import is_cluster_local
 from fairlead.api.conditions import (
     Condition,
     ConditionStatus,
@@ -14,6 +15,7 @@ from fairlead.api.conditions import (
     get_condition,
     set_condition,
 )
+from fairlead.api.kubebind import ANNOTATION_CLUSTER_NAMESPACE
 from fairlead.api.meta import JSON, Object
 from fairlead.api.postgresaccess import (
     APPROVE_ANNOTATION,
@@ -235,7 +237,8 @@ def with_login(
     endpoint = desired.place.endpoint
     name = "" if observed.keeps_password else desired.access.spec.generated_secret
     kept = [WITHOUT_SECRET] if observed.keeps_password else []
-    warnings = [*kept, *synced.warnings, *map(renamed, sorted(observed.renamed))]
+    elsewhere = unreachable_host(desired)
+    warnings = [*kept, *elsewhere, *synced.warnings, *map(renamed, sorted(observed.renamed))]
     return msgspec.structs.replace(
         status,
         binding=Binding(name=name) if name else None,
@@ -252,6 +255,34 @@ def with_login(
         group=synced.group or (status.group if synced.problems else ""),
         warnings=warnings[:_MAX_WARNINGS],
     )
+
+
+def unreachable_host(desired: Desired) -> list[str]:
+    """Return the warning that a consumer's apps do not find the host in the Secret, if so.
+
+    The access is then a konnector's copy of a consumer's object, and no one has said where clients
+    reach the server.
+    """
+    spec, place = desired.access.spec, desired.place
+    if ANNOTATION_CLUSTER_NAMESPACE not in desired.found.meta.annotations or place is None:
+        return []
+    template, host = spec.secret_template, place.endpoint.host
+    given = place.endpoint.public_host or (template is not None and "host" in template.data)
+    hosts = [name for name in host.split(",") if is_cluster_local(name)]
+    if given or not hosts:
+        return []
+    reference = spec.connection.server_ref
+    remedy = (
+        f"set spec.externalHost of PostgresServer {reference.name}"
+        if reference is not None
+        else "take a PostgresServer with spec.externalHost"
+    )
+    warning = (
+        f"the Secret names host {', '.join(hosts)}, which apps in the consumer's cluster do not"
+        f" find: it is a name of the provider's cluster; {remedy}, the address at which they reach"
+        " the server"
+    )
+    return [warning]
 
 
 def _ledger(before: Sequence[str], synced: Synced) -> list[str]:

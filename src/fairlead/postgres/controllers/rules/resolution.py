@@ -147,7 +147,7 @@ def server_endpoint(
         ssl_mode=spec.ssl_mode,
         **certificates._asdict(),
         maintenance=spec.database,
-        public_host=spec.external_host or spec.host,
+        public_host=spec.external_host,
         public_port=spec.external_port or spec.port,
         revoke_public=frozenset(spec.revoke_public),
         shares_groups=spec.groups == "Shared",
@@ -284,8 +284,6 @@ def _endpoint(
         **certificates._asdict(),
         maintenance=_DEFAULT_DATABASE,
         fallback="" if database in _NO_DATABASE else database,
-        public_host=host,
-        public_port=port,
         source=source,
     )
 
