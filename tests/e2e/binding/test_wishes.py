@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 from collections.abc import AsyncIterator
+from functools import partial
 
 import pytest
 from tests.support.binding import RIGS, Team, mounted, pod, running
@@ -12,9 +13,11 @@ from fairlead.api.meta import JSON
 from fairlead.api.resource import DEPLOYMENTS, SECRETS
 from fairlead.api.servicebinding.coreos import COREOS_SERVICEBINDINGS
 from fairlead.api.servicebinding.spec import SERVICEBINDINGS
-from fairlead.client import Client
+from fairlead.client import Client, Conflict
 
 
+RELOADED = "STAKATER_LOGIN_SECRET"
+"""Variable of Reloader, https://github.com/stakater/Reloader, for a Secret ``login``."""
 DATA = {"type": "postgresql", "host": "db"}
 
 
@@ -70,6 +73,46 @@ async def test_a_mode_variables_and_rollouts_as_long_as_they_are_asked_for(team:
     wrong = {"servicebinding.io/default-mode": "rw"}
     await team.patch(SERVICEBINDINGS, "db", {"metadata": {"annotations": wrong}})
     await team.says("db", "Ready", "False", "ProcessingError", text="three octal digits")
+
+
+async def reload(team: Team, name: str, checksum: str) -> JSON:
+    """Do what Reloader does: find who names the Secret, and put its checksum into a variable."""
+    while True:
+        found = await team.admin.get(DEPLOYMENTS, "web", team.namespace)
+        body = found.to_dict()
+        volumes = [volume["secret"]["secretName"] for volume in pod(body)["volumes"]]
+        assert name in volumes
+        (container,) = pod(body)["containers"]
+        others = [entry for entry in container.get("env") or [] if entry["name"] != RELOADED]
+        container["env"] = [*others, {"name": RELOADED, "value": checksum}]
+        try:
+            updated = await team.admin.update(DEPLOYMENTS, body)
+        except Conflict:
+            continue
+        return updated.to_dict()
+
+
+def is_rolled(before: dict[str, str], body: JSON) -> bool:
+    return marks(body) != before
+
+
+async def test_beside_reloader_each_change_is_two_rollouts_and_no_loop(team: Team) -> None:
+    await team.deployment("web")
+    await team.create(SERVICEBINDINGS, "db", spec=spec())
+    rolling = {"servicebinding.io/roll-on-change": "true"}
+    await team.patch(SERVICEBINDINGS, "db", {"metadata": {"annotations": rolling}})
+    bound = await team.when(DEPLOYMENTS, "web", lambda body: bool(marks(body)))
+    for checksum in ("1f", "2e", "3d"):
+        generation = bound["metadata"]["generation"]
+        await team.patch(SECRETS, "login", {"data": encoded(host=checksum)})
+        await team.when(DEPLOYMENTS, "web", partial(is_rolled, marks(bound)))
+        bound = await reload(team, "login", checksum)
+        assert bound["metadata"]["generation"] == generation + 2
+        assert mounted(bound) == "login"
+    # The projection leaves the other one's variable where it is, also as it goes itself.
+    await team.delete(SERVICEBINDINGS, "db")
+    left = await team.when(DEPLOYMENTS, "web", lambda body: not pod(body).get("volumes"))
+    assert {"name": RELOADED, "value": "3d"} in pod(left)["containers"][0]["env"]
 
 
 async def test_a_secret_of_the_bindings_own_has_the_type_of_the_specification(team: Team) -> None:
