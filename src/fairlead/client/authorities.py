@@ -1,17 +1,22 @@
 """Authorities: the certificates in PEM by which a server's certificate is verified.
 
 What people give in their place is told for what it is: base64 of PEM, DER, a key, an empty file.
+Where another authority has issued the server's certificate, the message names both.
 """
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import binascii
 import re
 import ssl
+from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 from fairlead.api.timestamps import moment
+from fairlead.client.clocks import certificate_clock
 
 
 _CERTIFICATE = "CERTIFICATE"
@@ -20,9 +25,19 @@ _BLOCK = re.compile(rb"-----BEGIN CERTIFICATE-----[A-Za-z0-9+/=\s]+-----END CERT
 _UTF_16 = (b"\xff\xfe", b"\xfe\xff")
 _SEQUENCE = 0x30
 """First byte of DER (ITU-T X.690): a certificate is a SEQUENCE."""
-UNKNOWN_ISSUER = frozenset({18, 19, 20, 21})
+ISSUER_SECONDS = 5.0
+"""Longest time in which a server shows who issued its certificate, in seconds."""
+_UNKNOWN_ISSUER = frozenset({18, 19, 20, 21})
 """Faults of a certificate that no trusted authority has issued, by OpenSSL's ``x509_vfy.h``."""
 _MOST_NAMES = 3
+_LONGEST_NAME = 64
+"""Longest common name, in characters (RFC 5280, ub-common-name): a server may show any."""
+_VERSION = 0xA0
+"""Tag of a certificate's optional version, the first of its fields (RFC 5280, 4.1)."""
+_COMMON_NAME = bytes.fromhex("550403")
+"""Content of the object identifier id-at-commonName, 2.5.4.3."""
+_UTF_16_STRING = 0x1E
+"""Tag of BMPString; the texts of names have other tags otherwise, and are read as UTF-8."""
 
 
 class AuthorityError(ValueError):
@@ -100,13 +115,117 @@ def names_of(data: bytes) -> str:
     return ", ".join(dict.fromkeys(filter(None, names[:_MOST_NAMES]))) + more
 
 
+def refused_certificate(error: BaseException | None) -> ssl.SSLCertVerificationError | None:
+    """Return the refusal of a server's certificate that an error comes from, None without one."""
+    while error is not None:
+        # aiohttp's own class is one of these too, and lacks what the verification says.
+        if isinstance(error, ssl.SSLCertVerificationError) and hasattr(error, "verify_code"):
+            return error
+        error = error.__cause__ or error.__context__
+    return None
+
+
+def is_of_another_issuer(refusal: ssl.SSLCertVerificationError) -> bool:
+    """Whether a certificate was refused because no trusted authority has issued it."""
+    return refusal.verify_code in _UNKNOWN_ISSUER
+
+
+def explain_refusal(
+    refusal: ssl.SSLCertVerificationError,
+    trusted: bytes,
+    issuer: str = "",
+    *,
+    authority: str,
+    name: str,
+) -> str:
+    """Return why a server's certificate was refused, and the remedy; a secret is in neither.
+
+    Args:
+        refusal: the verification's error.
+        trusted: the authorities in PEM, b"" for those of the machine.
+        issuer: the certificate's issuer, "" if it is unknown.
+        authority: the field with the trusted authorities, for the remedy.
+        name: the field with the server's name.
+    """
+    if clock := certificate_clock(refusal):
+        return clock
+    fault = f"its certificate was refused: {refusal.verify_message or 'it is not trusted'}"
+    if not is_of_another_issuer(refusal):
+        return f"{fault}; check {authority} and {name}"
+    names = names_of(trusted) if trusted else "the authorities of this machine"
+    rest = f"trusted is {names}" if names else "another authority is trusted"
+    return (
+        f"{fault}; {issuer or 'another authority'} has issued it, while {rest}: check {authority}"
+    )
+
+
+async def issuer_at(host: str, port: int, server_name: str = "") -> str:
+    """Return who issued the certificate that a server shows; "" if that cannot be read in time.
+
+    Python keeps no certificate that it has refused, so this is a TLS handshake of its own. It
+    verifies nothing, and sends nothing but the server's name.
+    """
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.check_hostname = False
+    context.verify_mode = ssl.CERT_NONE
+    with suppress(OSError, ValueError):
+        async with asyncio.timeout(ISSUER_SECONDS):
+            _, writer = await asyncio.open_connection(
+                host, port, ssl=context, server_hostname=server_name or host
+            )
+            certificate = writer.get_extra_info("ssl_object").getpeercert(binary_form=True)
+            writer.transport.abort()
+            return issuer_of(certificate or b"")
+    return ""
+
+
+def issuer_of(certificate: bytes) -> str:
+    """Return the issuer in a certificate in DER, "" if it has none that can be shown."""
+    try:
+        # Certificate, tbsCertificate, and its fields: version, serial number, algorithm, issuer.
+        (_, whole), *_ = _values(certificate)
+        (_, signed), *_ = _values(whole)
+        fields = [content for tag, content in _values(signed) if tag != _VERSION]
+        return _name(tuple(_attributes(fields[2])))
+    except (IndexError, ValueError):
+        return ""
+
+
+def _attributes(name: bytes) -> Iterator[tuple[tuple[str, str], ...]]:
+    """Yield the parts of a Name in DER as Python's ssl gives those of a subject."""
+    for _, part in _values(name):
+        for _, attribute in _values(part):
+            (_, type_), (tag, value) = _values(attribute)
+            text = value.decode("utf-16-be" if tag == _UTF_16_STRING else "utf-8")
+            yield (("commonName" if type_ == _COMMON_NAME else "", text),)
+
+
+def _values(data: bytes) -> list[tuple[int, bytes]]:
+    """Return tag and content of each of the values in DER (ITU-T X.690, 8.1).
+
+    Raises:
+        IndexError: the last value is incomplete.
+    """
+    values, at = [], 0
+    while at < len(data):
+        tag, size = data[at], data[at + 1]
+        at += 2
+        if size & 0x80:
+            more = size & 0x7F
+            size = int.from_bytes(data[at : at + more])
+            at += more
+        values.append((tag, data[at : at + size]))
+        at += size
+    return values
+
+
 def _name(subject: object) -> str:
     """Return the common name in a subject as Python's ssl gives it, or else its last part."""
     parts = [pair for part in subject for pair in part] if isinstance(subject, tuple) else []
     named = [value for field, value in parts if field == "commonName"] or [
         value for _, value in parts[-1:]
     ]
-    text = str(named[0]) if named else ""
+    text = str(named[0])[:_LONGEST_NAME] if named else ""
     return text if text.isprintable() else ""
 
 

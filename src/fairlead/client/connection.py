@@ -18,9 +18,13 @@ from weakref import WeakKeyDictionary
 import aiohttp
 
 from fairlead.api.addresses import is_loopback
-from fairlead.client.authorities import UNKNOWN_ISSUER, AuthorityError, names_of, trust_only
+from fairlead.client.authorities import (
+    AuthorityError,
+    explain_refusal,
+    refused_certificate,
+    trust_only,
+)
 from fairlead.client.caution import AddressRefused
-from fairlead.client.clocks import certificate_clock
 from fairlead.client.config import ClusterConfig
 from fairlead.client.errors import ConfigError, ConnectionFailed
 
@@ -29,24 +33,29 @@ FAULTS = (aiohttp.ClientError, TimeoutError, OSError, UnicodeError)
 """Exceptions of a request without a complete answer; UnicodeError is a malformed host name."""
 
 
-def failed(config: ClusterConfig, error: BaseException) -> ConnectionFailed:
-    """Return the ConnectionFailed for one of :data:`FAULTS`."""
-    return ConnectionFailed(explain(config, error), config.server)
+def failed(config: ClusterConfig, error: BaseException, issuer: str = "") -> ConnectionFailed:
+    """Return the ConnectionFailed for one of :data:`FAULTS`: server, fault and remedy.
+
+    ``issuer`` has issued the server's certificate, where that was refused; "" if it is unknown.
+    """
+    text = f"cannot reach {config.server}: " + _reason(error, config, issuer)
+    return ConnectionFailed(text, config.server)
 
 
-def explain(config: ClusterConfig, error: BaseException) -> str:
-    """Return the message about a broken request: the server, the fault and the remedy."""
-    return f"cannot reach {config.server}: " + _reason(error, config)
-
-
-def _reason(error: BaseException, config: ClusterConfig) -> str:
-    # Classes come before their bases: a certificate error is a ClientConnectorError, which is an
+def _reason(error: BaseException, config: ClusterConfig, issuer: str) -> str:
+    if refusal := refused_certificate(error):
+        return explain_refusal(
+            refusal,
+            config.certificate_authority,
+            issuer,
+            authority="certificate-authority-data in the kubeconfig",
+            name="its tls-server-name",
+        )
+    # Classes come before their bases: an error of TLS is a ClientConnectorError, which is an
     # OSError; a connection that takes too long is a TimeoutError.
     match error:
         case OSError(errno=errno.EMFILE | errno.ENFILE):
             return "no more files can be opened here; allow this process more (ulimit -n)"
-        case aiohttp.ClientConnectorCertificateError():
-            return _certificate(error.certificate_error, config.certificate_authority)
         case UnicodeError():
             return "its host name is malformed; check server in the kubeconfig"
         case aiohttp.ClientConnectorDNSError():
@@ -71,23 +80,6 @@ def _reason(error: BaseException, config: ClusterConfig) -> str:
             return _socket(error.os_error, config.server)
         case _:
             return f"{type(error).__name__}; check server in the kubeconfig"
-
-
-def _certificate(error: BaseException, authority: bytes) -> str:
-    if clock := certificate_clock(error):
-        return clock
-    detail = getattr(error, "verify_message", "") or "it is not trusted"
-    if getattr(error, "verify_code", 0) in UNKNOWN_ISSUER:
-        names = names_of(authority) if authority else "the authorities of this machine"
-        trusted = f"trusted is {names}" if names else "another authority is trusted"
-        return (
-            f"its certificate was refused: {detail}; another authority has issued it, while"
-            f" {trusted}: check certificate-authority-data in the kubeconfig"
-        )
-    return (
-        f"its certificate was refused: {detail};"
-        " check certificate-authority-data and tls-server-name in the kubeconfig"
-    )
 
 
 def _socket(error: OSError, server: str) -> str:

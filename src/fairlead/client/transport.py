@@ -19,6 +19,11 @@ import structlog
 from multidict import CIMultiDict
 
 from fairlead.api.status import REASON_CODES
+from fairlead.client.authorities import (
+    is_of_another_issuer,
+    issuer_at,
+    refused_certificate,
+)
 from fairlead.client.bounds import Bounds, Chunks, Intake
 from fairlead.client.caution import Caution
 from fairlead.client.clocks import clock_difference
@@ -259,7 +264,7 @@ class Transport:
             answer = await self._connections.exchange(self._origin(credential), sent)
             code = str(answer.status)
         except FAULTS as error:
-            raise self._failed(error, since) from error
+            raise self._failed(error, since, await self._issuer(error)) from error
         finally:
             if self._metrics is not None:
                 elapsed = time.monotonic() - started
@@ -297,9 +302,24 @@ class Transport:
             refused.outages = self.outages
         return refused
 
-    def _failed(self, fault: BaseException, since: float | None = None) -> ConnectionFailed:
+    async def _issuer(self, fault: BaseException) -> str:
+        """Return who issued a certificate that no trusted authority has; "" if that is unknown."""
+        refusal = refused_certificate(fault)
+        # Only a proxy reaches the server, or only some addresses may be connected to.
+        if self.config.proxy_url or self._cautious:
+            return ""
+        if refusal is None or not is_of_another_issuer(refusal):
+            return ""
+        server = self._server
+        return await issuer_at(
+            server.hostname or "", server.port or 443, self.config.tls_server_name
+        )
+
+    def _failed(
+        self, fault: BaseException, since: float | None = None, issuer: str = ""
+    ) -> ConnectionFailed:
         self.outages.failed(since)
-        error = failed(self.config, fault)
+        error = failed(self.config, fault, issuer)
         error.outages = self.outages
         return error
 

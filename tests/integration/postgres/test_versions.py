@@ -115,14 +115,26 @@ host    all all       127.0.0.1/32 scram-sha-256
 
 
 @pytest.mark.parametrize(
-    ("host", "mode", "trusted", "works"),
+    ("host", "mode", "trusted", "failure"),
     [
-        pytest.param("127.0.0.1", "verify-full", True, True, id="verify-full"),
-        pytest.param("127.0.0.1", "verify-ca", True, True, id="verify-ca"),
-        pytest.param("127.0.0.1", "require", False, True, id="require-does-not-verify"),
-        pytest.param("127.0.0.1", "prefer", False, True, id="prefer"),
-        pytest.param("127.0.0.1", "verify-full", False, False, id="system-roots-do-not-know-it"),
-        pytest.param("localhost", "verify-full", True, False, id="another-host-name"),
+        pytest.param("127.0.0.1", "verify-full", True, "", id="verify-full"),
+        pytest.param("127.0.0.1", "verify-ca", True, "", id="verify-ca"),
+        pytest.param("127.0.0.1", "require", False, "", id="require-does-not-verify"),
+        pytest.param("127.0.0.1", "prefer", False, "", id="prefer"),
+        pytest.param(
+            "127.0.0.1",
+            "verify-full",
+            False,
+            "databases has issued it, while trusted is the authorities of this machine",
+            id="system-roots-do-not-know-it",
+        ),
+        pytest.param(
+            "localhost",
+            "verify-full",
+            True,
+            "not valid for 'localhost'.; check caSecretRef and host",
+            id="another-host-name",
+        ),
     ],
 )
 async def test_tls(
@@ -131,7 +143,7 @@ async def test_tls(
     host: str,
     mode: str,
     trusted: bool,
-    works: bool,
+    failure: str,
 ) -> None:
     endpoint = replace(
         endpoint_of(encrypted),
@@ -139,8 +151,8 @@ async def test_tls(
         ssl_mode=mode,
         ca=authority.pem.decode() if trusted else "",
     )
-    if not works:
-        with pytest.raises(AccessError, match="TLSFailed"):
+    if failure:
+        with pytest.raises(AccessError, match=f"TLSFailed: .*{failure}"):
             async with connect(endpoint, "postgres"):
                 pass
         return
@@ -219,15 +231,20 @@ def ways(server: EmbeddedPostgres, username: str, password: str, tls: JSON) -> d
     }
 
 
+_REFUSED = "TLSFailed: no trusted TLS connection to .*: its certificate was refused: .*; databases"
+_BY_SYSTEM = f"{_REFUSED} has issued it, while trusted is the authorities of this machine"
+_BY_OTHER = f"{_REFUSED} has issued it, while trusted is strangers: check caSecretRef"
+
+
 @pytest.mark.parametrize("way", ["serverRef", "existingSecret", "written out"])
 @pytest.mark.parametrize(
     ("username", "password", "tls", "failure"),
     [
         pytest.param("postgres", "*", {}, "", id="verified"),
         pytest.param("postgres", "*", {"sslMode": "verify-full"}, "", id="verify-full"),
-        pytest.param("postgres", "*", {"caSecretRef": None}, "TLSFailed", id="by-the-system"),
+        pytest.param("postgres", "*", {"caSecretRef": None}, _BY_SYSTEM, id="by-the-system"),
         pytest.param(
-            "postgres", "*", {"caSecretRef": {"name": "other"}}, "TLSFailed", id="by-another-ca"
+            "postgres", "*", {"caSecretRef": {"name": "other"}}, _BY_OTHER, id="by-another-ca"
         ),
         pytest.param(
             "certified", "", {"clientCertificateSecretRef": {"name": "mine"}}, "", id="certificate"
@@ -283,9 +300,10 @@ async def test_certificates(
     if failure:
         # Of a tenant's own connection nobody is told whether something else listens there.
         failure = "ConnectionFailed: no connection to a Pos" if endpoint.discreet else failure
-        with pytest.raises(AccessError, match=failure):
+        with pytest.raises(AccessError, match=failure) as caught:
             async with connect(endpoint, "postgres"):
                 pass
+        assert ("databases" in str(caught.value)) is failure.startswith("TLSFailed: ")
         return
     async with connect(endpoint, "postgres") as session:
         query = "SELECT ssl, client_dn FROM pg_stat_ssl WHERE pid = pg_backend_pid()"

@@ -3,16 +3,24 @@
 from __future__ import annotations
 
 import base64
+import socket
 import ssl
+import warnings
 from datetime import timedelta
 from pathlib import Path
 
 import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.x509.name import _ASN1Type
+from cryptography.x509.oid import NameOID
 from tests.support.pki import Authority, private_pem
 
 from fairlead.client.authorities import (
     AuthorityError,
     check_authority,
+    issuer_at,
+    issuer_of,
     names_of,
     only_certificates,
     read_authority,
@@ -91,3 +99,60 @@ def test_names() -> None:
     assert names_of(PEM) == "the authority"
     assert names_of(many) == "ca 0, ca 1, ca 2 and 1 more"
     assert not names_of(b"nonsense")
+
+
+def issued_by(name: x509.Name) -> bytes:
+    """A certificate in DER with this issuer; the authority's own is the template."""
+    given = AUTHORITY.certificate
+    builder = x509.CertificateBuilder(
+        issuer_name=name,
+        subject_name=given.subject,
+        public_key=given.public_key(),
+        serial_number=given.serial_number,
+        not_valid_before=given.not_valid_before_utc,
+        not_valid_after=given.not_valid_after_utc,
+    )
+    signed = builder.sign(AUTHORITY.key, hashes.SHA256())
+    return signed.public_bytes(serialization.Encoding.DER)
+
+
+def named(text: str, kind: _ASN1Type | None = None) -> x509.NameAttribute[str]:
+    with warnings.catch_warnings(action="ignore"):
+        return x509.NameAttribute(NameOID.COMMON_NAME, text, kind, _validate=False)
+
+
+ORGANIZATION = x509.NameAttribute(NameOID.ORGANIZATION_NAME, "Example")
+LONG = "x" * 40_000
+
+
+@pytest.mark.parametrize(
+    ("name", "issuer"),
+    [
+        pytest.param([named("the authority")], "the authority", id="common-name"),
+        pytest.param([ORGANIZATION, named("ca 1")], "ca 1", id="among-others"),
+        pytest.param([ORGANIZATION], "Example", id="organization"),
+        pytest.param([named("Zürich", _ASN1Type.BMPString)], "Zürich", id="utf-16"),
+        pytest.param([named("ca", _ASN1Type.PrintableString)], "ca", id="printable"),
+        pytest.param([named(LONG)], LONG[:64], id="longer-than-a-name"),
+        pytest.param([named("a\nb")], "", id="lines"),
+        pytest.param([], "", id="none"),
+    ],
+)
+def test_issuer(name: list[x509.NameAttribute[str]], issuer: str) -> None:
+    assert issuer_of(issued_by(x509.Name(name))) == issuer
+
+
+@pytest.mark.parametrize(
+    "data",
+    [b"", b"nonsense", DER[:30], b"\x30\x85"],
+    ids=["empty", "nonsense", "cut-off", "no-length"],
+)
+def test_no_certificate_has_no_issuer(data: bytes) -> None:
+    assert not issuer_of(data)
+
+
+async def test_a_server_without_tls_has_no_issuer() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        port = listener.getsockname()[1]
+    assert not await issuer_at("127.0.0.1", port)
+    assert not await issuer_at("..", port)

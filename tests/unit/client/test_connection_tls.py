@@ -17,6 +17,7 @@ from tests.support.pki import Authority, KeyPair
 from tests.support.waiting import SECONDS
 
 from fairlead.client import Client, ClusterConfig, ConfigError, ConnectionFailed
+from fairlead.client.caution import Caution
 from fairlead.client.connection import build_ssl_context
 
 
@@ -63,10 +64,14 @@ class TestTrust:
     @pytest.mark.parametrize(
         ("fields", "reason"),
         [
-            pytest.param({}, "certificate was refused", id="system-authorities"),
+            pytest.param(
+                {},
+                "test-ca has issued it, while trusted is the authorities of this machine",
+                id="system-authorities",
+            ),
             pytest.param(
                 {"certificate_authority": Authority.create("other").pem},
-                "certificate was refused",
+                "; test-ca has issued it, while trusted is other: check certificate-authority",
                 id="another-authority",
             ),
         ],
@@ -81,6 +86,21 @@ class TestTrust:
                 await version(ClusterConfig(server.url, **fields))  # type: ignore[arg-type]
             assert server.url in str(caught.value)
             assert not server.seen
+
+    async def test_a_stranger_s_server_gets_no_further_handshake(
+        self, authority: Authority, tmp_path: Path
+    ) -> None:
+        tls = server_context(authority, "127.0.0.1", folder=tmp_path)
+        other = Authority.create("other").pem
+        async with (
+            FakeServer(tls=tls) as server,
+            Client(
+                ClusterConfig(server.url, certificate_authority=other),
+                caution=Caution(refused=lambda _address: ""),
+            ) as client,
+        ):
+            with pytest.raises(ConnectionFailed, match="; another authority has issued it"):
+                await client.discovery.server_version()
 
     @pytest.mark.parametrize(
         ("shift", "fault"),

@@ -5,7 +5,7 @@ import errno
 import pytest
 
 from fairlead.client.config import ClusterConfig
-from fairlead.client.connection import explain
+from fairlead.client.connection import failed
 from fairlead.konnector.files import WatchBudget
 
 
@@ -67,6 +67,6 @@ def test_what_several_want_together_takes_one_place() -> None:
 
 @pytest.mark.parametrize("number", [errno.EMFILE, errno.ENFILE])
 def test_a_lack_of_files_is_no_fault_of_the_kubeconfig(number: int) -> None:
-    told = explain(ClusterConfig("https://there"), OSError(number, "Too many open files"))
+    told = str(failed(ClusterConfig("https://there"), OSError(number, "Too many open files")))
     assert "ulimit -n" in told
     assert "kubeconfig" not in told

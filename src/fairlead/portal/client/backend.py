@@ -14,8 +14,15 @@ import msgspec
 
 from fairlead.api.kubebind import BindingResponse, decode_binding_response
 from fairlead.api.meta import JSON
-from fairlead.client.authorities import AuthorityError, read_authority, trust_only
-from fairlead.client.clocks import certificate_clock
+from fairlead.client.authorities import (
+    AuthorityError,
+    explain_refusal,
+    is_of_another_issuer,
+    issuer_at,
+    read_authority,
+    refused_certificate,
+    trust_only,
+)
 from fairlead.client.transport import parse_warnings
 from fairlead.portal.client.addresses import Address
 from fairlead.portal.client.errors import (
@@ -101,7 +108,8 @@ class BackendClient:
         self._seconds = seconds
         # Only for https: loading the system's CAs is slow.
         encrypted = address.url.startswith("https:")
-        self._context = (trust or Trust()).context() if encrypted else True
+        self._trust = trust or Trust()
+        self._context = self._trust.context() if encrypted else True
         self._session: aiohttp.ClientSession | None = None
         self.warnings: list[str] = []
         """Warnings in the last answer, as in the headers of Kubernetes' API servers."""
@@ -186,6 +194,8 @@ class BackendClient:
                 status, told = answer.status, answer.headers
                 self.warnings = parse_warnings(told.getall("Warning", ()))
         except (TimeoutError, aiohttp.ClientError, OSError, ValueError) as error:
+            if refusal := refused_certificate(error):
+                raise Unreachable(await self._distrust(refusal)) from None
             raise Unreachable(self._why(error, seconds or self._seconds)) from None
         if content is None:
             raise self._strange(f"is larger than {MOST_BYTES} bytes")
@@ -254,19 +264,24 @@ class BackendClient:
     def _strange(self, what: str) -> StrangeAnswer:
         return StrangeAnswer(f"the answer of {self.address.url} {what}")
 
+    async def _distrust(self, refusal: ssl.SSLCertVerificationError) -> str:
+        url = self.address.url
+        parts = urlsplit(url)
+        # Where a proxy is asked, the server may be out of reach from here.
+        direct = is_of_another_issuer(refusal) and not _proxy(url)
+        issuer = await issuer_at(parts.hostname or "", parts.port or 443) if direct else ""
+        fault = explain_refusal(
+            refusal,
+            self._trust.authority,
+            issuer,
+            authority="--server-ca-file",
+            name="the server's address",
+        )
+        return f"{url} cannot be trusted: {fault}"
+
     def _why(self, error: Exception, seconds: float) -> str:
         where = self.address.url
         match error:
-            case aiohttp.ClientConnectorCertificateError() if clock := certificate_clock(
-                error.certificate_error
-            ):
-                return f"{where} cannot be trusted: {clock}"
-            case aiohttp.ClientConnectorCertificateError():
-                reason = getattr(error.certificate_error, "verify_message", "") or "not trusted"
-                return (
-                    f"the certificate of {where} was refused: {reason}; give its authority with "
-                    "--server-ca-file"
-                )
             case TimeoutError():
                 return f"{where} did not answer within {seconds:g} s"
             case aiohttp.ClientConnectorDNSError():

@@ -6,11 +6,12 @@ This module needs the extra ``redis``: import it only where Redis is used.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import functools
 import hashlib
 import time
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
-from typing import Any, ParamSpec, TypeVar
+from typing import Any, ParamSpec, TypeVar, cast
 
 import structlog
 from redis import asyncio as redis
@@ -18,6 +19,12 @@ from redis.asyncio.retry import Retry
 from redis.backoff import ExponentialBackoff
 from redis.exceptions import AuthenticationError, RedisError
 
+from fairlead.client.authorities import (
+    explain_refusal,
+    is_of_another_issuer,
+    issuer_at,
+    refused_certificate,
+)
 from fairlead.portal.identity.sessions import Gone, HeldSession, unavailable
 from fairlead.portal.options import RedisOptions
 from fairlead.runtime import delays
@@ -54,7 +61,8 @@ def _asked(method: Callable[P, Awaitable[T]]) -> Callable[P, Coroutine[Any, Any,
             async with asyncio.timeout(CALL_SECONDS):
                 return await method(*args, **kwargs)
         except (RedisError, OSError, TimeoutError) as error:
-            raise unavailable(f"Redis: {_reason(error)}") from error
+            store = cast("RedisStore", args[0])
+            raise unavailable(f"Redis: {store.reason(error)}") from error
 
     return asked
 
@@ -67,9 +75,12 @@ class RedisStore:
 
     name = "sessions"
 
-    def __init__(self, client: redis.Redis) -> None:
+    def __init__(self, client: redis.Redis, options: RedisOptions) -> None:
         # Any: the package's types do not say which answers are awaitable.
         self._redis: Any = client
+        self._options = options
+        self._issuer = ""
+        """Issuer of the certificate that Redis showed at the last failure, "" if it is unknown."""
         self._listeners: list[Gone] = []
         self._fault = "it does not listen to Redis yet"
 
@@ -93,7 +104,8 @@ class RedisStore:
                 # refused, since values are set with NX.
                 retry=Retry(ExponentialBackoff(cap=0.5, base=0.05), 2),
                 **more,
-            )
+            ),
+            options,
         )
 
     async def close(self) -> None:
@@ -117,11 +129,39 @@ class RedisStore:
             except (RedisError, OSError, TimeoutError) as error:
                 if not self._fault:
                     failures = 0
-                reason = _reason(error)
+                await self._read_issuer(error)
+                reason = self.reason(error)
                 self._fault = f"Redis is away: {reason}"
                 _log.warning("Redis is away", error=reason)
             await asyncio.sleep(delays.REDIS_AWAY.delay(failures))
             failures += 1
+
+    def reason(self, error: Exception) -> str:
+        """Return what is wrong with Redis, and the remedy where one is known."""
+        if isinstance(error, AuthenticationError):
+            return f"it refuses the login: check $REDIS_PASSWORD and --redis-username ({error})"
+        refusal = refused_certificate(error)
+        if refusal is None:
+            return str(error) or type(error).__name__
+        trusted = b""
+        if self._options.ca_file is not None:
+            # The file may have been replaced since the start, and is read at each connection.
+            with contextlib.suppress(OSError):
+                trusted = self._options.ca_file.read_bytes()
+        return explain_refusal(
+            refusal,
+            trusted,
+            self._issuer,
+            authority="--redis-ca-file",
+            name="--redis-addr",
+        )
+
+    async def _read_issuer(self, error: Exception) -> None:
+        """Read who issued the certificate of Redis; only here, since requests may be many."""
+        refusal = refused_certificate(error)
+        self._issuer = ""
+        if refusal is not None and is_of_another_issuer(refusal):
+            self._issuer = await issuer_at(self._options.host, self._options.port)
 
     @_asked
     async def put(self, name: str, value: bytes, *, kind: str, owner: str, expires: float) -> bool:
@@ -234,12 +274,6 @@ class RedisStore:
     def _tell(self, name: str | None) -> None:
         for gone in self._listeners:
             gone(name)
-
-
-def _reason(error: Exception) -> str:
-    if isinstance(error, AuthenticationError):
-        return f"it refuses the login: check $REDIS_PASSWORD and --redis-username ({error})"
-    return str(error) or type(error).__name__
 
 
 def _key(kind: str, name: str) -> str:

@@ -154,6 +154,23 @@ def test_an_authority_that_is_none_is_told() -> None:
         BackendClient(Address("https://a.example"), trust=Trust(b"x"))
 
 
+async def test_the_issuer_of_a_certificate_is_named_beside_the_authority(tmp_path: Path) -> None:
+    pair = Authority.create("of the door").issue("door")
+    (tmp_path / "both").write_bytes(pair.certificate + pair.key)
+    tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    tls.load_cert_chain(tmp_path / "both")
+    async with (
+        FakeServer(tls=tls) as server,
+        BackendClient(
+            Address(server.url), token=TOKEN, trust=Trust(Authority.create("other").pem)
+        ) as client,
+    ):
+        both = "; of the door has issued it, while trusted is other: check --server-ca-file"
+        with pytest.raises(Unreachable, match=both):
+            await client.ping()
+        assert not server.seen
+
+
 async def test_a_certificate_that_has_expired_is_no_matter_of_the_authority(
     tmp_path: Path,
 ) -> None:

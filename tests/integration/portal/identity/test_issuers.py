@@ -95,18 +95,19 @@ async def test_public_and_confidential_clients_sign_people_in(
 
 
 async def test_s19_a_ca_of_ones_own_is_trusted_and_another_is_not() -> None:
-    authority = Authority.create()
+    authority, other = Authority.create("of the issuer"), Authority.create("other")
     pair = authority.issue("issuer")
     tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     with _pem(pair.certificate + pair.key) as path:
         tls.load_cert_chain(path)
-    trusting, strange = OverHTTP(authority.pem), OverHTTP()
+    trusting, strange = OverHTTP(authority.pem), OverHTTP(other.pem)
     async with TestIssuer(CALLBACK, tls=tls) as there:
         issuer = client_of(there, trusting)
         await issuer.discover()
         browser = ssl.create_default_context(cadata=authority.pem.decode())
         assert (await sign_in(issuer, tls=browser)).subject == "ada"
-        with pytest.raises(IssuerAway):
+        both = "of the issuer has issued it, while trusted is other: check --oidc-ca-file"
+        with pytest.raises(IssuerAway, match=both):
             await client_of(there, strange).discover()
     await trusting.close()
     await strange.close()

@@ -42,7 +42,8 @@ async def away(options: RedisOptions) -> AsyncIterator[RedisStore]:
 @pytest.fixture
 async def closed(tmp_path: Path) -> AsyncIterator[RedisServer]:
     """A Redis that speaks TLS and wants a password."""
-    authority = Authority.create()
+    authority = Authority.create("of Redis")
+    (tmp_path / "other.pem").write_bytes(Authority.create("other").pem)
     async with redis_server(tmp_path, password=PASSWORD, authority=authority) as server:
         yield server
 
@@ -66,22 +67,26 @@ class Wrong:
     [
         Wrong({"password": "guessed-and-wrong"}, "check $REDIS_PASSWORD"),
         Wrong({"password": ""}, "check $REDIS_PASSWORD"),
-        Wrong({"ca_file": None}, "certificate verify failed"),
-        Wrong({"host": "localhost"}, "Hostname mismatch"),
+        Wrong({"ca_file": None}, "of Redis has issued it, while trusted is the authorities"),
+        Wrong({"ca_file": Path("other.pem")}, "of Redis has issued it, while trusted is other:"),
+        Wrong({"host": "localhost"}, "check --redis-ca-file and --redis-addr"),
         Wrong({"tls": False, "ca_file": None}, ""),
     ],
-    ids=["password", "no password", "authority", "name", "plain"],
+    ids=["password", "no password", "authority", "other authority", "name", "plain"],
 )
 async def test_a_redis_that_cannot_be_trusted_or_does_not_trust_us_is_away(
-    closed: RedisServer, wrong: Wrong
+    closed: RedisServer, wrong: Wrong, tmp_path: Path
 ) -> None:
     options = msgspec.structs.replace(closed.options, **wrong.change)
+    if options.ca_file is not None:
+        options = msgspec.structs.replace(options, ca_file=tmp_path / options.ca_file)
     async with away(options) as store:
         assert wrong.said in store.not_ready()
         with pytest.raises(Refusal) as refused:
             await BrowserSessions(store, lifetime=60).create(ADA, "cli")
         assert refused.value.status == 503
         told = f"{store.not_ready()} {refused.value.reason}"
+        assert wrong.said in refused.value.reason
         assert PASSWORD not in told
         assert "guessed" not in told
 

@@ -12,7 +12,13 @@ from urllib.parse import urlsplit
 import aiohttp
 
 from fairlead.api.addresses import is_loopback
-from fairlead.client.authorities import trust_only
+from fairlead.client.authorities import (
+    explain_refusal,
+    is_of_another_issuer,
+    issuer_at,
+    refused_certificate,
+    trust_only,
+)
 
 
 MOST_BYTES = 1 << 20
@@ -65,6 +71,7 @@ class OverHTTP:
     """
 
     def __init__(self, authority: bytes = b"", *, seconds: float = CALL_SECONDS) -> None:
+        self._authority = authority
         self._tls = trust_only(authority) if authority else ssl.create_default_context()
         self._tls.minimum_version = ssl.TLSVersion.TLSv1_2
         self._seconds = seconds
@@ -113,7 +120,22 @@ class OverHTTP:
         except TimeoutError:
             raise IssuerAway(f"{_place(url)} gave no answer in {self._seconds:g} s") from None
         except (aiohttp.ClientError, OSError, ValueError) as error:
+            if refusal := refused_certificate(error):
+                raise IssuerAway(f"{_place(url)}: {await self._distrust(url, refusal)}") from error
             raise IssuerAway(f"{_place(url)}: {type(error).__name__} {error}") from error
+
+    async def _distrust(self, url: str, refusal: ssl.SSLCertVerificationError) -> str:
+        parts = urlsplit(url)
+        issuer = ""
+        if is_of_another_issuer(refusal):
+            issuer = await issuer_at(parts.hostname or "", parts.port or 443)
+        return explain_refusal(
+            refusal,
+            self._authority,
+            issuer,
+            authority="--oidc-ca-file",
+            name="--oidc-issuer-url",
+        )
 
 
 def check_address(url: str, what: str, *, plain: bool) -> None:

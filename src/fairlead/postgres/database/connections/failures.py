@@ -225,14 +225,19 @@ def explain_connect(
     *,
     discreet: bool = False,
     source: str = "",
+    distrust: str = "",
 ) -> AccessError:
     """Return the reason and the remedy of a failed connection, without the text of its error.
+
+    ``distrust`` says why the server's certificate was refused, "" if that is unknown.
 
     For a ``discreet`` connection all failures before PostgreSQL answers share one sentence: a
     tenant who chose the host must not learn what else is in the operator's network.
     """
     kind = _kind(error)
     reason, sentence = _DISCREET if discreet and kind in _TELLING else _SENTENCES[kind]
+    if distrust:
+        sentence = "no trusted TLS connection to {server}: {distrust}"
     type_ = _TYPES.get(kind, AccessError)
     named = {
         "server": server,
@@ -240,6 +245,7 @@ def explain_connect(
         "user": user,
         "most": MAX_ITERATIONS,
         "source": _SOURCE.format(source) if source else "the credentials",
+        "distrust": distrust,
     }
     rounds = error.rounds if isinstance(error, TooManyRoundsError) else 0
     return type_(reason, sentence.format(**named, rounds=rounds))
@@ -262,6 +268,11 @@ def _kind(error: Exception) -> str:
     if not kind and "database" in text and "does not exist" in text:
         return "DatabaseNotFound"
     return kind
+
+
+def is_without_tls(error: Exception) -> bool:
+    """Whether a login failed for want of a TLS connection that can be trusted."""
+    return _kind(error) == "TLSFailed"
 
 
 def may_be_refused(error: Exception) -> bool:

@@ -10,13 +10,14 @@ from __future__ import annotations
 import asyncio
 import ipaddress
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import replace
 from typing import NamedTuple
 
 import psycopg
 from psycopg.conninfo import conninfo_attempts_async
 
+from fairlead.client.authorities import ISSUER_SECONDS
 from fairlead.postgres.database.connections import keys
 from fairlead.postgres.database.connections.answers import OF_TENANTS
 from fairlead.postgres.database.connections.endpoint import Endpoint
@@ -26,11 +27,12 @@ from fairlead.postgres.database.connections.failures import (
     TooManyRoundsError,
     asks_for_other,
     explain_connect,
+    is_without_tls,
     may_be_refused,
     pooled,
 )
 from fairlead.postgres.database.connections.keys import ScramKeys
-from fairlead.postgres.database.connections.rounds import Challenge, HostAddress, ask
+from fairlead.postgres.database.connections.rounds import Challenge, HostAddress, ask, distrust
 from fairlead.postgres.database.connections.session import LimitedConnection, Session, WriteCheck
 from fairlead.postgres.database.connections.startup import (
     APPLICATION,
@@ -124,6 +126,7 @@ async def _open(endpoint: Endpoint, database: str) -> LimitedConnection:
             endpoint.username,
             discreet=endpoint.discreet,
             source=endpoint.source,
+            distrust=await _distrust(endpoint, error),
         ) from None
     # Without the options each statement would run under settings that a database's owner
     # may choose.
@@ -131,6 +134,17 @@ async def _open(endpoint: Endpoint, database: str) -> LimitedConnection:
         await connection.close()
         raise pooled(str(endpoint))
     return connection
+
+
+async def _distrust(endpoint: Endpoint, error: Exception) -> str:
+    """Return why the server's certificate was refused; "" if it was not, or must not be told."""
+    verified = endpoint.ssl_mode.startswith("verify-")
+    if endpoint.discreet or not verified or not is_without_tls(error):
+        return ""
+    with suppress(psycopg.Error, OSError, ValueError):
+        async with asyncio.timeout(ISSUER_SECONDS):
+            return await distrust(endpoint, await _places(endpoint))
+    return ""
 
 
 async def _login_as_known(endpoint: Endpoint, database: str) -> LimitedConnection:

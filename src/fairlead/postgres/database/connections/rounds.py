@@ -1,10 +1,13 @@
-"""Reads a server's SCRAM-SHA-256 challenge before libpq connects.
+"""Reads what libpq does not tell: a server's SCRAM-SHA-256 challenge, and a refused certificate.
 
 With SCRAM-SHA-256 the server says how many rounds its client has to compute, and a role chooses
 its own number with ``ALTER ROLE ... PASSWORD``. libpq computes as many as the server says, up to
 2,147,483,647, and nothing else runs in this process meanwhile. So a connection of its own reads
 the challenge first. It carries the user name, the database and a nonce, and nothing that depends
 on the password; therefore it does not verify the server.
+
+Of a certificate that it refuses libpq tells neither the fault nor the issuer. Two connections that
+end with their TLS handshake read them; they carry no login.
 
 https://www.postgresql.org/docs/current/sasl-authentication.html, RFC 5802
 """
@@ -18,14 +21,16 @@ import secrets
 import socket
 import ssl
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from typing import Any, NamedTuple, TypeVar
 
 import psycopg
 
+from fairlead.client.authorities import explain_refusal, is_of_another_issuer, issuer_of
 from fairlead.postgres.database.connections.endpoint import Endpoint
-from fairlead.postgres.database.connections.tls import unverified
+from fairlead.postgres.database.connections.tls import unverified, verifying
 
 
 _MECHANISM = b"SCRAM-SHA-256"
@@ -111,6 +116,54 @@ async def _asked(
         found = await _question(line, endpoint.username, database)
         await line.leave()
         return found
+
+
+async def distrust(endpoint: Endpoint, places: Sequence[HostAddress]) -> str:
+    """Return why the server's certificate is not trusted, and the remedy.
+
+    It is "" if the certificate is trusted, or none is shown.
+
+    Raises:
+        OSError: the server did not show its certificate again.
+        ValueError: the host is no valid server name for TLS.
+    """
+    bare = replace(endpoint, certificate="", key="")
+    # libpq never encrypts a Unix socket.
+    for place in (place for place in places if place.address):
+        refusal = await _refusal(bare, place)
+        if refusal is None:
+            continue
+        issuer = ""
+        if is_of_another_issuer(refusal):
+            issuer = issuer_of(await _shown(bare, place, unverified(bare)))
+        return explain_refusal(
+            refusal, endpoint.ca.encode(), issuer, authority="caSecretRef", name="host"
+        )
+    return ""
+
+
+async def _refusal(endpoint: Endpoint, place: HostAddress) -> ssl.SSLCertVerificationError | None:
+    try:
+        await _shown(endpoint, place, verifying(endpoint))
+    except ssl.SSLCertVerificationError as error:
+        return error
+    except OSError:
+        # Another address of the host may answer.
+        pass
+    return None
+
+
+async def _shown(endpoint: Endpoint, place: HostAddress, context: ssl.SSLContext) -> bytes:
+    """Return the certificate in DER that the server shows, and end the connection."""
+    family, where = _address(place)
+    with socket.socket(family, socket.SOCK_STREAM) as own:
+        own.setblocking(False)
+        await asyncio.get_running_loop().sock_connect(own, where)
+        line = _Line(own)
+        await line.encrypt(context, endpoint.host)
+        certificate = line.certificate
+        await line.leave()
+        return certificate
 
 
 def _address(place: HostAddress) -> tuple[int, Any]:
@@ -201,6 +254,11 @@ class _Line:
         # server.
         self._tls = context.wrap_bio(self._incoming, self._outgoing, server_hostname=host or None)
         await self._worked(self._tls.do_handshake)
+
+    @property
+    def certificate(self) -> bytes:
+        """Certificate in DER that the server has shown; b"" without TLS."""
+        return (self._tls and self._tls.getpeercert(binary_form=True)) or b""
 
     async def send(self, data: bytes) -> None:
         """Send the data, over TLS if that has begun."""

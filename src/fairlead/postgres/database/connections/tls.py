@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from typing import Any
 
+from fairlead.client.authorities import trust_only
 from fairlead.postgres.database.connections.endpoint import Endpoint
 
 
@@ -58,6 +59,21 @@ def unverified(endpoint: Endpoint) -> ssl.SSLContext:
         with _file("tls.crt", endpoint.certificate) as own, _file("tls.key", endpoint.key) as key:
             # Without a password OpenSSL would ask for that of an encrypted key at the terminal.
             context.load_cert_chain(own, key, password="")
+    return context
+
+
+def verifying(endpoint: Endpoint) -> ssl.SSLContext:
+    """Return the context of a connection that verifies the server as libpq does, and no more.
+
+    It shows no client certificate: nothing follows the handshake.
+    """
+    if endpoint.ca:
+        context = trust_only(endpoint.ca.encode())
+        context.check_hostname = endpoint.ssl_mode == "verify-full"
+    else:
+        # As in settings_of: with the system's roots the name is verified in any mode.
+        context = ssl.create_default_context()
+    context.set_alpn_protocols([_PROTOCOL])
     return context
 
 
