@@ -381,6 +381,59 @@ async def test_a_request_that_was_there_before_stays(
     assert (await provider.list(APISERVICEEXPORTREQUESTS, "cluster-abc")).items
 
 
+async def test_the_silence_of_a_provider_that_always_answers_is_a_matter_of_its_controllers(
+    client: Client, provider: Client, there: Sandbox
+) -> None:
+    pending = {"type": "Healthy", "status": "False", "reason": "FirstHeartbeatPending"}
+    health = {"status": {"conditions": [pending]}}
+    where = (CLUSTERBINDINGS, "cluster", "cluster-abc")
+    await provider.merge_patch(*where, health, subresource="status")
+    with pytest.raises(BindError, match="not answered yet: do its controllers run") as caught:
+        await bind(client, answer(there), timeout=0.3)
+    assert "upgrade" not in str(caught.value)
+
+
+async def test_the_silence_of_an_original_may_be_its_refusal(
+    client: Client, provider: Client, there: Sandbox
+) -> None:
+    request = asking(RESOURCES[0])
+    request["spec"]["resources"] += OTHERS
+    names = {"plural": "things", "kind": "Thing"}
+    version = {"name": "v1", "served": True, "storage": True, "schema": {"type": "object"}}
+    schema = {"group": "example.org", "names": names, "scope": "Namespaced"}
+    body = {
+        "apiVersion": "kube-bind.io/v1alpha2",
+        "kind": "BoundSchema",
+        "metadata": {"name": "things.example.org", "namespace": "cluster-abc"},
+        "spec": {**schema, "informerScope": "Namespaced", "versions": [version]},
+    }
+    await provider.create(BOUNDSCHEMAS, body)
+    with pytest.raises(BindError, match="written nothing into the request") as caught:
+        await bind(client, answer(there, requests=[request]), timeout=0.3)
+    assert "there is no BoundSchema of others.example.org, but of others" in str(caught.value)
+    assert "read its log, and to upgrade the provider" in str(caught.value)
+
+
+@pytest.mark.parametrize("former", [True, False], ids=["former", "today-s"])
+async def test_a_version_that_a_former_provider_cannot_take_is_told_before_it_is_asked_for(
+    client: Client, provider: Client, there: Sandbox, former: bool
+) -> None:
+    if former:
+        name = "boundschemas.kube-bind.io"
+        crd = (await provider.get(CUSTOMRESOURCEDEFINITIONS, name)).to_dict()
+        schema = crd["spec"]["versions"][0]["schema"]["openAPIV3Schema"]
+        versions = schema["properties"]["spec"]["properties"]["versions"]
+        pattern = "^v[1-9][0-9]*([a-z]+[1-9][0-9]*)?$"
+        versions["items"]["properties"]["name"]["pattern"] = pattern
+        await provider.update(CUSTOMRESOURCEDEFINITIONS, crd)
+    request = asking({**RESOURCES[0], "versions": ["v1", "v1storage"]})
+    message = "take no version v1storage: ask .* to upgrade" if former else "controllers run"
+    lines: list[str] = []
+    with pytest.raises(BindError, match=message):
+        await bind(client, answer(there, requests=[request]), timeout=0.3, progress=lines.append)
+    assert ("requested db from the provider" in lines) is not former
+
+
 async def refused(client: Client) -> None:
     await offered(client, APISERVICEEXPORTREQUESTS, "db", RESOURCES, WIDER)
     await decide(client, phase="Failed", terminalMessage="never")

@@ -2,20 +2,27 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 
 import msgspec
 
 from fairlead.api.kubebind import (
+    API_VERSION,
     APISERVICEEXPORTREQUESTS,
     APISERVICEEXPORTS,
+    BOUNDSCHEMAS,
+    CLUSTER_BINDING_NAME,
+    CLUSTERBINDINGS,
     APIServiceExport,
     APIServiceExportRequest,
+    ClusterBinding,
     ExportRequestResponse,
     ExportResource,
     PermissionClaim,
 )
+from fairlead.api.kubebind.conditions import HEALTHY, get_condition
 from fairlead.api.meta import Object
 from fairlead.client import AlreadyExists, Client, ClientError, Conflict, NotFound
 from fairlead.client.lookups import WaitTimeout, find, wait_for
@@ -27,6 +34,22 @@ Progress = Callable[[str], None]
 _FORMER_REFUSALS = ("API server refused: BoundSchema.", "cannot be exported: Expected `")
 """Texts by which a former provider says that its BoundSchemas lack what CRDs allow."""
 _NO_ANSWER = "the provider has not answered yet: do its controllers run?"
+_SILENCE = (
+    "the provider has written nothing into the request: do its controllers run? kube-bind's own "
+    "backend also writes nothing where it refuses a kind, as one with a version name such as "
+    "v1storage, or with two printer columns of one name{}: ask the provider's administrator to "
+    "read its log, and to upgrade the provider"
+)
+_USUAL_VERSION = "^v[1-9][0-9]*([a-z]+[1-9][0-9]*)?$"
+"""Pattern of version names in the BoundSchemas of kube-bind and of former providers."""
+_USUAL = re.compile(_USUAL_VERSION)
+_OPENAPI = f"/openapi/v3/apis/{API_VERSION}"
+"""Path of the schemas of a provider's kinds, which everyone who is authenticated may read."""
+_PATTERN_PATH = (
+    *("components", "schemas", "io.kube-bind.v1alpha2.BoundSchema", "properties", "spec"),
+    *("properties", "versions", "items", "properties", "name", "pattern"),
+)
+"""Way to the pattern of version names in that document, in which groups are written backwards."""
 
 
 class BindError(ClientError):
@@ -55,6 +78,7 @@ async def request_export(
     name = request.metadata.name
     if await _exported(provider, request, namespace):
         return
+    await _check_versions(provider, request)
     made = await _create(provider, request, namespace)
     if made is not None:
         created(made)
@@ -80,9 +104,65 @@ async def request_export(
             timeout=timeout,
         )
     except WaitTimeout as error:
-        raise BindError(f"on the provider: {error}") from None
+        told = str(error)
+        if _NO_ANSWER in told:
+            told = told.replace(_NO_ANSWER, await _silence(provider, request, namespace))
+        raise BindError(f"on the provider: {told}") from None
     if not await _exported(provider, request, namespace):
         raise BindError(f"the provider's APIServiceExport {name} was deleted: bind again")
+
+
+async def _check_versions(provider: Client, request: ExportRequestResponse) -> None:
+    """Raise if the provider's BoundSchemas take no version of a name in the request.
+
+    Such a provider would try again for ever, and kube-bind's own would not even say so.
+
+    Raises:
+        BindError: the provider has to be upgraded.
+    """
+    named = dict.fromkeys(name for item in request.spec.resources for name in item.versions)
+    unusual = [name for name in named if not _USUAL.search(name)]
+    if unusual and await _version_pattern(provider) == _USUAL_VERSION:
+        raise BindError(
+            f"the provider is of a version that cannot export {request.metadata.name}, for its "
+            f"BoundSchemas take no version {', '.join(unusual)}: ask its administrator to upgrade "
+            "the provider"
+        )
+
+
+async def _version_pattern(provider: Client) -> str:
+    """Return the pattern of version names in the provider's BoundSchemas, "" if it is unknown."""
+    try:
+        schema = msgspec.json.decode(await provider.request("GET", _OPENAPI))
+        for field in _PATTERN_PATH:
+            schema = schema[field]
+    except (ClientError, msgspec.DecodeError, LookupError, TypeError):
+        return ""
+    return str(schema)
+
+
+async def _silence(provider: Client, request: ExportRequestResponse, namespace: str) -> str:
+    """Return what it may mean that the provider has written nothing into the request."""
+    resources = request.spec.resources
+    try:
+        binding = await find(provider, CLUSTERBINDINGS, CLUSTER_BINDING_NAME, namespace)
+        missing = [
+            item.name
+            for item in resources
+            if await find(provider, BOUNDSCHEMAS, item.name, namespace) is None
+        ]
+    except ClientError:
+        return _SILENCE.format("")
+    # A provider of Fairlead says this as soon as it runs, and writes each refusal into the
+    # request. The condition of kube-bind's own never arrives: it writes it beside the status.
+    known = binding.decode(ClusterBinding).status.conditions if binding is not None else []
+    if get_condition(known, HEALTHY) is not None:
+        return _NO_ANSWER
+    # It makes the BoundSchemas of a request one after the other, up to the first that is refused.
+    some = 0 < len(missing) < len(resources)
+    return _SILENCE.format(
+        f" (there is no BoundSchema of {', '.join(missing)}, but of others)" if some else ""
+    )
 
 
 async def _create(
