@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import base64
 import json
 import signal
 from collections.abc import AsyncIterator
@@ -16,6 +17,7 @@ import yaml
 from tests.support.commands import FAIRLEAD, against, fairlead
 from tests.support.konnector import WIDGETS, World, offer, widget
 from tests.support.provider import example
+from tests.support.switch import Switch
 from tests.support.waiting import SECONDS, when
 
 from fairlead.api.kubebind import (
@@ -210,6 +212,37 @@ async def test_a_crd_that_somebody_brings_meanwhile_leaves_nothing_else(
         found.meta.name for found in (await world.consumer.list(CUSTOMRESOURCEDEFINITIONS)).items
     }
     assert "widgets.example.org" in crds
+
+
+async def test_an_address_that_no_pod_reaches_is_told_at_the_end(
+    world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A terminal may reach the provider at a loopback address, which in a Pod is the Pod."""
+    konnector = await world.konnector()
+    await konnector.stop()
+    answer = await invitation(world)
+    server = world.provider_plane.url
+    async with AsyncExitStack() as bound:
+        async with Switch() as terminal:
+            await terminal.turn(server)
+            loopback = terminal.url.replace("http:", "https:")
+            kubeconfig = base64.b64decode(answer["kubeconfig"]).replace(
+                server.encode(), loopback.encode()
+            )
+            answer["kubeconfig"] = base64.b64encode(kubeconfig).decode()
+            process = await bound.enter_async_context(
+                binding(world, tmp_path, json.dumps(answer), "--timeout", "8s")
+            )
+            await when_bound(world.consumer)
+        monkeypatch.setenv("KUBERNETES_SERVICE_HOST", "10.96.0.1")
+        await konnector.start()
+        assert process.stderr is not None
+        err = (await asyncio.wait_for(process.stderr.read(), SECONDS)).decode()
+        assert await process.wait() == 1
+    (last,) = [line for line in err.splitlines() if line.startswith("Error:")]
+    assert "APIServiceBinding widgets: not ready" in last
+    assert "127.0.0.1 is this Pod itself" in last
+    assert "a provider gives one with --external-address" in last
 
 
 async def test_the_providers_own_cluster_is_refused(world: World, tmp_path: Path) -> None:
