@@ -13,8 +13,10 @@ from fairlead.api.meta import JSON
 from fairlead.api.resource import CLUSTERROLES, ROLEBINDINGS
 from fairlead.client import Client, Forbidden
 from fairlead.client.config import Impersonation
+from fairlead.client.lookups import find
 from fairlead.konnector.commands.accept import accept
 from fairlead.konnector.commands.bind import bind
+from fairlead.konnector.commands.rehearsal import rehearse
 from fairlead.konnector.commands.unbind import unbind
 from fairlead.konnector.commands.userroles import roles_for_users
 from fairlead.konnector.manifests import NAME
@@ -87,8 +89,12 @@ async def test_the_konnector_gets_no_right_of_people(world: World, stack: AsyncE
     assert not await may(konnector, world, "blue")
 
 
+_UNLABELLED: JSON = {"metadata": {"labels": None}}
+
+
+@pytest.mark.parametrize("by_bind", [True, False], ids=["bind", "accept"])
 async def test_bind_and_accept_write_no_rights_of_people_against_the_owners_wish(
-    world: World,
+    world: World, by_bind: bool
 ) -> None:
     await world.konnector()
     link = await invited(world.consumer, world.provider)
@@ -103,3 +109,14 @@ async def test_bind_and_accept_write_no_rights_of_people_against_the_owners_wish
         found = (await world.consumer.get(CLUSTERROLES, role)).to_dict()
         assert (body["metadata"]["name"], found["rules"]) == (role, body["rules"])
         assert found["metadata"]["labels"] == body["metadata"]["labels"]
+    # Who says so later takes away what was written, and what others have called so stays.
+    await world.consumer.merge_patch(CLUSTERROLES, ROLES[1], "", patch=_UNLABELLED)
+    lines: list[str] = []
+    await rehearse(world.consumer, link.response, user_roles=False, progress=lines.append)
+    assert f"ClusterRole {ROLES[0]} would be deleted" in lines
+    if by_bind:
+        await bind(world.consumer, link.response, timeout=SECONDS, user_roles=False)
+    else:
+        await accept(world.consumer, "widgets", timeout=SECONDS, user_roles=False)
+    assert await find(world.consumer, CLUSTERROLES, ROLES[0]) is None
+    assert (await world.consumer.get(CLUSTERROLES, ROLES[1])).meta.name

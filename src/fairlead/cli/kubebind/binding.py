@@ -62,7 +62,7 @@ def user_roles_option(function: F) -> F:
         default=True,
         show_default=True,
         help="Write ClusterRoles that let people with view, edit or admin in a namespace read, or "
-        "write, objects of the bound kinds there.",
+        "write, objects of the bound kinds there. --no-user-roles deletes those of this binding.",
     )(function)
 
 

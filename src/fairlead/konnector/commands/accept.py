@@ -24,6 +24,7 @@ from fairlead.konnector.commands.consumer_objects import (
     ensure_roles,
     ensure_user_roles,
     provider_of,
+    remove_user_roles,
 )
 from fairlead.konnector.commands.conversions import (
     AcceptedWebhooks,
@@ -62,7 +63,7 @@ async def accept(
         progress: called with each step, the first of which lists the bound and claimed kinds.
         namespace: the konnector's.
         webhooks: the conversion webhooks of the provider that are accepted.
-        user_roles: whether people with view, edit or admin get rights on the bound kinds.
+        user_roles: as for ``bind``.
 
     Raises:
         BindError: there is no such binding or export, no provider may offer its kinds, or a kind
@@ -76,6 +77,8 @@ async def accept(
         # cluster has by itself.
         kinds = await bound_kinds(client, await client.get(APISERVICEBINDINGS, name))
         await ensure_user_roles(client, name, kinds, progress)
+    else:
+        await remove_user_roles(client, name, progress)
 
 
 async def _accept(

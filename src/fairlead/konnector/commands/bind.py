@@ -44,6 +44,7 @@ from fairlead.konnector.commands.consumer_objects import (
     ensure_secret,
     ensure_user_roles,
     find_secret_ref,
+    remove_user_roles,
     secret_ref,
 )
 from fairlead.konnector.commands.conversions import (
@@ -107,7 +108,8 @@ async def bind(
         namespace: the konnector's, where the kubeconfig is kept.
         copies: the decision about copies of another cluster, "" to leave it open.
         webhooks: the conversion webhooks of the provider that are accepted.
-        user_roles: whether people with view, edit or admin get rights on the bound kinds.
+        user_roles: whether people with view, edit or admin get rights on the bound kinds; if not,
+            those of an earlier bind go.
 
     Raises:
         BindError: the response cannot be used, the provider refused, or it took too long; the
@@ -297,6 +299,8 @@ class _Bind:
                 self._written.roles += await ensure_user_roles(
                     self._client, name, kinds, self._progress
                 )
+            else:
+                await remove_user_roles(self._client, name, self._progress)
             await record_webhooks(self._client, name, accepted[name], self._progress)
         await ensure_secret(
             self._client, self._ref, response.kubeconfig, self._progress, self._reach

@@ -48,7 +48,13 @@ from fairlead.client import (
 from fairlead.client.lookups import find, list_all
 from fairlead.konnector.commands.request import Progress
 from fairlead.konnector.policies.estate import secret_key, unowned
-from fairlead.konnector.rights import binding_roles, role_labels, user_roles
+from fairlead.konnector.rights import (
+    binding_roles,
+    editor_role_name,
+    role_labels,
+    user_roles,
+    viewer_role_name,
+)
 from fairlead.konnector.secrets import content, provider_config
 from fairlead.runtime import install_crds
 
@@ -298,6 +304,23 @@ async def roles_of(client: Client, binding: str) -> list[Object]:
     labels = role_labels(binding).items()
     roles = [(await find(client, CLUSTERROLES, name), label) for name, label in labels]
     return [role for role, label in roles if role and role.meta.labels.get(label) == "true"]
+
+
+async def user_roles_of(client: Client, binding: str) -> list[Object]:
+    """Return the ClusterRoles of people on what a binding binds that exist."""
+    names = {editor_role_name(binding), viewer_role_name(binding)}
+    return [role for role in await roles_of(client, binding) if role.meta.name in names]
+
+
+async def remove_user_roles(client: Client, binding: str, progress: Progress) -> None:
+    """Delete the rights of people on what a binding binds, however they came, as unbind does.
+
+    Raises:
+        ClientError: the server refused or cannot be reached.
+    """
+    for role in await user_roles_of(client, binding):
+        await delete(client, CLUSTERROLES, role)
+        progress(f"deleted ClusterRole {role.meta.name}")
 
 
 async def remove_roles(client: Client, binding: str, progress: Progress) -> bool:

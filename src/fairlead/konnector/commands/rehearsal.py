@@ -32,6 +32,7 @@ from fairlead.konnector.commands.consumer_objects import (
     MANAGER,
     find_secret_ref,
     secret_ref,
+    user_roles_of,
 )
 from fairlead.konnector.commands.names import (
     bindings_by_name,
@@ -158,6 +159,9 @@ async def rehearse(
                 body["metadata"] = {"name": chosen, "namespace": config.namespace}
                 await _ask(provider, APISERVICEEXPORTREQUESTS, body, progress, "provider: ")
         objects = _objects(requests, ref, user_roles=user_roles)
+    for request in requests if not user_roles else ():
+        for role in await user_roles_of(client, request.metadata.name):
+            progress(f"ClusterRole {role.meta.name} would be deleted")
     absent = await _absent(client, namespace, progress)
     for body in objects:
         if body["kind"] in absent:
