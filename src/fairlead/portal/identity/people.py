@@ -9,7 +9,7 @@ from fairlead.portal.http.errors import forbidden
 
 FEWER_GROUPS = (
     "let it send only the groups that are assigned to this application, or app roles in the claim "
-    "of --oidc-groups-claim"
+    "of `--oidc-groups-claim`"
 )
 """The remedy for a person with too many groups; "it" is the issuer."""
 
@@ -40,7 +40,7 @@ class Person(msgspec.Struct, frozen=True, rename="camel"):
         return (
             "at your sign-in the issuer named no groups, since you have too many for it to list, "
             "so rights by group do not count. Remedy for who runs the issuer: "
-            f"{FEWER_GROUPS}"
+            f"{FEWER_GROUPS}; then sign in again"
         )
 
     @property

@@ -126,10 +126,12 @@ async def test_who_signed_in_without_groups_learns_why_there_are_no_templates(
         assert "issuer named no groups" not in (await shown(there, BEN, "/")).text
         text = (await shown(there, many, "/")).text
         assert "At your sign-in the issuer named no groups" in text
-        assert "--oidc-groups-claim" in text
+        assert "then sign in again." in text
+        assert "<code>--oidc-groups-claim</code>" in (await there.ask(many, "/")).text
         missing = await there.ask(many, "/templates/widgets")
         assert missing.status == 404
         assert "at your sign-in the issuer named no groups" in read(missing).text
+        assert "<code>--oidc-groups-claim</code>" in missing.text
 
 
 async def test_a_template_tells_what_it_brings(plane: Sandbox, admin: Client) -> None:
