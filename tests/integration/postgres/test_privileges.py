@@ -30,6 +30,7 @@ from fairlead.postgres.database.reading import comparison
 from fairlead.postgres.database.reading.comparison import (
     Comparison,
     RoleGrants,
+    left_out,
     read_differences,
     read_window,
 )
@@ -440,6 +441,103 @@ async def test_a_strangers_table_is_named_and_the_rest_granted(modest: Place) ->
     again = (await modest.settle(role))["app"]
     assert (again.changed, _problems({"app": again})) == (False, [str(problem)])
     assert len(modest.session.asked) == 1
+
+
+_EXTENSION = (
+    "SET ROLE {admin}",
+    "CREATE TABLE s.own (id int)",
+    "RESET ROLE",
+    *(f"CREATE TABLE s.cloud{number} (id int)" for number in range(3)),
+    "CREATE SEQUENCE s.counter",
+    "CREATE FUNCTION s.locate() RETURNS int LANGUAGE sql RETURN 1",
+    "REVOKE EXECUTE ON FUNCTION s.locate() FROM PUBLIC",
+    *(f"ALTER EXTENSION plpgsql ADD TABLE s.cloud{number}" for number in range(3)),
+    "ALTER EXTENSION plpgsql ADD SEQUENCE s.counter",
+    "ALTER EXTENSION plpgsql ADD FUNCTION s.locate()",
+)
+"""Objects of an extension that another role owns, as a cloud's administrator does PostGIS's."""
+
+
+@pytest.mark.parametrize(
+    ("asked", "count", "left"),
+    [
+        pytest.param({"access": "ReadOnly"}, 4, "SELECT on table s.cloud0", id="read-only"),
+        pytest.param(
+            {"access": "ReadWrite"},
+            5,
+            "DELETE, INSERT, SELECT, UPDATE on table s.cloud0",
+            id="read-write",
+        ),
+        pytest.param(
+            {"privileges": ["SELECT"], "includeFuture": {}},
+            3,
+            "SELECT on table s.cloud0",
+            id="include-future",
+        ),
+    ],
+)
+async def test_an_access_to_a_schema_is_complete_without_objects_of_extensions(
+    modest: Place, asked: JSON, count: int, left: str
+) -> None:
+    await modest.run(*_EXTENSION)
+    role = await modest.role("app", {"schema": "s", **asked})
+    outcome = (await modest.settle(role))["app"]
+    assert (_problems({"app": outcome}), outcome.unsettled) == ([], False)
+    assert "SELECT on own" in await modest.held("app")
+    remark = left_out(outcome.left_out, modest.name, modest.admin)
+    assert f"{count} objects are left out in database {modest.name}, on which modest" in remark
+    assert f"{left} (owner postgres)" in remark
+    await modest.settled(role)
+
+
+async def test_an_object_that_a_grant_names_is_not_left_out(modest: Place) -> None:
+    """Whether or not an extension has it, the grant asks for just this one."""
+    await modest.run(*_EXTENSION, "CREATE TABLE s.theirs (id int)")
+    named = {"schema": "s", "on": "Tables", "names": ["cloud1"], "privileges": ["SELECT"]}
+    role = await modest.role("app", {"schema": "s", "access": "ReadOnly"}, named)
+    outcome = (await modest.settle(role))["app"]
+    (problem,) = outcome.problems
+    assert "SELECT on table s.cloud1 (owner postgres)" in problem.message
+    assert "SELECT on table s.theirs (owner postgres)" in problem.message
+    assert "cloud0" not in problem.message
+    await modest.run("GRANT SELECT ON s.cloud1, s.theirs TO PUBLIC")
+    outcome = (await modest.settle(role))["app"]
+    assert _problems({"app": outcome}) == []
+    remark = left_out(outcome.left_out, modest.name, modest.admin)
+    assert "5 objects are left out" in remark
+    passed_on = await modest.role("app", {**named, "grantOption": True})
+    (problem,) = (await modest.settle(passed_on))["app"].problems
+    assert "may not grant SELECT on table s.cloud1 (owner postgres)" in problem.message
+
+
+async def test_a_column_that_public_may_read_is_left_out(modest: Place) -> None:
+    await modest.run("CREATE TABLE s.theirs (id int, name text)")
+    asked = {"schema": "s", "on": "Tables", "names": ["theirs"], "columns": ["name"]}
+    role = await modest.role("app", {**asked, "privileges": ["SELECT"]})
+    assert "column s.theirs.name" in _problems(await modest.settle(role))[0]
+    await modest.run("GRANT SELECT ON s.theirs TO PUBLIC")
+    outcome = (await modest.settle(role))["app"]
+    assert (_problems({"app": outcome}), len(outcome.left_out)) == ([], 1)
+
+
+async def test_future_objects_of_an_extensions_schema_are_left_out(modest: Place) -> None:
+    await modest.run(
+        "CREATE SCHEMA layers",
+        "CREATE TABLE layers.t (id int)",
+        "ALTER EXTENSION plpgsql ADD SCHEMA layers",
+        "ALTER EXTENSION plpgsql ADD TABLE layers.t",
+        "GRANT USAGE ON SCHEMA layers TO PUBLIC",
+    )
+    role = await modest.role("app", {"schema": "layers", "access": "ReadOnly"})
+    assert _problems(await modest.settle(role)) == []
+    await modest.run("REVOKE USAGE ON SCHEMA layers FROM PUBLIC")
+    (problem,) = _problems(await modest.settle(role))
+    assert "USAGE on schema layers" in problem
+    await modest.run(
+        "GRANT USAGE ON SCHEMA layers TO PUBLIC", "ALTER EXTENSION plpgsql DROP SCHEMA layers"
+    )
+    (problem,) = _problems(await modest.settle(role))
+    assert "default privileges" in problem
 
 
 async def test_very_many_refusals_are_counted(modest: Place) -> None:

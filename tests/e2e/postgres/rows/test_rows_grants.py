@@ -95,6 +95,41 @@ async def test_row_12_a_strangers_table_stops_nothing_else(team: Team) -> None:
     await team.stands_still()
 
 
+@modest
+@pytest.mark.parametrize("groups", ["None", "Shared"])
+async def test_row_12_an_extensions_tables_are_counted_and_stop_nothing(
+    team: Team, groups: str
+) -> None:
+    """As PostGIS's in a cloud, whose own administrator is their owner."""
+
+    async def add(table: str) -> None:
+        await team.sql(
+            "CREATE TABLE {t} (id int)", "ALTER EXTENSION plpgsql ADD TABLE {t}", t=table
+        )
+
+    await team.build("CREATE TABLE own (id int)")
+    await add("spatial_one")
+    asked = {"database": team.database, "schema": "public", "access": "ReadOnly"}
+    name = await team.create(grants=[asked], groups=groups)
+    status = (await team.ready(name))["status"]
+    (remark,) = [one for one in status["warnings"] if "left out" in one]
+    assert remark.startswith(
+        f"1 object is left out in database {team.database}, on which operator"
+    )
+    assert "SELECT on table public.spatial_one (owner postgres)" in remark
+    async with team.login(name) as session:
+        await session.execute("SELECT * FROM own")
+    await team.stands_still()
+    await add("spatial_two")
+    await team.wait(name, lambda found: "2 objects are left out" in str(found["status"]))
+    named = {**asked, "on": "Tables", "names": ["spatial_two"], "privileges": ["SELECT"]}
+    del named["access"]
+    await team.patch(name, grants=[asked, named])
+    message = await team.fails(name, "InsufficientPrivilege")
+    assert "public.spatial_two (owner postgres)" in message
+    assert "spatial_one" not in message
+
+
 @pytest.mark.differs("administrator")
 async def test_row_12_what_a_login_makes_reaches_its_neighbours(team: Team) -> None:
     """As a migration makes it: by a login of its own, which the administrator has made."""

@@ -327,7 +327,8 @@ class AccessController:
             wanted = observed.wanted or await self._steps.wanted(desired, observed, login)
         if synced is not None and wanted is not None and outcome.again == "synced":
             # No pass looks for drift: the server is compared with all that is kept, at once.
-            self._work.keep(desired.known_place, request, Kept.of(wanted, synced.warnings))
+            kept = Kept.of(wanted, synced.warnings, synced.left_out)
+            self._work.keep(desired.known_place, request, kept)
             self._publication.used(desired)
             # Without a watch only a pass finds a Secret of the access changed.
             is_watched = self._named_secrets.are_watched(found.key)

@@ -237,8 +237,13 @@ def with_login(
     endpoint = desired.place.endpoint
     name = "" if observed.keeps_password else desired.access.spec.generated_secret
     kept = [WITHOUT_SECRET] if observed.keeps_password else []
-    elsewhere = unreachable_host(desired)
-    warnings = [*kept, *elsewhere, *synced.warnings, *map(renamed, sorted(observed.renamed))]
+    warnings = [
+        *kept,
+        *unreachable_host(desired),
+        *synced.warnings,
+        *synced.left_out,
+        *map(renamed, sorted(observed.renamed)),
+    ]
     return msgspec.structs.replace(
         status,
         binding=Binding(name=name) if name else None,

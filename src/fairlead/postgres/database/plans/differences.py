@@ -98,7 +98,9 @@ class Difference(msgspec.Struct, frozen=True, eq=False, kw_only=True):
     ``option`` is the grant option: to be granted, or held so far. ``grantor`` is the role whose
     grant is to be revoked. Without ``possible`` the administrator lacks the right to the change.
     ``actor`` is the role of the operator's own by whose rights it is possible, None if the
-    administrator's own rights suffice.
+    administrator's own rights suffice. An access is complete without a ``dispensable`` grant that
+    is not possible: PUBLIC has the privilege, or the objects are an extension's and no grant names
+    them.
     """
 
     action: Action
@@ -107,7 +109,13 @@ class Difference(msgspec.Struct, frozen=True, eq=False, kw_only=True):
     option: bool = False
     grantor: str = ""
     possible: bool = True
+    dispensable: bool = False
     actor: Actor | None = None
+
+    @property
+    def is_left_out(self) -> bool:
+        """Whether an access is complete without this grant."""
+        return self.dispensable and not self.possible
 
 
 class PrivilegeChange(msgspec.Struct, frozen=True, kw_only=True):

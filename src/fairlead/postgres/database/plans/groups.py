@@ -75,6 +75,10 @@ class Sharing(msgspec.Struct, frozen=True, kw_only=True):
         """The desired grants of each login and each group itself, by name."""
         return {**self.own, **{name: group.grants for name, group in self.groups.items()}}
 
+    def names_of(self, username: str) -> list[str]:
+        """Return the names of a role and of its group, if it has one."""
+        return [username, *filter(None, [self.group_of.get(username)])]
+
     def keeps_own_privileges(self, username: str) -> bool:
         """Whether a login keeps its own privileges because no group grants them instead."""
         group = self.group_of.get(username)

@@ -190,12 +190,14 @@ _REASONS = {
 class Synced(msgspec.Struct, frozen=True, kw_only=True):
     """Result of an access whose login works; ``problems`` are the grants that failed.
 
-    ``created`` says that the role did not exist before.
+    ``created`` says that the role did not exist before. ``left_out`` are remarks on grants without
+    which the others are complete.
     """
 
     server: ServerFacts
     applied: list[str]
     warnings: list[str]
+    left_out: tuple[str, ...] = ()
     problems: tuple[AccessError, ...] = ()
     changed: bool = False
     created: bool = False

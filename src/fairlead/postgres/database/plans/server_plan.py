@@ -161,10 +161,6 @@ class BatchPlan(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         found = (groups[name].members if name in groups else [name] for name in names)
         return tuple(dict.fromkeys(name for some in found for name in some))
 
-    def names_of(self, username: str) -> list[str]:
-        """Return the names of a role and of its group, if it has one."""
-        return [username, *filter(None, [self.sharing.group_of.get(username)])]
-
 
 def plan_server(
     wanted: Iterable[WantedState],

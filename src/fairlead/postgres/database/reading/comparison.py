@@ -327,7 +327,8 @@ def _reading(rows: Iterable[Sequence[Any]], asked: Comparison) -> Reading:
     cut: set[str] = set()
     last: CatalogPlace | None = None
     total = 0
-    for *about, roles, actions, privileges, options, grantors, possible in rows:
+    for row in rows:
+        about, (roles, actions, privileges, options, *settled) = row[:7], row[7:]
         if about[0] == "gone":
             gone = frozenset(privileges)
         elif about[0] == "window":
@@ -339,7 +340,7 @@ def _reading(rows: Iterable[Sequence[Any]], asked: Comparison) -> Reading:
             if objects.total > len(objects.items):
                 cut.update(usernames[role] for role in roles)
             total += len(roles)
-            values = zip(actions, privileges, options, grantors, possible, strict=True)
+            values = zip(actions, privileges, options, *settled, strict=True)
             for role, one in zip(roles, _shared(objects, values), strict=True):
                 if one is not None:
                     differences.setdefault(usernames[role], []).append(one)
@@ -394,7 +395,7 @@ def _shared(
     """Yield one difference for all roles that have it; None for an unknown, newer privilege."""
     made: dict[tuple[Any, ...], Difference] = {}
     for value in values:
-        action, privilege, option, grantor, possible = value
+        action, privilege, option, grantor, possible, dispensable = value
         if privilege not in PRIVILEGES:
             yield None
             continue
@@ -407,6 +408,7 @@ def _shared(
                 option=option,
                 grantor=grantor,
                 possible=possible,
+                dispensable=dispensable,
             )
         yield made[value]
 
@@ -495,7 +497,7 @@ def _refused(left: Iterable[Difference], database: str, admin: str) -> list[Acce
     grants: list[Difference] = []
     revocations: list[Difference] = []
     for one in left:
-        if one.possible:
+        if one.possible or one.is_left_out:
             continue
         if one.objects.level.startswith("future"):
             future.append(one)
@@ -528,6 +530,19 @@ def _silent(left: Iterable[Difference], database: str, admin: str) -> AccessErro
         "InsufficientPrivilege",
         f"PostgreSQL did not {' or '.join(ways)} {_told(left)} in database {database}, without"
         f" saying so; {admin} lacks the grant option, or another role granted it",
+    )
+
+
+def left_out(differences: Iterable[Difference], database: str, admin: str) -> str:
+    """Return the remark on grants without which an access is complete, "" if there are none."""
+    missing = [difference for difference in differences if difference.is_left_out]
+    if not missing:
+        return ""
+    count = sum(objects.total for objects in {difference.objects for difference in missing})
+    noun = "object is" if count == 1 else "objects are"
+    return (
+        f"{count} {noun} left out in database {database}, on which {admin} may not grant, and"
+        f" which belong to extensions or are open to PUBLIC: {_told(missing)}"
     )
 
 

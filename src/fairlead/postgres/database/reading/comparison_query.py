@@ -13,13 +13,28 @@ from __future__ import annotations
 from psycopg import sql
 
 
+def _privilege(*, who: str = "", option: str = "") -> str:
+    """Return the SQL expression of whether a role has a difference's privilege on its object."""
+    asked = f"d.privilege || '{option}'" if option else "d.privilege"
+    return f"""CASE g.level
+                WHEN 'schema' THEN pg_catalog.has_schema_privilege({who}g.sample, {asked})
+                WHEN 'table' THEN pg_catalog.has_table_privilege({who}g.sample, {asked})
+                WHEN 'column' THEN pg_catalog.has_column_privilege(
+                  {who}g.sample, g.column::int2, {asked})
+                WHEN 'sequence' THEN pg_catalog.has_sequence_privilege({who}g.sample, {asked})
+                WHEN 'routine' THEN pg_catalog.has_function_privilege({who}g.sample, {asked})
+                WHEN 'type' THEN pg_catalog.has_type_privilege({who}g.sample, {asked})
+                ELSE false END"""
+
+
 # holding: the columns whose ACL names a member, by the index of what depends on roles, so that one
 # role's column privileges, of which there may be a million, are no work for the others; roles of
 # initdb's are not in it. asked: since PostgreSQL 15 schema public is owned by pg_database_owner,
 # which creates nothing: its member is the database's owner. object: an array type has no
 # privileges of its own, GRANT on it is an error (0LP01); tables of pg_temp are of one session.
+# extended: what default privileges in an extension's schema are about counts as the extension's.
 # possible: who has an owner's rights revokes in the owner's name, which leaves the grants of
-# others without an error.
+# others without an error. dispensable: what an access is complete without, if it is not possible.
 _DIFFERENCES = """
 WITH member AS MATERIALIZED (
   SELECT m.shape, m.role, m.strict
@@ -124,10 +139,15 @@ WITH member AS MATERIALIZED (
   SELECT a.id, o.level, o.namespace, o.oid, o.column
     FROM asked a
     JOIN object o ON o.level = a.level AND o.namespace = a.namespace AND o.oid = a.creator
+), extended AS MATERIALIZED (
+  SELECT e.classid, e.objid
+    FROM pg_catalog.pg_depend e
+   WHERE e.refclassid = 'pg_catalog.pg_extension'::pg_catalog.regclass AND e.deptype = 'e'
 ), alike AS MATERIALIZED (
   -- Objects that have the same ACL differ in the same way: each ACL is looked at once.
   SELECT pg_catalog.row_number() OVER () AS id, g.*
     FROM (SELECT o.level, o.namespace, o.owner, o.acl, n.oid IS NOT NULL AS single,
+                 e.objid IS NOT NULL AS extension,
                  pg_catalog.min(o.oid) AS sample, pg_catalog.min(o.column) AS column,
                  pg_catalog.array_agg(o.oid::int8) AS oids,
                  pg_catalog.array_agg(o.name::text) AS names,
@@ -136,22 +156,33 @@ WITH member AS MATERIALIZED (
             LEFT JOIN (SELECT DISTINCT n.level, n.namespace, n.oid, n.column FROM named n) n
               ON n.level = o.level AND n.namespace = o.namespace AND n.oid = o.oid
              AND n.column = o.column
-           GROUP BY o.level, o.namespace, o.owner, o.acl, n.oid, n.column,
+            LEFT JOIN extended e
+              ON e.classid = CASE WHEN o.level IN ('table', 'column', 'sequence')
+                                  THEN 'pg_catalog.pg_class'::pg_catalog.regclass
+                                  WHEN o.level = 'routine'
+                                  THEN 'pg_catalog.pg_proc'::pg_catalog.regclass
+                                  WHEN o.level = 'type'
+                                  THEN 'pg_catalog.pg_type'::pg_catalog.regclass
+                                  ELSE 'pg_catalog.pg_namespace'::pg_catalog.regclass END
+             AND e.objid = CASE WHEN o.level LIKE 'future %%' THEN o.namespace ELSE o.oid END
+           GROUP BY o.level, o.namespace, o.owner, o.acl, n.oid, n.column, e.objid IS NOT NULL,
                     CASE o.level WHEN 'column' THEN o.oid END,
                     CASE o.level WHEN 'column' THEN o.column END) g
 ), reached AS MATERIALIZED (
-  SELECT g.id, g.owner, a.id AS target
+  SELECT g.id, g.owner, a.id AS target, a.level = 'schema' AS named
     FROM alike g
     JOIN asked a ON a.level = g.level AND a.namespace = g.namespace
    WHERE a.name = '' AND a.creator IS NULL
   UNION ALL
-  SELECT g.id, g.owner, n.id
+  SELECT g.id, g.owner, n.id, a.name <> ''
     FROM alike g
     JOIN named n ON n.level = g.level AND n.namespace = g.namespace AND n.oid = g.sample
                 AND n.column = g.column
+    JOIN asked a ON a.id = n.id
    WHERE g.single
 ), want AS MATERIALIZED (
-  SELECT r.id, m.role, a.privilege, pg_catalog.bool_or(a.passed_on) AS passed_on
+  SELECT r.id, m.role, a.privilege, pg_catalog.bool_or(a.passed_on) AS passed_on,
+         pg_catalog.bool_or(r.named) AS named
     FROM reached r
     JOIN atom a ON a.target = r.target AND NOT a.known
     JOIN member m ON m.shape = a.shape
@@ -174,13 +205,14 @@ WITH member AS MATERIALIZED (
     FROM entry e
     JOIN member m ON m.role = e.grantee
 ), found AS (
-  SELECT 'grant' AS action, w.id, w.role, w.privilege, w.passed_on AS option, 0::oid AS grantor
+  SELECT 'grant' AS action, w.id, w.role, w.privilege, w.passed_on AS option, 0::oid AS grantor,
+         w.named
     FROM want w
    WHERE NOT EXISTS (SELECT FROM have h
                       WHERE h.id = w.id AND h.role = w.role{other})
   UNION ALL
   SELECT CASE WHEN w.id IS NULL THEN 'revoke' ELSE 'revoke option' END, h.id, h.role, h.privilege,
-         h.passed_on, h.grantor
+         h.passed_on, h.grantor, true
     FROM have h
     LEFT JOIN want w ON w.id = h.id AND w.role = h.role AND w.privilege = h.privilege
    WHERE {revoked}(w.id IS NULL OR h.passed_on > w.passed_on)
@@ -197,23 +229,12 @@ WITH member AS MATERIALIZED (
          CASE WHEN d.action <> 'grant' AND g.own THEN d.grantor = g.owner
               WHEN d.action <> 'grant' THEN pg_catalog.pg_has_role(d.grantor, 'USAGE')
               WHEN g.own THEN true
-              ELSE CASE g.level
-                WHEN 'schema' THEN pg_catalog.has_schema_privilege(
-                  g.sample, d.privilege || ' WITH GRANT OPTION')
-                WHEN 'table' THEN pg_catalog.has_table_privilege(
-                  g.sample, d.privilege || ' WITH GRANT OPTION')
-                WHEN 'column' THEN pg_catalog.has_column_privilege(
-                  g.sample, g.column::int2, d.privilege || ' WITH GRANT OPTION')
-                WHEN 'sequence' THEN pg_catalog.has_sequence_privilege(
-                  g.sample, d.privilege || ' WITH GRANT OPTION')
-                WHEN 'routine' THEN pg_catalog.has_function_privilege(
-                  g.sample, d.privilege || ' WITH GRANT OPTION')
-                WHEN 'type' THEN pg_catalog.has_type_privilege(
-                  g.sample, d.privilege || ' WITH GRANT OPTION')
-                ELSE false END
-         END AS possible
+              ELSE {grantable}
+         END AS possible,
+         d.action = 'grant'
+           AND ((g.extension AND NOT d.named) OR (NOT d.option AND {public})) AS dispensable
     FROM difference d
-    JOIN (SELECT g.id, g.level, g.owner, g.sample, g.column,
+    JOIN (SELECT g.id, g.level, g.owner, g.sample, g.column, g.extension,
                  pg_catalog.pg_has_role(g.owner, CASE WHEN g.level LIKE 'future %%'
                                                       THEN %(membership)s ELSE 'USAGE' END) AS own
             FROM alike g
@@ -232,13 +253,15 @@ SELECT g.level, COALESCE(n.nspname, '')::text, g.part, g.names[1:%(objects)s],
            LEFT JOIN pg_catalog.pg_proc p ON p.oid = o.oid::oid
           ORDER BY o.position) END,
        pg_catalog.cardinality(g.names), COALESCE(r.rolname, '')::text,
-       d.roles, d.actions, d.privileges, d.options, d.grantors, d.possible
+       d.roles, d.actions, d.privileges, d.options, d.grantors, d.possible,
+       d.dispensable
   FROM (SELECT p.id, pg_catalog.array_agg(p.action) AS actions,
                pg_catalog.array_agg(p.role::int8) AS roles,
                pg_catalog.array_agg(p.privilege) AS privileges,
                pg_catalog.array_agg(p.option) AS options,
                pg_catalog.array_agg(COALESCE(o.rolname, '')::text) AS grantors,
-               pg_catalog.array_agg(COALESCE(p.possible, false)) AS possible
+               pg_catalog.array_agg(COALESCE(p.possible, false)) AS possible,
+               pg_catalog.array_agg(COALESCE(p.dispensable, false)) AS dispensable
           FROM possible p
           LEFT JOIN pg_catalog.pg_roles o ON o.oid = p.grantor
          GROUP BY 1) d
@@ -247,7 +270,7 @@ SELECT g.level, COALESCE(n.nspname, '')::text, g.part, g.names[1:%(objects)s],
   LEFT JOIN pg_catalog.pg_roles r ON r.oid = g.owner
 UNION ALL
 SELECT 'gone', '', '', NULL, NULL, 0, '', NULL, NULL, pg_catalog.array_agg(m.username::text),
-       NULL, NULL, NULL
+       NULL, NULL, NULL, NULL
   FROM ROWS FROM (pg_catalog.unnest(%(roles)s::oid[]), pg_catalog.unnest(%(usernames)s::name[]))
        AS m(role, username)
  WHERE NOT EXISTS (SELECT FROM member k WHERE k.role = m.role)
@@ -283,7 +306,7 @@ _ASKED_FUTURE = """  UNION ALL
 """
 _ABSENT = """UNION ALL
 SELECT 'absent', '', '', NULL, NULL, 0, '', pg_catalog.array_agg(a.id::int8), NULL, NULL,
-       pg_catalog.array_agg(a.namespace IS NULL), NULL, NULL
+       pg_catalog.array_agg(a.namespace IS NULL), NULL, NULL, NULL
   FROM asked a
  WHERE a.namespace IS NULL
     OR (a.level LIKE 'future %%' AND a.creator IS NULL)
@@ -332,7 +355,7 @@ _HOLDING_NOTHING = """
 _IN_WINDOW = "{} IN (SELECT h.relation FROM holding h WHERE h.class = 'pg_catalog.{}'::regclass)"
 _LAST = """UNION ALL
 SELECT 'window', '', '', NULL, NULL, 0, '',
-       ARRAY[h.class::int8, h.relation::int8, h.column::int8], NULL, NULL, NULL, NULL, NULL
+       ARRAY[h.class::int8, h.relation::int8, h.column::int8], NULL, NULL, NULL, NULL, NULL, NULL
   FROM (SELECT h.class, h.relation, h.column, pg_catalog.count(*) OVER () AS number
           FROM holding h
          ORDER BY 1 DESC, 2 DESC, 3 DESC
@@ -341,6 +364,10 @@ SELECT 'window', '', '', NULL, NULL, 0, '',
 """
 _ASKED_SCHEMAS = "n.oid IN (SELECT a.namespace FROM asked a)"
 _ASKED_RELATIONS = "c.relnamespace IN (SELECT a.namespace FROM asked a)"
+_PRIVILEGES = {
+    "grantable": _privilege(option=" WITH GRANT OPTION"),
+    "public": _privilege(who="'public', "),
+}
 DIFFERENCES = sql.SQL(
     _DIFFERENCES.format(
         holding=_HOLDING.lstrip("\n"),
@@ -353,6 +380,7 @@ DIFFERENCES = sql.SQL(
         future="true",
         asked_future=_ASKED_FUTURE,
         other=_LESS,
+        **_PRIVILEGES,
         revoked="",
         window="",
         absent=_ABSENT,
@@ -371,6 +399,7 @@ IN_WINDOW = sql.SQL(
         future=_IN_WINDOW.format("f.oid", "pg_default_acl"),
         asked_future="",
         other=_LESS,
+        **_PRIVILEGES,
         revoked="",
         window=_LAST,
         absent="",
@@ -390,6 +419,7 @@ IN_REST = sql.SQL(
                   WHERE a.creator = f.defaclrole AND a.namespace = f.defaclnamespace)""",
         asked_future=_ASKED_FUTURE,
         other="",
+        **_PRIVILEGES,
         revoked="false AND ",
         window="",
         absent=_ABSENT,

@@ -28,7 +28,11 @@ from fairlead.postgres.database.plans.plan import (
 from fairlead.postgres.database.plans.server_plan import crowds, visits_of, warnings_of
 from fairlead.postgres.database.plans.snapshot import RoleClaim, ServerSnapshot, check_roles
 from fairlead.postgres.database.reading.catalog import CROWD, read_around_accesses, read_snapshot
-from fairlead.postgres.database.reading.comparison import read_differences, role_grants
+from fairlead.postgres.database.reading.comparison import (
+    left_out,
+    read_differences,
+    role_grants,
+)
 from fairlead.postgres.database.reading.verifiers import Verifiers
 from fairlead.postgres.database.work.privileges import PUBLIC_CREATES
 from fairlead.postgres.errors import AccessError
@@ -43,16 +47,19 @@ class Kept(msgspec.Struct, frozen=True, kw_only=True):
 
     wanted: WantedState
     warnings: tuple[str, ...] = ()
+    left_out: tuple[str, ...] = ()
 
     @classmethod
-    def of(cls, wanted: WantedState, warnings: Iterable[str]) -> Kept:
+    def of(
+        cls, wanted: WantedState, warnings: Iterable[str], left_out: Iterable[str] = ()
+    ) -> Kept:
         """Return the access without its password; equal grants share one value in memory."""
         # Only an Additive access reads its ledger. An operator keeps one such value for each
         # access.
         ledger = wanted.ledger if wanted.policy == "Additive" else frozenset[str]()
         grants = _shared(msgspec.json.encode(wanted.grants))
         lean = msgspec.structs.replace(wanted, password="", ledger=ledger, grants=grants)
-        return cls(wanted=lean, warnings=tuple(warnings))
+        return cls(wanted=lean, warnings=tuple(warnings), left_out=tuple(left_out))
 
 
 @lru_cache(maxsize=4096)
@@ -104,10 +111,16 @@ async def find_drift(
         differing.update(change.usernames)
     visits, missing = visits_of(desired, snapshot)
     differing |= missing.keys()
-    for database, usernames in visits.items():
+    remarks: dict[str, list[str]] = {}
+    # In the order of the databases' names, as a sync tells of them.
+    for database, usernames in sorted(visits.items()):
         # An access that differs already is synced as a whole, and needs no more comparison.
         left = [by_name[username] for username in usernames if username not in differing]
-        differing |= await _differing_in(sessions, database, left, desired, snapshot)
+        differing |= await _differing_in(sessions, database, left, desired, snapshot, remarks)
+    for one in kept:
+        names = sharing.names_of(one.wanted.username)
+        if one.left_out != tuple(remark for name in names for remark in remarks.get(name, ())):
+            differing.add(one.wanted.username)
     # A difference of a group is one of each of its members.
     for name, group in sharing.groups.items():
         if name in differing:
@@ -176,8 +189,12 @@ async def _differing_in(
     wanted: Sequence[WantedState],
     desired: Mapping[str, DesiredGrants],
     snapshot: ServerSnapshot,
+    remarks: dict[str, list[str]],
 ) -> set[str]:
-    """Return the names of roles that differ in a database; all, if it cannot be read."""
+    """Return the names of roles that differ in a database; all, if it cannot be read.
+
+    Add the remarks on grants without which a role's others are complete to ``remarks``.
+    """
     roles = [role_grants(one, desired[one.username].of(database), snapshot) for one in wanted]
     try:
         async with sessions.use(database) as session:
@@ -187,4 +204,10 @@ async def _differing_in(
                 return {one.username for one in wanted}
     except (AccessError, psycopg.Error):
         return {one.username for one in wanted}
-    return {*reading.differences, *reading.absent, *reading.gone}
+    differing = {*reading.absent, *reading.gone}
+    for name, differences in reading.differences.items():
+        if not all(difference.is_left_out for difference in differences):
+            differing.add(name)
+        elif remark := left_out(differences, database, snapshot.server.admin):
+            remarks.setdefault(name, []).append(remark)
+    return differing

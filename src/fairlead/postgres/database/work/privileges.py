@@ -37,6 +37,7 @@ from fairlead.postgres.database.plans.approvals import Approval, window_ends, wi
 from fairlead.postgres.database.plans.differences import (
     Actor,
     CatalogPlace,
+    Difference,
     PrivilegeChange,
     plan_privileges,
 )
@@ -50,6 +51,7 @@ from fairlead.postgres.database.reading.comparison import (
     Reading,
     RoleGrants,
     count_held,
+    left_out,
     problems_of,
     read_window,
     role_grants,
@@ -110,10 +112,12 @@ class PiecesTurn:
 class RoleOutcome(msgspec.Struct, frozen=True, kw_only=True):
     """The outcome of one role's grants in one database; ``left`` is the number of differences.
 
-    ``unsettled`` says that the administrator has the right to settle some of them.
+    ``unsettled`` says that the administrator has the right to settle some of them, ``left_out``
+    are those without which the grants are complete.
     """
 
     problems: tuple[AccessError, ...] = ()
+    left_out: tuple[Difference, ...] = ()
     changed: bool = False
     left: int = 0
     unsettled: bool = False
@@ -289,6 +293,7 @@ def _joined(whole: RoleOutcome, piece: RoleOutcome) -> RoleOutcome:
     told = {one.reason for one in whole.problems}
     return RoleOutcome(
         problems=(*whole.problems, *(one for one in piece.problems if one.reason not in told)),
+        left_out=(*whole.left_out, *piece.left_out),
         changed=whole.changed or piece.changed,
         left=whole.left + piece.left,
         unsettled=whole.unsettled or piece.unsettled,
@@ -539,6 +544,7 @@ class _Settling:
             problems=tuple(
                 problems_of(reading, username, self._database, self._admin, failed[:_TOLD])
             ),
+            left_out=tuple(difference for difference in left if difference.is_left_out),
             changed=username in self._changed,
             left=len(left),
             unsettled=is_open or username in reading.cut,
@@ -572,10 +578,12 @@ CLOSE_SCHEMA = sql.SQL("REVOKE CREATE ON SCHEMA public FROM PUBLIC")
 class Visits(msgspec.Struct, frozen=True, kw_only=True):
     """The outcome of privileges in databases, by the names of roles and groups.
 
-    ``held_up`` are usernames that lack privileges which they could have.
+    ``left_out`` are the remarks on grants without which the others are complete, ``held_up`` are
+    usernames that lack privileges which they could have.
     """
 
     problems: Mapping[str, Sequence[AccessError]]
+    left_out: Mapping[str, Sequence[str]]
     changed: frozenset[str]
     held_up: frozenset[str]
 
@@ -614,8 +622,12 @@ async def visit_databases(
         name: {**databases} for name, databases in missing.items()
     }
     changed: set[str] = set()
-    for database, outcomes in zip(visits, found, strict=True):
+    remarks: dict[str, list[str]] = {}
+    admin = snapshot.server.admin
+    for database, outcomes in sorted(zip(visits, found, strict=True)):
         for name, outcome in outcomes.items():
+            if remark := left_out(outcome.left_out, database, admin):
+                remarks.setdefault(name, []).append(remark)
             by_role.setdefault(name, {})[database] = outcome.problems
             if outcome.changed:
                 changed.add(name)
@@ -625,6 +637,7 @@ async def visit_databases(
             name: [one for _, some in sorted(databases.items()) for one in some]
             for name, databases in by_role.items()
         },
+        left_out=remarks,
         changed=frozenset(changed),
         held_up=frozenset(visiting.held_up),
     )

@@ -194,10 +194,11 @@ async def read_remedies(
         session: a session in any database.
         server: the facts of the server.
         database: the database of the differences.
-        found: differences by username; possible ones need no remedy.
+        found: differences by username; those that are possible or left out need no remedy.
     """
     lacking = {
-        name: [one for one in some if not one.possible] for name, some in sorted(found.items())
+        name: [one for one in some if not one.possible and not one.is_left_out]
+        for name, some in sorted(found.items())
     }
     owners = {_holder(one) for some in lacking.values() for one in some}
     if not owners:

@@ -343,12 +343,15 @@ class _Brought(NamedTuple):
     def of(self, one: WantedState) -> Synced:
         """Return the outcome of one access."""
         plan, snapshot, username = self.plan, self.snapshot, one.username
-        both, warnings = plan.names_of(username), warnings_of(one, plan.sharing, snapshot)
+        both, warnings = plan.sharing.names_of(username), warnings_of(one, plan.sharing, snapshot)
         asked, own, grants = one.asked_logins, one.own(snapshot), plan.sharing.asked[username]
         return Synced(
             server=snapshot.server,
             applied=grants.describe(),
             warnings=warnings,
+            left_out=tuple(
+                remark for name in both for remark in self.visits.left_out.get(name, ())
+            ),
             logins=() if asked is None else login_infos(asked, own),
             retired=() if asked is None else retired(asked, own),
             problems=(
