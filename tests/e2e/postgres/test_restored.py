@@ -20,17 +20,13 @@ from fairlead.api.postgresaccess.server import POSTGRESSERVERS
 from fairlead.api.resource import NAMESPACES, SECRETS
 from fairlead.client import Client, parse_kubeconfig
 from fairlead.demo.postgres.server import EmbeddedPostgres
+from fairlead.postgres.commands.surroundings import Surroundings
+from fairlead.postgres.commands.takingover import find_candidates, take_over
 from fairlead.postgres.options import DEFAULT_NAMESPACE
 from fairlead_sandbox import Sandbox
 
 
 NAMES = ("reads", "owns")
-_ADOPTING = {
-    "apiVersion": CONTROLLERS.api_version,
-    "kind": "Controller",
-    "metadata": {"name": "fairlead", "namespace": DEFAULT_NAMESPACE},
-    "spec": {"settings": {"postgres": {"allowAdoption": True}}},
-}
 
 
 class Cluster:
@@ -91,7 +87,6 @@ async def before(postgres: EmbeddedPostgres, stack: AsyncExitStack) -> Cluster:
     before = Cluster(await cluster(stack, "before"), database)
     await database.offer(before.admin)
     await before.admin.create(NAMESPACES, {"metadata": {"name": "team"}})
-    await before.admin.create(CONTROLLERS, _ADOPTING)
     async with running(before.admin):
         for name in NAMES:
             await before.order(name)
@@ -115,13 +110,12 @@ async def test_accesses_that_are_restored_take_their_roles_up_with_their_passwor
         # Nothing is touched before an administrator says that the other cluster is gone.
         await idle(0.3)
         assert (await after.roles(), await after.logins()) == (roles, logins)
+        around = await Surroundings.of(after.admin, DEFAULT_NAMESPACE)
+        taken, failed = await take_over(around, await find_candidates(around, "main"))
+        assert ({one.role for one in taken}, failed) == ({*map(after.role, NAMES)}, ())
         for name in NAMES:
-            statement = f'COMMENT ON ROLE "{after.role(name)}" IS NULL'
-            await database.query(statement, database="postgres")
-            adopt = {"spec": {"adoptionPolicy": "IfUnclaimed"}}
-            await after.admin.merge_patch(POSTGRESACCESSES, name, "team", adopt)
             await when(after.admin, POSTGRESACCESSES, name, "team", until=is_ready)
-        assert [row[0] for row in await after.roles()] == [row[0] for row in roles]
+        assert await after.roles() == roles
         assert await after.logins() == logins
         for name in NAMES:
             assert await database.logs_in(logins[name]) == after.role(name)

@@ -158,7 +158,8 @@ _OF_STEP: Final[Mapping[StepName, tuple[Reason, ...]]] = MappingProxyType(
             Reason(
                 "UsernameConflict",
                 "another access, installation or cluster holds the role",
-                f"{_OTHER_NAME}, or have the one deleted that holds it",
+                f"{_OTHER_NAME}, or have the one deleted that holds it; on a restored copy of a"
+                " server, or if its cluster is gone: fairlead postgres take-over",
             ),
         ),
         "Secret": (

@@ -32,6 +32,7 @@ from fairlead.postgres.commands.surroundings import Surroundings
 
 _STYLES = {
     "asked": "green",
+    "conflict": "red",
     "group": "green",
     "stranger": "yellow",
     "leftover": "yellow",
@@ -61,7 +62,8 @@ def command(
     """Compare what the roles of a server hold and own with what PostgresAccesses ask for.
 
     Each role is asked for by a PostgresAccess, a leftover of a deleted one, foreign (of another
-    installation), or a stranger that no object asks for. The list shows the privileges that a role
+    installation), or a stranger that no object asks for. It is a conflict if one asks for it and
+    it carries the claim of another. The list shows the privileges that a role
     holds itself, through groups and through PUBLIC, and the objects that it owns, with which it
     may do anything. Drift is the list of statements that the operator would run. The command
     changes nothing.

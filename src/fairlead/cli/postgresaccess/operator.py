@@ -9,7 +9,7 @@ import click
 from fairlead.api.postgresaccess import crds
 from fairlead.api.postgresaccess.controller import UnmanagedUsers
 from fairlead.cli.options import check_name, cluster_options, parse_duration, run_options
-from fairlead.cli.postgresaccess import audit, explain, importing, plan
+from fairlead.cli.postgresaccess import audit, explain, importing, plan, takingover
 from fairlead.cli.running import RunOptions, run_program
 from fairlead.postgres import app
 from fairlead.postgres.manifests import NAME
@@ -145,3 +145,4 @@ command.add_command(audit.command)
 command.add_command(explain.command)
 command.add_command(importing.command)
 command.add_command(plan.command)
+command.add_command(takingover.command)

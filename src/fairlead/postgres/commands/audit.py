@@ -16,7 +16,7 @@ from fairlead.postgres.controllers.rules.desired import names_of
 from fairlead.postgres.database.connections.failures import explain
 from fairlead.postgres.database.connections.sessions import Sessions
 from fairlead.postgres.database.plans.names import excluded, reserved
-from fairlead.postgres.database.plans.snapshot import RoleFacts
+from fairlead.postgres.database.plans.snapshot import RoleClaim, RoleFacts
 from fairlead.postgres.database.reading.audit import (
     Database,
     Everybody,
@@ -33,6 +33,7 @@ EVERYBODY = "PUBLIC"
 
 Kind = Literal[
     "asked",
+    "conflict",
     "group",
     "leftover",
     "imported",
@@ -45,8 +46,9 @@ Kind = Literal[
 ]
 """Kinds of roles.
 
-A PostgresAccess asks for the role (``asked``), or is deleted already (``leftover``), or is not
-applied yet (``imported``). A ``group`` holds the grants of accesses that share them; one without
+A PostgresAccess asks for the role (``asked``), which may carry the claim of another one
+(``conflict``); or is deleted already (``leftover``), or is not applied yet (``imported``). A
+``group`` holds the grants of accesses that share them; one without
 members is a ``leftover`` too. A ``foreign`` role is claimed by another installation, a
 ``stranger`` carries no claim.
 """
@@ -167,9 +169,11 @@ class _Auditing:
         self._everybody = everybody
         self._held: dict[str, list[Privilege]] = {}
         self._owned: dict[int, list[OwnedObjects]] = {}
-        self._asked: dict[str, str] = {}
-        self._logins: dict[str, str] = {}
-        """Names of accesses by their logins that act as another role."""
+        self._asked: dict[str, list[str]] = {}
+        """Names of accesses by their usernames, the oldest first."""
+        self._logins: dict[str, list[str]] = {}
+        """The same by their logins that act as another role."""
+        self._claims: dict[str, RoleClaim] = {}
         self._drift: dict[str, list[PlannedStatement]] = {}
         self._problems: dict[str, list[str]] = {}
         if everybody.cut:
@@ -262,13 +266,13 @@ class _Auditing:
         for one in accesses:
             if one.access is not None:
                 username = one.access.status.username or one.access.spec.username
-                # The oldest access comes first, and its claim wins.
-                self._asked.setdefault(username, one.name)
+                self._asked.setdefault(username, []).append(one.name)
+                self._claims[one.name] = self._around.claim(one.access.metadata)
                 of_access.setdefault(one.name, username)
         for one in accesses:
             if one.access is not None:
                 for login in names_of(one.access)[1:]:
-                    self._logins.setdefault(login, one.name)
+                    self._logins.setdefault(login, []).append(one.name)
         for server in found.servers:
             for database in server.databases:
                 for statement in database.statements:
@@ -285,6 +289,18 @@ class _Auditing:
         everybody = self._everybody
         for name in sorted(wanted - everybody.roles.keys()):
             self._around.notes.append(f"there is no role {name} that may log in or is claimed")
+        others = sum(
+            bool(self._asker(role)) and not self._holds(role)
+            for role in everybody.roles.values()
+            if role.claim is not None
+        )
+        if others:
+            count = "1 role carries" if others == 1 else f"{others} roles carry"
+            self._around.notes.append(
+                f"{count} the claim of another object than the one that asks. If this server is a"
+                " restored copy, or that object is gone with its cluster: fairlead postgres"
+                f" take-over --server {self._server.metadata.name}"
+            )
         return AuditReport(
             server=self._server.metadata.name,
             address=address,
@@ -296,7 +312,9 @@ class _Auditing:
             ),
             everybody=self._of(EVERYBODY),
             absent=tuple(
-                sorted(name for role, name in self._asked.items() if role not in everybody.roles)
+                sorted(
+                    names[0] for role, names in self._asked.items() if role not in everybody.roles
+                )
             ),
             notes=tuple(dict.fromkeys(self._around.notes)),
         )
@@ -363,13 +381,30 @@ class _Auditing:
         if self._around.installation not in {"", role.claim.installation}:
             return "foreign"
         unasked: Kind = "imported" if role.claim.is_imported else "leftover"
-        return "asked" if self._asker(role) else unasked
+        if not self._asker(role):
+            return unasked
+        return "asked" if self._holds(role) else "conflict"
+
+    def _askers(self, role: RoleFacts) -> list[str]:
+        # Without a claim it only has the name of a login.
+        logins = self._logins.get(role.name, []) if role.claim is not None else []
+        return self._asked.get(role.name, []) or logins
 
     def _asker(self, role: RoleFacts) -> str:
-        """Return the name of the access that asks for the role, or for a login with a claim."""
-        asker = self._asked.get(role.name, "")
-        # Without a claim it only has the name of a login.
-        return asker or (self._logins.get(role.name, "") if role.claim is not None else "")
+        """Return the name of the access that asks for the role, or for a login with a claim.
+
+        Of several it is the one whose claim the role carries, or else the oldest.
+        """
+        askers = self._askers(role)
+        claimed = (name for name in askers if self._is_claimed_by(role, name))
+        return next(claimed, askers[0] if askers else "")
+
+    def _holds(self, role: RoleFacts) -> bool:
+        """Whether the role carries the claim of its asker, as far as claims can be read."""
+        return not self._around.knows_claims or self._is_claimed_by(role, self._asker(role))
+
+    def _is_claimed_by(self, role: RoleFacts, name: str) -> bool:
+        return role.claim is not None and role.claim.same_object(self._claims[name])
 
 
 T = TypeVar("T", Privilege, OwnedObjects)

@@ -137,7 +137,7 @@ class _Planning:
             if given.access is None:
                 raise given.problem or AccessError("InvalidSpec", "it cannot be decoded")
             desired = self._around.desired(given.access)
-            _check(desired)
+            check_desired(desired)
             why = idle(desired)
             if why:
                 self._skipped.append(Skipped(access=given.name, why=why))
@@ -262,7 +262,7 @@ async def with_claims(
     return known
 
 
-def _check(desired: Desired) -> None:
+def check_desired(desired: Desired) -> None:
     """Refuse what the operator refuses in the first stages of a pass, suspended or not.
 
     Raises:

@@ -361,10 +361,11 @@ def check_adoption(
 
 def _conflict(username: str, holder: RoleClaim, claim: RoleClaim) -> str:
     """Return a message about the role's claim, without names of another cluster or namespace."""
+    whose, copied = "is taken by another PostgresAccess", "this server is a restored copy"
     if holder.installation != claim.installation:
-        return (
-            f"role {username} belongs to another installation of Fairlead;"
-            " choose another spec.username, or take the claim off if that installation is gone:"
-            " COMMENT ON ROLE ... IS NULL, and spec.adoptionPolicy"
-        )
-    return f"role {username} is taken by another PostgresAccess; choose another spec.username"
+        whose = "belongs to another installation of Fairlead"
+        copied = f"that installation is gone, or {copied}"
+    return (
+        f"role {username} {whose}; choose another spec.username. If {copied}, the platform team"
+        " takes the role over: fairlead postgres take-over"
+    )

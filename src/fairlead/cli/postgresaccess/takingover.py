@@ -1,0 +1,109 @@
+"""``fairlead postgres take-over``: the roles of a restored copy."""
+
+from __future__ import annotations
+
+import sys
+
+import click
+
+from fairlead.cli.options import cluster_options, yes_option
+from fairlead.cli.postgresaccess.shared import (
+    config_of,
+    look,
+    operator_namespace_option,
+    roles_option,
+    server_option,
+)
+from fairlead.cli.printing import note
+from fairlead.cli.texts import printable
+from fairlead.postgres.commands.surroundings import Surroundings
+from fairlead.postgres.commands.takingover import (
+    Candidate,
+    Passed,
+    TakeOver,
+    find_candidates,
+    take_over,
+)
+
+
+@click.command("take-over")
+@cluster_options
+@server_option
+@roles_option("all roles that PostgresAccesses of the server ask for")
+@operator_namespace_option
+@yes_option
+def command(
+    server: str,
+    roles: tuple[str, ...],
+    operator_namespace: str,
+    yes: bool,
+    kubeconfig: str | None,
+    context: str | None,
+) -> None:
+    """Hand roles of a restored copy over to the PostgresAccesses that ask for them.
+
+    The comments of the roles of a restored server name the former PostgresAccesses, and those here
+    report UsernameConflict. The same holds for roles of a cluster that is gone. The command shows
+    which role would go from whom to whom, and asks. Then it writes the PostgresAccess that asks
+    for a role into the comment of that role. The operator does the rest: the role gets the
+    password of its Secret, and the grants of its object.
+
+    Nothing is taken from an object of this cluster that uses the same server. Run it when the
+    former installation is gone, or uses another server.
+
+    \b
+    Example:
+        fairlead postgres take-over --server staging
+        fairlead postgres take-over --server staging --role orders --yes
+    """  # noqa: D301
+    config = config_of(kubeconfig, context)
+
+    async def search(around: Surroundings) -> TakeOver:
+        return await find_candidates(around, server, roles)
+
+    async def work(around: Surroundings) -> tuple[tuple[Candidate, ...], tuple[Passed, ...]]:
+        return await take_over(around, takeover)
+
+    takeover = look(config, operator_namespace, search)
+    note(takeover.notes)
+    _tell(takeover.passed)
+    if not takeover.candidates:
+        click.echo(f"no role of PostgresServer {server} is to be taken over", err=True)
+        raise click.exceptions.Exit(1 if takeover.passed else 0)
+    _confirm(takeover, yes=yes)
+    taken, failed = look(config, operator_namespace, work)
+    for candidate in taken:
+        click.echo(
+            printable(f"role {candidate.role} belongs to PostgresAccess {candidate.access} now")
+        )
+    _tell(failed)
+    if failed or takeover.passed:
+        raise click.exceptions.Exit(1)
+
+
+def _tell(passed: tuple[Passed, ...]) -> None:
+    for role, why in ((left.role, left.why) for left in passed):
+        click.echo(printable(f"not taken over: role {role}: {why}"), err=True)
+
+
+def _confirm(takeover: TakeOver, *, yes: bool) -> None:
+    """Show the roles that would be taken over, and ask.
+
+    Raises:
+        click.UsageError: there is no terminal to ask on.
+        click.Abort: the answer is no.
+    """
+    if not yes and not sys.stdin.isatty():
+        raise click.UsageError("there is no terminal to ask on: give --yes")
+    for candidate in takeover.candidates:
+        way = f"from {candidate.holder} to PostgresAccess {candidate.access}"
+        click.echo(printable(f"role {candidate.role}: {way}"), err=True)
+    if takeover.unasked:
+        click.echo(
+            f"{takeover.unasked} roles of other installations stay, for no PostgresAccess asks for"
+            " them here",
+            err=True,
+        )
+    if not yes:
+        question = f"Take over {len(takeover.candidates)} roles of {takeover.address}?"
+        click.confirm(printable(question), abort=True, err=True)
