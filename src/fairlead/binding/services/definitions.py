@@ -288,32 +288,58 @@ def _named(definition: Definition, value: Any) -> JSON:
     return value
 
 
+_PERCONA_USERS = "path={.spec.secretsName},objectType=Secret"
 _PERCONA_MYSQL = {
     "service.binding/type": "mysql",
     "service.binding/provider": "percona",
-    "service.binding": "path={.spec.secretsName},objectType=Secret",
     "service.binding/database": "mysql",
     "service.binding/host": "path={.status.host}",
     "service.binding/port": "3306",
     "service.binding/username": "root",
-    "service.binding/password": "path={.spec.secretsName},objectType=Secret,sourceValue=root",
+    "service.binding/password": f"{_PERCONA_USERS},sourceValue=root",
 }
+_MONGODB_USERS = "path={.spec.secrets.users},objectType=Secret"
 _PERCONA_MONGODB = {
     "service.binding/type": "mongodb",
     "service.binding/provider": "percona",
-    "service.binding": "path={.spec.secrets.users},objectType=Secret",
-    "service.binding/username": (
-        "path={.spec.secrets.users},objectType=Secret,sourceValue=MONGODB_USER_ADMIN_USER"
-    ),
-    "service.binding/password": (
-        "path={.spec.secrets.users},objectType=Secret,sourceValue=MONGODB_USER_ADMIN_PASSWORD"
-    ),
+    "service.binding/username": f"{_MONGODB_USERS},sourceValue=MONGODB_USER_ADMIN_USER",
+    "service.binding/password": f"{_MONGODB_USERS},sourceValue=MONGODB_USER_ADMIN_PASSWORD",
     "service.binding/host": "path={.status.host}",
 }
-_CRUNCHY = "path={.metadata.name}-pguser-{.metadata.name},objectType=Secret"
-_ENTERPRISE = "path={.metadata.name}-{.spec.bootstrap.initdb.owner},objectType=Secret"
+_CRUNCHY_USER = "path={.metadata.name}-pguser-{.metadata.name},objectType=Secret"
+_CRUNCHY = {
+    "service.binding/type": "postgresql",
+    "service.binding/provider": "crunchydata",
+    "service.binding/database": f"{_CRUNCHY_USER},sourceValue=dbname",
+    "service.binding/username": f"{_CRUNCHY_USER},sourceValue=user",
+    # All of the user's Secret but the verifier, with the entries of PgBouncer where it runs.
+    **{
+        f"service.binding/{key}": f"{_CRUNCHY_USER},sourceValue={key}"
+        for key in (
+            *("host", "port", "dbname", "user", "password", "uri", "jdbc-uri"),
+            *("pgbouncer-host", "pgbouncer-port", "pgbouncer-uri", "pgbouncer-jdbc-uri"),
+        )
+    },
+    # The Secret has the server's key, too.
+    "service.binding/ca.crt": (
+        "path={.metadata.name}-cluster-cert,objectType=Secret,sourceValue=ca.crt"
+    ),
+}
+_CLOUDNATIVE_USER = "path={.metadata.name}-app,objectType=Secret"
+_CLOUDNATIVE = {
+    "service.binding/type": "postgresql",
+    "service.binding": _CLOUDNATIVE_USER,
+    "service.binding/host": "path={.status.writeService}",
+    "service.binding/database": f"{_CLOUDNATIVE_USER},sourceValue=dbname",
+    # The Secret has the authority's key, too.
+    "service.binding/ca.crt": (
+        "path={.status.certificates.serverCASecret},objectType=Secret,sourceValue=ca.crt,"
+        "optional=true"
+    ),
+}
 
-# Those of Service Binding Operator 1.4 except RabbitmqCluster's, which names its Secret itself.
+# Those of Service Binding Operator 1.4, with what clients need alone, and CloudNativePG's. Its
+# RabbitmqCluster is missing, since that names its Secret itself.
 _REGISTRY: dict[tuple[str, str], dict[str, str]] = {
     ("redis.redis.opstreelabs.in/v1beta1", "Redis"): {
         "service.binding/type": "redis",
@@ -323,24 +349,18 @@ _REGISTRY: dict[tuple[str, str], dict[str, str]] = {
             "sourceValue=password,optional=true"
         ),
     },
-    ("postgres-operator.crunchydata.com/v1beta1", "PostgresCluster"): {
-        "service.binding/type": "postgresql",
-        "service.binding/provider": "crunchydata",
-        "service.binding": _CRUNCHY,
-        "service.binding/database": f"{_CRUNCHY},sourceValue=dbname",
-        "service.binding/username": f"{_CRUNCHY},sourceValue=user",
-        "service.binding/cert": "path={.metadata.name}-cluster-cert,objectType=Secret",
+    ("postgres-operator.crunchydata.com/v1beta1", "PostgresCluster"): _CRUNCHY,
+    ("postgresql.cnpg.io/v1", "Cluster"): {
+        **_CLOUDNATIVE,
+        "service.binding/provider": "cloudnative-pg",
     },
     ("postgresql.k8s.enterprisedb.io/v1", "Cluster"): {
-        "service.binding/type": "postgresql",
+        **_CLOUDNATIVE,
         "service.binding/provider": "enterprisedb",
-        "service.binding": _ENTERPRISE,
-        "service.binding/host": "path={.status.writeService}",
-        "service.binding/database": "path={.spec.bootstrap.initdb.database}",
     },
     **{
         (f"pxc.percona.com/{version}", "PerconaXtraDBCluster"): _PERCONA_MYSQL
-        for version in ("v1-8-0", "v1-9-0", "v1-10-0")
+        for version in ("v1-8-0", "v1-9-0", "v1-10-0", "v1")
     },
     **{
         (f"psmdb.percona.com/{version}", "PerconaServerMongoDB"): _PERCONA_MONGODB
