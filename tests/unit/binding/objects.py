@@ -68,6 +68,15 @@ def deployment(
     }
 
 
+def cronjob(name: str = "night", *, labels: dict[str, str] | None = None, **spec: Any) -> JSON:
+    return {
+        "apiVersion": "batch/v1",
+        "kind": "CronJob",
+        "metadata": meta(name, labels=labels or {}),
+        "spec": {"jobTemplate": {"spec": deployment()["spec"]}, **spec},
+    }
+
+
 def spec_binding(
     *,
     workload: JSON | None = None,
@@ -109,7 +118,8 @@ SECRET_SERVICE = {"apiVersion": "v1", "kind": "Secret", "name": "s1"}
 
 
 def pod(workload: JSON) -> JSON:
-    found: JSON = workload["spec"]["template"]["spec"]
+    spec: JSON = workload["spec"]
+    found: JSON = spec.get("jobTemplate", {"spec": spec})["spec"]["template"]["spec"]
     return found
 
 

@@ -13,6 +13,7 @@ from tests.unit.binding.objects import (
     SECRET_SERVICE,
     conditions,
     coreos_binding,
+    cronjob,
     database,
     deleted,
     deployment,
@@ -339,7 +340,7 @@ async def test_the_kind_is_noted_with_the_finalizer_and_a_changed_one_besides(
 ) -> None:
     direct = [{"group": "", "version": "v1", "kind": "Secret", "name": "s1"}]
     make = coreos_binding(services=direct) if coreos else spec_binding(service=SECRET_SERVICE)
-    cron = {**deployment("night"), "apiVersion": "batch/v1", "kind": "CronJob"}
+    cron = cronjob()
     bench = Bench(make, secret(), deployment(), cron, coreos=coreos)
     assert await bench.reconcile() is None
     assert bench.client.writes[0] == ("patch", "ServiceBinding")

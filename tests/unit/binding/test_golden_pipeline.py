@@ -144,6 +144,10 @@ WANTED: dict[str, tuple[str, ...]] = {
     "InjectionReady is False where the server refuses the workload": (
         "files-fail-update-workload",
     ),
+    "a CronJob needs no mapping": (
+        "files-cwrm-cronjob-without-mapping",
+        "spec-cwrm-cronjob-without",
+    ),
     "spec.type overrides annotations too": (
         "spec-annotation-with-type-type-and-host",
         "spec-annotation-with-type-type-overridden-by-annotation",
@@ -161,7 +165,6 @@ MESSAGES = {
     f"spec-direct-secret-volumes-not-a-list{_UNBOUND}",
     "files-path-containerspath-not-container",
     "files-path-secretpath-conflict",
-    "files-cwrm-cronjob-without-mapping",
     "files-cwrm-no-versions",
     "files-cwrm-no-containers",
     "files-cwrm-path-missing",
@@ -170,7 +173,6 @@ MESSAGES = {
     "env-cwrm-no-versions",
     "env-cwrm-no-containers",
     "env-cwrm-path-scalar",
-    "spec-cwrm-cronjob-without",
 }
 """Same outcome; the text names object and path where the original prints Go values."""
 

@@ -12,6 +12,7 @@ from tests.unit.binding.objects import (
     SECRET_SERVICE,
     conditions,
     coreos_binding,
+    cronjob,
     deleted,
     deployment,
     edited,
@@ -689,7 +690,7 @@ def _sorted(container: JSON) -> JSON:
 
 
 def test_another_kind_of_workload_unbinds_the_former_kind() -> None:
-    cron = {**deployment("night"), "apiVersion": "batch/v1", "kind": "CronJob"}
+    cron = cronjob()
     cluster, binding = world(deployment(), cron), files()
     cluster.reconcile(binding)
     workload = {"apiVersion": "batch/v1", "kind": "CronJob", "name": "night"}
@@ -700,7 +701,7 @@ def test_another_kind_of_workload_unbinds_the_former_kind() -> None:
 
 
 def test_a_former_kind_that_cannot_be_read_is_said_and_not_forgotten() -> None:
-    cron = {**deployment("night"), "apiVersion": "batch/v1", "kind": "CronJob"}
+    cron = cronjob()
     cluster, binding = world(deployment(), cron), files()
     cluster.reconcile(binding)
     cluster.failing["list", "deployments"] = "no"
@@ -784,9 +785,8 @@ def test_former_secrets_stay_while_what_was_made_of_a_workload_names_them(
 ) -> None:
     api_version, _, name = kind.rpartition("/")
     workload = {"apiVersion": api_version, "kind": name, "name": "night"}
-    cluster = FakeCluster(
-        BELOW, [secret(), {**deployment("night"), "apiVersion": api_version, "kind": name}]
-    )
+    custom = {**deployment("night"), "apiVersion": api_version, "kind": name}
+    cluster = FakeCluster(BELOW, [secret(), cronjob() if name == "CronJob" else custom])
     binding = files(type="t", workload=workload)
     former = _generated(cluster, binding, host="a")
     owner = "uid-night"
@@ -812,8 +812,7 @@ def test_what_is_made_of_many_workloads_is_read_at_once() -> None:
     for count in (2, 60):
         cluster = FakeCluster(BELOW, [secret()])
         for number in range(count):
-            cron = deployment(f"night-{number}", labels={"app": "x"})
-            cluster.set({**cron, "apiVersion": "batch/v1", "kind": "CronJob"})
+            cluster.set(cronjob(f"night-{number}", labels={"app": "x"}))
         selector = {"matchLabels": {"app": "x"}}
         workload = {"apiVersion": "batch/v1", "kind": "CronJob", "name": "", "selector": selector}
         binding = files(type="t", workload=workload)
@@ -837,7 +836,7 @@ def test_what_is_made_of_many_workloads_is_read_at_once() -> None:
 
 
 def test_former_secrets_stay_where_what_is_made_of_a_workload_cannot_be_read() -> None:
-    cron = {**deployment("night"), "apiVersion": "batch/v1", "kind": "CronJob"}
+    cron = cronjob()
     cluster = FakeCluster(BELOW, [secret(), cron])
     workload = {"apiVersion": "batch/v1", "kind": "CronJob", "name": "night"}
     binding = files(type="t", workload=workload)

@@ -7,13 +7,15 @@ from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
-from tests.unit.binding.cluster import FakeCluster, content
+from tests.unit.binding.cluster import KINDS, FakeCluster, content
 from tests.unit.binding.objects import (
     SECRET_SERVICE,
     conditions,
     coreos_binding,
     crd,
+    cronjob,
     database,
+    deleted,
     deployment,
     message,
     meta,
@@ -55,28 +57,6 @@ def mapping(*versions: JSON, name: str = "deployments.apps") -> JSON:
         "metadata": {"name": name},
         "spec": {"versions": list(versions)},
     }
-
-
-def cronjob(**more: Any) -> JSON:
-    template = {"spec": {"template": {"spec": {"containers": [{"name": "app"}]}}}}
-    return {
-        "apiVersion": "batch/v1",
-        "kind": "CronJob",
-        "metadata": meta("night"),
-        "spec": {"schedule": "@daily", "jobTemplate": template, **more},
-    }
-
-
-CRON_MAPPING = mapping(
-    {
-        "version": "v1",
-        "containers": [
-            {"path": ".spec.jobTemplate.spec.template.spec.containers[*]", "name": ".name"}
-        ],
-        "volumes": ".spec.jobTemplate.spec.template.spec.volumes",
-    },
-    name="cronjobs.batch",
-)
 
 
 def refused(cluster: FakeCluster, plural: str, code: Any) -> None:
@@ -439,18 +419,54 @@ def test_a_fixed_path_has_field_steps_alone(field: str, path: str) -> None:
         build_template(parse_mapping(mapping(version)), "v1")
 
 
-def test_a_mapping_that_is_there_is_used_and_none_is_a_pod_template() -> None:
-    workload = {"apiVersion": "batch/v1", "kind": "CronJob", "name": "night"}
-    binding = spec_binding(service=SECRET_SERVICE, workload=workload)
-    cluster = FakeCluster(objects=[secret(), cronjob()])
+def night(*, coreos: bool) -> JSON:
+    """Return a binding of a Secret to the CronJob night."""
+    if not coreos:
+        workload = {"apiVersion": "batch/v1", "kind": "CronJob", "name": "night"}
+        return spec_binding(service=SECRET_SERVICE, workload=workload)
+    service = {"group": "", "version": "v1", "kind": "Secret", "name": "s1"}
+    application = {"group": "batch", "version": "v1", "resource": "cronjobs", "name": "night"}
+    return coreos_binding(services=[service], application=application, bindAsFiles=True)
+
+
+@pytest.mark.parametrize("coreos", [False, True], ids=["spec", "coreos"])
+def test_a_cronjob_is_bound_by_the_template_of_its_jobs(coreos: bool) -> None:
+    binding, cluster = night(coreos=coreos), FakeCluster(objects=[secret(), cronjob()])
     cluster.reconcile(binding)
-    assert "no containers found" in message(binding, "Ready")
-    assert cluster.get("cronjobs", "night") == cronjob()
-    cluster.set(CRON_MAPPING)
+    assert conditions(binding)["Ready"][0] == "True"
+    bound = cluster.get("cronjobs", "night")
+    assert bound["spec"].keys() == {"jobTemplate"}
+    assert pod(bound)["volumes"] == [{"name": "sb", "secret": {"secretName": "s1"}}]
+    assert pod(bound)["containers"][0]["volumeMounts"]
+    deleted(binding)
     cluster.reconcile(binding)
-    inner = cluster.get("cronjobs", "night")["spec"]["jobTemplate"]["spec"]["template"]["spec"]
-    assert inner["volumes"] == [{"name": "sb", "secret": {"secretName": "s1"}}]
-    assert inner["containers"][0]["volumeMounts"]
+    assert pod(cluster.get("cronjobs", "night"))["volumes"] == []
+
+
+@pytest.mark.parametrize("coreos", [False, True], ids=["spec", "coreos"])
+def test_a_mapping_of_the_cluster_wins_over_built_in_paths(coreos: bool) -> None:
+    path = ".spec.jobTemplate.spec.template.spec"
+    containers = [{"path": f"{path}.sidecars[*]", "name": ".name"}]
+    version = {"version": "v1", "containers": containers, "volumes": f"{path}.disks"}
+    body = cronjob()
+    pod(body)["sidecars"] = [{"name": "side"}]
+    cluster = FakeCluster(objects=[secret(), body, mapping(version, name="cronjobs.batch")])
+    cluster.reconcile(night(coreos=coreos))
+    bound = pod(cluster.get("cronjobs", "night"))
+    assert bound["disks"] == [{"name": "sb", "secret": {"secretName": "s1"}}]
+    assert bound["sidecars"][0]["volumeMounts"]
+    assert bound["containers"] == pod(cronjob())["containers"]
+
+
+def test_a_pod_template_has_no_spec_around_it() -> None:
+    body = {"apiVersion": "v1", "kind": "PodTemplate", "metadata": meta("web")}
+    body |= {"template": deployment()["spec"]["template"]}
+    workload = {"apiVersion": "v1", "kind": "PodTemplate", "name": "web"}
+    cluster = FakeCluster({**KINDS, "v1/PodTemplate": "podtemplates"}, [secret(), body])
+    cluster.reconcile(spec_binding(service=SECRET_SERVICE, workload=workload))
+    bound = cluster.get("podtemplates", "web")
+    assert bound["template"]["spec"]["volumes"]
+    assert "spec" not in bound
 
 
 def test_every_match_of_a_path_is_a_container() -> None:

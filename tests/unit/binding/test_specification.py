@@ -207,12 +207,12 @@ MUST: dict[str, tuple[Requirement, ...]] = {
         ),
         must(
             "a mapping that matches is used",
-            "test_a_mapping_that_is_there_is_used_and_none_is_a_pod_template",
+            "test_a_mapping_of_the_cluster_wins_over_built_in_paths",
             "test_a_mapping_says_where_and_its_change_moves_the_projection",
         ),
         must(
             "without one the workload is taken for PodSpec-able",
-            "test_a_mapping_that_is_there_is_used_and_none_is_a_pod_template",
+            "test_what_a_mapping_leaves_out_is_where_a_pod_template_has_it",
         ),
         must(
             "what is removed is removed by the mapping of projection time",
@@ -242,7 +242,7 @@ MUST: dict[str, tuple[Requirement, ...]] = {
         must(
             "what is referred to changes as in a pod template",
             "test_missing_values_at_fixed_paths_are_made_and_all_else_stays",
-            "test_a_mapping_that_is_there_is_used_and_none_is_a_pod_template",
+            "test_a_mapping_of_the_cluster_wins_over_built_in_paths",
         ),
         must(
             "what is not mapped stays",

@@ -31,15 +31,26 @@ FIXED = frozenset({("batch", "jobs"), ("", "pods")})
 _FINISHED = {"Complete", "Failed", "Succeeded"}
 """Conditions of Jobs and phases of Pods that mean the end."""
 
-_PODS = MappingTemplate(
-    version="*",
-    annotations=".metadata.annotations",
-    containers=[
-        MappingContainer(path=".spec.containers[*]", name=".name"),
-        MappingContainer(path=".spec.initContainers[*]", name=".name"),
-    ],
-    volumes=".spec.volumes",
-)
+
+def _paths(template: str) -> MappingTemplate:
+    """Return the paths of a kind that has metadata and spec of Pods below a path."""
+    return MappingTemplate(
+        version="*",
+        annotations=f"{template}.metadata.annotations",
+        containers=[
+            MappingContainer(path=f"{template}.spec.{containers}[*]", name=".name")
+            for containers in ("containers", "initContainers")
+        ],
+        volumes=f"{template}.spec.volumes",
+    )
+
+
+_BUILT_IN = {
+    ("", "pods"): _paths(""),
+    ("", "podtemplates"): _paths(".template"),
+    ("batch", "cronjobs"): _paths(".spec.jobTemplate.spec.template"),
+}
+"""Paths of Kubernetes' own kinds that are not at the default places, by group and plural."""
 
 # Both of the specification's default paths: init containers are bound, ephemeral ones are not.
 _DEFAULT_CONTAINERS = [
@@ -134,19 +145,19 @@ def build_template(
 def default_template(
     resource: Resource | None = None, *, containers_path: str = ""
 ) -> WorkloadTemplate:
-    """Return the template of a kind without a mapping; Pods have no pod template inside.
+    """Return the template of a kind without a mapping.
 
     Raises:
         MappingError: ``containers_path`` is invalid.
     """
-    is_pod = resource is not None and (resource.group, resource.plural) == ("", "pods")
-    return _default_template(containers_path, is_pod=is_pod)
+    key = (resource.group, resource.plural) if resource else None
+    return _default_template(containers_path, key if key in _BUILT_IN else None)
 
 
 # Almost no kind has a mapping: its paths are not put together anew in each pass.
 @functools.lru_cache(maxsize=100)
-def _default_template(containers_path: str, *, is_pod: bool) -> WorkloadTemplate:
-    spec = MappingSpec(versions=[_PODS] if is_pod else [])
+def _default_template(containers_path: str, kind: tuple[str, str] | None) -> WorkloadTemplate:
+    spec = MappingSpec(versions=[_BUILT_IN[kind]] if kind else [])
     return build_template(spec, "*", containers_path=containers_path)
 
 
