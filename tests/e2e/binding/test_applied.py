@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import asyncio
 
+import msgspec
 from tests.support.binding import GROUP, RIGS, Team, bind, condition, crd, mounted, role, running
 from tests.support.waiting import SECONDS
 
 from fairlead.api.manifests import READ_VERBS
 from fairlead.api.meta import JSON
-from fairlead.api.resource import DEPLOYMENTS, Resource
+from fairlead.api.resource import CRONJOBS, DEPLOYMENTS, Resource
 from fairlead.api.servicebinding.spec import SERVICEBINDINGS
 from fairlead.binding.cluster.pacing import WRITES
 from fairlead.client import Client
@@ -128,3 +129,45 @@ async def test_a_custom_kind_whose_lists_merge_keeps_what_is_ours(
         await team.says("db", "Ready", "True", "ApplicationsBound")
         bound = await team.when(HULLS, "web", _mounts)
         assert (await applied(team, HULLS))["spec"] == bound["spec"]
+
+
+async def test_what_an_owner_updates_is_left_alone_and_what_it_applies_is_bound(
+    team: Team, admin: Client
+) -> None:
+    spec = wanted(team, RIGS)["spec"]
+    owner = (await team.create(RIGS, "owner", spec=spec)).owner_reference()
+    owners = [{**msgspec.to_builtins(owner), "controller": True}]
+    body = wanted(team, DEPLOYMENTS)
+    body["metadata"] |= {"name": "updated", "ownerReferences": owners}
+    await admin.create(DEPLOYMENTS, body, team.namespace)
+    body["metadata"] |= {"name": "applied"}
+    await admin.apply(DEPLOYMENTS, body, field_manager="owner")
+    async with running(admin):
+        for name in ("updated", "applied"):
+            workload = {"apiVersion": "apps/v1", "kind": "Deployment", "name": name}
+            await team.create(SERVICEBINDINGS, name, spec=bind(workload=workload))
+        await team.says("applied", "Ready", "True", "ApplicationsBound")
+        text = f"bind Rig owner of {GROUP} instead"
+        await team.says("updated", "InjectionReady", "False", "WorkloadNotAllowed", text=text)
+        left = (await admin.get(DEPLOYMENTS, "updated", team.namespace)).to_dict()
+        assert left["metadata"]["generation"] == 1
+        # It has no controller any more.
+        patch = {"metadata": {"ownerReferences": None}}
+        await team.patch(DEPLOYMENTS, "updated", patch)
+        await team.says("updated", "Ready", "True", "ApplicationsBound")
+
+
+async def test_a_cronjob_is_bound_without_a_mapping(team: Team, admin: Client) -> None:
+    template = {"spec": {"restartPolicy": "Never", "containers": [{"name": "a", "image": "a"}]}}
+    job = {"spec": {"template": template}}
+    await team.create(CRONJOBS, "night", spec={"schedule": "@daily", "jobTemplate": job})
+    async with running(admin):
+        workload = {"apiVersion": "batch/v1", "kind": "CronJob", "name": "night"}
+        await team.create(SERVICEBINDINGS, "night", spec=bind(workload=workload))
+        await team.says("night", "Ready", "True", "ApplicationsBound")
+        found = (await admin.get(CRONJOBS, "night", team.namespace)).to_dict()
+        assert mounted(found["spec"]["jobTemplate"]) == "login"
+        await team.delete(SERVICEBINDINGS, "night")
+        await team.when(SERVICEBINDINGS, "night", lambda body: not body)
+        found = (await admin.get(CRONJOBS, "night", team.namespace)).to_dict()
+        assert not mounted(found["spec"]["jobTemplate"])

@@ -83,8 +83,10 @@ SERVICE_BINDING: Final = Reasons(
         ),
         Reason(
             common.WORKLOAD_NOT_ALLOWED,
-            "bindings may not write to workloads of this kind",
-            "bind a workload of a kind that the controller allows, or have it allowed",
+            "bindings may not write to workloads of this kind, or not to one that another "
+            "controller writes",
+            "bind the controller that the message names, or a kind that is allowed, or have it "
+            "allowed",
         ),
         Reason(
             common.WRITES_PACED,

@@ -571,6 +571,8 @@ def _status_only(delta: Delta) -> bool:
     return (
         same_generation
         and old.labels == new.labels
+        # A workload without its controller may be bound.
+        and old.owner_references == new.owner_references
         and _relevant_annotations(old) == _relevant_annotations(new)
         and old.deletion_timestamp == new.deletion_timestamp
     )

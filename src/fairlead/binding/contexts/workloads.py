@@ -10,7 +10,7 @@ import contextlib
 import json
 from collections.abc import Callable, Collection, Iterable, Sequence
 
-from fairlead.api.meta import Object, ObjectMeta
+from fairlead.api.meta import Object, ObjectMeta, OwnerReference
 from fairlead.api.resource import DEPLOYMENTS, REPLICASETS, Resource
 from fairlead.api.selectors import LabelMatcher, LabelSelector, SelectorError
 from fairlead.api.servicebinding.common import MAPPING_ANNOTATION
@@ -31,7 +31,7 @@ from fairlead.binding.workloads.records import (
     read_records,
     reference_key,
 )
-from fairlead.binding.workloads.takeover import Former, infer
+from fairlead.binding.workloads.takeover import Former, infer, is_applied
 from fairlead.binding.workloads.workload import (
     TooMuchEffortError,
     Workload,
@@ -76,6 +76,8 @@ class Finder:
     async def selected(self) -> tuple[list[Projection], list[tuple[Projection, ReadError]]]:
         """Return the selected workloads, and those of them that may not be updated.
 
+        A workload of another controller is one, since that would undo the projection.
+
         Raises:
             ReadError: workloads cannot be read, or the named one does not exist.
             MappingError: their mapping is invalid.
@@ -97,9 +99,13 @@ class Finder:
             self._workload(item, resource, template, secret_path=reference.secret_path)
             for item in objects
         ]
-        denied = await self._not_to_update(workloads)
+        denied = dict(await self._not_to_update(workloads))
         found = [await self._projection(item) for item in workloads]
-        return found, [(found[position], error) for position, error in denied]
+        for position, projection in enumerate(found):
+            text = "" if position in denied else await self._controlled(projection)
+            if text:
+                denied[position] = failure("Ineligible", text)
+        return found, [(found[position], error) for position, error in denied.items()]
 
     async def leftovers(self) -> list[Projection]:
         """Return the workloads with a projection that are no longer selected.
@@ -343,6 +349,49 @@ class Finder:
                 denied.append((position, error))
         return denied
 
+    async def _controlled(self, projection: Projection) -> str:
+        """Return which controller would undo a projection, and what to bind; "" if none would.
+
+        Controllers that apply their objects leave fields of others alone. A projection that is
+        whole shows that its workload's controller does, too.
+        """
+        workload = projection.workload
+        owner = workload.original.meta.controller()
+        if owner is None or workload.is_of_fixed_kind or projection.is_whole:
+            return ""
+        if is_applied(workload):
+            return ""
+        text = (
+            f"{workload} belongs to {_named(owner)}, which writes its Pods' template and would "
+            "undo the binding"
+        )
+        passed = {owner.uid}
+        while (above := await self._owner(owner)) is not None:
+            controller = above.meta.controller()
+            if controller is None or controller.uid in passed:
+                return f"{text}: bind {_named(owner)} instead"
+            owner = controller
+            passed.add(owner.uid)
+        return f"{text}: bind {_named(owner)} instead, or what controls that in turn"
+
+    async def _owner(self, owner: OwnerReference) -> Object | None:
+        """Return the object of a reference; None if it cannot be read.
+
+        The reads are only for a message, so they are no dependencies.
+        """
+        group, _, version = owner.api_version.rpartition("/")
+        (resource,) = await self._snapshot.want([Lookup(group, version, kind=owner.kind)])
+        if not isinstance(resource, Resource) or not resource.namespaced:
+            return None
+        requester = self._reader.requester
+        if requester.is_known:
+            right = requester.question("get", resource, self._namespace, owner.name)
+            if right is None or (await self._snapshot.want([right]))[0] is not True:
+                return None
+        read = Get(resource, self._namespace, owner.name, spec_only=True)
+        (found,) = await self._snapshot.want([read])
+        return found if isinstance(found, Object) and found.meta.uid == owner.uid else None
+
     async def _named_or_matching(self, resource: Resource) -> list[Object]:
         """Return the objects that the reference selects.
 
@@ -478,6 +527,11 @@ class Finder:
         except ReadError as error:
             return not error.missing
         return found.meta.uid == other.uid
+
+
+def _named(owner: OwnerReference) -> str:
+    group, _, _ = owner.api_version.rpartition("/")
+    return f"{owner.kind} {owner.name}" + (f" of {group}" if "." in group else "")
 
 
 def _copied(resource: Resource, item: Object) -> bool:

@@ -131,6 +131,11 @@ class Projection:
                 # Removed at once, since the next requests use the same places.
                 reference.remove()
 
+    @property
+    def is_whole(self) -> bool:
+        """Whether the workload has a projection of the binding of which nothing was removed."""
+        return self.known and not (self._mine and self._mine.lost())
+
     def containers(self, names: Collection[str]) -> list[Container]:
         """Return the containers to bind; raises ProjectionError if the workload has none."""
         return self.workload.containers(names)
@@ -296,10 +301,16 @@ class Projection:
 
     def _keep(self) -> str:
         if not self.known:
+            owner = self.workload.original.meta.controller()
             raise FixedError(
                 f"{self.workload} was created without this binding and cannot be changed any "
-                "more: delete it and create it again, with the projector on for its kind "
-                "(fairlead manifests binding --project)"
+                "more, since Kubernetes keeps the Pods of a Job and a Pod as they were created: "
+                + (
+                    f"bind {owner.kind} {owner.name}, which made it, or what controls that in turn"
+                    if owner
+                    else "delete it and create it again, with the projector on for its kind "
+                    "(fairlead manifests binding --project)"
+                )
             )
         self.workload.restore()
         return f"{self.workload} keeps what it was created with"

@@ -82,6 +82,22 @@ def infer(
     return search.record()
 
 
+def is_applied(workload: Workload) -> bool:
+    """Whether server-side apply wrote the spec of a workload's Pods.
+
+    A program that applies keeps fields of others, unlike most that update.
+    """
+    path = (*(f"f:{step}" for step in workload.template.volumes[:-1]),)
+    entries = fixedpath.read_list(workload.original.to_dict(), ("metadata", "managedFields"))
+    return any(
+        isinstance(entry, dict)
+        and entry.get("operation") == "Apply"
+        and not entry.get("subresource")
+        and bool(fixedpath.read(entry.get("fieldsV1") or {}, path))
+        for entry in entries
+    )
+
+
 class _Search:
     """The search for the items of one projection without a record; see :func:`infer`."""
 

@@ -313,8 +313,13 @@ class Workload:
 
         An object without a uid does not exist yet: it is being created, or is a manifest.
         """
-        fixed = (self.resource.group, self.resource.plural) in FIXED and self.original.meta.uid
+        fixed = self.is_of_fixed_kind and self.original.meta.uid
         return bool(fixed) and _told(self.body) != _told(self.original.to_dict())
+
+    @property
+    def is_of_fixed_kind(self) -> bool:
+        """Whether servers allow hardly any change of the workload's kind after creation."""
+        return (self.resource.group, self.resource.plural) in FIXED
 
     @property
     def finished(self) -> bool:
