@@ -1,7 +1,11 @@
-"""Workloads that another controller writes: which are left alone, and what to bind instead."""
+"""Workloads that another controller writes, or whose Pods are described elsewhere.
+
+They are left alone, and a message says what to bind or to map instead.
+"""
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
@@ -207,3 +211,71 @@ def test_a_job_says_which_cronjob_to_bind() -> None:
     text = message(made, "InjectionReady")
     assert "Kubernetes keeps the Pods of a Job and a Pod as they were created" in text
     assert text.endswith("bind CronJob night, which made it, or what controls that in turn")
+
+
+def app_config(**spec: Any) -> JSON:
+    return {"apiVersion": "x.io/v1", "kind": "AppConfig", "metadata": meta("web"), "spec": spec}
+
+
+def to_app_config() -> JSON:
+    workload = {"apiVersion": "x.io/v1", "kind": "AppConfig", "name": "web"}
+    return spec_binding(service=SECRET_SERVICE, workload=workload)
+
+
+@pytest.mark.parametrize(
+    ("spec", "start", "path"),
+    [
+        pytest.param(
+            {"runner": {"podTemplate": pod({"spec": {"template": {"spec": {}}}})}},
+            ", nor any other: bind the object that its Pods are made from; or have an",
+            ".spec.template",
+            id="no template",
+        ),
+        pytest.param(
+            {"odd name": deployment()["spec"]["template"], "jobs": [deployment()["spec"]]},
+            ", nor any other",
+            ".spec.template",
+            id="one that no path of fields reaches",
+        ),
+        pytest.param(
+            {"runner": {"pods": deployment()["spec"]["template"]}},
+            "; or have an administrator say where they are, with kubectl apply -f -: {",
+            ".spec.runner.pods",
+            id="another template",
+        ),
+    ],
+)
+def test_a_missing_mapping_is_printed_ready_to_apply(spec: JSON, start: str, path: str) -> None:
+    body, made = app_config(**spec), to_app_config()
+    cluster = FakeCluster(ALL, [secret(), body])
+    cluster.reconcile(made)
+    text = message(made, "InjectionReady")
+    looked = ".spec.template.spec.containers[*], .spec.template.spec.initContainers[*]"
+    found = f"no containers found in application resource AppConfig ns/web at {looked}"
+    assert text.startswith(f"{found}{start}")
+    assert cluster.get("appconfigs", "web") == body
+    mapping = json.loads(text[text.index("{") :])
+    assert mapping["metadata"]["name"] == "appconfigs.x.io"
+    (version,) = mapping["spec"]["versions"]
+    assert version["volumes"] == f"{path}.spec.volumes"
+    assert version["annotations"] == f"{path}.metadata.annotations"
+    # With that of an administrator's it is bound, where there is one.
+    cluster.set(mapping)
+    cluster.reconcile(made)
+    bound = conditions(made)["Ready"][0] == "True"
+    assert bound == (path != ".spec.template")
+    if not bound:
+        end = "correct the paths of ClusterWorkloadResourceMapping appconfigs.x.io"
+        assert message(made, "InjectionReady").endswith(end)
+
+
+def test_a_rollout_names_the_workload_that_has_its_template() -> None:
+    reference = {"apiVersion": "apps/v1", "kind": "Deployment", "name": "shop"}
+    body, made = app_config(workloadRef=reference), to_app_config()
+    cluster = FakeCluster(ALL, [secret(), body])
+    cluster.reconcile(made)
+    assert message(made, "InjectionReady") == (
+        "AppConfig ns/web takes its Pods' template from Deployment shop (.spec.workloadRef): "
+        "bind that instead"
+    )
+    assert cluster.get("appconfigs", "web") == body

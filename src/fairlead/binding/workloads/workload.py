@@ -8,6 +8,8 @@ pass.
 from __future__ import annotations
 
 import functools
+import json
+import re
 from collections.abc import Collection, Iterator
 from typing import Any
 
@@ -16,7 +18,13 @@ import msgspec
 from fairlead.api.jsonpath import Budget, BudgetExhausted, JSONPath, JSONPathError
 from fairlead.api.meta import JSON, Object
 from fairlead.api.resource import Resource
-from fairlead.api.servicebinding.mapping import MappingContainer, MappingSpec, MappingTemplate
+from fairlead.api.servicebinding.mapping import (
+    CLUSTERWORKLOADRESOURCEMAPPINGS,
+    MappingContainer,
+    MappingSpec,
+    MappingTemplate,
+    mapping_name,
+)
 from fairlead.binding.expressions import fixedpath
 from fairlead.binding.expressions.fixedpath import FixedPath, ProjectionError, fixed_path
 from fairlead.binding.workloads.operations import MappingError
@@ -27,6 +35,8 @@ _CLAIMS = ("spec", "volumeClaimTemplates")
 
 FIXED = frozenset({("batch", "jobs"), ("", "pods")})
 """Kinds of which servers allow hardly any change but of metadata after creation."""
+
+_PLAIN = re.compile(r"[.\w]+")
 
 _FINISHED = {"Complete", "Failed", "Succeeded"}
 """Conditions of Jobs and phases of Pods that mean the end."""
@@ -107,19 +117,21 @@ class ContainerTemplate(msgspec.Struct, frozen=True):
 
 
 class WorkloadTemplate(msgspec.Struct, frozen=True):
-    """The mapping of one version of a workload's resource, parsed."""
+    """The mapping of one version of a workload's resource, parsed; ``mapped`` if there is one."""
 
     containers: tuple[ContainerTemplate, ...]
     volumes: FixedPath
     annotations: FixedPath
+    mapped: bool = False
 
 
 def build_template(
-    spec: MappingSpec, version: str, *, containers_path: str = ""
+    spec: MappingSpec, version: str, *, containers_path: str = "", mapped: bool = True
 ) -> WorkloadTemplate:
     """Return the template for a version: its own, that of ``*``, or the default.
 
-    ``containers_path`` is a dotted path that is added to the mapping's.
+    ``containers_path`` is a dotted path that is added to the mapping's, and ``mapped`` is False
+    for paths that are no mapping's of the cluster.
 
     Raises:
         MappingError: a path is invalid.
@@ -139,6 +151,7 @@ def build_template(
         containers=tuple(_container(container) for container in containers),
         volumes=_fixed(mapping.volumes, f"{_POD_SPEC}.volumes"),
         annotations=_fixed(mapping.annotations, ".spec.template.metadata.annotations"),
+        mapped=mapped,
     )
 
 
@@ -158,7 +171,7 @@ def default_template(
 @functools.lru_cache(maxsize=100)
 def _default_template(containers_path: str, kind: tuple[str, str] | None) -> WorkloadTemplate:
     spec = MappingSpec(versions=[_BUILT_IN[kind]] if kind else [])
-    return build_template(spec, "*", containers_path=containers_path)
+    return build_template(spec, "*", containers_path=containers_path, mapped=False)
 
 
 def parse_mapping(mapping: JSON) -> MappingSpec:
@@ -342,10 +355,54 @@ class Workload:
         found = list(self._containers())
         # A workload with a secretPath may have no containers.
         if not found and not self.secret_path:
-            paths = ", ".join(container.expression for container in self.template.containers)
-            text = f"no containers found in application resource {self} at {paths}"
-            raise ProjectionError(text)
+            raise ProjectionError(self._elsewhere())
         return [item for item in found if item.wanted(names)]
+
+    def _elsewhere(self) -> str:
+        """Return a message on a workload without containers, and what to bind or to map."""
+        reference = fixedpath.read(self.body, ("spec", "workloadRef"))
+        if isinstance(reference, dict) and reference.get("name"):
+            named = f"{reference.get('kind', '')} {reference['name']}".strip()
+            return (
+                f"{self} takes its Pods' template from {named} (.spec.workloadRef): bind that "
+                "instead"
+            )
+        paths = ", ".join(container.expression for container in self.template.containers)
+        text = f"no containers found in application resource {self} at {paths}"
+        name = mapping_name(self.resource)
+        if self.template.mapped:
+            return f"{text}: correct the paths of ClusterWorkloadResourceMapping {name}"
+        template = next(self._pod_templates(), None)
+        if template is None:
+            text += ", nor any other: bind the object that its Pods are made from"
+            template = ".spec.template"
+        mapping: JSON = {
+            "apiVersion": CLUSTERWORKLOADRESOURCEMAPPINGS.api_version,
+            "kind": CLUSTERWORKLOADRESOURCEMAPPINGS.kind,
+            "metadata": {"name": name},
+            "spec": {"versions": [msgspec.to_builtins(_paths(template))]},
+        }
+        return (
+            f"{text}; or have an administrator say where they are, with kubectl apply -f -: "
+            f"{json.dumps(mapping)}"
+        )
+
+    def _pod_templates(self) -> Iterator[str]:
+        """Yield the paths of what looks like a template of Pods, the topmost first."""
+        parts = {name: self.body[name] for name in self.body.keys() - {"metadata", "status"}}
+        level = [(f".{name}", value) for name, value in sorted(parts.items())]
+        while level:
+            self.effort.spend(len(level))
+            below: list[tuple[str, JSON]] = []
+            for path, value in level:
+                # Others would need quotes in a path.
+                if not isinstance(value, dict) or not _PLAIN.fullmatch(path):
+                    continue
+                containers = fixedpath.read(value, ("spec", "containers"))
+                if isinstance(containers, list) and containers:
+                    yield path
+                below += [(f"{path}.{name}", inner) for name, inner in sorted(value.items())]
+            level = below
 
     def _containers(self) -> Iterator[Container]:
         for template in self.template.containers:
