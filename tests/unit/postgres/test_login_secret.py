@@ -242,10 +242,27 @@ def test_every_host_of_several_has_the_port_and_a_line_of_its_own() -> None:
     assert values["pgpass"] == "a:5432:*:app:p\\:w\nb:5432:*:app:p\\:w\n"
 
 
-def test_the_ca_is_a_key_when_it_is_known() -> None:
-    values = secret_values(spec(), replace(ENDPOINT, ca="PEM"), "p")
-    assert values.keys() == DEFAULT_KEYS | {"ca.crt"}
-    assert values["ca.crt"] == "PEM"
+@pytest.mark.parametrize(
+    ("mode", "ca", "more"),
+    [
+        pytest.param("verify-full", "PEM", {"ca.crt": "PEM", "sslrootcert": "ca.crt"}, id="full"),
+        pytest.param("verify-ca", "PEM", {"ca.crt": "PEM", "sslrootcert": "ca.crt"}, id="ca"),
+        pytest.param("require", "PEM", {"ca.crt": "PEM"}, id="require"),
+        # What libpq calls system is a file to other clients.
+        pytest.param("verify-full", "", {}, id="public-ca"),
+        pytest.param("require", "", {}, id="no-ca"),
+        pytest.param("prefer", "", {}, id="prefer"),
+        pytest.param("disable", "", {}, id="disable"),
+    ],
+)
+def test_the_ca_is_a_key_when_it_is_known_and_its_file_another_where_it_verifies(
+    mode: str, ca: str, more: dict[str, str]
+) -> None:
+    values = secret_values(spec(), replace(ENDPOINT, ssl_mode=mode, ca=ca), "p")
+    assert values.keys() == DEFAULT_KEYS | more.keys()
+    assert {key: values[key] for key in more} == more
+    # The CA of a server is no client's certificate.
+    assert "certificates" not in values
 
 
 def test_no_password_file_holds_a_line_break() -> None:
@@ -423,6 +440,69 @@ def test_keys_of_others_stay_when_the_ca_is_no_longer_known() -> None:
     assert kept["data"]["ca.crt"] == "eA=="
 
 
+PRIVATE = secret_values(spec("shop"), replace(ENDPOINT, ssl_mode="verify-full", ca="PEM"), "first")
+FORMER = {key: value for key, value in PRIVATE.items() if key != "sslrootcert"}
+"""What a former version wrote."""
+
+
+def former(*, immutable: bool = False, **more: str) -> Object:
+    """A Secret of the version that had no key sslrootcert, with keys that others have added."""
+    body = secret_body(access(), "login", SecretContent(values=FORMER), None)
+    body["data"] |= {key: base64.b64encode(text.encode()).decode() for key, text in more.items()}
+    return object_from_dict(body | ({"immutable": True} if immutable else {}))
+
+
+@pytest.mark.parametrize(
+    ("existing", "asked", "password", "expected"),
+    [
+        pytest.param(None, None, "first", "ca.crt", id="a-new-secret"),
+        pytest.param(former(), None, "first", None, id="no-write-for-it-alone"),
+        pytest.param(former(), template(labels={"a": "b"}), "first", None, id="nor-a-new-roll"),
+        pytest.param(former(), None, "next", "ca.crt", id="with-the-next-password"),
+        pytest.param(former(), template(data={"A": "b"}), "first", "ca.crt", id="with-a-key"),
+        pytest.param(
+            former(), template(data={"sslrootcert": "/ca"}), "first", "/ca", id="the-template-asks"
+        ),
+        pytest.param(former(sslrootcert="/mine"), None, "first", "/mine", id="another-s-key"),
+        pytest.param(former(sslrootcert="/mine"), None, "next", "/mine", id="another-s-key-stays"),
+        pytest.param(
+            former(), template(includeDefaultKeys=False), "next", None, id="no-default-keys"
+        ),
+        pytest.param(former(immutable=True), None, "first", None, id="immutable"),
+    ],
+)
+def test_the_file_of_the_ca_comes_with_a_change_of_the_data(
+    existing: Object | None, asked: SecretTemplate | None, password: str, expected: str | None
+) -> None:
+    values = secret_values(
+        spec("shop"), replace(ENDPOINT, ssl_mode="verify-full", ca="PEM"), password
+    )
+    check_template(asked or template())
+    wanted = content(asked, values, "")
+    body = secret_body(access(), "login", wanted, existing)
+    assert texts(body).get("sslrootcert") == expected
+    again = secret_body(access(), "login", wanted, object_from_dict(body))
+    assert again == body
+    if asked is None and password == "first" and existing is not None:
+        assert body == existing.to_dict()
+
+
+def test_the_file_of_the_ca_goes_with_the_ca_and_is_put_right() -> None:
+    first = secret_body(access(), "login", SecretContent(values=PRIVATE), None)
+    spoilt = {**first, "data": {**first["data"], "sslrootcert": "eA=="}}
+    healed = secret_body(
+        access(), "login", SecretContent(values=PRIVATE), object_from_dict(spoilt)
+    )
+    assert healed == first
+    del spoilt["data"]["sslrootcert"]
+    healed = secret_body(
+        access(), "login", SecretContent(values=PRIVATE), object_from_dict(spoilt)
+    )
+    assert healed == first
+    public = secret_body(access(), "login", SecretContent(values=VALUES), object_from_dict(first))
+    assert set(public["data"]) == DEFAULT_KEYS
+
+
 @pytest.mark.parametrize("list_", ["[]", "{", '{"data": 1}', "null"])
 def test_a_spoilt_list_of_what_is_ours_takes_nothing_away(list_: str) -> None:
     body = secret(access(), uri="theirs?", extra="theirs").to_dict()
@@ -445,6 +525,12 @@ def test_a_spoilt_list_of_what_is_ours_takes_nothing_away(list_: str) -> None:
         pytest.param({"username": "app"}, None, "in password;", id="no-password"),
         pytest.param({**VALUES, "host": "old"}, None, "in host;", id="a-moved-server"),
         pytest.param(VALUES, FULL, "in DSN, MORE;", id="a-template"),
+        pytest.param(
+            VALUES,
+            template(data={"sslrootcert": "/ca"}),
+            "in sslrootcert;",
+            id="a-template-s-file",
+        ),
     ],
 )
 def test_an_immutable_secret_is_left_alone_while_it_is_right(

@@ -44,7 +44,10 @@ _DEFAULT_KEYS = frozenset(
         *("uri", "jdbc-uri", "pgpass"),
     }
 )
-_MAY_LACK = (_DEFAULT_KEYS | {"ca.crt"}) - {*_LOGIN_KEYS}
+_CA = "ca.crt"
+_CA_FILE = "sslrootcert"
+"""Key with the name of the file that has the CA: a Secret does not know where it is mounted."""
+_MAY_LACK = (_DEFAULT_KEYS | {_CA}) - {*_LOGIN_KEYS}
 """Keys that an immutable Secret may lack, for it may be older than they are."""
 _MAX_BYTES = 256 * 1024
 """Largest size of all values together in bytes; API servers take 1 MiB."""
@@ -86,9 +89,13 @@ class _Made(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class SecretContent(msgspec.Struct, frozen=True, kw_only=True):
-    """The content of a generated Secret; ``mark`` is the rotation annotation of its password."""
+    """The content of a generated Secret; ``mark`` is the rotation annotation of its password.
+
+    ``late`` are keys that a Secret of a former version gets with the next change of its data.
+    """
 
     values: Mapping[str, str]
+    late: frozenset[str] = frozenset({_CA_FILE})
     labels: Mapping[str, str] = {}
     annotations: Mapping[str, str] = {}
     type: str = _OPAQUE
@@ -333,7 +340,13 @@ def secret_values(
         "jdbc-uri": f"jdbc:postgresql://{place}?{query}",
         "pgpass": _password_file(host.split(","), port, username, secret),
     }
-    return values | ({"ca.crt": endpoint.ca} if endpoint.ca else {})
+    if endpoint.ca:
+        values[_CA] = endpoint.ca
+        # Spring Cloud Bindings and Quarkus look for the file in the binding's folder. The system's
+        # CAs have no name that all clients know, so that there is no key for them.
+        if endpoint.ssl_mode.startswith("verify-"):
+            values[_CA_FILE] = _CA
+    return values
 
 
 def _password_file(hosts: Iterable[str], port: str, username: str, secret: str) -> str:
@@ -372,6 +385,7 @@ def content(
         raise _bad_template("data", f"all values have {size} bytes; {_MAX_BYTES} are the limit")
     return SecretContent(
         values=made,
+        late=frozenset({_CA_FILE} - template.data.keys()),
         labels=template.labels,
         annotations=template.annotations,
         type=template.type,
@@ -393,12 +407,12 @@ def secret_body(access: Object, name: str, wanted: SecretContent, existing: Obje
     body: JSON = existing.to_dict() if existing else _fresh(access, name, wanted.type)
     if existing and not existing.meta.owner_references:
         body["metadata"]["ownerReferences"] = _owners(access)
-    before = _made(existing)
-    data = {key: base64.b64encode(value.encode()).decode() for key, value in wanted.values.items()}
+    before, present = _made(existing), body.get("data") or {}
+    data = _due(wanted, present, before)
     if existing and existing.decode(_Flags).immutable:
-        _check_immutable(existing, body.get("data") or {}, data)
+        _check_immutable(existing, present, data)
         return body
-    made = _names(wanted)
+    made = _names(wanted, data)
     labels = {**wanted.labels, MANAGED_BY_LABEL: MANAGED_BY}
     annotations = dict(wanted.annotations)
     if made != _Made():
@@ -406,18 +420,32 @@ def secret_body(access: Object, name: str, wanted: SecretContent, existing: Obje
     if wanted.mark:
         annotations[ROTATE_ANNOTATION] = wanted.mark
     metadata = body["metadata"]
-    body["data"] = _merged(body.get("data"), before.keys(), data)
+    body["data"] = _merged(present, before.keys(), data)
     metadata["labels"] = _merged(metadata.get("labels"), before.labels, labels)
     ours = before.annotations | {GENERATED_ANNOTATION}
     metadata["annotations"] = _merged(metadata.get("annotations"), ours, annotations)
     return body
 
 
-def _names(wanted: SecretContent) -> _Made:
-    defaults = wanted.values.keys() >= _DEFAULT_KEYS
+def _due(wanted: SecretContent, present: Mapping[str, Any], before: _Made) -> dict[str, str]:
+    """Return the wanted data in base64, without late keys for which alone nothing is written.
+
+    Pods that a ServiceBinding rolls on changes would roll for them. A late key that somebody else
+    has added stays theirs.
+    """
+    data = {key: base64.b64encode(value.encode()).decode() for key, value in wanted.values.items()}
+    late = (wanted.late & data.keys()) - before.data
+    rest = {key: value for key, value in data.items() if key not in late}
+    if _merged(present, before.keys(), rest) == present:
+        return rest
+    return {key: value for key, value in data.items() if key not in late & present.keys()}
+
+
+def _names(wanted: SecretContent, data: Mapping[str, str]) -> _Made:
+    defaults = data.keys() >= _DEFAULT_KEYS
     return _Made(
         defaults=defaults,
-        data=frozenset(wanted.values) - (_DEFAULT_KEYS if defaults else frozenset()),
+        data=frozenset(data) - (_DEFAULT_KEYS if defaults else frozenset()),
         labels=frozenset(wanted.labels),
         annotations=frozenset(wanted.annotations),
     )
@@ -431,12 +459,12 @@ def _merged(
 
 
 def _check_immutable(
-    existing: Object, found: Mapping[str, Any], wanted: Mapping[str, str]
+    existing: Object, present: Mapping[str, Any], data: Mapping[str, str]
 ) -> None:
     out_of_date = [
         key
-        for key, value in wanted.items()
-        if found.get(key, value if key in _MAY_LACK else None) != value
+        for key, value in data.items()
+        if present.get(key, value if key in _MAY_LACK else None) != value
     ]
     if out_of_date:
         raise invalid(
