@@ -430,8 +430,8 @@ def secret_body(access: Object, name: str, wanted: SecretContent, existing: Obje
 def _due(wanted: SecretContent, present: Mapping[str, Any], before: _Made) -> dict[str, str]:
     """Return the wanted data in base64, without late keys for which alone nothing is written.
 
-    Pods that a ServiceBinding rolls on changes would roll for them. A late key that somebody else
-    has added stays theirs.
+    Pods that a ServiceBinding rolls on changes would roll for them. A late key that another writer
+    has added stays its own.
     """
     data = {key: base64.b64encode(value.encode()).decode() for key, value in wanted.values.items()}
     late = (wanted.late & data.keys()) - before.data
