@@ -32,6 +32,7 @@ from fairlead.client import Client, NotFound, parse_kubeconfig
 from fairlead.demo.pods.runner import RunResult, run_workload
 from fairlead.demo.postgres.server import EmbeddedPostgres
 from fairlead.postgres.controllers.access import controller, publication
+from fairlead.postgres.controllers.rules.login_secret import URIS_ANNOTATION
 from fairlead.postgres.controllers.servers import work
 from fairlead.postgres.controllers.servers.jobs import Answer
 from fairlead.postgres.database.work.sync import Claimed, check_claims, sync
@@ -145,7 +146,11 @@ async def test_every_form_of_the_login_logs_in_whatever_the_password(
         file.chmod(0o600)
         assert await logs_in(world, name, "", passfile=str(file))
         jdbc = urlsplit(secret["jdbc-uri"].removeprefix("jdbc:"))
-        assert parse_qs(jdbc.query) == {"user": [name], "password": [password]}
+        assert parse_qs(jdbc.query) == {
+            "user": [name],
+            "password": [password],
+            "sslmode": ["disable"],
+        }
         assert (jdbc.hostname, jdbc.port) == (world.postgres.host, world.postgres.port)
         assert unquote(jdbc.path) == f"/{world.database}"
         assert not await logs_in(world, name, f"{password}x")
@@ -176,7 +181,8 @@ async def test_a_template_makes_keys_labels_and_annotations_and_takes_them_back(
     assert made["type"] == "servicebinding.io/postgresql"
     assert made["metadata"]["labels"]["tier"] == "gold"
     assert made["metadata"]["annotations"]["note"] == "by template"
-    assert body["status"]["secret"] == {"name": f"{name}-login", "uid": made["metadata"]["uid"]}
+    secret_info = {"name": f"{name}-login", "uid": made["metadata"]["uid"], "uris": "Verified"}
+    assert body["status"]["secret"] == secret_info
 
     await edit(world, f"{name}-login", theirs="kept")
     await world.patch(
@@ -528,6 +534,84 @@ async def test_a_renamed_secret_keeps_the_password_and_the_old_one_goes_last(
     assert base64.b64decode(renamed["data"]["uri"]).decode() == secret["uri"]
     assert await world.logs_in(secret["uri"])
     await when(world.admin, SECRETS, f"{name}-login", world.namespace, until=lambda body: not body)
+
+
+async def as_of_the_former_version(world: World, name: str) -> None:
+    """Make Secret and status like those of the version that wrote no TLS mode into URIs."""
+    login, secret = f"{name}-login", await world.secret(name)
+    plain = {key: secret[key].partition("sslmode=")[0][:-1] for key in ("uri", "jdbc-uri")}
+    annotations = {URIS_ANNOTATION: None}
+    body: JSON = {"stringData": plain, "metadata": {"annotations": annotations}}
+    await world.admin.merge_patch(SECRETS, login, world.namespace, body)
+    status: JSON = {"status": {"secret": {"uris": None}}}
+    await world.admin.merge_patch(
+        POSTGRESACCESSES, name, world.namespace, status, subresource="status"
+    )
+
+
+@pytest.mark.parametrize("immutable", [False, True])
+async def test_an_upgrade_leaves_uris_as_they_are_until_others_are_asked_for(
+    world: World, immutable: bool
+) -> None:
+    async with running(world.admin, OPTIONS):
+        name = await world.create(grants=[grant(world.database, "CONNECT")])
+        await world.ready(name)
+    login, new = f"{name}-login", await world.secret(name)
+    assert new["uri"].endswith("?sslmode=disable")
+    assert new["jdbc-uri"].endswith("&sslmode=disable")
+    await as_of_the_former_version(world, name)
+    flags: JSON = {"immutable": True} if immutable else {}
+    await world.admin.merge_patch(SECRETS, login, world.namespace, flags)
+    before, plain = await raw(world, login), (await world.secret(name))["uri"]
+    assert "sslmode" not in plain
+    async with running(world.admin, OPTIONS):
+        body = await looked_at(world, name)
+        assert body["status"]["secret"]["uris"] == "Plain"
+        assert await raw(world, login) == before
+
+        # One that is made anew, as its access still is the same, has what clients can use.
+        await world.admin.delete(SECRETS, login, world.namespace)
+        body = await settled(world, name, fingerprint(body))
+        made = await world.secret(name)
+        assert made["uri"] == plain.replace(new["password"], made["password"])
+        assert await world.logs_in(made["uri"])
+        assert (await raw(world, login))["metadata"]["annotations"][URIS_ANNOTATION] == "Plain"
+
+        await world.patch(name, secretTemplate={"uris": "Verified"})
+        changed = await when(
+            world.admin, SECRETS, login, world.namespace,
+            until=lambda body: body["metadata"]["annotations"][URIS_ANNOTATION] == "Verified",
+        )  # fmt: skip
+        verified = await world.secret(name)
+        assert verified["uri"] == f"{made['uri']}?sslmode=disable"
+        assert verified["jdbc-uri"] == f"{made['jdbc-uri']}&sslmode=disable"
+        assert verified["password"] == made["password"]
+        assert await world.logs_in(verified["uri"])
+        await world.ready(name)
+
+        await world.patch(name, secretTemplate=None)
+        assert (await looked_at(world, name))["status"]["secret"]["uris"] == "Verified"
+        assert (await raw(world, login))["data"] == changed["data"]
+
+
+async def test_a_backup_of_the_secret_keeps_the_form_of_its_uris(world: World) -> None:
+    """The access comes back without its status, and the Secret without its owner."""
+    async with running(world.admin, OPTIONS):
+        name = await world.create(
+            grants=[grant(world.database, "CONNECT")], secretTemplate={"uris": "Plain"}
+        )
+        await world.ready(name)
+        backup, secret = await raw(world, f"{name}-login"), await world.secret(name)
+        await world.delete(name)
+        await world.gone(name)
+        kept = {key: backup["metadata"][key] for key in ("name", "labels", "annotations")}
+        restored = {"metadata": kept, "type": backup["type"], "data": backup["data"]}
+        await world.admin.create(SECRETS, restored, world.namespace)
+        await world.create(grants=[grant(world.database, "CONNECT")])
+        body = await world.ready(name)
+        assert body["status"]["secret"]["uris"] == "Plain"
+        assert await world.secret(name) == secret
+        assert await world.logs_in(secret["uri"])
 
 
 @pytest.mark.usefixtures("operator")

@@ -6,6 +6,7 @@ What docs/upgrade.md promises, seen with the commit that hack/former-version nam
 from __future__ import annotations
 
 import asyncio
+import base64
 import contextlib
 import uuid
 from collections.abc import AsyncIterator
@@ -314,7 +315,7 @@ class Accesses:
     async def looked_at(self, *names: str, limit: int) -> None:
         """Have the operator compare each with its server, and change just this."""
         for name in names:
-            patch = {"spec": {"connectionLimit": limit}}
+            patch = {"spec": {"attributes": {"connectionLimit": limit}}}
             await self.admin.merge_patch(POSTGRESACCESSES, name, "team", patch)
             await when(self.admin, POSTGRESACCESSES, name, "team", until=is_ready)
 
@@ -355,6 +356,12 @@ async def test_operators_of_two_versions_hand_over_without_a_new_password(
     await accesses.install(accesses.former)
     async with accesses.operating(accesses.former):
         await accesses.looked_at(*names, "new", limit=8)
+        # The former version puts no TLS mode into URIs.
+        for key in ("uri", "jdbc-uri"):
+            text = base64.b64decode(secrets["new-login"][key]).decode()
+            plain = text.partition("sslmode=")[0][:-1]
+            assert plain != text
+            secrets["new-login"][key] = base64.b64encode(plain.encode()).decode()
         assert await accesses.state() == (secrets, roles)
         for name in (*names, "new"):
             await admin.delete(POSTGRESACCESSES, name, "team")

@@ -6,6 +6,8 @@ import base64
 import os
 from collections.abc import AsyncIterator, Iterator
 from dataclasses import replace
+from pathlib import Path
+from typing import Any, get_args
 
 import msgspec
 import psycopg
@@ -31,8 +33,10 @@ from tests.support.stale import StaleServer
 from tests.support.tiers import VERSIONS
 
 from fairlead.api.meta import JSON, Object, object_from_dict
-from fairlead.api.postgresaccess import PostgresAccess
+from fairlead.api.postgresaccess import PostgresAccess, PostgresAccessSpec, Uris
+from fairlead.api.postgresaccess.connection import Connection
 from fairlead.demo.postgres.server import EmbeddedPostgres
+from fairlead.postgres.controllers.rules.login_secret import secret_values
 from fairlead.postgres.controllers.servers.sources import EndpointSources
 from fairlead.postgres.controllers.settings import Settings
 from fairlead.postgres.database.connections.endpoint import Endpoint
@@ -87,6 +91,16 @@ def authority() -> Authority:
 
 @pytest.fixture(scope="module")
 def encrypted(authority: Authority) -> Iterator[EmbeddedPostgres]:
+    yield from _encrypted(authority)
+
+
+@pytest.fixture
+def impostor() -> Iterator[EmbeddedPostgres]:
+    """A server at the same address with the certificate of a foreign CA."""
+    yield from _encrypted(Authority.create("strangers"))
+
+
+def _encrypted(authority: Authority) -> Iterator[EmbeddedPostgres]:
     for server in started(embedded(15)):
         data = server.folder / "data"
         pair = authority.issue("database", hosts=("127.0.0.1",))
@@ -159,6 +173,46 @@ async def test_tls(
     async with connect(endpoint, "postgres") as session:
         query = "SELECT ssl FROM pg_stat_ssl WHERE pid = pg_backend_pid()"
         assert await session.rows(psycopg.sql.SQL(query)) == [(True,)]
+
+
+async def test_the_uri_of_a_secret_logs_in_with_the_ca_and_nowhere_without(
+    encrypted: EmbeddedPostgres,
+    impostor: EmbeddedPostgres,
+    authority: Authority,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    access = PostgresAccessSpec(generated_secret="login", username="app", connection=Connection())
+    entries, uris = {}, {}
+    for server in (encrypted, impostor):
+        await run(server, "postgres", f"CREATE ROLE app LOGIN PASSWORD '{PASSWORD}'")
+        endpoint = replace(endpoint_of(server), ssl_mode="verify-full", ca=authority.pem.decode())
+        for form in get_args(Uris):
+            values = secret_values(access, endpoint, PASSWORD, uris=form)
+            uris[server, form] = values.entries["uri"]
+        entries[server] = values.entries
+    # The Secret as a volume: the name of the file is that of a key.
+    folder = tmp_path / "binding"
+    folder.mkdir()
+    for key in ("ca.crt", "sslrootcert"):
+        (folder / key).write_text(entries[encrypted][key])
+    ca = str(folder / (folder / "sslrootcert").read_text())
+
+    async def logs_in(server: EmbeddedPostgres, form: str, **more: Any) -> str:
+        try:
+            async with await psycopg.AsyncConnection.connect(uris[server, form], **more):
+                return "yes"
+        except psycopg.OperationalError as error:
+            return str(error)
+
+    assert await logs_in(encrypted, "Verified", sslrootcert=ca) == "yes"
+    assert "root certificate file" in await logs_in(encrypted, "Verified")
+    assert "certificate verify failed" in await logs_in(impostor, "Verified", sslrootcert=ca)
+    assert "root certificate file" in await logs_in(impostor, "Verified")
+    # What former versions wrote logs in anywhere.
+    assert await logs_in(impostor, "Plain") == "yes"
+    await run(encrypted, "postgres", "DROP ROLE app")
 
 
 def stored(name: str, namespace: str = "team", **data: str | bytes) -> Object:

@@ -97,7 +97,7 @@ def test_the_secret_of_a_service_is_looked_for_in_its_namespace() -> None:
 
 
 def test_entries_of_our_own_service_are_what_their_names_say() -> None:
-    found = secret_values(access_spec(), ENDPOINT, "p:w/d")
+    found = secret_values(access_spec(), ENDPOINT, "p:w/d").entries
     assert str(ipaddress.ip_address(found["host"])) == found["host"]
     assert 0 < int(found["port"]) < 65536
     uri = urlsplit(found["uri"])
@@ -107,7 +107,7 @@ def test_entries_of_our_own_service_are_what_their_names_say() -> None:
 
 
 def test_what_is_no_uri_or_certificate_has_another_name_in_our_own_service() -> None:
-    found = secret_values(access_spec(), ENDPOINT, "pw")
+    found = secret_values(access_spec(), ENDPOINT, "pw").entries
     # A JDBC URL, a line of a password file, and a CA, which is nobody's client certificate.
     assert {"jdbc-uri", "pgpass"} <= found.keys()
     assert not {"certificates", "private-key"} & found.keys()

@@ -12,11 +12,18 @@ import msgspec
 import pytest
 
 from fairlead.api.meta import JSON, Object, object_from_dict
-from fairlead.api.postgresaccess import PostgresAccessSpec, SecretTemplate
+from fairlead.api.postgresaccess import (
+    PostgresAccess,
+    PostgresAccessSpec,
+    SecretTemplate,
+    Uris,
+)
 from fairlead.postgres.controllers.rules.login_secret import (
     GENERATED_ANNOTATION,
     MANAGED_BY,
     MANAGED_BY_LABEL,
+    URIS_ANNOTATION,
+    LoginValues,
     SecretContent,
     check_name,
     check_ours,
@@ -27,6 +34,8 @@ from fairlead.postgres.controllers.rules.login_secret import (
     login_in,
     secret_body,
     secret_values,
+    uri_keys,
+    uris_of,
 )
 from fairlead.postgres.database.connections.endpoint import Endpoint
 from fairlead.postgres.errors import AccessError
@@ -218,12 +227,17 @@ def test_passwords_that_are_refused(value: bytes, own: str, given: str) -> None:
 
 @pytest.mark.parametrize("password", [ODD, "x" * 1024, "é" * 512, "${jndi}", "a b"])
 def test_every_form_of_the_login_parses_back(password: str) -> None:
-    values = secret_values(spec("my app", username="a/b"), ENDPOINT, password)
+    values = secret_values(spec("my app", username="a/b"), ENDPOINT, password).entries
     assert values.keys() == DEFAULT_KEYS
     uri = urlsplit(values["uri"])
     assert (unquote(uri.username or ""), unquote(uri.password or "")) == ("a/b", password)
     jdbc = urlsplit(values["jdbc-uri"].removeprefix("jdbc:"))
-    assert parse_qs(jdbc.query, strict_parsing=True) == {"user": ["a/b"], "password": [password]}
+    assert parse_qs(jdbc.query, strict_parsing=True) == {
+        "user": ["a/b"],
+        "password": [password],
+        "sslmode": ["require"],
+    }
+    assert uri.query == "sslmode=require"
     for parts in (uri, jdbc):
         assert (parts.hostname, str(parts.port)) == (values["host"], values["port"])
         assert unquote(parts.path) == f"/{values['database']}"
@@ -237,8 +251,8 @@ def test_every_form_of_the_login_parses_back(password: str) -> None:
 
 def test_every_host_of_several_has_the_port_and_a_line_of_its_own() -> None:
     endpoint = replace(ENDPOINT, public_host="a,b", public_port=0)
-    values = secret_values(spec(), endpoint, "p:w")
-    assert values["uri"] == "postgresql://app:p%3Aw@a:5432,b:5432/postgres"
+    values = secret_values(spec(), endpoint, "p:w").entries
+    assert values["uri"] == "postgresql://app:p%3Aw@a:5432,b:5432/postgres?sslmode=require"
     assert values["pgpass"] == "a:5432:*:app:p\\:w\nb:5432:*:app:p\\:w\n"
 
 
@@ -258,7 +272,7 @@ def test_every_host_of_several_has_the_port_and_a_line_of_its_own() -> None:
 def test_the_ca_is_a_key_when_it_is_known_and_its_file_another_where_it_verifies(
     mode: str, ca: str, more: dict[str, str]
 ) -> None:
-    values = secret_values(spec(), replace(ENDPOINT, ssl_mode=mode, ca=ca), "p")
+    values = secret_values(spec(), replace(ENDPOINT, ssl_mode=mode, ca=ca), "p").entries
     assert values.keys() == DEFAULT_KEYS | more.keys()
     assert {key: values[key] for key in more} == more
     # The CA of a server is no client's certificate.
@@ -266,10 +280,11 @@ def test_the_ca_is_a_key_when_it_is_known_and_its_file_another_where_it_verifies
 
 
 def test_no_password_file_holds_a_line_break() -> None:
-    assert secret_values(spec(), ENDPOINT, "a\nb")["pgpass"] == ""
+    assert secret_values(spec(), ENDPOINT, "a\nb").entries["pgpass"] == ""
 
 
-VALUES = secret_values(spec("shop"), replace(ENDPOINT, public_host="db.example.org"), ODD)
+LOGIN = secret_values(spec("shop"), replace(ENDPOINT, public_host="db.example.org"), ODD)
+VALUES = LOGIN.entries
 
 
 @pytest.mark.parametrize(
@@ -283,15 +298,17 @@ VALUES = secret_values(spec("shop"), replace(ENDPOINT, public_host="db.example.o
         pytest.param('{"a":{"b":{{password|json}}}}', '{"a":{"b":' + json.dumps(ODD) + "}}",
                      id="braces-of-json"),
         pytest.param("{{password|b64}}", base64.b64encode(ODD.encode()).decode(), id="b64"),
-        pytest.param("{{url}}?sslmode={{sslmode}}", f"{VALUES['uri']}?sslmode=require", id="url"),
-        pytest.param("{{jdbcUrl}}", VALUES["jdbc-uri"], id="jdbcUrl"),
+        pytest.param("{{url}}?sslmode={{sslmode}}", VALUES["uri"], id="url"),
+        pytest.param("{{jdbcUrl}}&sslmode={{sslmode}}", VALUES["jdbc-uri"], id="jdbcUrl"),
+        pytest.param("{{uri}}&sslrootcert=/ca", f"{VALUES['uri']}&sslrootcert=/ca", id="uri"),
+        pytest.param("{{jdbcUri}}", VALUES["jdbc-uri"], id="jdbcUri"),
         pytest.param("}} {", "}} {", id="no-beginning"),
     ],
 )  # fmt: skip
 def test_templates(text: str, expected: str) -> None:
     asked = template(data={"KEY": text})
     check_template(asked)
-    made = content(asked, VALUES, "").values
+    made = content(asked, LOGIN, "").values
     assert made == VALUES | {"KEY": expected}
 
 
@@ -342,7 +359,7 @@ def test_templates_that_are_refused(fields: JSON, message: str) -> None:
 @pytest.mark.parametrize("type_", ["Opaque", "kubernetes.io/basic-auth", "servicebinding.io/db"])
 def test_types_that_are_taken(type_: str) -> None:
     check_template(template(type=type_))
-    assert secret_body(access(), "login", content(template(type=type_), VALUES, ""), None)[
+    assert secret_body(access(), "login", content(template(type=type_), LOGIN, ""), None)[
         "type"
     ] == type_  # fmt: skip
 
@@ -355,14 +372,14 @@ def test_a_secret_has_a_size_that_a_server_takes() -> None:
 
 
 def test_without_default_keys_the_login_stays() -> None:
-    made = content(template(includeDefaultKeys=False, data={"DSN": "{{url}}"}), VALUES, "")
+    made = content(template(includeDefaultKeys=False, data={"DSN": "{{url}}"}), LOGIN, "")
     assert made.values.keys() == {"username", "password", "DSN"}
     assert ODD not in repr(made)
 
 
 def test_a_template_may_say_a_default_key_otherwise() -> None:
-    made = content(template(data={"uri": "{{url}}?sslmode=require"}), VALUES, "")
-    assert made.values["uri"] == f"{VALUES['uri']}?sslmode=require"
+    made = content(template(data={"uri": "{{url}}?sslmode=require"}), LOGIN, "")
+    assert made.values["uri"] == VALUES["uri"]
 
 
 def test_a_fresh_secret_is_controlled_by_its_access() -> None:
@@ -370,7 +387,7 @@ def test_a_fresh_secret_is_controlled_by_its_access() -> None:
     made = object_from_dict(body)
     check_ours(made, access())
     assert made.meta.labels == {"app.kubernetes.io/managed-by": "fairlead-postgres"}
-    assert not made.meta.annotations
+    assert made.meta.annotations == {URIS_ANNOTATION: "Verified"}
     assert login_in(made)[1] == ODD
 
 
@@ -381,7 +398,7 @@ def test_keys_and_labels_of_others_stay() -> None:
     body = secret_body(access(), "login", SecretContent(values=VALUES), object_from_dict(existing))
     assert texts(body) == VALUES | {"extra": "theirs"}
     assert body["metadata"]["labels"]["theirs"] == "yes"
-    assert body["metadata"]["annotations"] == {"theirs": "too"}
+    assert body["metadata"]["annotations"] == {"theirs": "too", URIS_ANNOTATION: "Verified"}
 
 
 FULL = template(
@@ -408,11 +425,11 @@ FULL = template(
 def test_what_we_no_longer_make_goes_and_nothing_else(
     before: SecretTemplate | None, after: SecretTemplate | None, gone: set[str], there: set[str]
 ) -> None:
-    first = secret_body(access(), "login", content(before, VALUES, ""), None)
+    first = secret_body(access(), "login", content(before, LOGIN, ""), None)
     first["data"]["theirs"] = "eA=="
     first["metadata"]["labels"]["theirs"] = "yes"
     first["metadata"].setdefault("annotations", {})["theirs"] = "yes"
-    second = secret_body(access(), "login", content(after, VALUES, ""), object_from_dict(first))
+    second = secret_body(access(), "login", content(after, LOGIN, ""), object_from_dict(first))
     keys = set(second["data"])
     assert "theirs" in keys
     assert not gone & keys
@@ -423,9 +440,10 @@ def test_what_we_no_longer_make_goes_and_nothing_else(
         "theirs": "yes",
         **(after.labels if after else {}),
     }
-    others = {key: value for key, value in annotations.items() if key != GENERATED_ANNOTATION}
+    ours = {GENERATED_ANNOTATION, URIS_ANNOTATION}
+    others = {key: value for key, value in annotations.items() if key not in ours}
     assert others == {"theirs": "yes", **(after.annotations if after else {})}
-    again = secret_body(access(), "login", content(after, VALUES, ""), object_from_dict(second))
+    again = secret_body(access(), "login", content(after, LOGIN, ""), object_from_dict(second))
     assert again == second
 
 
@@ -440,14 +458,19 @@ def test_keys_of_others_stay_when_the_ca_is_no_longer_known() -> None:
     assert kept["data"]["ca.crt"] == "eA=="
 
 
-PRIVATE = secret_values(spec("shop"), replace(ENDPOINT, ssl_mode="verify-full", ca="PEM"), "first")
-FORMER = {key: value for key, value in PRIVATE.items() if key != "sslrootcert"}
-"""What a former version wrote."""
+def private(
+    password: str = "first", uris: Uris = "Plain", mode: str = "verify-full"
+) -> LoginValues:
+    """A login on a server with a private CA."""
+    endpoint = replace(ENDPOINT, ssl_mode=mode, ca="PEM")
+    return secret_values(spec("shop"), endpoint, password, uris=uris)
 
 
 def former(*, immutable: bool = False, **more: str) -> Object:
-    """A Secret of the version that had no key sslrootcert, with keys that others have added."""
-    body = secret_body(access(), "login", SecretContent(values=FORMER), None)
+    """A Secret as the former version wrote it, with keys that others have added."""
+    values = {key: value for key, value in private().entries.items() if key != "sslrootcert"}
+    body = secret_body(access(), "login", SecretContent(values=values, uris="Plain"), None)
+    del body["metadata"]["annotations"][URIS_ANNOTATION]
     body["data"] |= {key: base64.b64encode(text.encode()).decode() for key, text in more.items()}
     return object_from_dict(body | ({"immutable": True} if immutable else {}))
 
@@ -474,11 +497,8 @@ def former(*, immutable: bool = False, **more: str) -> Object:
 def test_the_file_of_the_ca_comes_with_a_change_of_the_data(
     existing: Object | None, asked: SecretTemplate | None, password: str, expected: str | None
 ) -> None:
-    values = secret_values(
-        spec("shop"), replace(ENDPOINT, ssl_mode="verify-full", ca="PEM"), password
-    )
     check_template(asked or template())
-    wanted = content(asked, values, "")
+    wanted = content(asked, private(password), "")
     body = secret_body(access(), "login", wanted, existing)
     assert texts(body).get("sslrootcert") == expected
     again = secret_body(access(), "login", wanted, object_from_dict(body))
@@ -488,26 +508,158 @@ def test_the_file_of_the_ca_comes_with_a_change_of_the_data(
 
 
 def test_the_file_of_the_ca_goes_with_the_ca_and_is_put_right() -> None:
-    first = secret_body(access(), "login", SecretContent(values=PRIVATE), None)
+    wanted = content(None, private(), "")
+    first = secret_body(access(), "login", wanted, None)
     spoilt = {**first, "data": {**first["data"], "sslrootcert": "eA=="}}
-    healed = secret_body(
-        access(), "login", SecretContent(values=PRIVATE), object_from_dict(spoilt)
-    )
-    assert healed == first
+    assert secret_body(access(), "login", wanted, object_from_dict(spoilt)) == first
     del spoilt["data"]["sslrootcert"]
-    healed = secret_body(
-        access(), "login", SecretContent(values=PRIVATE), object_from_dict(spoilt)
-    )
-    assert healed == first
-    public = secret_body(access(), "login", SecretContent(values=VALUES), object_from_dict(first))
+    assert secret_body(access(), "login", wanted, object_from_dict(spoilt)) == first
+    public = secret_body(access(), "login", content(None, LOGIN, ""), object_from_dict(first))
     assert set(public["data"]) == DEFAULT_KEYS
+
+
+@pytest.mark.parametrize(
+    "mode", ["disable", "allow", "prefer", "require", "verify-ca", "verify-full"]
+)
+@pytest.mark.parametrize("ca", ["", "PEM"])
+def test_uris_end_with_the_mode_and_have_no_path(mode: str, ca: str) -> None:
+    endpoint = replace(ENDPOINT, ssl_mode=mode, ca=ca)
+    plain = secret_values(spec(), endpoint, ODD, uris="Plain")
+    verified = secret_values(spec(), endpoint, ODD)
+    assert verified.entries["uri"] == f"{plain.entries['uri']}?sslmode={mode}"
+    assert verified.entries["jdbc-uri"] == f"{plain.entries['jdbc-uri']}&sslmode={mode}"
+    others = plain.entries.keys() - {"uri", "jdbc-uri"}
+    assert all(verified.entries[key] == plain.entries[key] for key in others)
+    assert "?" not in plain.entries["uri"]
+    urls = template(includeDefaultKeys=False, data={"A": "{{url}} {{jdbcUrl}}"})
+    uris = template(includeDefaultKeys=False, data={"A": "{{uri}} {{jdbcUri}}"})
+    for values in (plain, verified):
+        entries = values.entries
+        texts_ = [content(asked, values, "").values["A"] for asked in (urls, uris)]
+        assert texts_ == [
+            f"{plain.entries['uri']} {plain.entries['jdbc-uri']}",
+            f"{entries['uri']} {entries['jdbc-uri']}",
+        ]
+
+
+def recorded(text: str, existing: Object | None = None) -> Object:
+    body = (existing or former()).to_dict()
+    body["metadata"].setdefault("annotations", {})[URIS_ANNOTATION] = text
+    return object_from_dict(body)
+
+
+def unowned(existing: Object) -> Object:
+    """A Secret as a backup restores it."""
+    body = existing.to_dict()
+    del body["metadata"]["ownerReferences"]
+    return object_from_dict(body)
+
+
+@pytest.mark.parametrize(
+    ("existing", "asked", "told", "expected"),
+    [
+        pytest.param(None, None, None, "Verified", id="a-new-secret"),
+        pytest.param(None, "Plain", None, "Plain", id="a-new-secret-that-is-to-be-plain"),
+        pytest.param(former(), None, {}, "Plain", id="of-a-former-version"),
+        pytest.param(former(), "Verified", {}, "Verified", id="asked-for"),
+        pytest.param(former(immutable=True), None, {}, "Plain", id="immutable"),
+        pytest.param(recorded("Plain"), None, {"uris": "Plain"}, "Plain", id="recorded-plain"),
+        pytest.param(recorded("Verified"), None, None, "Verified", id="not-yet-in-the-status"),
+        pytest.param(
+            recorded("Verified"), "Plain", {"uris": "Verified"}, "Plain", id="taken-back"
+        ),
+        pytest.param(recorded("else"), None, None, "Plain", id="a-record-of-another-writer"),
+        pytest.param(former(), None, {"uris": "Verified"}, "Verified", id="the-record-went"),
+        # Secrets that a backup has restored without the status of their access.
+        pytest.param(unowned(former()), None, None, "Plain", id="restored-of-a-former-version"),
+        pytest.param(unowned(recorded("Plain")), None, None, "Plain", id="restored-plain"),
+        pytest.param(
+            unowned(recorded("Verified")), None, None, "Verified", id="restored-verified"
+        ),
+        # The Secret was deleted, and is made anew.
+        pytest.param(None, None, {"uris": "Plain"}, "Plain", id="anew-plain"),
+        pytest.param(None, None, {"uris": "Verified"}, "Verified", id="anew-verified"),
+        pytest.param(None, "Verified", {"uris": "Plain"}, "Verified", id="anew-as-asked-for"),
+        pytest.param(None, None, {}, "Plain", id="anew-right-after-an-upgrade"),
+        # No client can have read URIs from it, as of access-operator.
+        pytest.param(secret(access(), password="x"), None, None, "Verified", id="without-uris"),
+        pytest.param(secret(access(), uri="x"), None, None, "Plain", id="with-one-uri"),
+    ],
+)
+def test_the_form_of_the_uris_stays_until_another_is_asked_for(
+    existing: Object | None, asked: Uris | None, told: JSON | None, expected: Uris
+) -> None:
+    body: JSON = {
+        "spec": {
+            "generatedSecret": "login",
+            "username": "app",
+            "connection": {"serverRef": {"name": "main"}},
+            "secretTemplate": {"uris": asked} if asked else {},
+        },
+        "status": {} if told is None else {"secret": {"name": "login", **told}},
+    }
+    assert uris_of(msgspec.convert(body, PostgresAccess), existing) == expected
+
+
+@pytest.mark.parametrize(
+    ("existing", "asked", "uris", "password", "record"),
+    [
+        pytest.param(None, None, "Verified", "first", "Verified", id="a-new-secret"),
+        pytest.param(former(), None, "Plain", "first", None, id="no-write-for-the-record-alone"),
+        pytest.param(former(), None, "Plain", "next", "Plain", id="with-the-next-password"),
+        pytest.param(former(), None, "Verified", "first", "Verified", id="asked-for"),
+        pytest.param(
+            former(), template(labels={"a": "b"}), "Plain", "first", "Plain", id="with-a-label"
+        ),
+        pytest.param(
+            recorded("Verified"), template(includeDefaultKeys=False), "Plain", "first", "Plain",
+            id="taken-back",
+        ),
+        pytest.param(unowned(former()), None, "Plain", "first", "Plain", id="restored"),
+        pytest.param(former(immutable=True), None, "Plain", "first", None, id="immutable"),
+    ],
+)  # fmt: skip
+def test_the_record_of_the_form_comes_with_a_write_that_is_due(
+    existing: Object | None,
+    asked: SecretTemplate | None,
+    uris: Uris,
+    password: str,
+    record: str | None,
+) -> None:
+    wanted = content(asked, private(password, uris), "")
+    body = secret_body(access(), "login", wanted, existing)
+    assert body["metadata"].get("annotations", {}).get(URIS_ANNOTATION) == record
+    assert secret_body(access(), "login", wanted, object_from_dict(body)) == body
+    if record is None and existing is not None:
+        assert body == existing.to_dict()
+
+
+@pytest.mark.parametrize(
+    ("fields", "expected"),
+    [
+        pytest.param(None, ["jdbc-uri", "uri"], id="no-template"),
+        pytest.param({}, ["jdbc-uri", "uri"], id="default-keys"),
+        pytest.param({"data": {"uri": "{{url}}"}}, ["jdbc-uri"], id="a-key-of-the-template"),
+        pytest.param({"includeDefaultKeys": False}, [], id="none"),
+        pytest.param(
+            {
+                "includeDefaultKeys": False,
+                "data": {"A": "{{url}} {{host}}", "B": "{{ jdbcUri |json}}"},
+            },
+            ["B"],
+            id="a-placeholder",
+        ),
+    ],
+)
+def test_keys_with_uris_of_either_form(fields: JSON | None, expected: list[str]) -> None:
+    assert uri_keys(None if fields is None else template(**fields)) == expected
 
 
 @pytest.mark.parametrize("list_", ["[]", "{", '{"data": 1}', "null"])
 def test_a_spoilt_list_of_what_is_ours_takes_nothing_away(list_: str) -> None:
     body = secret(access(), uri="theirs?", extra="theirs").to_dict()
     body["metadata"]["annotations"] = {GENERATED_ANNOTATION: list_}
-    made = content(template(includeDefaultKeys=False), VALUES, "")
+    made = content(template(includeDefaultKeys=False), LOGIN, "")
     assert texts(secret_body(access(), "login", made, object_from_dict(body))) == {
         "username": "app",
         "password": ODD,
@@ -524,6 +676,9 @@ def test_a_spoilt_list_of_what_is_ours_takes_nothing_away(list_: str) -> None:
         pytest.param({"username": "x", "password": ODD}, None, "in username;", id="A9-username"),
         pytest.param({"username": "app"}, None, "in password;", id="no-password"),
         pytest.param({**VALUES, "host": "old"}, None, "in host;", id="a-moved-server"),
+        pytest.param(
+            {**VALUES, "uri": LOGIN.urls["url"]}, template(uris="Verified"), "in uri;", id="uris"
+        ),
         pytest.param(VALUES, FULL, "in DSN, MORE;", id="a-template"),
         pytest.param(
             VALUES,
@@ -537,7 +692,7 @@ def test_an_immutable_secret_is_left_alone_while_it_is_right(
     data: Mapping[str, str], asked: SecretTemplate | None, wrong: str
 ) -> None:
     body = secret(access(), **data).to_dict() | {"immutable": True}
-    wanted = content(asked, VALUES, "")
+    wanted = content(asked, LOGIN, "")
     if not wrong:
         assert secret_body(access(), "login", wanted, object_from_dict(body)) == body
         return

@@ -9,10 +9,12 @@ import msgspec
 import pytest
 from tests.support.pgserver import claim, grant, wanted
 
-from fairlead.api.meta import object_from_dict
+from fairlead.api.conditions import get_condition
+from fairlead.api.meta import JSON, object_from_dict
+from fairlead.api.postgresaccess import SecretInfo
 from fairlead.api.timestamps import moment
 from fairlead.postgres.controllers.access.passes import Credentials, ServerOutcome, observed_of
-from fairlead.postgres.controllers.access.status import outcome_of
+from fairlead.postgres.controllers.access.status import outcome_of, report_of
 from fairlead.postgres.controllers.rules.desired import ServerPlace, desired_of
 from fairlead.postgres.database.connections.endpoint import Endpoint
 from fairlead.postgres.database.plans.plan import Synced
@@ -97,3 +99,44 @@ def test_a_new_password_is_in_progress_where_something_else_was_said(
         .brought(DONE, WANTED)
     )
     assert outcome_of(desired, found).state == state
+
+
+@pytest.mark.parametrize(
+    ("uris", "mode", "template", "warning"),
+    [
+        pytest.param("Plain", "verify-full", None, "jdbc-uri and uri, as", id="plain"),
+        pytest.param("Plain", "require", {}, "connect without sslmode=require", id="require"),
+        pytest.param("Plain", "prefer", None, "", id="a-mode-that-demands-nothing"),
+        pytest.param("Plain", "verify-ca", {"uris": "Plain"}, "", id="plain-is-asked-for"),
+        pytest.param("Verified", "verify-full", None, "", id="verified"),
+        pytest.param("Plain", "verify-ca", {"includeDefaultKeys": False}, "", id="no-uris"),
+        pytest.param(
+            "Plain",
+            "verify-ca",
+            {"includeDefaultKeys": False, "data": {"DSN": "{{uri}}"}},
+            "in DSN, as",
+            id="a-template-s",
+        ),
+    ],
+)
+def test_plain_uris_are_a_warning_of_an_access_that_stays_ready(
+    uris: Any, mode: str, template: JSON | None, warning: str
+) -> None:
+    spec: JSON = {
+        "username": "app",
+        "generatedSecret": "login",
+        "connection": {"serverRef": {"name": "main"}},
+        **({} if template is None else {"secretTemplate": template}),
+    }
+    found = object_from_dict({"metadata": {"name": "app", "generation": 2}, "spec": spec})
+    desired = desired_of(found, PostgresOptions(), moment()).at(with_(ENDPOINT, ssl_mode=mode))
+    credentials = Credentials(left=None, secret_uid="u", uris=uris)
+    observed = observed_of(desired).with_login(credentials).brought(DONE, WANTED)
+    status = report_of(desired, observed, now="2026-01-01T00:00:00Z").status
+    ready = get_condition(status.conditions, "Ready")
+    assert ready is not None
+    assert ready.status == "True"
+    assert status.secret == SecretInfo(name="login", uid="u", uris=uris)
+    assert len(status.warnings) == bool(warning)
+    assert warning in "".join(status.warnings)
+    assert all("Set spec.secretTemplate.uris to Verified" in text for text in status.warnings)

@@ -52,6 +52,7 @@ from fairlead.api.postgresaccess.status import (
     ReconcileState,
     SecretInfo,
     ServerInfo,
+    Uris,
 )
 
 
@@ -90,5 +91,6 @@ __all__ = [
     "SecretInfo",
     "SecretTemplate",
     "ServerInfo",
+    "Uris",
     "crds",
 ]

@@ -27,7 +27,7 @@ from fairlead.api.postgresaccess.grants import GRANT_RULES, Grant
 from fairlead.api.postgresaccess.server import (
     Groups,
 )
-from fairlead.api.postgresaccess.status import PostgresAccessStatus
+from fairlead.api.postgresaccess.status import PostgresAccessStatus, Uris
 from fairlead.api.resource import Resource
 
 
@@ -57,8 +57,8 @@ class SecretTemplate(msgspec.Struct, rename="camel", omit_defaults=True, kw_only
     """Labels, annotations, type and further entries of the generated Secret.
 
     Values of ``data`` are texts with placeholders ``{{name}}`` or ``{{name|filter}}``: the names
-    are username, password, host, port, database, sslmode, url and jdbcUrl, the filters urlquote,
-    json and b64.
+    are username, password, host, port, database, sslmode, uri, jdbcUri, url and jdbcUrl, the
+    filters urlquote, json and b64.
     """
 
     labels: Annotated[
@@ -85,14 +85,24 @@ class SecretTemplate(msgspec.Struct, rename="camel", omit_defaults=True, kw_only
             extra_json_schema={"x-default": True},
         ),
     ] = True
+    uris: Annotated[
+        Uris | None,
+        Meta(
+            description=(
+                "Verified ends uri and jdbc-uri with the TLS mode of the server, so that a client"
+                " without its CA does not connect; Plain leaves the mode out. A Secret keeps the"
+                " form that it has; a new one is Verified."
+            )
+        ),
+    ] = None
     data: Annotated[
         dict[str, Annotated[str, Meta(max_length=4096)]],
         Meta(
             max_length=32,
             description=(
                 "More keys, as texts with {{username}}, {{password}}, {{host}}, {{port}},"
-                " {{database}}, {{sslmode}}, {{url}} and {{jdbcUrl}}, each also with |urlquote,"
-                " |json or |b64."
+                " {{database}}, {{sslmode}}, {{uri}}, {{jdbcUri}}, {{url}} and {{jdbcUrl}} (these"
+                " two never have a TLS mode), each also with |urlquote, |json or |b64."
             ),
             extra_json_schema=_rules(
                 (

@@ -12,6 +12,8 @@ from fairlead.api.postgresaccess.connection import CONDITIONS as _CONDITIONS
 
 
 ReconcileState = Literal["Success", "InProgress", "Error"]
+Uris = Literal["Verified", "Plain"]
+"""Form of the URIs in a generated Secret: with the TLS mode of the server, or without one."""
 
 
 class Binding(msgspec.Struct, rename="camel", omit_defaults=True, kw_only=True):
@@ -27,6 +29,10 @@ class SecretInfo(msgspec.Struct, rename="camel", omit_defaults=True, kw_only=Tru
 
     name: Annotated[str, Meta(description="Name of the Secret.")] = ""
     uid: Annotated[str, Meta(description="Its uid.")] = ""
+    uris: Annotated[
+        Uris | None,
+        Meta(description="The form of its URIs, which one that is made anew keeps."),
+    ] = None
 
 
 class PasswordInfo(msgspec.Struct, rename="camel", omit_defaults=True, kw_only=True):

@@ -18,7 +18,7 @@ from typing import Literal, NamedTuple
 
 import msgspec
 
-from fairlead.api.postgresaccess import APPROVE_ANNOTATION, PasswordInfo
+from fairlead.api.postgresaccess import APPROVE_ANNOTATION, PasswordInfo, Uris
 from fairlead.postgres.controllers.rules.desired import Desired, ServerPlace
 from fairlead.postgres.database.plans.approvals import Approval, digest_of
 from fairlead.postgres.database.plans.password import ITERATIONS
@@ -109,6 +109,8 @@ class Credentials:
     password: str = field(default="", repr=False)
     iterations: int = ITERATIONS
     secret_uid: str = ""
+    uris: Uris = "Verified"
+    """Form of the URIs in the Secret."""
     info: PasswordInfo | None = None
     postponed: bool = False
     """Whether a due change of the password waits for an answer of the server."""

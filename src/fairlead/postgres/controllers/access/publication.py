@@ -28,6 +28,7 @@ from fairlead.postgres.controllers.rules.login_secret import (
     moves,
     secret_body,
     secret_values,
+    uris_of,
 )
 from fairlead.postgres.controllers.rules.rotation import (
     Choice,
@@ -274,8 +275,13 @@ class Publication:
             answers=observed.role == "free",
         )
         made = _chosen(rules, observed.credentials, choice, has[1])
+        made = replace(made, uris=uris_of(access, source))
         values = secret_values(
-            access.spec, desired.known_place.endpoint, made.password, made.login
+            access.spec,
+            desired.known_place.endpoint,
+            made.password,
+            made.login,
+            uris=made.uris,
         )
         wanted = content(access.spec.secret_template, values, choice.mark)
         body = secret_body(found, access.spec.generated_secret, wanted, existing)

@@ -41,6 +41,7 @@ from fairlead.postgres.controllers.access.passes import (
     approval_of,
 )
 from fairlead.postgres.controllers.rules.desired import Desired
+from fairlead.postgres.controllers.rules.login_secret import uri_keys
 from fairlead.postgres.database.plans.approvals import Approval, digest_of
 from fairlead.postgres.database.plans.plan import ShownPlan, Synced
 from fairlead.postgres.errors import AccessError, Retry, UnfinishedError, refusal
@@ -56,6 +57,8 @@ WITHOUT_SECRET = (
     " has it in spec.passwordSecretRef"
 )
 """Warning about an adopted role without a Secret."""
+_DEMANDING = ("require", "verify-ca", "verify-full")
+"""TLS modes by which a client refuses what it might connect to without a mode."""
 MAX_LOG = 1024
 """Largest length of a message in the status, in characters."""
 RENAMED = "carries the claim of this object"
@@ -236,9 +239,9 @@ def with_login(
         return status
     endpoint = desired.place.endpoint
     name = "" if observed.keeps_password else desired.access.spec.generated_secret
-    kept = [WITHOUT_SECRET] if observed.keeps_password else []
+    about = [WITHOUT_SECRET] if observed.keeps_password else plain_uris(desired, observed)
     warnings = [
-        *kept,
+        *about,
         *unreachable_host(desired),
         *synced.warnings,
         *synced.left_out,
@@ -248,7 +251,13 @@ def with_login(
         status,
         binding=Binding(name=name) if name else None,
         username=desired.access.spec.username,
-        secret=SecretInfo(name=name, uid=observed.credentials.secret_uid) if name else None,
+        secret=SecretInfo(
+            name=name,
+            uid=observed.credentials.secret_uid,
+            uris=observed.credentials.uris,
+        )
+        if name
+        else None,
         password=observed.credentials.info,
         logins=list(synced.logins),
         server=ServerInfo(
@@ -288,6 +297,27 @@ def unreachable_host(desired: Desired) -> list[str]:
         " the server"
     )
     return [warning]
+
+
+def plain_uris(desired: Desired, observed: Observed) -> list[str]:
+    """Return the warning about a Secret whose URIs have no TLS mode, none where that is asked for.
+
+    Ready stays: the login works, and a client that reads the other keys too verifies its server.
+    """
+    spec, mode = desired.access.spec, desired.known_place.endpoint.ssl_mode
+    template = spec.secret_template
+    keys = uri_keys(template)
+    is_asked_for = template is not None and template.uris is not None
+    is_plain = observed.credentials.uris == "Plain" and mode in _DEMANDING
+    if is_asked_for or not (is_plain and keys):
+        return []
+    message = (
+        f"Secret {spec.generated_secret} has no TLS mode in {' and '.join(keys)}, as a former"
+        f" version wrote it: clients that read nothing else connect without sslmode={mode}. Set"
+        " spec.secretTemplate.uris to Verified once all clients know the server's CA, or to Plain"
+        " to keep it so"
+    )
+    return [message]
 
 
 def _ledger(before: Sequence[str], synced: Synced) -> list[str]:

@@ -10,7 +10,7 @@ import base64
 import json
 import re
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any
+from typing import Any, NamedTuple, get_args
 from urllib.parse import quote, urlencode
 
 import msgspec
@@ -20,8 +20,10 @@ from fairlead.api.meta import JSON, Object
 from fairlead.api.postgresaccess import (
     POSTGRESACCESSES,
     ROTATE_ANNOTATION,
+    PostgresAccess,
     PostgresAccessSpec,
     SecretTemplate,
+    Uris,
 )
 from fairlead.api.postgresaccess.connection import GROUP
 from fairlead.postgres.controllers.rules.resolution import secret_data, text_of
@@ -35,6 +37,8 @@ MANAGED_BY = "fairlead-postgres"
 SELECTOR = f"{MANAGED_BY_LABEL}={MANAGED_BY}"
 GENERATED_ANNOTATION = f"{GROUP}/generated"
 """Annotation of a Secret: names of the operator's keys, labels and annotations, as JSON."""
+URIS_ANNOTATION = f"{GROUP}/uris"
+"""Annotation of a Secret: the form of its URIs. Secrets of former versions lack it."""
 
 _LOGIN_KEYS = ("username", "password")
 _DEFAULT_KEYS = frozenset(
@@ -64,10 +68,14 @@ _FILTERS: dict[str, Callable[[str], str]] = {
 }
 _NAMES = {
     **{name: name for name in ("username", "password", "host", "port", "database", "sslmode")},
-    "url": "uri",
-    "jdbcUrl": "jdbc-uri",
+    "uri": "uri",
+    "jdbcUri": "jdbc-uri",
 }
 """Default keys by the names that templates may use for them."""
+_FORMS: tuple[Uris, ...] = get_args(Uris)
+_URI_KEYS = ("uri", "jdbc-uri")
+_URL_NAMES = ("url", "jdbcUrl")
+"""Names that templates may use for URIs that have no TLS mode, whatever the keys have."""
 
 
 class _Flags(msgspec.Struct):
@@ -88,13 +96,26 @@ class _Made(msgspec.Struct, frozen=True, omit_defaults=True):
         return self.data | _DEFAULT_KEYS if self.defaults else self.data
 
 
+class LoginValues(NamedTuple):
+    """Values of a login: all default keys with ``uris`` as the form of their URIs.
+
+    ``urls`` are the URIs without a TLS mode, by the names that templates use for them.
+    """
+
+    entries: dict[str, str]
+    urls: dict[str, str]
+    uris: Uris
+
+
 class SecretContent(msgspec.Struct, frozen=True, kw_only=True):
     """The content of a generated Secret; ``mark`` is the rotation annotation of its password.
 
-    ``late`` are keys that a Secret of a former version gets with the next change of its data.
+    ``uris`` is the form of its URIs, and ``late`` are keys that a Secret of a former version gets
+    with the next change of its data.
     """
 
     values: Mapping[str, str]
+    uris: Uris = "Verified"
     late: frozenset[str] = frozenset({_CA_FILE})
     labels: Mapping[str, str] = {}
     annotations: Mapping[str, str] = {}
@@ -158,8 +179,9 @@ def _check_placeholder(key: str, found: re.Match[str]) -> None:
     if not found[2]:
         raise _bad_template("data", f"{where} has no end; close it with }}}}")
     name, filter_ = _parts(found[1])
-    if name not in _NAMES:
-        raise _bad_template("data", f"{where} names nothing; use one of {', '.join(_NAMES)}")
+    names = (*_NAMES, *_URL_NAMES)
+    if name not in names:
+        raise _bad_template("data", f"{where} names nothing; use one of {', '.join(names)}")
     if filter_ not in _FILTERS:
         filters = ", ".join(filter(None, _FILTERS))
         raise _bad_template("data", f"{where} has no such filter; use one of {filters}")
@@ -306,12 +328,59 @@ def missing_password_secret(name: str, namespace: str) -> AccessError:
     )
 
 
-def secret_values(
-    spec: PostgresAccessSpec, endpoint: Endpoint, secret: str, login: str = ""
-) -> dict[str, str]:
-    """Return the values of all default keys: those of Service Binding and of PostgreSQL's clients.
+def uris_of(access: PostgresAccess, source: Object | None) -> Uris:
+    """Return the form of the URIs: the one that is asked for, or else the one that clients have.
 
-    ``login`` is the role that logs in, where it is not spec.username itself.
+    A Secret has its form recorded. Without a record it is of a former version, whose URIs had no
+    TLS mode, unless it has none at all. A new Secret is Verified; one that is made anew has the
+    form that the status names.
+
+    Args:
+        access: the object.
+        source: the present Secret, or the one of a former name.
+    """
+    template, status = access.spec.secret_template, access.status.secret
+    if template is not None and template.uris is not None:
+        return template.uris
+    text = source.meta.annotations.get(URIS_ANNOTATION) if source is not None else None
+    recorded = next((form for form in _FORMS if form == text), None)
+    if recorded is not None:
+        return recorded
+    if status is not None and status.uris is not None:
+        return status.uris
+    if source is not None:
+        return "Plain" if secret_data(source).keys() & {*_URI_KEYS} else "Verified"
+    return "Verified" if status is None else "Plain"
+
+
+def uri_keys(template: SecretTemplate | None) -> list[str]:
+    """Return the keys of a Secret whose URIs are Verified or Plain as ``uris`` says, sorted."""
+    if template is None:
+        return sorted(_URI_KEYS)
+    keys = {*_URI_KEYS} - template.data.keys() if template.include_default_keys else set[str]()
+    for key, text in template.data.items():
+        names = {_parts(placeholder[1])[0] for placeholder in _PLACEHOLDER.finditer(text)}
+        if any(_NAMES.get(name) in _URI_KEYS for name in names):
+            keys.add(key)
+    return sorted(keys)
+
+
+def secret_values(
+    spec: PostgresAccessSpec,
+    endpoint: Endpoint,
+    secret: str,
+    login: str = "",
+    *,
+    uris: Uris = "Verified",
+) -> LoginValues:
+    """Return the values of a login: those of Service Binding and of PostgreSQL's clients.
+
+    Args:
+        spec: the spec of the access.
+        endpoint: its server.
+        secret: the password.
+        login: the role that logs in, where it is not spec.username itself.
+        uris: the form of the URIs.
     """
     username = login or spec.username
     database = spec.grants[0].database if spec.grants else endpoint.fallback
@@ -325,6 +394,10 @@ def secret_values(
     user = f"{quote(username, safe='')}:{quote(secret, safe='')}"
     # pgJDBC takes the login as parameters, and not before the host.
     query = urlencode({"user": username, "password": secret}, quote_via=quote, safe="")
+    url, jdbc_url = f"postgresql://{user}@{place}", f"jdbc:postgresql://{place}?{query}"
+    # No path to a CA, for a Secret does not know where it is mounted: a client that does not know
+    # the CA itself refuses to connect.
+    mode = f"sslmode={endpoint.ssl_mode}" if uris == "Verified" else ""
     values = {
         "type": "postgresql",
         "provider": "fairlead",
@@ -336,8 +409,8 @@ def secret_values(
         "user": username,
         "password": secret,
         "sslmode": endpoint.ssl_mode,
-        "uri": f"postgresql://{user}@{place}",
-        "jdbc-uri": f"jdbc:postgresql://{place}?{query}",
+        "uri": f"{url}?{mode}" if mode else url,
+        "jdbc-uri": f"{jdbc_url}&{mode}" if mode else jdbc_url,
         "pgpass": _password_file(host.split(","), port, username, secret),
     }
     if endpoint.ca:
@@ -346,7 +419,7 @@ def secret_values(
         # CAs have no name that all clients know, so that there is no key for them.
         if endpoint.ssl_mode.startswith("verify-"):
             values[_CA_FILE] = _CA
-    return values
+    return LoginValues(values, dict(zip(_URL_NAMES, (url, jdbc_url), strict=True)), uris)
 
 
 def _password_file(hosts: Iterable[str], port: str, username: str, secret: str) -> str:
@@ -365,18 +438,16 @@ def _escaped(field: str) -> str:
     return re.sub(r"([\\:])", r"\\\1", field)
 
 
-def content(
-    template: SecretTemplate | None, values: Mapping[str, str], mark: str
-) -> SecretContent:
+def content(template: SecretTemplate | None, values: LoginValues, mark: str) -> SecretContent:
     """Return the wanted content of the Secret.
 
     Raises:
         AccessError: SecretTemplateInvalid, where the values are too large together.
     """
     if template is None:
-        return SecretContent(values=values, mark=mark)
-    kept = values.keys() if template.include_default_keys else _LOGIN_KEYS
-    made = {key: values[key] for key in kept} | {
+        return SecretContent(values=values.entries, uris=values.uris, mark=mark)
+    keys = values.entries.keys() if template.include_default_keys else _LOGIN_KEYS
+    made = {key: values.entries[key] for key in keys} | {
         key: _PLACEHOLDER.sub(lambda found: _filled(found[1], values), text)
         for key, text in template.data.items()
     }
@@ -385,6 +456,7 @@ def content(
         raise _bad_template("data", f"all values have {size} bytes; {_MAX_BYTES} are the limit")
     return SecretContent(
         values=made,
+        uris=values.uris,
         late=frozenset({_CA_FILE} - template.data.keys()),
         labels=template.labels,
         annotations=template.annotations,
@@ -393,9 +465,10 @@ def content(
     )
 
 
-def _filled(placeholder: str, values: Mapping[str, str]) -> str:
+def _filled(placeholder: str, values: LoginValues) -> str:
     name, filter_ = _parts(placeholder)
-    return _FILTERS[filter_](values[_NAMES[name]])
+    text = values.urls[name] if name in values.urls else values.entries[_NAMES[name]]
+    return _FILTERS[filter_](text)
 
 
 def secret_body(access: Object, name: str, wanted: SecretContent, existing: Object | None) -> JSON:
@@ -423,8 +496,22 @@ def secret_body(access: Object, name: str, wanted: SecretContent, existing: Obje
     body["data"] = _merged(present, before.keys(), data)
     metadata["labels"] = _merged(metadata.get("labels"), before.labels, labels)
     ours = before.annotations | {GENERATED_ANNOTATION}
-    metadata["annotations"] = _merged(metadata.get("annotations"), ours, annotations)
+    annotations = _merged(metadata.get("annotations"), ours, annotations)
+    metadata["annotations"] = annotations
+    # A Secret of a former version gets the record with the next write that is due.
+    is_former = existing is not None and URIS_ANNOTATION not in existing.meta.annotations
+    if existing is None or not is_former or _differs(existing, body):
+        annotations[URIS_ANNOTATION] = wanted.uris
     return body
+
+
+def _differs(existing: Object, body: JSON) -> bool:
+    """Whether a Secret has other data, labels, annotations or owners than the body."""
+    before = existing.to_dict()
+    return before.get("data") != body["data"] or any(
+        (before["metadata"].get(field) or None) != (body["metadata"].get(field) or None)
+        for field in ("labels", "annotations", "ownerReferences")
+    )
 
 
 def _due(wanted: SecretContent, present: Mapping[str, Any], before: _Made) -> dict[str, str]:
