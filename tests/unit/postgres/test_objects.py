@@ -115,6 +115,11 @@ def test_incomplete_credentials_are_named(key: str) -> None:
         pytest.param({"host": b"db.a", "database": b"*"}, ("db.a", 5432, ""), id="any-database"),
         pytest.param({"uri": b"postgresql://u:p@db.a:7000/x"}, ("db.a", 7000, ""), id="uri"),
         pytest.param(
+            {"uri": b"postgresql://u:p@db.a:7000/x?sslmode=verify-full"},
+            ("db.a", 7000, ""),
+            id="uri-with-a-mode",
+        ),
+        pytest.param(
             {"jdbc-uri": b"jdbc:postgresql://db.a:7000/x?user=u"}, ("db.a", 7000, ""), id="jdbc"
         ),
         pytest.param(
