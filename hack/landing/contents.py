@@ -53,6 +53,7 @@ PROGRAMS: Mapping[str, Program] = {
     "postgresql": Program(("/usr/lib/postgresql/15/bin/postgres", "--version")),
     "kubectl": Program(("kubectl", "version", "--client")),
     "chromium": Program(("chromium", "--version")),
+    "pgbouncer": Program(("pgbouncer", "--version")),
     "redis-server": Program(("redis-server", "--version")),
     "gpg": Program(("gpg", "--version")),
 }

@@ -25,6 +25,8 @@ PROSE = (
     "mkdocs.yml", "requirements/charts.txt", "requirements/docs.txt", "requirements/image.txt",
     # A test compares the rights that it names with those that the operator needs.
     "!docs/how-to/administrator-rights.md",
+    # A test runs its configuration.
+    "!docs/how-to/poolers.md",
 )  # fmt: skip
 """Documents, and what builds nothing that a test starts."""
 TOOLS = ("bench/", "charts/", "hack/", "!hack/landing/", "Makefile")
@@ -178,7 +180,7 @@ PARTS = (
         tests=("tests/e2e/postgres/", "tests/integration/postgres/"),
         equal=True,
         unread=(*PROSE, *TOOLS, *PURE, *DOOR, *_others("e2e", "integration")),
-        programs=("postgresql",),
+        programs=("postgresql", "pgbouncer"),
     ),
     Part(
         "kills",
@@ -223,7 +225,7 @@ PARTS = (
         tests=_APISERVER,
         tiers=frozenset({"envtest"}),
         unread=_NO_APISERVER,
-        programs=("kubernetes", "kubectl", "helm"),
+        programs=("kubernetes", "kubectl", "helm", "pgbouncer"),
     ),
     Part(
         "cluster",

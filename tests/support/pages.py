@@ -32,7 +32,7 @@ FOLDERS = (ROOT / "docs" / "tutorials", ROOT / "docs" / "how-to")
 PROVIDER, CONSUMER, TERMINAL = "Provider's cluster", "Consumer's cluster", "Your terminal"
 PLACES = (PROVIDER, CONSUMER, TERMINAL)
 RUNNABLE = ("sh", "sql")
-LANGUAGES = (*RUNNABLE, "yaml", "text", "lua", "mermaid")
+LANGUAGES = (*RUNNABLE, "yaml", "text", "ini", "lua", "mermaid")
 
 _FENCE = re.compile(r"```(?P<language>\w*)(?: title=\"(?P<title>[^\"]*)\")?$")
 _COMMENT = re.compile(r"<!-- (?P<what>not run|exit code): (?P<how>.+) -->$")

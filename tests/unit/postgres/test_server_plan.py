@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 from tests.support.pgserver import claim, grant, wanted
 from tests.support.sources import parsed
 
 import fairlead.postgres
+from fairlead.api.meta import JSON
 from fairlead.postgres.database.plans.groups import share
 from fairlead.postgres.database.plans.plan import WantedState
 from fairlead.postgres.database.plans.server_plan import (
@@ -18,6 +21,7 @@ from fairlead.postgres.database.plans.server_plan import (
     observed_server,
     plan_server,
     refusals,
+    warnings_of,
 )
 from fairlead.postgres.database.plans.snapshot import (
     DatabaseFacts,
@@ -37,6 +41,7 @@ SERVER = ServerFacts(
     superuser=True,
     reads_verifiers=True,
 )
+BEFORE, LATER = "2025-12-31T00:00:00Z", "2026-01-02T00:00:00Z"
 VERIFIER = "SCRAM-SHA-256$4096:c2FsdA==$a:b"
 
 
@@ -96,3 +101,24 @@ def _called(path: Path) -> Iterator[str]:
     for node in ast.walk(parsed(path)):
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
             yield node.func.id
+
+
+@pytest.mark.parametrize(
+    ("facts", "warns"),
+    [
+        pytest.param({"login": True, "sessions": 2}, False, id="logs-in"),
+        pytest.param({"login": True, "sessions": 2, "valid_until": LATER}, False, id="ends-later"),
+        pytest.param({"login": True, "sessions": 2, "valid_until": BEFORE}, True, id="has-ended"),
+        pytest.param({"login": True, "valid_until": BEFORE}, False, id="ended-without-sessions"),
+        pytest.param({"login": False, "sessions": 2}, True, id="without-login"),
+    ],
+)
+def test_sessions_that_outlast_their_login_are_warned_of(facts: JSON, warns: bool) -> None:
+    asked = wanted("app")
+    server = replace(SERVER, now=datetime(2026, 1, 1, tzinfo=UTC))
+    role = RoleFacts(oid=7, name="app", claim=asked.claim, **facts)
+    snapshot = ServerSnapshot(server=server, roles={"app": role}, databases={})
+    warnings = warnings_of(asked, share([asked], server.version), snapshot)
+    assert [one.partition(";")[0] for one in warnings] == (
+        ["open sessions of role app, which logs in no more: 2"] if warns else []
+    )

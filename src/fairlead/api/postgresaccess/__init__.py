@@ -13,6 +13,7 @@ from __future__ import annotations
 from fairlead.api.postgresaccess.access import (
     ABANDON_ANNOTATION,
     APPROVE_ANNOTATION,
+    END_SESSIONS_ANNOTATION,
     FINALIZER,
     IN_PROGRESS,
     POSTGRESACCESSES,
@@ -52,6 +53,7 @@ from fairlead.api.postgresaccess.status import (
     ReconcileState,
     SecretInfo,
     ServerInfo,
+    SessionsInfo,
     Uris,
 )
 
@@ -60,6 +62,7 @@ __all__ = [
     "ABANDON_ANNOTATION",
     "APPROVE_ANNOTATION",
     "COLUMN_PRIVILEGES",
+    "END_SESSIONS_ANNOTATION",
     "FINALIZER",
     "IN_PROGRESS",
     "LEVEL_PRIVILEGES",
@@ -91,6 +94,7 @@ __all__ = [
     "SecretInfo",
     "SecretTemplate",
     "ServerInfo",
+    "SessionsInfo",
     "Uris",
     "crds",
 ]

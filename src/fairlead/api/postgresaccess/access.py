@@ -42,6 +42,12 @@ ROTATE_ANNOTATION = f"{GROUP}/rotate-at"
 The generated Secret has the value that its password was made for.
 """
 
+END_SESSIONS_ANNOTATION = f"{GROUP}/end-sessions-at"
+"""Annotation of a PostgresAccess: each new value ends the open sessions of its logins once.
+
+``status.sessions`` has the value that was carried out.
+"""
+
 PROVISIONED_SERVICE_LABEL = "servicebinding.io/provisioned-service"
 
 READY = "Ready"

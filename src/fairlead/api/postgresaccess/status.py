@@ -41,6 +41,24 @@ class PasswordInfo(msgspec.Struct, rename="camel", omit_defaults=True, kw_only=T
     fingerprint: Annotated[str, Meta(description="A keyed hash of the password.")] = ""
     changed_at: Annotated[str, Meta(description="When the password was last changed.")] = ""
     next_rotation: Annotated[str, Meta(description="When the next password is due.")] = ""
+    open_sessions: Annotated[
+        int,
+        Meta(
+            description=(
+                "How many sessions of the login were open when it got this password. They go on,"
+                " whether a client or a pooler has opened them."
+            )
+        ),
+    ] = 0
+
+
+class SessionsInfo(msgspec.Struct, rename="camel", omit_defaults=True, kw_only=True):
+    """The end of open sessions that annotation end-sessions-at has asked for last."""
+
+    request: Annotated[str, Meta(description="Value of the annotation that was carried out.")] = ""
+    ended_at: Annotated[str, Meta(description="When it was carried out, in RFC 3339.")] = ""
+    ended: Annotated[int, Meta(description="How many sessions of the logins were ended.")] = 0
+    left: Annotated[int, Meta(description="How many of them were still open after that.")] = 0
 
 
 class LoginInfo(msgspec.Struct, rename="camel", omit_defaults=True, kw_only=True):
@@ -135,6 +153,7 @@ class PostgresAccessStatus(msgspec.Struct, rename="camel", omit_defaults=True, k
     username: Annotated[str, Meta(description="The role that the access has made.")] = ""
     secret: SecretInfo | None = None
     password: PasswordInfo | None = None
+    sessions: SessionsInfo | None = None
     logins: Annotated[
         list[LoginInfo],
         Meta(

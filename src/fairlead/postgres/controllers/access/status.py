@@ -33,6 +33,7 @@ from fairlead.api.postgresaccess import (
     ReconcileState,
     SecretInfo,
     ServerInfo,
+    SessionsInfo,
 )
 from fairlead.postgres.controllers.access.passes import (
     Action,
@@ -133,6 +134,7 @@ def report_of(
     )
     if not refused:
         status = with_login(status, desired, observed)
+        status = with_sessions(status, desired, observed, now)
     return PassReport(status, outcome, refused and not desired.expired)
 
 
@@ -318,6 +320,28 @@ def plain_uris(desired: Desired, observed: Observed) -> list[str]:
         " to keep it so"
     )
     return [message]
+
+
+def with_sessions(
+    status: PostgresAccessStatus, desired: Desired, observed: Observed, now: str
+) -> PostgresAccessStatus:
+    """Return the status with the open sessions that outlast a password, and those ended.
+
+    Both are written once, so that sessions which come and go do not change the status.
+    """
+    synced, password = observed.synced, status.password
+    if synced is None:
+        return status
+    before = desired.access.status.password
+    if password and before and password.fingerprint != before.fingerprint:
+        password = msgspec.structs.replace(password, open_sessions=synced.open_sessions)
+    sessions = status.sessions
+    if synced.sessions is not None and desired.ending:
+        ends = synced.sessions
+        sessions = SessionsInfo(
+            request=desired.ending, ended_at=now, ended=ends.ended, left=ends.left
+        )
+    return msgspec.structs.replace(status, password=password, sessions=sessions)
 
 
 def _ledger(before: Sequence[str], synced: Synced) -> list[str]:

@@ -17,6 +17,7 @@ from fairlead.api.durations import parse_duration
 from fairlead.api.meta import Key, Object
 from fairlead.api.postgresaccess import (
     ABANDON_ANNOTATION,
+    END_SESSIONS_ANNOTATION,
     FINALIZER,
     POSTGRESACCESSES,
     READY,
@@ -29,6 +30,7 @@ from fairlead.postgres.controllers.rules.policy import named_secrets
 from fairlead.postgres.controllers.rules.rotation import (
     PasswordRules,
     grace_of,
+    mark_of,
     password_rules,
     turns_of,
 )
@@ -108,6 +110,8 @@ class Desired:
     """Secrets of tenants that a pass reads: of the connection, and of the password."""
     unsound: AccessError | None = None
     """Error of a spec that no server would take: it stops all work except a deletion."""
+    ending: str = ""
+    """Value of the annotation that asks for the end of open sessions, "" once that was done."""
     ends: str = ""
     expired: bool = False
     ended: bool = False
@@ -200,6 +204,7 @@ class Desired:
             member_of=None if spec.member_of is None else tuple(spec.member_of),
             adopt=self.adopts,
             turns=turns_of(self.access, login, staged=staged),
+            ends_sessions=bool(self.ending) and not staged,
             scope=scope,
         )
 
@@ -274,6 +279,7 @@ def desired_of_access(
         former=former_of(access),
         secrets=named_secrets(access, settings),
         unsound=unsound,
+        ending=ending_of(access),
         ends=ends,
         expired=expired,
         # In mode Observe the condition says Expired too: there the status still has the Secret.
@@ -327,6 +333,13 @@ def former_of(access: PostgresAccess) -> str:
     """
     known = access.status.username
     return known if known != access.spec.username else ""
+
+
+def ending_of(access: PostgresAccess) -> str:
+    """Return the request to end open sessions, "" if there is none or the status has it."""
+    request = mark_of(access.metadata, END_SESSIONS_ANNOTATION)
+    done = access.status.sessions
+    return "" if done is not None and done.request == request else request
 
 
 def needed_names(access: PostgresAccess) -> tuple[str, ...]:

@@ -128,9 +128,9 @@ def _wrong(field: str, why: str) -> AccessError:
     )
 
 
-def mark_of(meta: ObjectMeta) -> str:
-    """Return the rotation annotation of an access, or of a Secret; a digest of a long value."""
-    value = meta.annotations.get(ROTATE_ANNOTATION, "")
+def mark_of(meta: ObjectMeta, annotation: str = ROTATE_ANNOTATION) -> str:
+    """Return the value of an annotation that asks for something once; a digest of a long one."""
+    value = meta.annotations.get(annotation, "")
     if len(value) <= _MAX_MARK:
         return value
     return f"sha256:{sha256(value.encode()).hexdigest()}"
@@ -361,8 +361,12 @@ def password_info(
     rules: PasswordRules, old: PasswordInfo | None, fingerprint: str, now: datetime
 ) -> PasswordInfo:
     """Return the status.password for a password in the server, unchanged while it stays."""
-    since = old.changed_at if old is not None and old.fingerprint == fingerprint else ""
-    info = PasswordInfo(fingerprint=fingerprint, changed_at=since or format_time(now))
+    same = old if old is not None and old.fingerprint == fingerprint else PasswordInfo()
+    info = PasswordInfo(
+        fingerprint=fingerprint,
+        changed_at=same.changed_at or format_time(now),
+        open_sessions=same.open_sessions,
+    )
     due = _next_rotation(rules, info)
     return msgspec.structs.replace(info, next_rotation=format_time(due) if due else "")
 

@@ -79,6 +79,8 @@ class WantedState(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     """
     turns: LoginTurns | None = None
     """Turns of logins beside the role; None if the access has and had no such logins."""
+    ends_sessions: bool = False
+    """Whether the open sessions of all its roles are ended, once."""
 
     # Computed once, for each pass asks for them dozens of times; the fields never change.
     @cached_property
@@ -187,6 +189,13 @@ _REASONS = {
 }
 
 
+class SessionsEnd(msgspec.Struct, frozen=True, kw_only=True):
+    """How many open sessions were ended, and how many of them were left."""
+
+    ended: int = 0
+    left: int = 0
+
+
 class Synced(msgspec.Struct, frozen=True, kw_only=True):
     """Result of an access whose login works; ``problems`` are the grants that failed.
 
@@ -207,6 +216,10 @@ class Synced(msgspec.Struct, frozen=True, kw_only=True):
     """Status of the logins, empty for an access without logins beside the role."""
     retired: tuple[str, ...] = ()
     """Names of former logins that are to be dropped."""
+    open_sessions: int = 0
+    """Number of open sessions of the login that is in the Secret."""
+    sessions: SessionsEnd | None = None
+    """The end of open sessions, None where none was wanted."""
 
     @property
     def has_one_login(self) -> bool:

@@ -7,11 +7,13 @@ Pure.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from datetime import datetime
 from functools import cached_property
 
 import msgspec
 
+from fairlead.api.postgresaccess import END_SESSIONS_ANNOTATION
 from fairlead.postgres.database.plans.attributes import (
     GRANT_OPTIONS_VERSION,
     NOTHING_AROUND,
@@ -263,4 +265,22 @@ def warnings_of(wanted: WantedState, sharing: Sharing, snapshot: ServerSnapshot)
         *unheeded_options(wanted.member_of, snapshot.server.version),
         *foreign_memberships(wanted.member_of, role),
         *group_warnings(wanted, sharing, snapshot),
+        *_outlasting(wanted, snapshot),
     ]
+
+
+def _outlasting(wanted: WantedState, snapshot: ServerSnapshot) -> Iterator[str]:
+    """Yield warnings about open sessions of roles that log in no more.
+
+    Their number only falls, so that no warning comes and goes.
+    """
+    for name, role in wanted.own(snapshot).items():
+        until = datetime.fromisoformat(role.valid_until) if role.valid_until else None
+        if role.sessions and (
+            not role.login or (until is not None and until <= snapshot.server.moment)
+        ):
+            yield (
+                f"open sessions of role {name}, which logs in no more: {role.sessions}; a client"
+                " or a pooler goes on with them until it closes them, or until annotation"
+                f" {END_SESSIONS_ANNOTATION} gets a new value"
+            )

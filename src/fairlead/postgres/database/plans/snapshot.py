@@ -181,7 +181,8 @@ class RoleFacts(msgspec.Struct, frozen=True, kw_only=True):
     none. ``config`` are the settings for all databases, ``turned_in`` the databases in which
     sessions of the role begin as another role, ``groups`` the memberships. ``overfull`` says that
     the settings for all databases are too large and were not read; ``overfull_in`` names the
-    databases for which the same is true.
+    databases for which the same is true. ``sessions`` is the number of open sessions that logged
+    in as the role.
     """
 
     oid: int
@@ -201,6 +202,7 @@ class RoleFacts(msgspec.Struct, frozen=True, kw_only=True):
     overfull_in: tuple[str, ...] = ()
     groups: Mapping[str, Membership] = {}
     group: GroupClaim | None = None
+    sessions: int = 0
 
 
 class GroupFacts(msgspec.Struct, frozen=True, kw_only=True):

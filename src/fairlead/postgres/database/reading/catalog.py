@@ -292,7 +292,7 @@ def _depending(rows: Iterable[Sequence[Any]], most: int | None) -> _Depending:
 
 
 def _role(row: Sequence[Any], groups: Mapping[str, Membership]) -> RoleFacts:
-    oid, name, login, *powers, comment, verifier, inherit, limit, until = row[:-4]
+    oid, name, login, *powers, comment, verifier, inherit, limit, until, sessions = row[:-4]
     config, has_settings, turned, overfull = row[-4:]
     claim, note, group = parse_comment(comment)
     return RoleFacts(
@@ -315,6 +315,7 @@ def _role(row: Sequence[Any], groups: Mapping[str, Membership]) -> RoleFacts:
         overfull_in=tuple(overfull),
         groups=groups,
         group=group,
+        sessions=sessions,
     )
 
 

@@ -37,11 +37,16 @@ SELECT r.oid::int8, r.rolname::text, r.rolcanlogin, r.rolsuper, r.rolcreaterole,
             WHEN r.rolvaliduntil = 'infinity' THEN 'infinity'
             ELSE pg_catalog.to_char(r.rolvaliduntil AT TIME ZONE 'UTC',
                                     'YYYY-MM-DD"T"HH24:MI:SS"Z"') END,
+       COALESCE(p.sessions, 0),
        CASE WHEN s.size <= %(bytes)s THEN s.settings END, s.setrole IS NOT NULL,
        COALESCE(e.turned, ARRAY[]::text[]), COALESCE(e.overfull, ARRAY[]::text[])
   FROM {roles} r
   LEFT JOIN pg_catalog.pg_shdescription d
     ON d.objoid = r.oid AND d.classoid = 'pg_catalog.pg_authid'::pg_catalog.regclass
+  -- PostgreSQL shows everybody whose sessions there are, and no more of those of others.
+  LEFT JOIN (SELECT a.usesysid, pg_catalog.count(*) AS sessions
+               FROM pg_catalog.pg_stat_activity a
+              GROUP BY 1) p ON p.usesysid = r.oid
   LEFT JOIN (SELECT x.setrole, c.settings, c.size
                FROM ({settings}) x
               CROSS JOIN LATERAL (

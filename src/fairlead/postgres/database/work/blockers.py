@@ -20,6 +20,7 @@ from fairlead.postgres.database.connections.acting import acting_as, joining, le
 from fairlead.postgres.database.connections.session import BRIEF, Session
 from fairlead.postgres.database.connections.sessions import Sessions
 from fairlead.postgres.database.plans.differences import Actor
+from fairlead.postgres.database.plans.plan import SessionsEnd
 from fairlead.postgres.errors import AccessError
 
 
@@ -87,6 +88,11 @@ SELECT EXISTS (
           AND pg_catalog.pg_has_role(%(role)s::oid, r.oid, 'USAGE'))
 """)
 _END_ONE = sql.SQL("SELECT pg_catalog.pg_terminate_backend(%(pid)s)")
+_PIDS = sql.SQL("""
+SELECT a.pid
+  FROM pg_catalog.pg_stat_activity a
+ WHERE a.usesysid = ANY (%(roles)s::oid[]) AND a.pid <> pg_catalog.pg_backend_pid()
+""")
 _END = sql.SQL("""
 SELECT pg_catalog.pg_terminate_backend(a.pid, %(wait)s)
   FROM pg_catalog.pg_stat_activity a
@@ -286,6 +292,24 @@ async def end_starting(session: Session, actor: Actor, *, superuser: bool) -> No
             await session.run(sql.SQL("RESET ROLE"))
     except (psycopg.errors.InsufficientPrivilege, psycopg.errors.LockNotAvailable):
         return
+
+
+async def end_all_sessions(
+    session: Session, actors: Sequence[Actor], *, superuser: bool, wait: int
+) -> SessionsEnd:
+    """End the sessions of roles that may log in again; return how many were ended and left.
+
+    ``wait`` is the timeout in milliseconds for the end of each.
+    """
+    parameters = {"roles": [actor.oid for actor in actors]}
+    for actor in actors:
+        # One that has begun to log in with a former password may take its time.
+        await end_starting(session, actor, superuser=superuser)
+    before = {pid for (pid,) in await session.rows(_PIDS, parameters)}
+    for actor in actors if before else ():
+        await end_sessions(session, actor, before, superuser=superuser, wait=wait)
+    left = {pid for (pid,) in await session.rows(_PIDS, parameters)} if before else set()
+    return SessionsEnd(ended=len(before - left), left=len(before & left))
 
 
 async def open_sessions(session: Session, actors: Sequence[Actor]) -> list[Actor]:

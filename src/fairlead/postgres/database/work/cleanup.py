@@ -41,8 +41,10 @@ from fairlead.postgres.errors import AccessError
 
 _FENCE = Patience(1000)
 """Timeouts of the fence, during which sessions that act as the role are ended."""
-_GONE_MS = {True: 20, False: 200}
-"""Timeout in milliseconds for the end of a session, by whether other accesses wait."""
+GONE_MS = 200
+"""Timeout in milliseconds for the end of a session."""
+_BRIEFLY_GONE_MS = 20
+"""The same where other accesses wait."""
 
 
 async def cleanup(
@@ -238,8 +240,9 @@ async def _fenced(
             for actor in actors:
                 await end_starting(session, actor, superuser=superuser)
             # Only after the fence: before, a client could log in again.
+            wait = _BRIEFLY_GONE_MS if brief else GONE_MS
             for actor in await open_sessions(session, actors) if actors else ():
-                await end_sessions(session, actor, superuser=superuser, wait=_GONE_MS[brief])
+                await end_sessions(session, actor, superuser=superuser, wait=wait)
             yield removals
         except AccessError as error:
             raise blockers.named(error) from None

@@ -58,7 +58,9 @@ class Kept(msgspec.Struct, frozen=True, kw_only=True):
         # access.
         ledger = wanted.ledger if wanted.policy == "Additive" else frozenset[str]()
         grants = _shared(msgspec.json.encode(wanted.grants))
-        lean = msgspec.structs.replace(wanted, password="", ledger=ledger, grants=grants)
+        lean = msgspec.structs.replace(
+            wanted, password="", ledger=ledger, grants=grants, ends_sessions=False
+        )
         return cls(wanted=lean, warnings=tuple(warnings), left_out=tuple(left_out))
 
 

@@ -28,7 +28,12 @@ from fairlead.postgres.database.plans.approvals import Approval
 from fairlead.postgres.database.plans.differences import Actor
 from fairlead.postgres.database.plans.groups import joined, plan_leaving
 from fairlead.postgres.database.plans.login_statements import login_infos, retired
-from fairlead.postgres.database.plans.plan import AccessStatement, Synced, WantedState
+from fairlead.postgres.database.plans.plan import (
+    AccessStatement,
+    SessionsEnd,
+    Synced,
+    WantedState,
+)
 from fairlead.postgres.database.plans.server_plan import (
     BatchPlan,
     ObservedServer,
@@ -47,13 +52,13 @@ from fairlead.postgres.database.reading.actors import read_owning_actors
 from fairlead.postgres.database.reading.catalog import CROWD, observe, read_around, read_snapshot
 from fairlead.postgres.database.reading.comparison import unapproved
 from fairlead.postgres.database.reading.verifiers import Verifiers
-from fairlead.postgres.database.work.blockers import watching
+from fairlead.postgres.database.work.blockers import end_all_sessions, watching
 from fairlead.postgres.database.work.changing import (
     Changing,
     HoldingStatement,
     raise_what_is_nobodys,
 )
-from fairlead.postgres.database.work.cleanup import drop_logins
+from fairlead.postgres.database.work.cleanup import GONE_MS, drop_logins
 from fairlead.postgres.database.work.groups import leave_groups
 from fairlead.postgres.database.work.holding import check_held
 from fairlead.postgres.database.work.privileges import PiecesTurn, Visits, visit_databases
@@ -291,9 +296,31 @@ async def _sync(
     snapshot, unleft = await _leave(batch, left, plan, snapshot, visits)
     for name, more in (*visits.problems.items(), *unleft.items()):
         problems.setdefault(name, []).extend(more)
-    brought = _Brought(plan, snapshot, visits, problems, written)
+    # Last, so that none is ended before the roles are as they shall be.
+    ends = await _end_sessions(
+        batch, [one for one in left if one.username not in failed], snapshot
+    )
+    brought = _Brought(plan, snapshot, visits, problems, written, ends)
     done = {one.username: brought.of(one) for one in left if one.username not in failed}
     return {**failed, **done}
+
+
+async def _end_sessions(
+    batch: _Batch, wanted: Sequence[WantedState], snapshot: ServerSnapshot
+) -> dict[str, SessionsEnd]:
+    """End the open sessions of accesses that want it; return the ends by username."""
+    ends: dict[str, SessionsEnd] = {}
+    for one in wanted:
+        if one.ends_sessions:
+            actors = [Actor(role.oid, name) for name, role in one.own(snapshot).items()]
+            async with batch.sessions.working(f"end sessions of role {one.username}") as session:
+                ends[one.username] = await end_all_sessions(
+                    session,
+                    actors,
+                    superuser=snapshot.server.superuser,
+                    wait=GONE_MS,
+                )
+    return ends
 
 
 async def _bring_roles(batch: _Batch) -> tuple[_PlannedBatch, _Written]:
@@ -339,6 +366,7 @@ class _Brought(NamedTuple):
     visits: Visits
     problems: Mapping[str, Sequence[AccessError]]
     written: _Written
+    ends: Mapping[str, SessionsEnd]
 
     def of(self, one: WantedState) -> Synced:
         """Return the outcome of one access."""
@@ -363,6 +391,8 @@ class _Brought(NamedTuple):
             changed=not (self.written.changed | self.visits.changed).isdisjoint(both),
             created=username in self.written.created,
             group=_group_of(username, plan, snapshot, self.visits),
+            open_sessions=snapshot.roles[one.login].sessions if one.login in snapshot.roles else 0,
+            sessions=self.ends.get(username),
         )
 
 
