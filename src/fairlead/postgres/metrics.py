@@ -2,13 +2,15 @@
 
 The label ``owner`` is a PostgresServer, or the namespace whose accesses bring connections of their
 own. No series names a host or a role, and there are no more series than PostgresServers and
-namespaces. Numbers are counted during the work and read at each scrape.
+namespaces. Logins that end are counted for all owners together. Numbers are counted during the
+work and read at each scrape.
 """
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterable
+from datetime import datetime, timedelta
 from typing import Protocol
 
 from prometheus_client.metrics_core import (
@@ -19,6 +21,7 @@ from prometheus_client.metrics_core import (
 )
 from prometheus_client.registry import Collector
 
+from fairlead.api.timestamps import moment
 from fairlead.client.metrics import Histogram
 from fairlead.postgres.database.connections.sessions import SessionCosts
 from fairlead.postgres.errors import AccessError
@@ -26,6 +29,9 @@ from fairlead.postgres.errors import AccessError
 
 CYCLE_BUCKETS = (0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 100.0)
 """Upper bounds of the histogram of cycles, in seconds."""
+
+ENDING = {"1d": timedelta(days=1), "7d": timedelta(days=7), "30d": timedelta(days=30)}
+"""Times within which logins that end are counted, by the label's value."""
 
 _LABELS = ("owner",)
 _UNREACHABLE = frozenset({"ConnectionFailed", "TLSFailed", "TimedOut"})
@@ -85,6 +91,7 @@ class PostgresMetrics(Collector):
         self._owners: dict[str, OwnerMetrics] = {}
         self._refused: dict[Hashable, tuple[str, str]] = {}
         self._held: dict[Hashable, str] = {}
+        self._ends: dict[Hashable, datetime] = {}
 
     def of(self, owner: str) -> OwnerMetrics:
         """Return the owner's metrics, created on first use."""
@@ -111,6 +118,13 @@ class PostgresMetrics(Collector):
         self._refused.pop(access, None)
         self._held[access] = owner
 
+    def ends(self, access: Hashable, at: datetime | None) -> None:
+        """Count the login of an access among those that end; None for one that does not."""
+        if at is None:
+            self._ends.pop(access, None)
+        else:
+            self._ends[access] = at
+
     def collect(self) -> Iterable[Metric]:
         """Yield all series; called at each scrape."""
         yield self._gauge("reachable", "1 when the servers answered last time", _reachable)
@@ -125,6 +139,7 @@ class PostgresMetrics(Collector):
         yield self._counter("logins", "Connections made", _logins)
         yield self._cycles()
         yield self._refusals()
+        yield self._endings()
 
     def _gauge(self, name: str, help_: str, read: _Reader) -> Metric:
         family = GaugeMetricFamily(f"fairlead_postgres_{name}", help_, labels=_LABELS)
@@ -160,6 +175,18 @@ class PostgresMetrics(Collector):
         held = Counter(self._held.values())
         for owner in {**self._owners, **held}:
             family.add_metric([owner], held[owner])
+        return family
+
+    def _endings(self) -> Metric:
+        family = GaugeMetricFamily(
+            "fairlead_postgres_logins_ending",
+            "Logins that end within this time, of those that last for 28 days at least",
+            labels=("within",),
+        )
+        left = [end - moment() for end in self._ends.values()]
+        for within, longest in ENDING.items():
+            count = sum(timedelta() < one <= longest for one in left)
+            family.add_metric([within], count)
         return family
 
     def _refusals(self) -> Metric:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
+from datetime import timedelta
 from functools import partial
 
 import msgspec
@@ -15,6 +16,7 @@ from tests.support.pgworld import World
 from tests.support.postgres import prepare
 
 from fairlead.api.resource import SECRETS
+from fairlead.api.timestamps import format_time, moment
 from fairlead.client import Client, parse_kubeconfig
 from fairlead.demo.postgres.server import EmbeddedPostgres
 from fairlead.demo.programs import provider_programs
@@ -117,3 +119,20 @@ async def test_work_that_waits_for_a_lock_of_another_session_is_told_of(
         assert names(found) == {"FairleadWorkHeldByLock"}
         await other.rollback()
     await assert_well(await operated.tells("fairlead_postgres_locked", lambda value: value == 0))
+
+
+async def test_logins_that_end_soon_are_told_of(operated: Operated) -> None:
+    world = operated.world
+    # No object that was created now can have both an end within 7 days and a life of 28.
+    later = format_time(moment() + timedelta(days=29))
+    await world.patch(world.name(), attributes={"validUntil": later})
+    name = "fairlead_postgres_logins_ending"
+    scrape = await operated.tells(name, lambda value: value == 1, within="30d")
+    await assert_well(scrape)
+    near = {
+        series: 1 if name in series and "7d" in series else value
+        for series, value in scrape.items()
+    }
+    (alert,) = await firing((30, near), (30, near))
+    assert alert.name == "FairleadLoginsEnding"
+    assert world.name() not in alert.annotations

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from typing import NamedTuple
 
 import pytest
@@ -10,6 +11,7 @@ from prometheus_client.exposition import generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 from psycopg import sql
 
+from fairlead.api.timestamps import moment
 from fairlead.postgres.errors import AccessError, refusal
 from fairlead.postgres.metrics import PostgresMetrics
 
@@ -137,3 +139,15 @@ def test_cycles_are_a_histogram(metrics: PostgresMetrics) -> None:
     assert found["cycle_seconds_bucket", "0.25", OWNER] == 2
     assert found["cycle_seconds_count", OWNER] == 3
     assert found["cycle_seconds_sum", OWNER] == pytest.approx(200.22)
+
+
+def test_logins_that_end_are_counted_without_names(metrics: PostgresMetrics) -> None:
+    for days in (-1, 0.5, 5, 20, 40):
+        metrics.ends(days, moment() + timedelta(days=days))
+    counts = {
+        key[1]: value for key, value in samples(metrics).items() if key[0] == "logins_ending"
+    }
+    assert counts == {"1d": 1, "7d": 2, "30d": 3}
+    metrics.ends(0.5, None)
+    metrics.ends(5, moment() + timedelta(days=50))
+    assert samples(metrics)["logins_ending", "30d"] == 1

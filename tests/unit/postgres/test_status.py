@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from dataclasses import replace as dataclass_replace
 from datetime import UTC, datetime, timedelta
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 from msgspec import to_builtins
@@ -24,6 +24,7 @@ from fairlead.postgres.controllers.access.status import (
     failed,
     generated,
     new_status,
+    outcome_of,
     plan_of,
     previewed,
     problems,
@@ -33,8 +34,15 @@ from fairlead.postgres.controllers.access.status import (
     suspended,
     unreachable_host,
     uses_approval,
+    with_end,
 )
-from fairlead.postgres.controllers.rules.desired import ServerPlace, desired_of, end_of
+from fairlead.postgres.controllers.rules.desired import (
+    Desired,
+    ServerPlace,
+    check_spec,
+    desired_of,
+    end_of,
+)
 from fairlead.postgres.database.connections.endpoint import Endpoint
 from fairlead.postgres.database.plans.approvals import part_of
 from fairlead.postgres.database.plans.plan import ShownPlan, ShownStatement
@@ -536,3 +544,100 @@ def host_warnings(
         host=host, port=5432, username="a", password="p", ssl_mode="require", public_host=public
     )
     return unreachable_host(dataclass_replace(desired, place=ServerPlace("main", endpoint)))
+
+
+class Ends(NamedTuple):
+    """A spec of an access that was created on New Year, and what the status says on day 100."""
+
+    spec: JSON
+    reason: str
+    field: str = ""
+    seconds: float | None = None
+    """Until the next word about it."""
+
+
+NEW_YEAR = datetime(2026, 1, 1, tzinfo=UTC)
+DAY = 86400.0
+ENDS = {
+    "never": Ends({}, ""),
+    "in-weeks": Ends({"expiresAfter": "2880h"}, "", seconds=13 * DAY),
+    "in-days": Ends({"expiresAfter": "2520h"}, "EndsSoon", "spec.expiresAfter", 5 * DAY),
+    "over": Ends({"expiresAfter": "2376h"}, "Ended", "spec.expiresAfter"),
+    "a-date-in-weeks": Ends(
+        {"attributes": {"validUntil": "2026-05-01T00:00:00Z"}}, "", "", 13 * DAY
+    ),
+    "a-date-in-days": Ends(
+        {"attributes": {"validUntil": "2026-04-13T02:00:00+02:00"}},
+        "EndsSoon",
+        "spec.attributes.validUntil",
+        2 * DAY,
+    ),
+    "a-date-that-is-over": Ends(
+        {"attributes": {"validUntil": "2026-04-01T00:00:00Z"}},
+        "Ended",
+        "spec.attributes.validUntil",
+    ),
+    "two-of-a-former-version": Ends(
+        {"expiresAfter": "2520h", "attributes": {"validUntil": "2026-04-13T00:00:00Z"}},
+        "EndsSoon",
+        "spec.attributes.validUntil",
+        2 * DAY,
+    ),
+}
+
+
+def ending(spec: JSON, **metadata: object) -> Desired:
+    body: JSON = {
+        "metadata": {"name": "app", "creationTimestamp": "2026-01-01T00:00:00Z", **metadata},
+        "spec": {
+            "username": "app",
+            "generatedSecret": "app",
+            "connection": {"serverRef": {"name": "main"}},
+            **spec,
+        },
+        "status": {"username": "app"},
+    }
+    return desired_of(object_from_dict(body), PostgresOptions(), NEW_YEAR + timedelta(days=100))
+
+
+@pytest.mark.parametrize("ends", [pytest.param(ends, id=name) for name, ends in ENDS.items()])
+def test_the_status_says_in_time_that_a_login_ends(ends: Ends) -> None:
+    desired, now = ending(ends.spec), NEW_YEAR + timedelta(days=100)
+    status = with_end(PostgresAccessStatus(), desired, "2026-04-11T00:00:00Z")
+    found = get_condition(status.conditions, "Expiring")
+    assert (found.reason if found else "") == ends.reason
+    assert found is None or ends.field in found.message
+    assert desired.seconds_to_end(now) == ends.seconds
+    # It is written once, not in each pass.
+    assert with_end(status, desired, "2026-04-11T12:00:00Z") == status
+    told = change_events(PostgresAccessStatus(), status)
+    assert [one.reason for one in told] == (["EndsSoon"] if ends.reason == "EndsSoon" else [])
+    assert change_events(status, status) == []
+    assert with_end(status, ending({}), "2026-04-11T00:00:00Z").conditions == []
+    leaving = ending(ends.spec, deletionTimestamp="2026-04-11T00:00:00Z")
+    assert with_end(status, leaving, "2026-04-11T00:00:00Z").conditions == []
+
+
+def test_a_short_life_is_remarked_on_in_its_last_quarter() -> None:
+    end = ending({"expiresAfter": "8h"}).end
+    assert end is not None
+    assert end.remark == NEW_YEAR + timedelta(hours=6)
+    assert end.is_short
+
+
+def test_two_ends_are_refused_before_a_role_is_made() -> None:
+    spec = ENDS["two-of-a-former-version"].spec
+    access = ending(spec).access
+    check_spec(access)
+    with pytest.raises(
+        AccessError, match=r"spec\.expiresAfter excludes spec\.attributes\.validUntil"
+    ):
+        check_spec(replace(access, status=PostgresAccessStatus()))
+
+
+def test_an_access_in_sync_says_that_its_login_is_over() -> None:
+    desired = ending(ENDS["a-date-that-is-over"].spec)
+    outcome = outcome_of(desired, observed_of(desired))
+    assert (outcome.reason, outcome.again) == ("LoginEnded", "synced")
+    status = report(outcome)
+    assert [one.type for one in status.conditions if one.status == "True"] == ["Stalled"]

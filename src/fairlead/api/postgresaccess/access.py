@@ -55,6 +55,8 @@ SUCCESS = "Success"
 IN_PROGRESS = "InProgress"
 RECONCILING = "Reconciling"
 STALLED = "Stalled"
+EXPIRING = "Expiring"
+"""Condition that holds while the end of the login is near, and after it."""
 APPROVE_ANNOTATION = f"{GROUP}/approve"
 """Annotation with the digest of the approved plan, for spec.approval Manual."""
 
@@ -168,7 +170,10 @@ class Attributes(msgspec.Struct, rename="camel", omit_defaults=True, kw_only=Tru
     valid_until: Annotated[
         Annotated[str, Meta(max_length=40)] | None,
         Meta(
-            description="Until when the password logs in, in RFC 3339.",
+            description=(
+                "Until when the password logs in, in RFC 3339. Role, Secret and grants stay;"
+                " expiresAfter removes them."
+            ),
             extra_json_schema={"format": "date-time"},
         ),
     ] = None
@@ -323,7 +328,8 @@ class PostgresAccessSpec(msgspec.Struct, rename="camel", omit_defaults=True, kw_
         Meta(
             description=(
                 "How long after its creation the access ends, such as 8h: the password logs in no"
-                " more, and the role goes as cleanupPolicy says."
+                " more, and the role goes as cleanupPolicy says. It excludes"
+                " attributes.validUntil."
             )
         ),
     ] = None
@@ -351,6 +357,12 @@ _GRACE_OF_USE = (
 )
 
 
+def _two_ends(of: str) -> str:
+    """Return CEL for a spec with two fields that end the login."""
+    given = f"has({of}.attributes) && has({of}.attributes.validUntil)"
+    return f"(has({of}.expiresAfter) && {given})"
+
+
 def _secret_type(of: str) -> str:
     """Return CEL for the type of the generated Secret; a new template may lack one."""
     given = f"has({of}.secretTemplate) && has({of}.secretTemplate.type)"
@@ -366,6 +378,11 @@ _SPEC_RULES = Meta(
             "passwordPolicy.onAdoption Keep excludes rotateEvery and TwoLogins; remove one",
         ),
         (_GRACE_OF_USE, "passwordPolicy.gracePeriod must not be longer than rotateEvery"),
+        (
+            # Objects of former versions may have both, and every write of a status is checked.
+            f"!{_two_ends('self')} || {_two_ends('oldSelf')}",
+            "expiresAfter excludes attributes.validUntil; remove one",
+        ),
         (
             # Kubernetes lets no Secret change its type.
             f"{_secret_type('self')} == {_secret_type('oldSelf')}",

@@ -169,5 +169,7 @@ class PostgresAccessStatus(msgspec.Struct, rename="camel", omit_defaults=True, k
     )
     warnings: Annotated[list[str], Meta(description="What works and is worth a look.")] = []
     plan: Plan | None = None
-    expires_at: Annotated[str, Meta(description="When the access ends.")] = ""
+    expires_at: Annotated[
+        str, Meta(description="When the login ends, by expiresAfter or attributes.validUntil.")
+    ] = ""
     deletion: Deletion | None = None

@@ -33,6 +33,11 @@ _OF_STEP: Final[Mapping[StepName, tuple[Reason, ...]]] = MappingProxyType(
             ),
             Reason("GrantInvalid", "fields of a grant contradict each other", _FIELD),
             Reason("InvalidSpec", "a field cannot be used", _FIELD),
+            Reason(
+                "LoginEnded",
+                "spec.attributes.validUntil is over",
+                "set a later spec.attributes.validUntil, or remove it",
+            ),
             Reason("MemberOfInvalid", "spec.memberOf cannot be had", _FIELD),
             Reason("NameInvalid", "PostgreSQL would cut the name, or refuse it", _FIELD),
             Reason(

@@ -32,7 +32,7 @@ import structlog
 from fairlead.api.conditions import get_condition
 from fairlead.api.meta import Key, Object
 from fairlead.api.postgresaccess import POSTGRESACCESSES, READY
-from fairlead.api.timestamps import moment, now, parse_time
+from fairlead.api.timestamps import moment, now
 from fairlead.postgres.controllers.access.claims import Claims, InstallationKey
 from fairlead.postgres.controllers.access.leftovers import LeftoverRoles
 from fairlead.postgres.controllers.access.passes import (
@@ -316,6 +316,8 @@ class AccessController:
         approved_by = await self._approver(found) if uses_approval(desired, observed) else ""
         status, outcome, refused = report_of(desired, observed, now=now(), approved_by=approved_by)
         self._count(request, desired, observed, outcome.reason if refused else "")
+        end = desired.end
+        self._metrics.ends(request, None if end is None or end.is_short else end.at)
         body = found.to_dict()
         body["status"] = msgspec.to_builtins(status)
         self._wrote(await self._statuses.write(found, body))
@@ -354,9 +356,7 @@ class AccessController:
             result = sooner(result, seconds_left(status.password, moment(), status.logins))
             if observed.credentials.postponed or not self._publication.seen(desired, observed):
                 result = sooner(result, _UNDONE_SECONDS)
-        if desired.ends and not desired.expired:
-            result = sooner(result, (parse_time(desired.ends) - moment()).total_seconds())
-        return result
+        return sooner(result, desired.seconds_to_end(moment()))
 
     def _count(self, request: Request, desired: Desired, observed: Observed, refused: str) -> None:
         if not refused:
@@ -396,6 +396,7 @@ class AccessController:
             torn_out: whether the object was removed without its finalizer, and may leave a role.
         """
         self._metrics.accepted(request)
+        self._metrics.ends(request, None)
         self._work.forget(request, torn_out=torn_out)
         self._last.forget(request.namespace, request.name)
         self._subjects.pop(request, None)

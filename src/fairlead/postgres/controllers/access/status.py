@@ -19,6 +19,7 @@ from fairlead.api.kubebind import ANNOTATION_CLUSTER_NAMESPACE
 from fairlead.api.meta import JSON, Object
 from fairlead.api.postgresaccess import (
     APPROVE_ANNOTATION,
+    EXPIRING,
     IN_PROGRESS,
     READY,
     RECONCILING,
@@ -35,13 +36,19 @@ from fairlead.api.postgresaccess import (
     ServerInfo,
     SessionsInfo,
 )
+from fairlead.api.timestamps import format_time, parse_time
 from fairlead.postgres.controllers.access.passes import (
     Action,
     Observed,
     PassFailure,
     approval_of,
 )
-from fairlead.postgres.controllers.rules.desired import Desired
+from fairlead.postgres.controllers.rules.desired import (
+    TWO_ENDS,
+    Desired,
+    LoginEnd,
+    has_two_ends,
+)
 from fairlead.postgres.controllers.rules.login_secret import uri_keys
 from fairlead.postgres.database.plans.approvals import Approval, digest_of
 from fairlead.postgres.database.plans.plan import ShownPlan, Synced
@@ -135,6 +142,7 @@ def report_of(
     if not refused:
         status = with_login(status, desired, observed)
         status = with_sessions(status, desired, observed, now)
+    status = with_end(status, desired, now)
     return PassReport(status, outcome, refused and not desired.expired)
 
 
@@ -196,8 +204,11 @@ def outcome_of(desired: Desired, observed: Observed) -> Outcome:
         return expired(desired.ends)
     if observed.preview is not None and approval_of(desired, observed.preview) is None:
         return previewed(observed.preview, desired.held_back_by, _void_approval(desired))
-    is_new = observed.credentials.is_new
-    return generated() if is_new and not _is_read_again(desired, observed) else success()
+    if observed.credentials.is_new and not _is_read_again(desired, observed):
+        return generated()
+    if desired.login_over and desired.end is not None:
+        return login_over(desired.end)
+    return success()
 
 
 def _void_approval(desired: Desired) -> str:
@@ -226,9 +237,10 @@ def former_status(desired: Desired, observed: Observed) -> PostgresAccessStatus:
         old = msgspec.structs.replace(
             old, secret=None, password=None, applied_grants=[], logins=[], group=""
         )
-    if desired.ends or observed.in_sync:
+    end = desired.end
+    if end is not None or observed.in_sync:
         # Until the server has a later end, it ends the login at the earlier one.
-        old = msgspec.structs.replace(old, expires_at=desired.ends)
+        old = msgspec.structs.replace(old, expires_at=format_time(end.at) if end else "")
     return old
 
 
@@ -242,6 +254,8 @@ def with_login(
     endpoint = desired.place.endpoint
     name = "" if observed.keeps_password else desired.access.spec.generated_secret
     about = [WITHOUT_SECRET] if observed.keeps_password else plain_uris(desired, observed)
+    if has_two_ends(desired.access.spec):
+        about.append(TWO_ENDS)
     warnings = [
         *about,
         *unreachable_host(desired),
@@ -320,6 +334,28 @@ def plain_uris(desired: Desired, observed: Observed) -> list[str]:
         " to keep it so"
     )
     return [message]
+
+
+def with_end(status: PostgresAccessStatus, desired: Desired, now: str) -> PostgresAccessStatus:
+    """Return the status with a condition about the end of the login, while it is near or over."""
+    if desired.refused is not None:
+        return status
+    end, others = desired.end, [one for one in status.conditions if one.type != EXPIRING]
+    if end is None or parse_time(now) < end.remark:
+        return msgspec.structs.replace(status, conditions=others)
+    at, over = format_time(end.at), end.at <= parse_time(now)
+    new = Condition(
+        EXPIRING,
+        "True",
+        "Ended" if over else "EndsSoon",
+        f"the login {'ended' if over else 'ends'} at {at}, as {end.field} says; set a later end if"
+        " it shall go on",
+        "",
+        desired.found.meta.generation,
+    )
+    return msgspec.structs.replace(
+        status, conditions=set_condition(status.conditions, new, now=now)
+    )
 
 
 def with_sessions(
@@ -405,6 +441,17 @@ def expired(expires_at: str) -> Outcome:
         message=f"the access ended at {expires_at}, as spec.expiresAfter says; raise that, or"
         " create another PostgresAccess",
         again="waiting",
+    )
+
+
+def login_over(end: LoginEnd) -> Outcome:
+    """Return the outcome of an access that is in sync, and whose password logs in no more."""
+    return Outcome(
+        state="Error",
+        reason="LoginEnded",
+        message=f"the login ended at {format_time(end.at)}, as {end.field} says; role, Secret and"
+        " grants are there: set a later end, or delete the object",
+        again="synced",
     )
 
 
@@ -597,7 +644,7 @@ def new_status(
     conditions = old.conditions
     generation = generation if outcome.generation is None else outcome.generation
     message = " ".join(outcome.message.split())[:MAX_LOG]
-    stalled = outcome.state == "Error" and outcome.again in {"pending", "waiting"}
+    stalled = outcome.state == "Error" and outcome.again in {"pending", "waiting", "synced"}
     progress = outcome.progress
     if progress is None and old.deletion is not None and outcome.state != "Success":
         # What keeps the next piece does not take back the others.
@@ -653,6 +700,13 @@ def change_events(old: PostgresAccessStatus, new: PostgresAccessStatus) -> list[
         for one in new.warnings
         if RENAMED in one and one not in old.warnings
     ]
+    near, known = get_condition(new.conditions, EXPIRING), get_condition(old.conditions, EXPIRING)
+    if (
+        near is not None
+        and near.reason == "EndsSoon"
+        and (known is None or known.message != near.message)
+    ):
+        found.append(Event("Warning", near.reason, near.message))
     before, after = old.server, new.server
     if before is None or after is None or not before.system_identifier:
         return found

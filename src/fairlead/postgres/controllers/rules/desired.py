@@ -38,6 +38,7 @@ from fairlead.postgres.database.connections.endpoint import Endpoint
 from fairlead.postgres.database.plans.attributes import (
     check_attributes,
     check_members,
+    moment_of,
     valid_until,
 )
 from fairlead.postgres.database.plans.grants import check_grants
@@ -53,9 +54,17 @@ from fairlead.postgres.options import PostgresOptions
 
 HeldBackBy = Literal["", "Observe", "Manual"]
 """Value of the field that holds statements back: of spec.mode or spec.approval, "" for neither."""
+TWO_ENDS = (
+    "spec.expiresAfter excludes spec.attributes.validUntil, as both end the login; remove one"
+)
+"""Message about an access with both."""
 _NAMESPACE = "namespace "
 _NO_RULES = PasswordRules()
 """Rules of the password without any policy."""
+REMARK = timedelta(days=7)
+"""Longest time before the end of a login in which its status remarks on the end."""
+_REMARKED_SHARE = 4
+"""The share of a shorter life, as its divisor, after which the rest is remarked on."""
 T = TypeVar("T")
 
 
@@ -87,6 +96,19 @@ def owner_named(server: str, namespace: str) -> str:
     return owner_of_server(server) if server else _NAMESPACE + namespace
 
 
+class LoginEnd(NamedTuple):
+    """The end of a login by a field of the spec; it is remarked on from ``remark`` on."""
+
+    at: datetime
+    field: str
+    remark: datetime
+
+    @property
+    def is_short(self) -> bool:
+        """Whether the login was asked for a short time, so that its end was meant all along."""
+        return self.at - self.remark < REMARK
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Desired:
     """A PostgresAccess, its server, the settings in force, and the rules of its password.
@@ -112,8 +134,12 @@ class Desired:
     """Error of a spec that no server would take: it stops all work except a deletion."""
     ending: str = ""
     """Value of the annotation that asks for the end of open sessions, "" once that was done."""
+    end: LoginEnd | None = None
+    """End of the login by whichever field comes first, None for never."""
     ends: str = ""
     expired: bool = False
+    login_over: bool = False
+    """Whether the password logs in no more, while the access goes on."""
     ended: bool = False
     """Whether the role was removed at the end of the access."""
     excluded: bool = False
@@ -152,6 +178,13 @@ class Desired:
         """Whether a group holds the grants of the access, by its spec or else its server."""
         groups = self.access.spec.groups
         return self.known_place.endpoint.shares_groups if groups is None else groups == "Shared"
+
+    def seconds_to_end(self, now: datetime) -> float | None:
+        """Return the seconds until the end is remarked on or comes, None where neither will."""
+        times = [] if self.end is None else [self.end.remark, self.end.at]
+        if self.ends:
+            times.append(parse_time(self.ends))
+        return min(((time - now).total_seconds() for time in times if time > now), default=None)
 
     def at(self, endpoint: Endpoint) -> Desired:
         """Return the desired state of an access whose server was found at ``endpoint``."""
@@ -266,6 +299,7 @@ def desired_of_access(
     rules, wrong = _tried(lambda: password_rules(spec, settings.passwords), _NO_RULES)
     _, unsound = _tried(lambda: check_spec(access), None)
     names = names_of(access)
+    end = end_of_login(access, ends)
     expired = bool(ends) and parse_time(ends) <= now
     ready = get_condition(status.conditions, READY)
     told = ready is not None and ready.reason == "Expired"
@@ -280,8 +314,10 @@ def desired_of_access(
         secrets=named_secrets(access, settings),
         unsound=unsound,
         ending=ending_of(access),
+        end=end,
         ends=ends,
         expired=expired,
+        login_over=end is not None and not expired and end.at <= now,
         # In mode Observe the condition says Expired too: there the status still has the Secret.
         ended=expired and told and status.secret is None,
         excluded=any(excluded(name, users, patterns) for name in names),
@@ -324,6 +360,9 @@ def check_spec(access: PostgresAccess) -> None:
     grace_of(spec)
     if spec.attributes is not None:
         check_attributes(spec.attributes)
+    # What former versions have made goes on, and has a warning.
+    if has_two_ends(spec) and not access.status.username:
+        raise invalid("InvalidSpec", TWO_ENDS)
 
 
 def former_of(access: PostgresAccess) -> str:
@@ -381,6 +420,34 @@ def expires_at(access: PostgresAccess) -> str:
             "InvalidSpec", f"spec.expiresAfter {after} is not a duration; write one like 8h"
         )
     return format_time(ends)
+
+
+def end_of_login(access: PostgresAccess, expires: str) -> LoginEnd | None:
+    """Return the end of an access's login, None for never and during a deletion.
+
+    Args:
+        access: the access.
+        expires: its end by spec.expiresAfter in RFC 3339, "" for none.
+    """
+    meta, attributes = access.metadata, access.spec.attributes
+    until = moment_of(attributes.valid_until or "") if attributes is not None else None
+    ends = [(until, "spec.attributes.validUntil")] if until is not None else []
+    if expires:
+        ends.append((parse_time(expires), "spec.expiresAfter"))
+    if meta.deleting or not ends:
+        return None
+    at, field = min(ends)
+    before = REMARK
+    if meta.creation_timestamp:
+        life = max(at - parse_time(meta.creation_timestamp), timedelta())
+        before = min(before, life / _REMARKED_SHARE)
+    return LoginEnd(at, field, at - before)
+
+
+def has_two_ends(spec: PostgresAccessSpec) -> bool:
+    """Whether two fields end the login, which objects of former versions may have."""
+    attributes = spec.attributes
+    return bool(spec.expires_after and attributes is not None and attributes.valid_until)
 
 
 def may_adopt(access: PostgresAccess, settings: PostgresOptions) -> bool:

@@ -84,14 +84,14 @@ def check_attributes(attributes: Attributes) -> None:
             )
         if "\0" in value:
             raise refusal("AttributeInvalid", f"spec.attributes.config.{name} has a NUL byte")
-    if attributes.valid_until and _moment(attributes.valid_until) is None:
+    if attributes.valid_until and moment_of(attributes.valid_until) is None:
         raise refusal(
             "AttributeInvalid",
             "spec.attributes.validUntil is no time; write one like 2027-01-31T12:00:00Z",
         )
 
 
-def _moment(text: str) -> datetime | None:
+def moment_of(text: str) -> datetime | None:
     """Parse a time; return None for a malformed one, and for one without a time zone."""
     try:
         naive = datetime.fromisoformat(text).tzinfo is None
@@ -129,7 +129,7 @@ def valid_until(attributes: Attributes | None, expires_at: str, before: str) -> 
         before: the end that was set before, "" for none.
     """
     asked = attributes.valid_until if attributes is not None else None
-    times = [moment for one in (asked, expires_at) if one and (moment := _moment(one))]
+    times = [time for one in (asked, expires_at) if one and (time := moment_of(one))]
     if times:
         # As the query of ``catalog_query`` writes it, for both are compared as text.
         return min(times).isoformat(timespec="seconds").replace("+00:00", "Z")
