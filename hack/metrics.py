@@ -51,6 +51,7 @@ _LABELS = {
     "`webhook`, `verdict`": "a webhook of the binding; `allowed`, `changed`, `warned`, `refused` "
     "or `failed`",
     "`certificate`": "what a certificate is for: `webhooks` or `front door`",
+    "`within`": "how soon a login ends: `1d`, `7d` or `30d`, each with the sooner ones",
     "`reason` of `fairlead_watch_restarts_total`": "`closed` and `absent` are no faults: a server "
     "ends each watch after some minutes, and a kind may not be served yet",
 }

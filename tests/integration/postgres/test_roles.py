@@ -30,7 +30,12 @@ from fairlead.api.postgresaccess import Attributes, MemberOf
 from fairlead.demo.postgres.server import EmbeddedPostgres
 from fairlead.postgres.database.connections.sessions import Sessions
 from fairlead.postgres.database.plans.approvals import Approval
-from fairlead.postgres.database.plans.plan import ShownPlan, Synced, WantedState
+from fairlead.postgres.database.plans.plan import (
+    SessionsEnd,
+    ShownPlan,
+    Synced,
+    WantedState,
+)
 from fairlead.postgres.database.plans.snapshot import RoleClaim
 from fairlead.postgres.database.reading import verifiers as verifiers_module
 from fairlead.postgres.database.reading.verifiers import Verifiers
@@ -653,6 +658,42 @@ async def test_fencing_alone_leaves_the_role_and_its_claim(admin: Admin) -> None
     assert not await can_login(admin.server, "app", PASSWORD)
     assert (await admin.one(role())).problems == ()
     assert await can_login(admin.server, "app", PASSWORD)
+
+
+@pytest.mark.differs("version", "administrator")
+async def test_the_sessions_of_one_role_are_counted_and_ended(admin: Admin) -> None:
+    other = role("other", uid="u2")
+    await admin.sync(role(), other)
+    async with (
+        await login(admin.server, "app", PASSWORD) as first,
+        await login(admin.server, "app", PASSWORD) as second,
+        await login(admin.server, "other", PASSWORD) as stays,
+    ):
+        found = await admin.one(role())
+        assert (found.open_sessions, found.sessions, found.changed) == (2, None, False)
+        found = await admin.one(role(ends_sessions=True))
+        assert (found.sessions, found.changed) == (SessionsEnd(ended=2), False)
+        for session in (first, second):
+            with pytest.raises(psycopg.OperationalError):
+                await session.execute("SELECT 1")
+        await stays.execute("SELECT 1")
+    async with await login(admin.server, "app", PASSWORD):
+        over = role(valid_until="2026-01-01T00:00:00Z")
+        (warning,) = (await admin.one(over)).warnings
+        assert warning.startswith("open sessions of role app, which logs in no more: 1;")
+        kept = [Kept.of(over, [warning])]
+        looked = await find_drift(admin.sessions, kept, admin.verifiers, "here")
+        assert looked.differing == frozenset()
+    await admin.execute(f"DO $$ BEGIN {_GONE} END $$")
+    looked = await find_drift(admin.sessions, kept, admin.verifiers, "here")
+    assert looked.differing == {"app"}
+
+
+_GONE = """
+    WHILE EXISTS (SELECT FROM pg_stat_activity WHERE usename = 'app') LOOP
+        PERFORM pg_sleep(0.01), pg_stat_clear_snapshot();
+    END LOOP;
+"""
 
 
 @pytest.mark.differs("administrator")
