@@ -72,12 +72,21 @@ class ProcessOperations:
         """Nothing to do: files are written where they are mounted."""
 
     async def mount(self, container: Process, volume: str, directory: str) -> None:
-        root = container.environment.setdefault("SERVICE_BINDING_ROOT", "/run/bindings")
+        path = self.path(container, directory)
         for name, value in self._content().items():
-            container.files[f"{root}/{directory}/{name}"] = value
+            container.files[f"{path}/{name}"] = value
 
     async def variable(self, container: Process, name: str, key: str, secret: str) -> None:
         container.environment[name] = self._content()[key].decode()
+
+    def path(self, container: Process, directory: str) -> str:
+        root = container.environment.setdefault("SERVICE_BINDING_ROOT", "/run/bindings")
+        return f"{root}/{directory}"
+
+    async def text(self, container: Process, name: str, text: str) -> None:
+        for other, value in container.environment.items():
+            text = text.replace(f"$({other})", value)
+        container.environment[name] = text
 
     async def whole(self, container: Process, secret: str) -> None:
         for key in self._content():

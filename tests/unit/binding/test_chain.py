@@ -274,6 +274,25 @@ def test_pods_that_are_of_an_older_template_are_counted() -> None:
     assert (link.state, link.message.partition("; ")[2]) == ("ok", "so far 1 of 3 Pods have it")
 
 
+def test_the_variables_of_a_client_are_counted_and_missed() -> None:
+    uri = "postgres://db/?sslmode=verify-full"
+    login: dict[str, Any] = {"type": "postgresql", "uri": uri, "ca.crt": "CA"}
+    cluster = FakeCluster(objects=[secret(**login), deployment()])
+    wishes = {"servicebinding.io/client": "url"}
+    cluster.reconcile(spec_binding(service=SECRET_SERVICE, annotations=wishes))
+    body = cluster.get("deployments", "web")
+    web = SeenObject(text="Deployment ns/web", sight="there", body=body, key=Key("ns", "web"))
+    (record,) = read_records(body["metadata"]["annotations"]).values()
+    bound = BoundWorkload(workload=web, record=record)
+    ready = told(("Ready", "True", "ApplicationsBound"), secret="s1")
+    (link,) = workload_links([bound], ready, "")
+    assert link.message.endswith("has Secret s1 at /bindings/sb and as 2 variables")
+    (url,) = (one for one in pod(body)["containers"][0]["env"] if one["name"] == "DATABASE_URL")
+    url["value"] = "theirs"
+    (link,) = workload_links([bound], ready, "")
+    assert link.message.endswith("was bound, and has lost variable DATABASE_URL")
+
+
 def test_what_a_workload_has_lost() -> None:
     cluster = FakeCluster(objects=[secret(), deployment()])
     env = [{"name": "X", "key": "password"}]

@@ -129,6 +129,20 @@ def test_variables_have_their_values_which_compose_must_not_interpolate() -> Non
     assert "secrets" not in whole.body
 
 
+def test_variables_of_a_client_are_put_together_since_compose_has_no_references() -> None:
+    uri = "postgres://a:$(HOST)$b@db/?sslmode=verify-full"
+    entries: Any = {"type": "postgresql", "uri": uri, "ca.crt": "CA"}
+    login = secret(**entries)
+    binding = spec_binding(
+        service=SECRET_SERVICE, annotations={"servicebinding.io/client": "url=SHOP_URL"}
+    )
+    environment = service(bound(login, binding))["environment"]
+    path = "/bindings/sb/ca.crt"
+    assert environment["SHOP_URL"] == f"{uri.replace('$', '$$')}&sslrootcert={path}"
+    taken = problem(login, binding, compose=web(environment={"SHOP_URL": "mine"}))
+    assert "has a variable SHOP_URL that is not this binding's" in taken
+
+
 @pytest.mark.parametrize(
     ("workload", "names"),
     [

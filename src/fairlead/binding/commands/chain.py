@@ -223,7 +223,7 @@ def _workload_link(bound: BoundWorkload, told: ToldBinding) -> Link:
 def _places(record: BindingRecord) -> str:
     bound = [one for place in record.containers for one in place.bound.values()]
     mounts = sorted({one.mount for one in bound if one.mount})
-    variables = sorted({name for one in bound for name in one.env})
+    variables = sorted({name for one in bound for name in (*one.env, *one.texts)})
     parts = [f"at {', '.join(mounts)}"] if mounts else []
     if variables:
         parts.append(f"as {len(variables)} variable{'' if len(variables) == 1 else 's'}")

@@ -27,7 +27,7 @@ from fairlead.api.servicebinding.common import (
     ROLLOUT_FAILING,
     ROLLOUT_STUCK,
 )
-from fairlead.api.servicebinding.wishes import Wishes, read_wishes
+from fairlead.api.servicebinding.wishes import DatabaseClient, Wishes, read_wishes
 from fairlead.binding.contexts.outcome import BindingChanges, BindingSecret, conditions_after
 from fairlead.binding.contexts.protocol import Flow, in_one
 from fairlead.binding.contexts.reader import Reader
@@ -169,6 +169,11 @@ class BaseContext:
     def file_mode(self) -> int | None:
         """The mode of files in the binding's annotation, None without one."""
         return self._wishes.mode
+
+    @cached_property
+    def client(self) -> DatabaseClient | None:
+        """The client library in the binding's annotation, None without one."""
+        return self._wishes.client
 
     def secret_type(self, content: Mapping[str, bytes]) -> str:
         """Return the type of a Secret with this content, "" for the default."""

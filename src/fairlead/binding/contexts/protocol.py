@@ -13,6 +13,7 @@ import msgspec
 
 from fairlead.api.conditions import ConditionStatus
 from fairlead.api.meta import JSON
+from fairlead.api.servicebinding.wishes import DatabaseClient
 from fairlead.binding.services.definitions import Definition
 from fairlead.binding.services.items import Item, SecretSource
 from fairlead.binding.services.service import Service
@@ -97,6 +98,10 @@ class Context(Protocol):
     @property
     def file_mode(self) -> int | None:
         """The mode of files, None for the default."""
+
+    @property
+    def client(self) -> DatabaseClient | None:
+        """The client library whose variables containers get, None without one."""
 
     @property
     def content_mark(self) -> str:

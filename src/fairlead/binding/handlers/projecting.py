@@ -25,9 +25,17 @@ from fairlead.api.servicebinding.common import (
     ROOT_VARIABLE,
     WORKLOAD_NOT_ALLOWED,
 )
+from fairlead.api.servicebinding.wishes import ENVIRONMENT_ANNOTATION
 from fairlead.binding.contexts.protocol import Context, in_one
 from fairlead.binding.expressions.fixedpath import ProjectionError
 from fairlead.binding.reads import ReadError
+from fairlead.binding.services.clients import (
+    CA_ENTRY,
+    ClientVariable,
+    UnsuitableEntriesError,
+    besides,
+    client_variables,
+)
 from fairlead.binding.services.items import Source
 from fairlead.binding.workloads.operations import MappingError, Operations
 
@@ -135,6 +143,8 @@ def _check_env(context: Context, names: set[str]) -> None:
         context.flow.stop_processing()
         context.set_condition(INJECTION_READY, "False", ERROR, text)
         return
+    if not _suits_client(context):
+        return
     absent = [f"{name} reads {key!r}" for name, key in context.env_bindings if key not in names]
     if absent:
         text = (
@@ -143,6 +153,51 @@ def _check_env(context: Context, names: set[str]) -> None:
         )
         context.flow.wait_for_change(text)
         context.set_condition(INJECTION_READY, "False", REQUIRED_BINDING_NOT_FOUND, text)
+
+
+def _suits_client(context: Context) -> bool:
+    """Stop if the entries do not suit the binding's client; return whether the pass goes on."""
+    try:
+        variables = _variables_of_client(context)("")
+        has_ca = any(item.name == CA_ENTRY for item in context.items())
+        if variables and has_ca and not context.bind_as_files:
+            raise UnsuitableEntriesError(
+                "without files the CA has no path: set spec.bindAsFiles to true, and annotation "
+                f'{ENVIRONMENT_ANNOTATION} to "true" where all entries shall be variables too'
+            )
+    except UnsuitableEntriesError as error:
+        text, reason = str(error), ERROR
+        if error.lacking:
+            reason = REQUIRED_BINDING_NOT_FOUND
+            context.flow.wait_for_change(text)
+        context.flow.fail(text)
+        context.flow.stop_processing()
+        context.set_condition(INJECTION_READY, "False", reason, text)
+        return False
+    return True
+
+
+def _variables_of_client(context: Context) -> Callable[[str], list[ClientVariable]]:
+    """Return the function of the variables of the binding's client by the directory's path.
+
+    It returns none without a client, and raises UnsuitableEntriesError for unsuitable entries.
+    """
+    client = context.client
+    if client is None:
+        return lambda _: []
+    # Once for all containers, since a binding may have many entries.
+    entries = {item.name: item.value for item in context.items()}
+
+    def variables(directory: str) -> list[ClientVariable]:
+        return client_variables(
+            client,
+            entries,
+            context.env_bindings,
+            binding=context.binding_name,
+            directory=directory,
+        )
+
+    return variables
 
 
 async def inject_secret_ref(context: Context) -> None:
@@ -156,16 +211,38 @@ async def inject_secret_ref(context: Context) -> None:
 
 
 async def bindings_as_env(context: Context) -> None:
-    """Project the whole Secret by envFrom, and single entries as variables, if requested."""
+    """Project the whole Secret by envFrom, and single entries as variables, if requested.
+
+    Single ones are those of the spec, and those of the client, with the path of the CA in each
+    container.
+    """
+    client = context.client
+    variables = _variables_of_client(context)
 
     async def project(projection: Operations) -> None:
         for container in projection.containers(context.container_names):
             if context.bind_as_env:
                 await projection.whole(container, context.secret)
-            for name, key in context.env_bindings:
+            of_client: list[ClientVariable] = []
+            if client is not None:
+                # A path sets SERVICE_BINDING_ROOT, which has a meaning with files alone.
+                files = context.bind_as_files
+                path = projection.path(container, context.binding_name) if files else ""
+                try:
+                    of_client = variables(path)
+                except UnsuitableEntriesError as error:
+                    raise ProjectionError(f"{container}: {error}") from None
+            for name, key in besides(context.env_bindings, of_client):
                 await projection.variable(container, name, key, context.secret)
+            for variable in of_client:
+                if variable.key:
+                    await projection.variable(
+                        container, variable.name, variable.key, context.secret
+                    )
+                else:
+                    await projection.text(container, variable.name, variable.text)
 
-    if context.bind_as_env or context.env_bindings:
+    if context.bind_as_env or context.env_bindings or client is not None:
         await _each(context, project)
 
 

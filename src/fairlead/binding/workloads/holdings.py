@@ -45,8 +45,13 @@ class _Known:
     """The recorded items of a container: variables, mounts, and whether the whole Secret."""
 
     env: set[str | None] = field(default_factory=set)
+    texts: set[tuple[str, str]] = field(default_factory=set)
     mounts: set[str | None] = field(default_factory=set)
     env_from: bool = False
+
+    def has_name(self, name: str | None) -> bool:
+        """Whether a variable has been recorded under a name."""
+        return name in self.env or any(name == text for text, _ in self.texts)
 
 
 _NOTHING = _Known()
@@ -81,8 +86,9 @@ class Holding:
         for held in self._containers:
             known = found.setdefault(id(held.container.body), _Known())
             for bound in held.bounds:
-                self._effort.spend(1 + len(bound.env))
+                self._effort.spend(1 + len(bound.env) + len(bound.texts))
                 known.env.update(bound.env)
+                known.texts.update(bound.texts.items())
                 if bound.mount:
                     known.mounts.add(bound.mount)
                 known.env_from = known.env_from or bound.env_from
@@ -106,9 +112,11 @@ class Holding:
 
     def is_variable(self, container: Container, item: Any) -> bool:
         """Whether the variable ``item`` is the binding's."""
-        return (
-            secret_of_variable(item) in self._secrets and name_of(item) in self._of(container).env
-        )
+        known, name = self._of(container), name_of(item)
+        if secret_of_variable(item) in self._secrets and name in known.env:
+            return True
+        text = text_of_variable(item)
+        return name is not None and text is not None and (name, text) in known.texts
 
     def is_source(self, container: Container, item: Any) -> bool:
         """Whether the envFrom source ``item`` is the binding's."""
@@ -126,7 +134,8 @@ class Holding:
             mounts = container.volume_mounts(create=False)
             names = {name_of(item) for item in env if self.is_variable(container, item)}
             for bound in held.bounds:
-                found += [f"variable {name}" for name in bound.env if name not in names]
+                recorded = [*bound.env, *bound.texts]
+                found += [f"variable {name}" for name in recorded if name not in names]
                 if bound.mount and not any(self.is_mount(container, item) for item in mounts):
                     found.append(f"mount {bound.mount}")
                 if bound.env_from and not any(self.is_source(container, one) for one in sources):
@@ -159,7 +168,7 @@ class Holding:
             found += [
                 f"variable {name_of(item)} of {container}"
                 for item in env
-                if name_of(item) in known.env
+                if known.has_name(name_of(item))
                 and not any(one.is_variable(container, item) for one in (self, *others))
             ]
             found += [
@@ -298,6 +307,11 @@ def secret_of_variable(item: Any) -> str | None:
     return _get(_part(_part(item, "valueFrom"), "secretKeyRef"), "name")
 
 
+def text_of_variable(item: Any) -> str | None:
+    """Return the literal value of a variable, None for one that has its value from elsewhere."""
+    return None if _part(item, "valueFrom") else _get(item, "value")
+
+
 def secret_of_source(item: Any) -> str | None:
     """Return the Secret of which an envFrom source has all entries by their names, else None."""
     # A prefix gives other variables: a workload may have the same Secret with one and without.
@@ -306,6 +320,9 @@ def secret_of_source(item: Any) -> str | None:
 
 _NARROWING = {"items", "subPath", "subPathExpr"}
 """Fields with which a volume or a mount has only a part of the Secret."""
+
+_VALUES = {"value", "valueFrom"}
+"""Fields with the value of a variable, which has one of them."""
 
 
 def is_as_wanted(item: Any, wanted: Any) -> bool:
@@ -323,11 +340,15 @@ def is_as_wanted(item: Any, wanted: Any) -> bool:
 
 
 def with_added(wanted: JSON, item: Any) -> JSON:
-    """Return the wanted item with the fields that others added to the present one."""
+    """Return the wanted item with the fields that others added to the present one.
+
+    A variable that had its value from elsewhere may have a text now, or the other way round:
+    servers refuse both.
+    """
     if not isinstance(item, dict):
         return wanted
     return {
-        **item,
+        **{name: value for name, value in item.items() if not (name in _VALUES and value)},
         **{
             name: with_added(value, item.get(name)) if isinstance(value, dict) else value
             for name, value in wanted.items()

@@ -60,8 +60,14 @@ class WorkloadOperations(Protocol[C]):
     async def mount(self, container: C, volume: str, directory: str) -> None:
         """Mount a volume at a directory below the container's binding root."""
 
+    def path(self, container: C, directory: str) -> str:
+        """Return the path of a directory below the container's binding root."""
+
     async def variable(self, container: C, name: str, key: str, secret: str) -> None:
         """Add a variable with the value of a Secret's entry."""
+
+    async def text(self, container: C, name: str, text: str) -> None:
+        """Add a variable with a text, in which ``$(NAME)`` is an earlier variable's value."""
 
     async def whole(self, container: C, secret: str) -> None:
         """Add every entry of a Secret as a variable."""

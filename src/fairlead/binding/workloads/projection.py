@@ -9,12 +9,14 @@ come to the same result without coordination.
 from __future__ import annotations
 
 import posixpath
+import re
 from collections.abc import Awaitable, Callable, Collection, Mapping
 from typing import Any
 
 import msgspec
 
 from fairlead.api.servicebinding.common import DEFAULT_ROOT, ROOT_VARIABLE
+from fairlead.api.servicebinding.wishes import CLIENT_ANNOTATION
 from fairlead.binding.expressions.fixedpath import ProjectionError, read, write
 from fairlead.binding.workloads.holdings import (
     Holding,
@@ -45,6 +47,15 @@ from fairlead.binding.workloads.workload import (
 
 _TOLD = 5
 """Largest number of items that a message lists."""
+
+OTHER_NAME = (
+    "remove that variable, or use another name in spec.env, "
+    f"or by annotation {CLIENT_ANNOTATION}: url=NAME"
+)
+"""Remedy where the name of a variable is taken."""
+
+_REFERENCE = re.compile(r"\$\(([^)]+)\)")
+"""Reference to a variable in the text of another one."""
 
 _LOOKS = 3
 """Number of passes over a list when an item is added, for the cost of the edit."""
@@ -211,20 +222,49 @@ class Projection:
         Raises:
             ProjectionError: another variable has the name.
         """
-        ours = await self._put(
+        value = {"valueFrom": {"secretKeyRef": {"name": secret, "key": key}}}
+        ours = await self._put_variable(container, name, value)
+        self._next.secret = secret
+        if ours and name not in self._bound(container).env:
+            self._bound(container).env.append(name)
+
+    async def text(self, container: Container, name: str, text: str) -> None:
+        """Add a variable with a text, after all variables that it refers to by ``$(NAME)``.
+
+        Raises:
+            ProjectionError: another variable has the name.
+        """
+        if not await self._put_variable(container, name, {"value": text}):
+            return
+        self._bound(container).texts[name] = text
+        env, names = container.env(), set(_REFERENCE.findall(text))
+        self.workload.effort.spend(len(env))
+        last = max((at for at, item in enumerate(env) if name_of(item) in names), default=-1)
+        position = next(at for at, item in enumerate(env) if name_of(item) == name)
+        if position < last:
+            # Kubelets expand variables in order.
+            env.insert(last, env.pop(position))
+
+    async def _put_variable(self, container: Container, name: str, value: dict[str, Any]) -> bool:
+        return await self._put(
             container.env(),
             "variable",
-            {"name": name, "valueFrom": {"secretKeyRef": {"name": secret, "key": key}}},
+            {"name": name, **value},
             same=lambda item: name_of(item) == name,
             held=lambda holding, item: holding.is_variable(container, item),
             what=lambda: (
                 f"{container} of {self.workload} has a variable {name}",
-                "remove that variable, or use another name in spec.env",
+                OTHER_NAME,
             ),
         )
-        self._next.secret = secret
-        if ours and name not in self._bound(container).env:
-            self._bound(container).env.append(name)
+
+    def path(self, container: Container, directory: str) -> str:
+        """Return the path of a directory below the container's binding root.
+
+        Raises:
+            ProjectionError: the binding root is unknown.
+        """
+        return mount_path(container, directory)
 
     async def whole(self, container: Container, secret: str) -> None:
         """Add every entry of a Secret as a variable.

@@ -30,14 +30,18 @@ CONTENT_PREFIX = "content.servicebinding.io/"
 
 
 class BoundContainer(msgspec.Struct, rename="camel", omit_defaults=True):
-    """The items in a container: names of variables, the mount path, envFrom."""
+    """The items in a container: names of variables, the mount path, envFrom.
+
+    ``env`` are variables of the Secret's entries, ``texts`` the others with their values.
+    """
 
     env: list[str] = []
     env_from: bool = False
     mount: str = ""
+    texts: dict[str, str] = {}
 
     def __bool__(self) -> bool:
-        return bool(self.env or self.env_from or self.mount)
+        return bool(self.env or self.texts or self.env_from or self.mount)
 
 
 class ContainerPath(msgspec.Struct, rename="camel", omit_defaults=True):

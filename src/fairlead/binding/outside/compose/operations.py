@@ -19,11 +19,14 @@ from fairlead.binding.contexts.base import BaseContext
 from fairlead.binding.expressions.fixedpath import ProjectionError
 from fairlead.binding.outside.compose.project import Project, ProjectService
 from fairlead.binding.reads import ReadError, ReadFailure
-from fairlead.binding.workloads.projection import InTheWayError, ProjectionOwner
+from fairlead.binding.workloads.projection import OTHER_NAME, InTheWayError, ProjectionOwner
 
 
 _KEY = re.compile(r"(?!\.\.)(?!\.$)[-._a-zA-Z0-9]{1,253}")
 """Valid keys of Secrets, which become file names."""
+
+_REFERENCE = re.compile(r"\$\(([^)]+)\)")
+"""Reference to a variable, which Compose does not know: here it is expanded."""
 
 
 class Put(msgspec.Struct):
@@ -88,7 +91,7 @@ class ComposeOperations:
         Raises:
             ProjectionError: another mount has the path, or the binding root is unknown.
         """
-        path = posixpath.join(self._root(), directory)
+        path = self.path(container, directory)
         self._check_entries()
         for mount in container.service.mounts:
             # A mount above the directory is fine: files are mounted within it.
@@ -106,28 +109,45 @@ class ComposeOperations:
         container.put.directories[path] = self._content
         container.put.volumes[path] = volume
 
+    def path(self, container: ComposeService, directory: str) -> str:
+        """Return the path of a directory below the binding root; raises ProjectionError."""
+        return posixpath.join(self._root(), directory)
+
     async def variable(self, container: ComposeService, name: str, key: str, secret: str) -> None:
         """Add a variable with the value of an entry.
 
         Raises:
             ProjectionError: another variable has the name, or the value is not text.
         """
+        self._check_variable(container, name, key)
+        container.put.environment[name] = self._value(key)
+
+    async def text(self, container: ComposeService, name: str, text: str) -> None:
+        """Add a variable with a text, in which the binding's variables are expanded.
+
+        Raises:
+            ProjectionError: another variable has the name.
+        """
+        self._check_variable(container, name, "")
+        known = container.put.environment
+        expanded = _REFERENCE.sub(lambda found: known.get(found[1], found[0]), text)
+        known[name] = expanded
+
+    def _check_variable(self, container: ComposeService, name: str, key: str) -> None:
         if not name or "=" in name or "\0" in name or name == ROOT_VARIABLE:
             raise ProjectionError(
                 f"{container} cannot have a variable {name!r} for entry {key!r}: use another name"
             )
         if name in container.service.environment:
             raise InTheWayError(
-                f"{container} has a variable {name} that is not this binding's: "
-                "remove that variable, or use another name in spec.env"
+                f"{container} has a variable {name} that is not this binding's: {OTHER_NAME}"
             )
         for other in container.others:
             if name in other.environment:
                 raise InTheWayError(
                     f"{container} has a variable {name} that is of {other.owner}, which comes "
-                    "first: use another name in spec.env of one of the two"
+                    f"first: {OTHER_NAME}"
                 )
-        container.put.environment[name] = self._value(key)
 
     async def whole(self, container: ComposeService, secret: str) -> None:
         """Add every entry as a variable; raises as :meth:`variable` does."""

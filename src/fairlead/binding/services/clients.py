@@ -1,0 +1,260 @@
+"""The variables of PostgreSQL's clients, which find the CA of a server by a path.
+
+A Secret cannot have the path of its own ``ca.crt``: each container mounts it below its own binding
+root. A binding has it, and adds it to what the Secret's entries say. Values of entries do not get
+into workloads: a variable refers to others by ``$(NAME)``, which a kubelet expands once, if they
+come before it.
+
+Sources: https://www.postgresql.org/docs/current/libpq-envars.html,
+https://www.postgresql.org/docs/current/libpq-connect.html#LIBPQ-CONNSTRING-URIS,
+https://jdbc.postgresql.org/documentation/use/,
+https://www.npgsql.org/doc/connection-string-parameters.html, and for its quotes
+https://learn.microsoft.com/en-us/dotnet/api/system.data.common.dbconnectionstringbuilder.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+from urllib.parse import quote
+
+import msgspec
+
+from fairlead.api.servicebinding.common import ROOT_VARIABLE
+from fairlead.api.servicebinding.wishes import CLIENT_ANNOTATION, DatabaseClient
+from fairlead.binding.services.items import to_bytes
+
+
+CA_ENTRY = "ca.crt"
+"""Entry with the CA of the server, which clients read as a file."""
+
+_ALIASES = {
+    "database": ("database", "dbname"),
+    "username": ("username", "user"),
+    "jdbc-uri": ("jdbc-uri", "jdbcUri", "jdbc-url"),
+}
+"""Keys of an entry in the Secrets of several makers; the first one that is there counts."""
+
+_LIBPQ = {
+    "PGHOST": "host",
+    "PGPORT": "port",
+    "PGDATABASE": "database",
+    "PGUSER": "username",
+    "PGPASSWORD": "password",
+    "PGSSLMODE": "sslmode",
+}
+_NPGSQL = {
+    "Host": "host",
+    "Port": "port",
+    "Database": "database",
+    "Username": "username",
+    "Password": "password",
+}
+_NPGSQL_MODES = {
+    "disable": "Disable",
+    "allow": "Allow",
+    "prefer": "Prefer",
+    "require": "Require",
+    "verify-ca": "VerifyCA",
+    "verify-full": "VerifyFull",
+}
+_URIS = {"url": "uri", "jdbc": "jdbc-uri"}
+_SCHEMES = {"url": ("postgresql://", "postgres://"), "jdbc": ("jdbc:postgresql:",)}
+_VARIABLES = {
+    "url": "DATABASE_URL",
+    "jdbc": "SPRING_DATASOURCE_URL",
+    "npgsql": "ConnectionStrings__DefaultConnection",
+}
+"""Variables that frameworks read by themselves: Rails and others, Spring Boot, ASP.NET Core."""
+
+
+class UnsuitableEntriesError(ValueError):
+    """A client cannot have its variables; the text names the entry and what helps, no value.
+
+    With ``lacking`` an entry is missing, which may still come.
+    """
+
+    def __init__(self, text: str, *, lacking: bool = False) -> None:
+        super().__init__(f"{CLIENT_ANNOTATION}: {text}")
+        self.lacking = lacking
+
+
+class ClientVariable(msgspec.Struct, frozen=True):
+    """A variable of a container: an entry of the Secret by its key, or else a text."""
+
+    name: str
+    key: str = ""
+    text: str = ""
+
+
+def client_variables(
+    client: DatabaseClient,
+    entries: Mapping[str, Any],
+    env: Sequence[tuple[str, str]],
+    *,
+    binding: str,
+    directory: str,
+) -> list[ClientVariable]:
+    """Return the variables of a client in the order in which a container needs them.
+
+    Args:
+        client: the client.
+        entries: the entries of the binding's Secret by key; values are JSON values or bytes.
+        env: pairs of variable and entry that the container gets besides. Those that have the URI
+            of ``url`` or ``jdbc`` name the variables that get it with the path, if the client
+            itself names none.
+        binding: the name of the binding's directory.
+        directory: the path of this directory in the container.
+
+    Raises:
+        UnsuitableEntriesError: an entry is missing or unsuitable, or ``env`` has a variable of
+            the client.
+    """
+    return _Variables(client, entries, env, binding, directory).all()
+
+
+def besides(
+    env: Iterable[tuple[str, str]], variables: Iterable[ClientVariable]
+) -> list[tuple[str, str]]:
+    """Return the pairs of ``env`` whose variables are not a client's."""
+    names = {variable.name for variable in variables}
+    return [(name, key) for name, key in env if name not in names]
+
+
+class _Variables:
+    def __init__(
+        self,
+        client: DatabaseClient,
+        entries: Mapping[str, Any],
+        env: Sequence[tuple[str, str]],
+        binding: str,
+        directory: str,
+    ) -> None:
+        self._client = client
+        self._entries = entries
+        self._env = env
+        self._prefix = f"SERVICE_BINDING_{re.sub('[^A-Z0-9]', '_', binding.upper())}"
+        self._ca = f"{directory}/{CA_ENTRY}" if CA_ENTRY in entries else ""
+
+    def all(self) -> list[ClientVariable]:
+        match self._client.name:
+            case "libpq":
+                variables = self._libpq()
+            case "npgsql":
+                variables = self._npgsql()
+            case _:
+                variables = self._uri()
+        self._check(variables)
+        return variables
+
+    def _check(self, variables: Iterable[ClientVariable]) -> None:
+        """Refuse variables of spec.env that have a client's name and another meaning."""
+        entry = _URIS.get(self._client.name)
+        source = self._key(entry) if entry else None
+        for variable in variables:
+            for name, key in self._env:
+                if name == variable.name and key not in {variable.key, source}:
+                    raise UnsuitableEntriesError(
+                        f"spec.env has {name}, which is a variable of {self._client.name}: "
+                        "remove it there, or give it another name"
+                    )
+
+    def _libpq(self) -> list[ClientVariable]:
+        self._required("host")
+        variables = [
+            ClientVariable(name, key=key)
+            for name, entry in _LIBPQ.items()
+            if (key := self._key(entry))
+        ]
+        ca = [ClientVariable("PGSSLROOTCERT", text=self._ca)] if self._ca else []
+        return [*variables, *ca]
+
+    def _uri(self) -> list[ClientVariable]:
+        client = self._client
+        key = self._required(_URIS[client.name])
+        spec = [] if client.variable else [name for name, entry in self._env if entry == key]
+        names = spec or [client.variable or _VARIABLES[client.name]]
+        if not self._ca:
+            return [ClientVariable(name, key=key) for name in names]
+        self._check_uri(key)
+        source = self._source(key)
+        # "/" may stay as it is in a query (https://www.rfc-editor.org/rfc/rfc3986#section-3.4).
+        text = f"$({source.name})&sslrootcert={quote(self._ca)}"
+        return [source, *(ClientVariable(name, text=text) for name in names)]
+
+    def _check_uri(self, key: str) -> None:
+        uri, schemes = self._text(key), _SCHEMES[self._client.name]
+        if not uri.startswith(schemes):
+            raise UnsuitableEntriesError(
+                f"entry {key!r} of the binding does not begin with {' or '.join(schemes)}, and "
+                "only clients of PostgreSQL know sslrootcert: remove the annotation"
+            )
+        _, query, parameters = uri.partition("?")
+        if not query:
+            raise UnsuitableEntriesError(
+                f"entry {key!r} of the binding has no query, to which the path of the CA could be "
+                "added: have the service end it in ?sslmode=verify-full, or use libpq"
+            )
+        if re.search(r"(?:^|&)sslrootcert=", parameters):
+            raise UnsuitableEntriesError(
+                f"entry {key!r} of the binding has an sslrootcert of its own: remove the "
+                "annotation, or have the service leave it out"
+            )
+
+    def _npgsql(self) -> list[ClientVariable]:
+        self._required("host")
+        sources: list[ClientVariable] = []
+        parts: list[str] = []
+        for word, entry in _NPGSQL.items():
+            if key := self._key(entry):
+                source = self._source(key)
+                sources.append(source)
+                value = _quoted(f"$({source.name})", self._text(key), f"entry {key!r}")
+                parts.append(f"{word}={value}")
+        if key := self._key("sslmode"):
+            mode = _NPGSQL_MODES.get(self._text(key))
+            if mode is None:
+                raise UnsuitableEntriesError(
+                    f"entry {key!r} of the binding is none of {', '.join(_NPGSQL_MODES)}: "
+                    "correct it"
+                )
+            parts.append(f"SSL Mode={mode}")
+        if self._ca:
+            path = _quoted(self._ca, self._ca, ROOT_VARIABLE)
+            parts.append(f"Root Certificate={path}")
+        name = self._client.variable or _VARIABLES["npgsql"]
+        return [*sources, ClientVariable(name, text=";".join(parts))]
+
+    def _key(self, entry: str) -> str:
+        """Return the key of an entry, "" if it is missing."""
+        keys = _ALIASES.get(entry, (entry,))
+        return next((key for key in keys if key in self._entries), "")
+
+    def _required(self, entry: str) -> str:
+        key = self._key(entry)
+        if not key:
+            raise UnsuitableEntriesError(
+                f"{self._client.name} needs entry {entry!r}, which the binding does not have: "
+                "add it to the service's Secret, or use another client",
+                lacking=True,
+            )
+        return key
+
+    def _text(self, key: str) -> str:
+        return to_bytes(self._entries[key]).decode(errors="replace")
+
+    def _source(self, key: str) -> ClientVariable:
+        """Return the variable with an entry, for references."""
+        return ClientVariable(f"{self._prefix}_{re.sub('[^A-Z0-9]', '_', key.upper())}", key=key)
+
+
+def _quoted(text: str, value: str, what: str) -> str:
+    """Return a text in quotes that do not end within its value, which kubelets put there."""
+    for mark in ('"', "'"):
+        if mark not in value:
+            return f"{mark}{text}{mark}"
+    raise UnsuitableEntriesError(
+        f"{what} has both kinds of quotes, so that no connection string of npgsql can have its "
+        "value by reference: choose another value"
+    )
