@@ -193,8 +193,8 @@ def run(
     """Run a workload's container as a local process, as a kubelet would.
 
     Environment and volumes come from the pod template; files are below a private temporary
-    folder, and environment values at or below a mountPath are rewritten to it. COMMAND replaces
-    the container's own. The exit code is the process's.
+    folder, and paths at or below a mountPath in environment values are rewritten to it. COMMAND
+    replaces the container's own. The exit code is the process's.
 
     \b
     Example:

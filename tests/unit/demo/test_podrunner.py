@@ -232,6 +232,8 @@ async def test_paths_lead_into_the_volumes_and_nothing_is_left() -> None:
             {"name": "FILE", "value": "/bindings/db/user"},
             {"name": "ELSEWHERE", "value": "/bindings-of-others"},
             {"name": "PARENT", "value": "/bindings"},
+            {"name": "URL", "value": "x://h/bindings/db?a=/bindings/db/user&b=/bindings/dbs"},
+            {"name": "QUOTED", "value": "A=1;B=\"/bindings/db/user\";C='/bindings/db'"},
         ],
         volumeMounts=[{"name": "v", "mountPath": "/bindings/db"}],
         command=[*COMMAND, "$(FILE)"],
@@ -245,6 +247,9 @@ async def test_paths_lead_into_the_volumes_and_nothing_is_left() -> None:
     assert found["args"] == [env["FILE"]]
     assert env["ELSEWHERE"] == "/bindings-of-others"
     assert env["PARENT"] == "/bindings"
+    folder = f"{env['SERVICE_BINDING_ROOT']}/db"
+    assert env["URL"] == f"x://h/bindings/db?a={folder}/user&b=/bindings/dbs"
+    assert env["QUOTED"] == f"A=1;B=\"{folder}/user\";C='{folder}'"
     assert not exists(root)
     assert not exists(root.parent)
 

@@ -1,7 +1,8 @@
 """Runs a workload's container as a local process, with a kubelet's environment and files.
 
 The pod template's environment and volumes are resolved from the cluster. Volumes become files in
-a private temporary folder, and environment values below a mountPath are rewritten to that folder.
+a private temporary folder, and paths below a mountPath in environment values are rewritten to that
+folder.
 Image, init containers, probes and limits are ignored.
 """
 

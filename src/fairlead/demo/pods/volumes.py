@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path, PurePosixPath
 
@@ -20,20 +21,33 @@ class Mounts:
         self.paths: dict[PurePosixPath, Path] = {}
 
     def local(self, text: str, *, ancestors: bool = False) -> str:
-        """Return the local path for a path at or below a mount path; any other text unchanged.
+        """Return the local path for a path at or below a mount path.
 
-        With ``ancestors``, the parent folders of mount paths are translated too.
+        In other texts such paths are translated where a sign of a setting is before them, as in
+        ``sslrootcert=/bindings/db/ca.crt``. With ``ancestors``, the parent folders of mount paths
+        are translated too.
         """
         path = PurePosixPath(text)
-        if not path.is_absolute():
-            return text
         # The longest path comes first, for one volume may be mounted inside another.
-        for mount in sorted(self.paths, key=lambda item: -len(item.parts)):
+        mounts = sorted(self.paths, key=lambda item: -len(item.parts))
+        if not path.is_absolute():
+            return self._within(text, mounts)
+        for mount in mounts:
             if path.is_relative_to(mount):
                 return str(self.paths[mount] / path.relative_to(mount))
         if ancestors and any(mount.is_relative_to(path) for mount in self.paths):
             return str(self.place(path))
         return text
+
+    def _within(self, text: str, mounts: Sequence[PurePosixPath]) -> str:
+        if not mounts:
+            return text
+        either = "|".join(re.escape(str(mount)) for mount in mounts)
+
+        def replace(found: re.Match[str]) -> str:
+            return str(self.paths[PurePosixPath(found[0])])
+
+        return re.sub(rf"(?<=[=\"'])(?:{either})(?![^/\"'&;])", replace, text)
 
     def place(self, path: PurePosixPath) -> Path:
         """Return the local path below the folder for a container path."""
