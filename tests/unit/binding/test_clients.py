@@ -418,6 +418,26 @@ def test_unbinding_takes_the_variables_away(client: str) -> None:
     assert message(binding, "InjectionReady") == ""
 
 
+@pytest.mark.parametrize("passes", [0, 1], ids=["deleted at once", "after a pass"])
+@pytest.mark.parametrize("client", ["libpq", "url=X", "jdbc", "npgsql"])
+def test_without_its_record_unbinding_takes_the_variables_away_too(
+    client: str, passes: int
+) -> None:
+    own: list[JSON] = [
+        {"name": "OWN", "value": "$(X)"},
+        {"name": "MY_CA", "value": "/bindings/sb/ca.crt"},
+        {"name": "MY_HOST", "valueFrom": {"secretKeyRef": {"name": "s1", "key": "host"}}},
+    ]
+    cluster, binding = bound(client, deployment(containers=[{"name": "app", "env": [*own]}]))
+    cluster.get("deployments", "web")["metadata"]["annotations"] = {}
+    for _ in range(passes):
+        cluster.reconcile(binding)
+        settled(cluster, binding)
+    deleted(binding)
+    cluster.reconcile(binding)
+    assert container(cluster)["env"] == [*own, ROOT]
+
+
 def test_each_container_has_the_path_below_its_own_root() -> None:
     containers: list[JSON] = [
         {"name": "a"},

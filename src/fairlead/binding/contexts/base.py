@@ -34,6 +34,7 @@ from fairlead.binding.contexts.reader import Reader
 from fairlead.binding.contexts.superseded import Superseded, generated, superseded
 from fairlead.binding.contexts.workloads import Finder
 from fairlead.binding.reads import FailureCode, Lookup, ReadError, Snapshot
+from fairlead.binding.services.clients import client_traces
 from fairlead.binding.services.definitions import Definition
 from fairlead.binding.services.evaluations import Evaluations
 from fairlead.binding.services.items import (
@@ -108,10 +109,10 @@ class BaseContext:
         self._is_rolled_out = False
         self._wanted = BindingChanges()
         self._wishes = Wishes()
-        if not self.meta.deleting:
-            try:
-                self._wishes = read_wishes(self.meta.annotations)
-            except ValueError as error:
+        try:
+            self._wishes = read_wishes(self.meta.annotations)
+        except ValueError as error:
+            if not self.meta.deleting:
                 raise InvalidBinding(str(error)) from None
 
     def spec_name(self) -> str:
@@ -559,6 +560,7 @@ FindWorkloads: TypeAlias = Callable[[BaseContext], Workloads]
 
 def of_kubernetes(context: BaseContext) -> Finder:
     """Return the finder of a binding's workloads in Kubernetes."""
+    traces = client_traces(context.client, context.env_bindings, binding=context.binding_name)
     former = Former(
         owner=context.owner,
         directory=context.binding_name,
@@ -566,6 +568,9 @@ def of_kubernetes(context: BaseContext) -> Finder:
         volume=context.volume_name,
         variables=list(context.env_bindings),
         env_from=context.bind_as_env,
+        of_client=traces.pairs,
+        texts=traces.texts,
+        reference=traces.reference,
     )
     return Finder(context.reader, context.reference, former, context.kinds, lambda: context.secret)
 

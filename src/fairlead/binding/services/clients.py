@@ -114,6 +114,41 @@ def client_variables(
     return _Variables(client, entries, env, binding, directory).all()
 
 
+class ClientTraces(msgspec.Struct, frozen=True):
+    """All variables that a client can have had, whatever the entries were.
+
+    ``pairs`` are of variable and entry, ``texts`` the names of the others; ``reference`` begins a
+    reference in their texts.
+    """
+
+    pairs: frozenset[tuple[str, str]] = frozenset()
+    texts: frozenset[str] = frozenset()
+    reference: str = ""
+
+
+def client_traces(
+    client: DatabaseClient | None, env: Sequence[tuple[str, str]], *, binding: str
+) -> ClientTraces:
+    """Return the variables by which a former projection of a client is recognized.
+
+    The arguments are those of :func:`client_variables`.
+    """
+    if client is None:
+        return ClientTraces()
+    reference = f"$({_prefix(binding)}_"
+    if client.name == "libpq":
+        pairs = {(name, key) for name, entry in _LIBPQ.items() for key in _keys(entry)}
+        return ClientTraces(frozenset(pairs), frozenset({"PGSSLROOTCERT"}), reference)
+    entries = _NPGSQL.values() if client.name == "npgsql" else [_URIS[client.name]]
+    keys = {key for entry in entries for key in _keys(entry)}
+    pairs = {(_source(binding, key).name, key) for key in keys}
+    names = {client.variable or _VARIABLES[client.name]}
+    if client.name in _URIS:
+        names |= {name for name, key in env if key in keys}
+        pairs |= {(name, key) for name in names for key in keys}
+    return ClientTraces(frozenset(pairs), frozenset(names), reference)
+
+
 def besides(
     env: Iterable[tuple[str, str]], variables: Iterable[ClientVariable]
 ) -> list[tuple[str, str]]:
@@ -134,7 +169,7 @@ class _Variables:
         self._client = client
         self._entries = entries
         self._env = env
-        self._prefix = f"SERVICE_BINDING_{re.sub('[^A-Z0-9]', '_', binding.upper())}"
+        self._binding = binding
         self._ca = f"{directory}/{CA_ENTRY}" if CA_ENTRY in entries else ""
 
     def all(self) -> list[ClientVariable]:
@@ -178,7 +213,7 @@ class _Variables:
         if not self._ca:
             return [ClientVariable(name, key=key) for name in names]
         self._check_uri(key)
-        source = self._source(key)
+        source = _source(self._binding, key)
         # "/" may stay as it is in a query (https://www.rfc-editor.org/rfc/rfc3986#section-3.4).
         text = f"$({source.name})&sslrootcert={quote(self._ca)}"
         return [source, *(ClientVariable(name, text=text) for name in names)]
@@ -208,7 +243,7 @@ class _Variables:
         parts: list[str] = []
         for word, entry in _NPGSQL.items():
             if key := self._key(entry):
-                source = self._source(key)
+                source = _source(self._binding, key)
                 sources.append(source)
                 value = _quoted(f"$({source.name})", self._text(key), f"entry {key!r}")
                 parts.append(f"{word}={value}")
@@ -228,8 +263,7 @@ class _Variables:
 
     def _key(self, entry: str) -> str:
         """Return the key of an entry, "" if it is missing."""
-        keys = _ALIASES.get(entry, (entry,))
-        return next((key for key in keys if key in self._entries), "")
+        return next((key for key in _keys(entry) if key in self._entries), "")
 
     def _required(self, entry: str) -> str:
         key = self._key(entry)
@@ -244,9 +278,18 @@ class _Variables:
     def _text(self, key: str) -> str:
         return to_bytes(self._entries[key]).decode(errors="replace")
 
-    def _source(self, key: str) -> ClientVariable:
-        """Return the variable with an entry, for references."""
-        return ClientVariable(f"{self._prefix}_{re.sub('[^A-Z0-9]', '_', key.upper())}", key=key)
+
+def _keys(entry: str) -> tuple[str, ...]:
+    return _ALIASES.get(entry, (entry,))
+
+
+def _prefix(binding: str) -> str:
+    return f"SERVICE_BINDING_{re.sub('[^A-Z0-9]', '_', binding.upper())}"
+
+
+def _source(binding: str, key: str) -> ClientVariable:
+    """Return the variable with an entry, for references."""
+    return ClientVariable(f"{_prefix(binding)}_{re.sub('[^A-Z0-9]', '_', key.upper())}", key=key)
 
 
 def _quoted(text: str, value: str, what: str) -> str:

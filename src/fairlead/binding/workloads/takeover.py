@@ -25,6 +25,7 @@ from fairlead.binding.workloads.holdings import (
     secret_of_source,
     secret_of_variable,
     secret_of_volume,
+    text_of_variable,
 )
 from fairlead.binding.workloads.projection import ProjectionOwner
 from fairlead.binding.workloads.records import BindingRecord, BoundContainer, ContainerPath
@@ -40,7 +41,8 @@ class Former(msgspec.Struct, frozen=True):
 
     ``secret`` is the Secret in its status, ``directory`` the one below the binding root,
     ``variables`` are pairs of name and entry, and ``env_from`` says whether the whole Secret
-    was projected.
+    was projected. ``of_client`` are the pairs that a client may have had, ``texts`` the names of
+    its other variables, whose texts have ``reference`` or a path in the directory.
     """
 
     owner: ProjectionOwner
@@ -49,6 +51,9 @@ class Former(msgspec.Struct, frozen=True):
     directory: str
     variables: Sequence[tuple[str, str]] = ()
     env_from: bool = False
+    of_client: Collection[tuple[str, str]] = ()
+    texts: Collection[str] = ()
+    reference: str = ""
 
     @property
     def generated(self) -> bool:
@@ -135,6 +140,7 @@ class _Search:
         for container in self._containers:
             bound = places[id(container.template)].bound[container.key]
             bound.env = self._variables(container) if certain else []
+            bound.texts = self._texts(container, bound.mount) if certain else {}
             bound.env_from = self._has_source(container, certain=certain)
         for place in places.values():
             place.bound = {key: bound for key, bound in place.bound.items() if bound}
@@ -214,9 +220,23 @@ class _Search:
             and (
                 self._own
                 or (name_of(item), item["valueFrom"]["secretKeyRef"].get("key"))
-                in self._former.variables
+                in [*self._former.variables, *self._former.of_client]
             )
         ]
+
+    def _texts(self, container: Container, mount: str) -> dict[str, str]:
+        """Return the variables of a client that have the path of the CA, with their texts."""
+        texts = {
+            str(name_of(item)): text_of_variable(item) or ""
+            for item in container.env(create=False)
+            if name_of(item) in self._former.texts
+            and not any(other.is_variable(container, item) for other in self._taken)
+        }
+        return {
+            name: text
+            for name, text in texts.items()
+            if self._former.reference in text or (mount and text.startswith(f"{mount}/"))
+        }
 
     def _has_source(self, container: Container, *, certain: bool) -> bool:
         if not self._own and not (self._former.env_from and (certain or not self._recorded)):
