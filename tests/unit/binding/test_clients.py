@@ -273,6 +273,14 @@ def test_variables_of_the_spec_beside_a_client(
             id="spec.env has another entry there",
         ),
         pytest.param(
+            "url=SERVICE_BINDING_MY_DB_URI",
+            LOGIN,
+            [],
+            False,
+            "SERVICE_BINDING_MY_DB_URI is a variable that reads an entry",
+            id="a name that refers to itself",
+        ),
+        pytest.param(
             "libpq",
             LOGIN,
             [("PGSSLROOTCERT", "ca.crt")],

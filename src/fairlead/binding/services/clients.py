@@ -183,8 +183,13 @@ class _Variables:
         self._check(variables)
         return variables
 
-    def _check(self, variables: Iterable[ClientVariable]) -> None:
-        """Refuse variables of spec.env that have a client's name and another meaning."""
+    def _check(self, variables: Sequence[ClientVariable]) -> None:
+        """Refuse variables with one name and two meanings, also of spec.env."""
+        names = [variable.name for variable in variables]
+        if len({*names}) < len(names):
+            raise UnsuitableEntriesError(
+                f"{names[-1]} is a variable that reads an entry: name another one"
+            )
         entry = _URIS.get(self._client.name)
         source = self._key(entry) if entry else None
         for variable in variables:

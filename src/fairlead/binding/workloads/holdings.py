@@ -42,16 +42,16 @@ class HeldContainer(msgspec.Struct, frozen=True):
 
 @dataclass(slots=True)
 class _Known:
-    """The recorded items of a container: variables, mounts, and whether the whole Secret."""
+    """The recorded items of a container: variables, mounts, and whether the whole Secret.
+
+    ``names`` are those of all variables.
+    """
 
     env: set[str | None] = field(default_factory=set)
     texts: set[tuple[str, str]] = field(default_factory=set)
+    names: set[str | None] = field(default_factory=set)
     mounts: set[str | None] = field(default_factory=set)
     env_from: bool = False
-
-    def has_name(self, name: str | None) -> bool:
-        """Whether a variable has been recorded under a name."""
-        return name in self.env or any(name == text for text, _ in self.texts)
 
 
 _NOTHING = _Known()
@@ -89,6 +89,7 @@ class Holding:
                 self._effort.spend(1 + len(bound.env) + len(bound.texts))
                 known.env.update(bound.env)
                 known.texts.update(bound.texts.items())
+                known.names.update(bound.env, bound.texts)
                 if bound.mount:
                     known.mounts.add(bound.mount)
                 known.env_from = known.env_from or bound.env_from
@@ -168,7 +169,7 @@ class Holding:
             found += [
                 f"variable {name_of(item)} of {container}"
                 for item in env
-                if known.has_name(name_of(item))
+                if name_of(item) in known.names
                 and not any(one.is_variable(container, item) for one in (self, *others))
             ]
             found += [

@@ -121,6 +121,7 @@ class _Search:
         self._own = own
         self._recorded = recorded
         self._containers = _containers(workload)
+        self._pairs = {*former.variables, *former.of_client}
 
     def record(self) -> BindingRecord | None:
         """Return the record of what was found; None without anything."""
@@ -219,8 +220,7 @@ class _Search:
             and not any(other.is_variable(container, item) for other in self._taken)
             and (
                 self._own
-                or (name_of(item), item["valueFrom"]["secretKeyRef"].get("key"))
-                in [*self._former.variables, *self._former.of_client]
+                or (name_of(item), item["valueFrom"]["secretKeyRef"].get("key")) in self._pairs
             )
         ]
 
