@@ -52,6 +52,11 @@ LARGE_BYTES = 256 << 10
 """Bytes from which an incomplete answer or line is large."""
 LARGE_AT_ONCE = 4
 """Largest number of large answers and lines that one client reads at the same time."""
+PAGE_BYTES = 16 << 20
+"""Bytes of a page beyond which a trusted server is asked for one with fewer objects.
+
+500 objects of the largest size are some 700 MiB. A page of one object has no bound there.
+"""
 KEPT_SECONDS = 600.0
 """Seconds for which a request with too large an answer is remembered."""
 _MOST_KEPT = 100
@@ -185,20 +190,29 @@ class Body:
             await asyncio.sleep(0)
         return chunk
 
-    async def read(self) -> bytes:
-        """Return the whole body.
+    async def read(self, most: int = 0) -> bytes:
+        """Return the whole body; ``most`` are its bytes from a trusted server, 0 for any number.
 
         Raises:
             AnswerTooLarge: the body exceeds a bound.
         """
         if self._intake.bounds is None:
-            return await self._content.read()
+            return await (self._read_up_to(most) if most else self._content.read())
         parts = []
         with self._intake.growing("answer") as growing:
             while chunk := await self.readany():
                 await growing.take(len(chunk))
                 parts.append(chunk)
             return b"".join(parts)
+
+    async def _read_up_to(self, most: int) -> bytes:
+        parts, size = [], 0
+        while chunk := await self.readany():
+            size += len(chunk)
+            if size > most:
+                raise self._intake.excess("answer", most)
+            parts.append(chunk)
+        return b"".join(parts)
 
 
 class Growing:

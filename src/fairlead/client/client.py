@@ -10,7 +10,7 @@ import msgspec
 
 from fairlead.api.meta import JSON, Object
 from fairlead.api.resource import LEASES, Resource
-from fairlead.client.bounds import Bounds, Intake
+from fairlead.client.bounds import PAGE_BYTES, Bounds, Intake
 from fairlead.client.caution import Caution
 from fairlead.client.config import ClusterConfig
 from fairlead.client.connection import failed
@@ -39,6 +39,7 @@ from fairlead.client.wire import (
     object_path,
     read_lines,
     selectors,
+    unchanged,
     watch_params,
 )
 
@@ -148,6 +149,7 @@ class Client:
         limit: int = _LIMIT,
         metadata_only: bool = False,
         arrived: Callable[[Sequence[Object]], None] | None = None,
+        transform: Callable[[Object], Object] = unchanged,
     ) -> ObjectList:
         """Return all objects, fetched in pages of ``limit``; namespace "" means all namespaces.
 
@@ -155,7 +157,8 @@ class Client:
         expired on the server, the list starts over; in one piece, where answers have no bounds. No
         resourceVersion is sent, so that the list is as new as the last write: "Semantics for get
         and list" of https://kubernetes.io/docs/reference/using-api/api-concepts/.
-        ``arrived`` is called with the objects of each page but the last.
+        ``arrived`` is called with the objects of each page but the last. ``transform`` shrinks
+        each object before the next one is decoded, so that none is held whole.
 
         Raises:
             AnswerTooLarge: an object, or all objects together, exceed the bounds.
@@ -167,22 +170,17 @@ class Client:
             while True:
                 try:
                     page = await self._page(
-                        resource, namespace, params, metadata_only=metadata_only
+                        resource, namespace, params, transform, metadata_only=metadata_only
                     )
-                except AnswerTooLarge as error:
-                    limit = int(params.get("limit", _LIMIT))
-                    if error.bound != "answer" or limit == 1:
-                        raise
-                    params["limit"] = str(max(1, limit // _FEWER))
-                    continue
                 except Gone:
                     restarts += 1
                     if "continue" not in params or restarts > _RESTARTS:
                         raise
                     # Pages of two versions do not fit together: the earlier pages are thrown away.
                     del params["continue"]
-                    if self.intake.bounds is None:
-                        params.pop("limit", None)
+                    # In one piece, large objects would be held all at once.
+                    if self.intake.bounds is None and params.get("limit") == str(limit):
+                        del params["limit"]
                     result = ObjectList([])
                     listing.restart()
                     continue
@@ -207,8 +205,9 @@ class Client:
         limit: int,
         continue_: str = "",
         metadata_only: bool = False,
+        transform: Callable[[Object], Object] = unchanged,
     ) -> Page:
-        """Return one page of a list.
+        """Return one page of a list, which has fewer objects than ``limit`` if they are large.
 
         Raises:
             Gone: the page that ``continue_`` asks for has expired on the server.
@@ -216,7 +215,9 @@ class Client:
         params = _page_params(labels, fields, limit)
         if continue_:
             params["continue"] = continue_
-        return await self._page(resource, namespace, params, metadata_only=metadata_only)
+        return await self._page(
+            resource, namespace, params, transform, metadata_only=metadata_only
+        )
 
     async def create(
         self,
@@ -417,12 +418,29 @@ class Client:
         )
 
     async def _page(
-        self, resource: Resource, namespace: str, params: Mapping[str, str], *, metadata_only: bool
+        self,
+        resource: Resource,
+        namespace: str,
+        params: dict[str, str],
+        transform: Callable[[Object], Object],
+        *,
+        metadata_only: bool,
     ) -> Page:
+        """Return a page, with fewer objects if it is too large; ``params`` has their number."""
         headers = {"Accept": PARTIAL_LIST if metadata_only else JSON_TYPE}
         path = collection_path(resource, namespace)
-        body = await self._transport.request("GET", path, params=params, headers=headers)
-        return decode_page(body, resource, self.intake.check_page)
+        while True:
+            limit = int(params.get("limit", "0"))
+            most = PAGE_BYTES if limit > 1 else 0
+            try:
+                body = await self._transport.request(
+                    "GET", path, params=params, headers=headers, most=most
+                )
+                return decode_page(body, resource, self.intake.check_page, transform)
+            except AnswerTooLarge as error:
+                if error.bound != "answer" or limit == 1:
+                    raise
+                params["limit"] = str(max(1, (limit or _LIMIT) // _FEWER))
 
     async def _write(
         self,

@@ -200,14 +200,14 @@ class ServerAnswer:
         self._connection = connection
         self._awaited = awaited
 
-    async def read(self) -> bytes:
-        """Read the whole body.
+    async def read(self, most: int = 0) -> bytes:
+        """Read the whole body; ``most`` are its bytes from a trusted server, 0 for any number.
 
         Raises:
             aiohttp.ClientError: the connection broke.
             AnswerTooLarge: the body exceeds a bound.
         """
-        return await self.content.read()
+        return await self.content.read(most)
 
     def end(self) -> None:
         """Keep the connection for the next request; cut it if the body was not read to its end."""

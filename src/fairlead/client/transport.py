@@ -173,8 +173,11 @@ class Transport:
         params: Mapping[str, str] | None = None,
         body: bytes | None = None,
         headers: Mapping[str, str] | None = None,
+        most: int = 0,
     ) -> bytes:
         """Send a request and return the body of a successful answer.
+
+        ``most`` are the bytes that are taken of a trusted server's, 0 for any number.
 
         Raises:
             ApiError: the server refused, also after the retries that its answer allows.
@@ -197,7 +200,7 @@ class Transport:
             try:
                 answer = await self._send(sent)
                 try:
-                    whole = await answer.read()
+                    whole = await answer.read(most)
                 except FAULTS as error:
                     raise self._failed(error) from error
                 finally:

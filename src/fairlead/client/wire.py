@@ -173,13 +173,22 @@ class _RawList(msgspec.Struct, rename="camel"):
 _list_decoder = msgspec.json.Decoder(_RawList)
 
 
+def unchanged(object_: Object) -> Object:
+    """Return the object: the transform of readers who want it whole."""
+    return object_
+
+
 def decode_page(
-    body: bytes, resource: Resource, check: Callable[[int], None] = lambda _count: None
+    body: bytes,
+    resource: Resource,
+    check: Callable[[int], None] = lambda _count: None,
+    transform: Callable[[Object], Object] = unchanged,
 ) -> Page:
     """Decode the objects in a list; each has a copy of its bytes.
 
     A slice would keep the whole page in memory as long as one of its objects is kept. ``check`` is
-    called with the number of objects before they are decoded, and may raise.
+    called with the number of objects before they are decoded, and may raise. ``transform`` shrinks
+    each object before the next one is decoded.
 
     Raises:
         UnexpectedAnswer: the body is no list of Kubernetes objects.
@@ -191,7 +200,7 @@ def decode_page(
         except RecursionError:
             content = _deep_list(body)
         check(len(content.items or ()))
-        items = [decode_item(raw, api_version, kind) for raw in content.items or ()]
+        items = [transform(decode_item(raw, api_version, kind)) for raw in content.items or ()]
     except msgspec.MsgspecError as error:
         raise UnexpectedAnswer(f"the list of {resource} cannot be read: {error}") from None
     return Page(items, content.metadata.resource_version, content.metadata.continue_)

@@ -6,7 +6,7 @@ import asyncio
 import gzip
 import itertools
 import tracemalloc
-from collections.abc import Iterator
+from collections.abc import Awaitable, Callable, Iterator
 
 import msgspec
 import pytest
@@ -15,8 +15,18 @@ from tests.support.fakeserver import Answer, FakeServer, chunks, failure, respon
 from tests.support.oversized import BOMB, MIB, explode, never_end
 
 from fairlead.api.resource import CONFIGMAPS
-from fairlead.client import AnswerTooLarge, Bounds, Client, ClusterConfig, Forbidden, RetryPolicy
+from fairlead.client import (
+    AnswerTooLarge,
+    Bounds,
+    Client,
+    ClusterConfig,
+    Forbidden,
+    ObjectList,
+    RetryPolicy,
+)
+from fairlead.client import client as clients
 from fairlead.client.bounds import ENTRY_BYTES, LARGE_AT_ONCE, LARGE_BYTES, OBJECT_BYTES
+from fairlead.client.wire import Page
 
 
 ALL = "/api/v1/configmaps"
@@ -140,6 +150,37 @@ async def test_a_page_that_is_too_large_is_requested_with_fewer_objects(
     # 62 objects of 20 kB are too many for 1 MiB, 7 are not.
     limits = [seen.query["limit"] for seen in server.seen]
     assert limits == ["500", "62", *["7"] * 29]
+
+
+@pytest.mark.parametrize(
+    "read",
+    [
+        pytest.param(lambda client: client.list(CONFIGMAPS), id="list"),
+        pytest.param(lambda client: client.page(CONFIGMAPS, limit=500), id="page"),
+    ],
+)
+async def test_a_trusted_server_is_asked_for_fewer_objects_where_a_page_is_large(
+    server: FakeServer,
+    monkeypatch: pytest.MonkeyPatch,
+    read: Callable[[Client], Awaitable[ObjectList | Page]],
+) -> None:
+    monkeypatch.setattr(clients, "PAGE_BYTES", MIB)
+    server.on(ALL, pages(200_000, 6))
+    async with Client(ClusterConfig(server.url, trusted=True)) as client:
+        listed = await read(client)
+    expected = 6 if isinstance(listed, ObjectList) else 1
+    assert [one.meta.name for one in listed.items] == [f"name-{n:06}" for n in range(expected)]
+    # Six objects of 200 kB are too many for 1 MiB, one alone has no bound.
+    assert [seen.query["limit"] for seen in server.seen][:4] == ["500", "62", "7", "1"]
+
+
+async def test_an_object_of_a_trusted_server_has_no_bound(
+    server: FakeServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(clients, "PAGE_BYTES", MIB)
+    server.on(ALL, pages(2 * MIB, 3))
+    async with Client(ClusterConfig(server.url, trusted=True)) as client:
+        assert len((await client.list(CONFIGMAPS)).items) == 3
 
 
 async def test_an_object_that_is_larger_than_an_answer_may_be_is_told(server: FakeServer) -> None:

@@ -1,15 +1,17 @@
 from __future__ import annotations
 
 import gc
+import tracemalloc
 from typing import Any
 
 import msgspec
 import pytest
 from tests.support.fakeserver import FakeServer, chunks, failure, respond, text
 
-from fairlead.api.meta import JSON
+from fairlead.api.meta import JSON, Object
 from fairlead.api.resource import CONFIGMAPS, NAMESPACES, Resource
 from fairlead.client import Client, ClusterConfig, Gone, UnexpectedAnswer
+from fairlead.client import client as clients
 from fairlead.client.wire import decode_page
 
 
@@ -88,6 +90,23 @@ class TestPages:
         assert (names(found.items), found.resource_version) == (["b", "c"], "9")
         assert dict(server.seen[2].query) == {"labelSelector": "app=x"} | limit
 
+    async def test_a_list_with_large_pages_starts_over_page_by_page(
+        self, server: FakeServer, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(clients, "PAGE_BYTES", 1000)
+        large = config_map("a", data={"x": "x" * 1000})
+        server.on(
+            PATH,
+            respond(page() | {"items": [large]}),
+            respond(page("b", continue_="x")),
+            failure(410, "Expired", "the provided continue parameter is too old"),
+            respond(page("b", "c", version="9")),
+        )
+        async with Client(ClusterConfig(server.url, trusted=True)) as client:
+            found = await client.list(CONFIGMAPS, "shop")
+        assert names(found.items) == ["b", "c"]
+        assert [seen.query.get("limit") for seen in server.seen] == ["500", "62", "62", "62"]
+
     async def test_pages_that_expire_again_and_again_are_an_error(
         self, server: FakeServer, client: Client
     ) -> None:
@@ -141,6 +160,23 @@ class TestPages:
             await client.list(CONFIGMAPS, "shop")
         assert "the list of configmaps/v1 cannot be read" in str(caught.value)
         assert message in str(caught.value)
+
+
+def test_each_object_is_shrunk_before_the_next_one_is_decoded() -> None:
+    def shrunk(object_: Object) -> Object:
+        return msgspec.structs.replace(object_, raw=b"{}")
+
+    size = 1 << 20
+    large = [config_map(str(number), data={"x": "x" * size}) for number in range(10)]
+    body = msgspec.json.encode(page() | {"items": large})
+    tracemalloc.start()
+    try:
+        found = decode_page(body, CONFIGMAPS, transform=shrunk)
+        _, most = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert [one.raw for one in found.items] == [b"{}"] * 10
+    assert most < 3 * size
 
 
 class TestDecode:

@@ -15,7 +15,7 @@ from fairlead.api.status import REASON_CODES, Status
 from fairlead.client import ObjectList, WatchEvent
 from fairlead.client.bounds import Intake
 from fairlead.client.errors import ApiError, api_error
-from fairlead.client.wire import EventType, Page
+from fairlead.client.wire import EventType, Page, unchanged
 
 
 WIDGETS = Resource("example.org", "v1", "widgets", "Widget")
@@ -124,6 +124,7 @@ class FakeServer:
         limit: int = 500,
         metadata_only: bool = False,
         arrived: Callable[[Sequence[Object]], None] | None = None,
+        transform: Callable[[Object], Object] = unchanged,
     ) -> ObjectList:
         self._ask("list")
         await asyncio.sleep(0)
@@ -131,11 +132,11 @@ class FakeServer:
         if self.pages and arrived is not None:
             for name in list(self._objects)[:-1]:
                 one = self._objects[name]
-                arrived([paged.setdefault(id(one), msgspec.structs.replace(one))])
+                arrived([paged.setdefault(id(one), transform(msgspec.structs.replace(one)))])
                 await asyncio.sleep(self.pages)
         # Each answer is decoded anew.
         here = self._objects.values()
-        items = [paged.get(id(one)) or msgspec.structs.replace(one) for one in here]
+        items = [paged.get(id(one)) or transform(msgspec.structs.replace(one)) for one in here]
         return ObjectList(items, str(self.version))
 
     async def page(
@@ -148,6 +149,7 @@ class FakeServer:
         limit: int,
         continue_: str = "",
         metadata_only: bool = False,
+        transform: Callable[[Object], Object] = unchanged,
     ) -> Page:
         """One page of all objects as they are at its first."""
         self._ask("page")
@@ -155,7 +157,7 @@ class FakeServer:
         begin = int(continue_ or 0)
         if not begin:
             self._paged, self._paged_version = [*self._objects.values()], self.version
-        items = self._paged[begin : begin + limit]
+        items = [transform(one) for one in self._paged[begin : begin + limit]]
         more = begin + limit < len(self._paged)
         return Page(items, str(self._paged_version), str(begin + limit) if more else "")
 

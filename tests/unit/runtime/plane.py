@@ -57,7 +57,7 @@ class _Answer:
         self.status = status
         self.headers: CIMultiDict[str] = CIMultiDict()
 
-    async def read(self) -> bytes:
+    async def read(self, most: int = 0) -> bytes:
         body = {"apiVersion": "v1", "kind": "Thing", "metadata": {"name": "a"}}
         return msgspec.json.encode(body) if self.status < 300 else b""
 

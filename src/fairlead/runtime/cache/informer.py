@@ -115,7 +115,7 @@ class SharedInformer:
             # of them.
             objects = self._news(objects)
         for number, object_ in enumerate(objects, 1):
-            self.put(object_, initial=initial)
+            self._keep(object_, initial=initial)
             if number % _PUTS_PER_TURN == 0:
                 await asyncio.sleep(0)
         self.synced.set()
@@ -127,7 +127,7 @@ class SharedInformer:
         if self.synced.is_set():
             return
         for object_ in objects:
-            self.put(object_, initial=True)
+            self._keep(object_, initial=True)
 
     def _early(self, objects: list[Object]) -> int:
         """Return how many objects of the list are stored already, by :meth:`arrived`; 0 if unsure.
@@ -155,22 +155,23 @@ class SharedInformer:
                     news.append(object_)
         if found < len(self.store):
             for gone in differences(self.store, objects):
-                self.remove(gone)
+                self._drop(gone)
         return news
 
     def clear(self) -> None:
         """Remove every object, and tell the handlers of each deletion."""
         for object_ in self.store.list():
-            self.remove(object_)
+            self._drop(object_)
 
-    def put(self, object_: Object, *, initial: bool = False) -> None:
-        """Keep an object and tell whether it was added or modified.
+    def put(self, object_: Object) -> None:
+        """Shrink and keep an object, and tell whether it was added or modified.
 
         Raises:
             AnswerTooLarge: the caches of the cluster have no room for it.
         """
-        if self._transform is not None:
-            object_ = self._transformed(object_)
+        self._keep(self.shrink(object_))
+
+    def _keep(self, object_: Object, *, initial: bool = False) -> None:
         if self._room is not None:
             known = self.store.get(object_.meta.namespace, object_.meta.name)
             self._take(cost(object_) - (cost(known) if known is not None else 0))
@@ -191,13 +192,14 @@ class SharedInformer:
 
     def remove(self, object_: Object) -> None:
         """Remove an object, and tell the handlers its last state."""
+        self._drop(self.shrink(object_))
+
+    def _drop(self, object_: Object) -> None:
         known = self.store.remove(object_.meta.namespace, object_.meta.name)
         if known is None:
             return
         if self._room is not None:
             self._take(-cost(known))
-        if self._transform is not None:
-            object_ = self._transformed(object_)
         self._tell(Delta("DELETED", object_, None))
 
     def leave(self) -> None:
@@ -243,7 +245,8 @@ class SharedInformer:
             del self._indexes[function]
             self.store.remove_index(function)
 
-    def _transformed(self, object_: Object) -> Object:
+    def shrink(self, object_: Object) -> Object:
+        """Return an object as it is kept."""
         try:
             return self._transform(object_) if self._transform is not None else object_
         except (NestedTooDeeply, RecursionError):

@@ -18,13 +18,15 @@ from collections.abc import Callable, Iterable
 from typing import NamedTuple, Protocol
 from weakref import WeakKeyDictionary
 
+import msgspec
 import structlog
 
-from fairlead.api.meta import Key, Object
+from fairlead.api.meta import Key, Object, ObjectMeta
 from fairlead.api.resource import Resource
 from fairlead.client import ClientError
-from fairlead.client.wire import Page
+from fairlead.client.wire import Page, unchanged
 from fairlead.runtime.cache.informer import SharedInformer
+from fairlead.runtime.cache.store import NO_BODY, Transform
 
 
 _log = structlog.get_logger(logger_name="fairlead.runtime.missed")
@@ -57,9 +59,22 @@ class MetadataPages(Protocol):
         limit: int,
         continue_: str = "",
         metadata_only: bool = False,
+        transform: Transform = unchanged,
     ) -> Page:
         """Return one page of a list."""
         ...
+
+
+def _identity(object_: Object) -> Object:
+    """Return an object with what is compared alone; labels and their like may be large."""
+    meta = object_.meta
+    compared = ObjectMeta(
+        name=meta.name,
+        namespace=meta.namespace,
+        uid=meta.uid,
+        resource_version=meta.resource_version,
+    )
+    return msgspec.structs.replace(object_, meta=compared, raw=NO_BODY)
 
 
 class _State(NamedTuple):
@@ -162,6 +177,7 @@ class Comparisons:
                 limit=_PAGE,
                 continue_=continue_,
                 metadata_only=True,
+                transform=_identity,
             )
             version = version or page.resource_version
             for listed in page.items:

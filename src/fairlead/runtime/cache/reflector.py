@@ -30,6 +30,7 @@ from fairlead.client.errors import (
     Unauthorized,
     UnexpectedAnswer,
 )
+from fairlead.client.wire import unchanged
 from fairlead.runtime import delays
 from fairlead.runtime.backoff import Backoff, BackoffPolicy
 from fairlead.runtime.cache.store import Transform
@@ -78,10 +79,12 @@ class ListWatch(Protocol):
         limit: int = 500,
         metadata_only: bool = False,
         arrived: Callable[[Sequence[Object]], None] | None = None,
+        transform: Transform = unchanged,
     ) -> ObjectList:
         """Return all objects, and the resourceVersion of the collection.
 
-        ``arrived`` is called with each page but the last, as it comes.
+        ``arrived`` is called with each page but the last, as it comes; ``transform`` with each
+        object, before the next one is decoded.
         """
         ...
 
@@ -193,12 +196,16 @@ def classify(error: Exception) -> PhaseEnd:
 class Sink(Protocol):
     """Destination of the objects that a reflector sees."""
 
+    def shrink(self, object_: Object) -> Object:
+        """Return an object as it is kept."""
+        ...
+
     async def replace(self, objects: list[Object]) -> None:
-        """Replace the collection by exactly these objects."""
+        """Replace the collection by exactly these objects, as :meth:`shrink` returns them."""
         ...
 
     def arrived(self, objects: Sequence[Object]) -> None:
-        """Take some objects of the collection, which is still being listed."""
+        """Take some objects of the collection, which is still being listed, as they are kept."""
         ...
 
     def clear(self) -> None:
@@ -284,6 +291,8 @@ class Reflector:
                 fields=scope.fields,
                 metadata_only=scope.metadata_only,
                 arrived=self._sink.arrived,
+                # All of a list is held until its last page is there.
+                transform=self._sink.shrink,
             )
         finally:
             overdue.cancel()
