@@ -49,6 +49,7 @@ async def running(
         made = DyingClient(config, metrics=read.requests, writes=writes, hangs=True)
     async with made as client:
         cluster = Cluster("provider", client)
+        read.clusters.append(cluster)
         chosen = controllers(cluster, options, counted)
         async with asyncio.TaskGroup() as group:
             tasks = [group.create_task(one.run()) for one in chosen]

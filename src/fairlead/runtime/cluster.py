@@ -32,8 +32,8 @@ class _Shared:
 class Cluster:
     """One API server for controllers: its client, shared informers and Events.
 
-    ``transform`` shrinks every object that informers keep, unless the scope has a transform of its
-    own or keeps the metadata alone; ``backoff`` gives the delays after faults of their watches.
+    ``transform`` shrinks every object that informers keep whole, unless the scope has a transform
+    of its own; ``backoff`` gives the delays after faults of their watches.
     The caller closes the client.
     """
 
@@ -137,11 +137,14 @@ class Cluster:
                 shared.task = None
 
     def _make(self, scope: Scope) -> SharedInformer:
-        transform = scope.transform or self._transform
-        if scope.metadata_only:
-            transform = metadata_alone
+        transform = metadata_alone if scope.metadata_only else self._transform
+        transform = scope.transform or transform
         return SharedInformer(
-            self.client, scope, transform=transform, backoff=self._backoff, room=self._room
+            self.client,
+            scope,
+            transform=transform,
+            backoff=self._backoff,
+            room=self._room,
         )
 
     def _start(self, shared: _Shared) -> None:

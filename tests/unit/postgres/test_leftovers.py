@@ -85,7 +85,7 @@ class World:
             return self.record
         raise self.record or not_found(StatusDetails(name=name))
 
-    async def _list(self, resource: Resource) -> Any:
+    async def _list(self, resource: Resource, **_: Any) -> Any:
         if isinstance(self.listed, ClientError):
             raise self.listed
         return SimpleNamespace(items=self.listed)

@@ -6,7 +6,7 @@ import pytest
 
 from fairlead.client import Client, ClusterConfig
 from fairlead.postgres.app import controllers
-from fairlead.postgres.controllers.access.turns import PassTurns
+from fairlead.postgres.controllers.access.turns import LARGE, PassTurns
 from fairlead.runtime import Cluster, Request
 
 
@@ -42,6 +42,17 @@ def test_so_many_are_under_way_and_the_newest_is_next(
     assert turns.begin(D, MAIN)
     turns.end(B)
     assert called == [D, C]
+
+
+def test_large_accesses_are_few_whatever_the_limit_of_others(called: list[Request]) -> None:
+    turns = PassTurns(called.append, most=100)
+    teams = [request(str(number), f"team-{number % 3}") for number in range(8)]
+    under_way = [one for one in teams if turns.begin(one, LARGE)]
+    assert under_way == teams[:2]
+    assert turns.begin(request("ordinary"), MAIN)
+    # The namespace that has waited longest is next.
+    turns.end(under_way[0])
+    assert [one.namespace for one in called] == ["team-2"]
 
 
 def test_where_very_many_wait_twice_as_many_are_under_way(called: list[Request]) -> None:

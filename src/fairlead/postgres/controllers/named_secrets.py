@@ -10,6 +10,7 @@ from collections.abc import Callable, Collection, Iterable
 
 from fairlead.api.meta import Key
 from fairlead.api.resource import SECRETS
+from fairlead.postgres.controllers.large import secret_metadata
 from fairlead.runtime import Cluster, Delta, Informer, Request
 
 
@@ -59,7 +60,9 @@ class NamedSecrets:
         exists = exists or self._namespaces.get("", namespace) is not None
         if namespace in self._leases or not exists or len(self._leases) >= MOST_NAMESPACES:
             return
-        lease = self._lease(SECRETS, namespace=namespace, metadata_only=True)
+        lease = self._lease(
+            SECRETS, namespace=namespace, metadata_only=True, transform=secret_metadata
+        )
         self._leases[namespace] = lease
         self.opened(lease)
 

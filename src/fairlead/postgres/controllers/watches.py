@@ -12,6 +12,7 @@ from fairlead.api.postgresaccess.connection import GROUP
 from fairlead.api.postgresaccess.controller import CONTROLLERS
 from fairlead.api.postgresaccess.server import POSTGRESSERVERS
 from fairlead.api.resource import NAMESPACES, SECRETS
+from fairlead.postgres.controllers.large import cached, secret_metadata
 from fairlead.postgres.controllers.named_secrets import NamedSecrets
 from fairlead.postgres.controllers.rules.login_secret import SELECTOR
 from fairlead.postgres.options import PostgresOptions
@@ -74,17 +75,20 @@ class _WithStatus(msgspec.Struct, frozen=True):
 class AccessWatches:
     """One lease on each informer, shared by the operator's controllers.
 
+    Of large accesses there are stubs (``large``): a pass reads the whole object.
     In other namespaces the operator watches the Secrets with its own label, and the metadata of
     all Secrets where a PostgresAccess names one (``named_secrets``).
     """
 
     def __init__(self, cluster: Cluster, options: PostgresOptions) -> None:
         self._cluster = cluster.name
-        self.accesses = cluster.informer(POSTGRESACCESSES)
+        self.accesses = cluster.informer(POSTGRESACCESSES, transform=cached)
         self.servers = cluster.informer(POSTGRESSERVERS)
-        self.secrets = cluster.informer(SECRETS, labels=SELECTOR, metadata_only=True)
+        self.secrets = cluster.informer(
+            SECRETS, labels=SELECTOR, metadata_only=True, transform=secret_metadata
+        )
         self.credentials = cluster.informer(
-            SECRETS, namespace=options.namespace, metadata_only=True
+            SECRETS, namespace=options.namespace, metadata_only=True, transform=secret_metadata
         )
         self.namespaces = cluster.informer(NAMESPACES, metadata_only=True)
         self.controllers = cluster.informer(CONTROLLERS)

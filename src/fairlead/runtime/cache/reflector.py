@@ -45,7 +45,8 @@ if TYPE_CHECKING:
 class Scope(NamedTuple):
     """Objects to watch: resource, namespace and selectors; equal scopes share one informer.
 
-    ``transform`` shrinks each object before it is stored; None means the cluster's own.
+    ``transform`` shrinks each object before it is stored; None means the cluster's own, or with
+    ``metadata_only`` the removal of the body.
     """
 
     resource: Resource

@@ -6,7 +6,8 @@ The steps of one event, each with the module where to read on:
    echo of our own write.
 2. :meth:`AccessController.reconcile` begins a pass at its turn (``turns``).
 3. ``_begin`` makes its two values: ``Desired`` of the object and the settings (``rules/desired``),
-   ``Observed`` of the caches (``passes``).
+   ``Observed`` of the caches (``passes``). The cache has a stub of a large object (``large``),
+   which is read here.
 4. ``_go_on`` plans the actions that are left (``plan_pass`` in ``passes``), takes the first one
    (``steps``), observes its result, and plans again. An action at the API server, such as the
    Secret's (``publication``), is done at once.
@@ -33,6 +34,7 @@ from fairlead.api.conditions import get_condition
 from fairlead.api.meta import Key, Object
 from fairlead.api.postgresaccess import POSTGRESACCESSES, READY
 from fairlead.api.timestamps import moment, now
+from fairlead.client.lookups import find
 from fairlead.postgres.controllers.access.claims import Claims, InstallationKey
 from fairlead.postgres.controllers.access.leftovers import LeftoverRoles
 from fairlead.postgres.controllers.access.passes import (
@@ -51,7 +53,8 @@ from fairlead.postgres.controllers.access.status import (
     uses_approval,
 )
 from fairlead.postgres.controllers.access.steps import PassUnderWay, Steps
-from fairlead.postgres.controllers.access.turns import PassTurns
+from fairlead.postgres.controllers.access.turns import LARGE, PassTurns
+from fairlead.postgres.controllers.large import cached, is_stub, without_unread
 from fairlead.postgres.controllers.rules.desired import Desired, desired_of, owner_named
 from fairlead.postgres.controllers.rules.rotation import seconds_left
 from fairlead.postgres.controllers.servers.jobs import Answer, WorkCallbacks
@@ -247,7 +250,9 @@ class AccessController:
 
     def _owner(self, request: Request) -> str:
         found = self._newest(Key(request.namespace, request.name))
-        return owner_named(server_of(found), request.namespace) if found is not None else ""
+        if found is None:
+            return ""
+        return LARGE if is_stub(found) else owner_named(server_of(found), request.namespace)
 
     async def _begin(self, request: Request) -> PassUnderWay | None:
         """Return Desired and Observed before the first action, None where the object is gone."""
@@ -255,9 +260,12 @@ class AccessController:
         self._outdated.discard(request)
         verified = self._verified.pop(request, None)
         found = self._newest(Key(request.namespace, request.name))
+        if found is not None and is_stub(found):
+            found = await find(self._client, POSTGRESACCESSES, request.name, request.namespace)
         if found is None:
             await self._forget(request, torn_out=True)
             return None
+        found = without_unread(found)
         try:
             settings: PostgresOptions | AccessError = self._settings.current
         except AccessError as error:
@@ -323,13 +331,15 @@ class AccessController:
         self._wrote(await self._statuses.write(found, body))
         if status.observed_generation == found.meta.generation:
             self._subjects[request] = _StatusSubject.of(found, status.observed_generation)
+        is_large = is_stub(cached(found))
         wanted = None
         if synced is not None and failure is None and outcome.again in {"synced", "at-once"}:
             login = observed.credentials
             wanted = observed.wanted or await self._steps.wanted(desired, observed, login)
         if synced is not None and wanted is not None and outcome.again == "synced":
             # No pass looks for drift: the server is compared with all that is kept, at once.
-            kept = Kept.of(wanted, synced.warnings, synced.left_out)
+            # The grants of large ones would fill the memory: those get a pass at each look.
+            kept = None if is_large else Kept.of(wanted, synced.warnings, synced.left_out)
             self._work.keep(desired.known_place, request, kept)
             self._publication.used(desired)
             # Without a watch only a pass finds a Secret of the access changed.
@@ -340,7 +350,7 @@ class AccessController:
             if failure is None or failure.error.reason != "AuthenticationFailed":
                 self._work.forget(request)
             result = self._again(outcome)
-            if synced is not None and wanted is not None:
+            if synced is not None and wanted is not None and not is_large:
                 self._verified[request] = ServerOutcome(desired.known_place, wanted, synced)
         known = self._newest(Key(request.namespace, request.name))
         lost = synced is not None and synced.created and desired.access.status.username
@@ -348,7 +358,7 @@ class AccessController:
             # The object was removed without its finalizer while its server may have created the
             # role; or the role was lost, and may exist under another name.
             self._work.look_soon(desired.place)
-        changed = known is not None and _asked_for(known) != _asked_for(found)
+        changed = known is not None and _asked_for(known) != _asked_for(cached(found))
         if changed or request in self._outdated:
             # The access or a Secret of it has changed while the server was at work.
             return Result(_AT_ONCE_SECONDS)
@@ -407,10 +417,10 @@ class AccessController:
         return self._written.newest(key, self._known(*key))
 
     def _wrote(self, stored: Object) -> Object:
-        self._written.wrote(stored)
+        self._written.wrote(cached(stored))
         # The cache may have this version already.
         self._newest(stored.key)
-        return stored
+        return without_unread(stored)
 
     async def _stop(self) -> None:
         """End the work at servers, and enqueue its requests for the controller's next start."""

@@ -20,6 +20,7 @@ from fairlead.api.resource import CONFIGMAPS
 from fairlead.client import AlreadyExists, Client, ClientError
 from fairlead.client.lookups import find
 from fairlead.postgres.controllers.access.claims import Claims
+from fairlead.postgres.controllers.large import cached
 from fairlead.postgres.controllers.rules.desired import ServerPlace, decode_access, names_of
 from fairlead.postgres.controllers.settings import Settings
 from fairlead.postgres.controllers.watches import AccessWatches
@@ -72,7 +73,7 @@ class LeftoverRoles:
             return
         try:
             # The cache may be late: the API server is asked before a role is dropped.
-            listed = await self._client.list(POSTGRESACCESSES)
+            listed = await self._client.list(POSTGRESACCESSES, transform=cached)
         except ClientError as error:
             _log.warning("roles are left, for their objects are unknown", error=str(error))
             return
@@ -166,7 +167,7 @@ class LeftoverRoles:
         if settings.unmanaged_users != "Drop" or not place.is_trusted:
             return
         try:
-            listed = await self._client.list(POSTGRESACCESSES)
+            listed = await self._client.list(POSTGRESACCESSES, transform=cached)
             names = [_names(access) for access in listed.items]
             if not all(names):
                 _log.warning("no role is dropped, for not every PostgresAccess can be read")

@@ -2,8 +2,9 @@
 
 A pass that waits for its server keeps its decoded object in memory. Of thousands that begin at
 once, only as many are under way as keep a server busy while the API server answers the next; the
-others hold their names alone. Namespaces take turns, and none has all of them: its passes may wait
-for long where its own sessions hold what they need.
+others hold their names alone. Large accesses are one owner's, whatever their server, with a few
+passes at once: a bound for each server would be none for all. Namespaces take turns, and none has
+all of them: its passes may wait for long where its own sessions hold what they need.
 """
 
 from __future__ import annotations
@@ -17,6 +18,10 @@ from fairlead.runtime import Request
 MOST = 250
 """Number of passes at once for one owner and namespace: a batch at the server, and writes of the
 one before."""
+LARGE = "large accesses"
+"""The owner of large accesses."""
+_MOST_LARGE = 2
+"""Number of passes of large accesses at once, each of which may hold tens of megabytes."""
 _OTHERS = 5
 """Divisor of the limit of one namespace, for the passes of others beside it."""
 _MANY = 4
@@ -25,9 +30,10 @@ server while another one is at the API server. With fewer the memory would buy n
 
 
 class _Owner:
-    """The passes of one owner of connections."""
+    """The passes of one owner of connections; ``most`` is the limit of each namespace."""
 
-    def __init__(self) -> None:
+    def __init__(self, most: int) -> None:
+        self._most = most
         self.under_way: set[Request] = set()
         self.of_namespace: Counter[str] = Counter()
         self.later: dict[str, dict[Request, None]] = {}
@@ -57,17 +63,18 @@ class _Owner:
         if not requests:
             self.later.pop(request.namespace, None)
 
-    def has_room(self, namespace: str, most: int) -> bool:
-        """Whether one more pass of a namespace may begin; ``most`` is the limit of each."""
+    def has_room(self, namespace: str) -> bool:
+        """Whether one more pass of a namespace may begin."""
+        most = self._most
         if sum(map(len, self.later.values())) > _MANY * most:
             most *= 2
         own, all_ = self.of_namespace[namespace], len(self.under_way)
         return own < most and all_ < most + most // _OTHERS
 
-    def next(self, most: int) -> Request | None:
+    def next(self) -> Request | None:
         """Take the newest request of the first namespace that has room, which is last then."""
         for namespace in self.later:
-            if self.has_room(namespace, most):
+            if self.has_room(namespace):
                 requests = self.later.pop(namespace)
                 request, _ = requests.popitem()
                 if requests:
@@ -97,9 +104,10 @@ class PassTurns:
             # The access has another owner now: its turn goes to the next request of the old one.
             self._call(called)
         self.end(request)
-        passes = self._of.setdefault(owner, _Owner())
+        most = _MOST_LARGE if owner == LARGE else self._most
+        passes = self._of.setdefault(owner, _Owner(most))
         passes.drop(request)
-        if not passes.has_room(request.namespace, self._most):
+        if not passes.has_room(request.namespace):
             passes.put_off(request)
             return False
         passes.add(request)
@@ -118,7 +126,7 @@ class PassTurns:
         passes = self._of.get(owner)
         if passes is None:
             return
-        request = passes.next(self._most)
+        request = passes.next()
         if request is not None:
             self._called[request] = owner
             self._enqueue(request)

@@ -59,7 +59,8 @@ class ServerLooks:
         self._metrics = callbacks.metrics.of(place.owner)
         self._timer: asyncio.TimerHandle | None = None
         self.verifiers = Verifiers()
-        self.kept: dict[Request, Kept] = {}
+        self.kept: dict[Request, Kept | None] = {}
+        """Accesses in sync; None for a large one, which a pass compares with its server."""
         self.drifted: set[str] = set()
         """Usernames of accesses that have drifted and are not synchronized again yet."""
 
@@ -82,8 +83,11 @@ class ServerLooks:
         # An access at work gets its own answer.
         busy = self._roles.names
         kept = {
-            request: one for request, one in self.kept.items() if busy.isdisjoint(one.wanted.names)
+            request: one
+            for request, one in self.kept.items()
+            if one is not None and busy.isdisjoint(one.wanted.names)
         }
+        large = [request for request, one in self.kept.items() if one is None]
         usernames = {one.wanted.username for one in kept.values()}
         begun, failure = loop.time(), None
         try:
@@ -102,6 +106,8 @@ class ServerLooks:
             at_work = not self._roles.names.isdisjoint(one.wanted.names)
             if one.wanted.username in found.differing and not at_work:
                 self._callbacks.differs(request)
+        for request in large:
+            self._callbacks.differs(request)
         try:
             async with asyncio.timeout(BATCH_SECONDS):
                 await self._callbacks.sweep(self._place, self._sessions, found.claimed)

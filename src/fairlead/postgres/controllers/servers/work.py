@@ -109,8 +109,8 @@ class Work:
         if server is not None:
             server.hurry(request)
 
-    def keep(self, place: ServerPlace, request: Request, kept: Kept) -> None:
-        """Keep an access that is in sync, for comparisons with its server."""
+    def keep(self, place: ServerPlace, request: Request, kept: Kept | None) -> None:
+        """Keep an access that is in sync, for comparisons with its server, or by a pass each."""
         server = self._at(place)
         if self._kept_at.get(request) is not server:
             self.forget(request)
