@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Final, Literal
@@ -318,3 +319,16 @@ def step_of(reason: str) -> StepName:
         if any(one.name == reason for one in some):
             return name
     return "grants"
+
+
+# access-operator's reasons name stages; the finer reason begins the message.
+_INNER = re.compile(r"([A-Z][A-Za-z]+): (.*)", re.DOTALL)
+_STAGES = {"FinalizeFailed", "SecretSyncFailed", "DatabaseSyncFailed"}
+
+
+def finer(reason: str, message: str) -> tuple[str, str]:
+    """Return the reason that begins a stage's message, and the rest; else both unchanged."""
+    inner = _INNER.fullmatch(message)
+    if reason in _STAGES and inner is not None:
+        return inner[1], inner[2]
+    return reason, message

@@ -5,7 +5,6 @@ Pure: the functions sort a status into steps.
 
 from __future__ import annotations
 
-import re
 from typing import Final
 
 import msgspec
@@ -13,7 +12,7 @@ import msgspec
 from fairlead.api.conditions import get_condition
 from fairlead.api.postgresaccess import READY, PostgresAccess
 from fairlead.api.reasons.model import State
-from fairlead.api.reasons.postgres import POSTGRES, StepName, step_of
+from fairlead.api.reasons.postgres import POSTGRES, StepName, finer, step_of
 
 
 STEPS: Final[tuple[StepName, ...]] = ("object", "server", "policy", "role", "Secret", "grants")
@@ -34,18 +33,6 @@ NO_HEIR = (
     " role owns to another role (REASSIGN OWNED), or drop it"
 )
 """Remedy where cleanupPolicy Orphan may not give the role's objects to their new owner."""
-
-# access-operator's reasons name stages; the finer reason begins the message.
-_INNER = re.compile(r"([A-Z][A-Za-z]+): (.*)", re.DOTALL)
-_STAGES = {"FinalizeFailed", "SecretSyncFailed", "DatabaseSyncFailed"}
-
-
-def finer(reason: str, message: str) -> tuple[str, str]:
-    """Return the reason that begins a stage's message, and the rest; else both unchanged."""
-    inner = _INNER.fullmatch(message)
-    if reason in _STAGES and inner is not None:
-        return inner[1], inner[2]
-    return reason, message
 
 
 def told(access: PostgresAccess) -> tuple[bool, str, str]:

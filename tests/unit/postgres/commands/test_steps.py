@@ -11,10 +11,9 @@ from fairlead.api.postgresaccess import (
     ServerInfo,
 )
 from fairlead.api.postgresaccess.connection import Connection, ServerRef
-from fairlead.api.reasons.postgres import POSTGRES, StepName, step_of
+from fairlead.api.reasons.postgres import POSTGRES, StepName, finer, step_of
 from fairlead.postgres.commands.steps import (
     STEPS,
-    finer,
     from_status,
     told,
 )

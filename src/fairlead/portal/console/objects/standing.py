@@ -16,7 +16,7 @@ from fairlead.api.postgresaccess import POSTGRESACCESSES
 from fairlead.api.reasons.conditions import TABLES, state_of
 from fairlead.api.reasons.kubebind import KUBE_BIND
 from fairlead.api.reasons.model import State
-from fairlead.postgres.commands.steps import finer
+from fairlead.api.reasons.postgres import finer
 
 
 LONGEST = 500

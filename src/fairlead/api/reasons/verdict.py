@@ -1,0 +1,711 @@
+"""The verdict on an object: whether it is well, since when, why, and what to do. Pure.
+
+All commands, pages and alerts take it from here, so that equal evidence gives an equal verdict.
+The evidence is the object itself (conditions, kind, generation, deletion) and the findings of who
+asks, such as a change that has not crossed yet.
+
+The field's convention is that of kstatus
+(https://github.com/kubernetes-sigs/cli-utils/blob/master/pkg/kstatus/README.md), from which this
+differs where it would hide a fault:
+
+- an object that is being deleted is failed, not waiting, once its controller says what stops it;
+- Ready False is failed where its reason says so, such as ``SecretSyncedError``;
+- a Deployment that was rolled out and has lost its Pods is failed, not in progress;
+- an object of a custom kind that says nothing of its state is unknown, not current.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from types import MappingProxyType
+from typing import Final, Literal
+
+import msgspec
+
+from fairlead.api.conditions import Condition, ConditionStatus, get_condition
+from fairlead.api.kubebind import GROUP as KUBE_BIND_GROUP
+from fairlead.api.kubebind import conditions as kubebind
+from fairlead.api.meta import JSON, Object
+from fairlead.api.nesting import NestedTooDeeply
+from fairlead.api.postgresaccess import POSTGRESACCESSES
+from fairlead.api.reasons.conditions import TABLES, TYPES, state_of
+from fairlead.api.reasons.model import Reasons, State
+from fairlead.api.reasons.postgres import finer
+from fairlead.api.servicebinding.coreos import COREOS_SERVICEBINDINGS
+from fairlead.api.servicebinding.spec import SERVICEBINDINGS
+
+
+Owner = Literal["", "Fairlead", "Kubernetes", "other"]
+"""Whose reason a verdict repeats; "" for none."""
+
+LONGEST = 500
+"""Longest text of an object that a verdict repeats, in characters."""
+MOST_CONDITIONS = 50
+"""Largest number of conditions of one object that count."""
+
+DELETING: Final = "Deleting"
+UNSEEN: Final = "Unseen"
+UNREADABLE: Final = "Unreadable"
+_READY: Final = "Ready"
+
+_OURS: Final = frozenset(
+    {KUBE_BIND_GROUP, POSTGRESACCESSES.group, SERVICEBINDINGS.group, COREOS_SERVICEBINDINGS.group}
+)
+"""API groups of Fairlead's own controllers."""
+
+
+class Finding(msgspec.Struct, frozen=True):
+    """What the one who asks knows about an object beyond the object itself.
+
+    ``remedy`` replaces the table's, where the finding knows better.
+    """
+
+    state: State
+    message: str
+    reason: str = ""
+    since: str = ""
+    remedy: str = ""
+
+
+class Remark(msgspec.Struct, frozen=True):
+    """What is worth a look beside a verdict, and does not change it."""
+
+    type: str
+    message: str
+    reason: str = ""
+    remedy: str = ""
+
+
+class Verdict(msgspec.Struct, frozen=True):
+    """The state of an object, and the condition that decides it.
+
+    ``type``, ``reason`` and ``message`` are those of the deciding condition or finding, ``since``
+    is its time in RFC 3339; each is "" where there is none. ``owner`` says whose reason it is,
+    ``remedy`` is "" where there is nothing to do, or nothing is known.
+    """
+
+    state: State
+    type: str = ""
+    reason: str = ""
+    message: str = ""
+    since: str = ""
+    owner: Owner = ""
+    remedy: str = ""
+    remarks: tuple[Remark, ...] = ()
+
+    @property
+    def text(self) -> str:
+        """Reason and message in one line."""
+        return ": ".join(part for part in (self.reason, self.message) if part)
+
+
+_RANK: Final[Mapping[State, int]] = MappingProxyType(
+    {"failed": 0, "unknown": 1, "waiting": 2, "ok": 3}
+)
+
+
+def verdict_of(found: Object, findings: Iterable[Finding] = ()) -> Verdict:
+    """Return the verdict on an object.
+
+    The first failed finding decides, for it is nearer to the cause than what the object says of
+    itself; of the rest the worst does, and the object before a finding of the same state.
+
+    Args:
+        found: the object.
+        findings: what is known of it otherwise, the nearest to the cause first.
+    """
+    known = list(findings)
+    own = _own(found)
+    failed = next((finding for finding in known if finding.state == "failed"), None)
+    if failed is not None:
+        return _with_finding(own, failed)
+    if own.state == "unknown" and not own.reason and known:
+        # The object says nothing of itself.
+        return _with_finding(own, known[0])
+    worst = min(known, key=lambda finding: _RANK[finding.state], default=None)
+    if worst is None or _RANK[own.state] <= _RANK[worst.state]:
+        return own
+    return _with_finding(own, worst)
+
+
+def _with_finding(own: Verdict, finding: Finding) -> Verdict:
+    remedy = finding.remedy
+    if not remedy and finding.state != "ok" and finding.reason:
+        remedy = remedy_of(finding.reason, finding.message)
+    return Verdict(
+        finding.state,
+        reason=short(finding.reason),
+        message=short(finding.message),
+        since=short(finding.since),
+        owner="Fairlead" if finding.reason else "",
+        remedy=remedy,
+        remarks=own.remarks,
+    )
+
+
+def short(text: str) -> str:
+    """Return a text, cut to the longest that a verdict repeats."""
+    return text if len(text) <= LONGEST else f"{text[:LONGEST]}…"
+
+
+def remedy_of(reason: str, message: str = "", *, owner: Owner = "Fairlead") -> str:
+    """Return the remedy for a reason from the table that has it.
+
+    If the reason only refers to the message, the reason at the message's beginning decides.
+    """
+    if reason == DELETING:
+        return "wait, or ask who runs its controller which of its finalizers stays"
+    table = _table(reason) if owner == "Fairlead" else None
+    if table is None:
+        return "ask who runs its controller what it waits for"
+    inner, _ = finer(reason, message)
+    return table.helps(inner if inner in table else reason)
+
+
+def _table(reason: str) -> Reasons | None:
+    return next((table for table in TABLES if reason in table), None)
+
+
+# Conditions
+
+
+def conditions_of(found: Object) -> list[Condition]:
+    """Return the conditions of an object, without malformed ones."""
+    try:
+        return found.decode(_Body).status.conditions[:MOST_CONDITIONS]
+    except msgspec.ValidationError:
+        pass
+    stored = _status(found).get("conditions")
+    if not isinstance(stored, list):
+        return []
+    read = [_condition(item) for item in stored[:MOST_CONDITIONS] if isinstance(item, dict)]
+    return [condition for condition in read if condition.type]
+
+
+def _status(found: Object) -> JSON:
+    try:
+        status = found.to_dict().get("status")
+    except NestedTooDeeply:
+        return {}
+    return status if isinstance(status, dict) else {}
+
+
+class _Status(msgspec.Struct, rename="camel"):
+    conditions: list[Condition] = []
+    observed_generation: int = -1
+
+
+class _Body(msgspec.Struct):
+    status: _Status = msgspec.field(default_factory=_Status)
+
+
+_STATUSES: Final[Mapping[object, ConditionStatus]] = MappingProxyType(
+    {"True": "True", "False": "False"}
+)
+
+
+def _condition(stored: JSON) -> Condition:
+    """Read a condition, without fields that are not text."""
+
+    def text(name: str) -> str:
+        value = stored.get(name)
+        return value if isinstance(value, str) else ""
+
+    status = stored.get("status")
+    generation = stored.get("observedGeneration")
+    return Condition(
+        type=text("type"),
+        status=_STATUSES.get(status, "Unknown") if isinstance(status, str) else "Unknown",
+        reason=text("reason"),
+        message=text("message"),
+        last_transition_time=text("lastTransitionTime"),
+        observed_generation=generation if type(generation) is int else 0,
+    )
+
+
+def owner_of(found: Object, condition: Condition) -> Owner:
+    """Return whose reason a condition has."""
+    group = found.api_version.partition("/")[0] if "/" in found.api_version else ""
+    if group in _OURS:
+        return "Fairlead"
+    # The konnector says on objects of any kind whether they are in sync; Crossplane, too, has a
+    # condition of this name.
+    if condition.type == kubebind.SYNCED and _table(condition.reason) is not None:
+        return "Fairlead"
+    is_builtin = "." not in group or group.endswith(".k8s.io")
+    return "Kubernetes" if is_builtin else "other"
+
+
+# The verdict by the object alone
+
+
+def _own(found: Object) -> Verdict:
+    conditions = conditions_of(found)
+    ours = found.api_version.partition("/")[0] in _OURS
+    if found.meta.deleting:
+        return _deleting(found, conditions, ours=ours)
+    stale = _stale(found, conditions)
+    if stale is not None:
+        return stale
+    by_kind = _KINDS.get((found.api_version.partition("/")[0], found.kind))
+    if by_kind is not None:
+        verdict = by_kind(_status(found), found, conditions)
+        if verdict is not None:
+            return verdict
+    return _by_conditions(found, conditions) if conditions else _without(found, ours=ours)
+
+
+def _deleting(found: Object, conditions: Sequence[Condition], *, ours: bool) -> Verdict:
+    """Return the verdict on an object that is being deleted.
+
+    It waits, unless a controller of ours says what stops it.
+    """
+    ready = get_condition(conditions, _READY)
+    if ours and ready is not None and ready.status == "False" and not _is_older(found, ready):
+        verdict = _by_conditions(found, conditions)
+        if verdict.state == "failed":
+            return verdict
+    held = ", ".join(found.meta.finalizers)
+    message = f"it is being deleted; finalizers hold it: {held}" if held else "it is being deleted"
+    since = found.meta.deletion_timestamp or ""
+    return Verdict(
+        *("waiting", "", DELETING, short(message), short(since), "Kubernetes"),
+        remedy=remedy_of(DELETING),
+    )
+
+
+def _is_older(found: Object, condition: Condition) -> bool:
+    return 0 < condition.observed_generation < found.meta.generation
+
+
+def _stale(found: Object, conditions: Sequence[Condition]) -> Verdict | None:
+    """Return the verdict on an object whose status is about an earlier spec; None otherwise."""
+    try:
+        seen = found.decode(_Body).status.observed_generation
+    except msgspec.ValidationError:
+        value = _status(found).get("observedGeneration")
+        seen = value if type(value) is int else -1
+    ready = get_condition(conditions, _READY)
+    if seen < 0 and ready is not None and ready.observed_generation > 0:
+        seen = ready.observed_generation
+    if seen < 0 or seen >= found.meta.generation:
+        return None
+    return _unseen(found, "its controller has not looked at it since it was changed")
+
+
+def _unseen(found: Object, message: str) -> Verdict:
+    ours = found.api_version.partition("/")[0] in _OURS
+    owner: Owner = "Fairlead" if ours else ""
+    return Verdict("waiting", "", UNSEEN if ours else "", message, owner=owner)
+
+
+def _without(found: Object, *, ours: bool) -> Verdict:
+    """Return the verdict on an object without conditions."""
+    if ours and found.kind in _SILENT_KINDS:
+        return Verdict("ok")
+    if ours:
+        verdict = _unseen(found, "no controller has looked at it yet")
+        return msgspec.structs.replace(verdict, since=found.meta.creation_timestamp or "")
+    status = _status(found)
+    health = status.get("health")
+    word = health.get("status") if isinstance(health, dict) else health
+    for value in (word, status.get("phase"), status.get("state")):
+        state = _WORDS.get(value.lower()) if isinstance(value, str) else None
+        if state is not None:
+            message = _text(status, "message") or (
+                _text(health, "message") if isinstance(health, dict) else ""
+            )
+            owner: Owner = "other"
+            remedy = "" if state == "ok" else remedy_of(str(value), owner=owner)
+            return Verdict(state, "", short(str(value)), short(message), "", owner, remedy)
+    group = found.api_version.partition("/")[0] if "/" in found.api_version else ""
+    if "." not in group or group.endswith(".k8s.io"):
+        # A kind of Kubernetes without conditions is what it says: a Secret, a ConfigMap, a Role.
+        return Verdict("ok")
+    return Verdict("unknown", message="it says nothing of its state")
+
+
+_SILENT_KINDS: Final = frozenset(
+    {
+        *("APIServiceExportTemplate", "BindableKinds", "ClusterWorkloadResourceMapping"),
+        *("Collection", "Category", "APIConversion"),
+    }
+)
+"""Kinds of ours whose objects no controller answers."""
+
+_OF_STATE: Final[Mapping[State, str]] = MappingProxyType(
+    {
+        "ok": "active available bound complete completed green healthy ready running succeeded",
+        "waiting": "applyingchanges creating initializing pending progressing provisioning"
+        " suspended terminating updating yellow",
+        "failed": "degraded error failed failure lost missing red",
+    }
+)
+_WORDS: Final[Mapping[str, State]] = MappingProxyType(
+    {word: state for state, words in _OF_STATE.items() for word in words.split()}
+)
+"""States that operators name in status.phase, status.state or status.health, in small letters."""
+
+
+def _by_conditions(found: Object, conditions: Sequence[Condition]) -> Verdict:
+    present = [condition for condition in conditions if not _is_older(found, condition)]
+    ready = get_condition(present, _READY)
+    group = found.api_version.partition("/")[0]
+    if group in _OURS:
+        return _of_ours(found, present, ready)
+    wrong = [condition for condition in present if condition.type in _FAILING and _is(condition)]
+    if wrong:
+        return _by(found, "failed", wrong[0])
+    refused = [
+        condition
+        for condition in present
+        if condition.type == kubebind.SYNCED and condition.status == "False"
+    ]
+    busy = [condition for condition in present if condition.type in _BUSY and _is(condition)]
+    given_up = [
+        condition
+        for condition in present
+        if condition.type in _BUSY
+        and condition.status == "False"
+        and _FAILS.search(condition.reason)
+    ]
+    if ready is None or ready.status == "True":
+        if refused:
+            return _by(found, _state_by_reason(found, refused[0]), refused[0])
+        if busy:
+            return _by(found, "waiting", busy[0])
+    if ready is not None:
+        return _by_ready(found, ready, [*refused, *given_up, *busy], present)
+    return _by_others(found, present)
+
+
+def _is(condition: Condition) -> bool:
+    return condition.status == "True"
+
+
+def _by_ready(
+    found: Object, ready: Condition, others: Sequence[Condition], present: Sequence[Condition]
+) -> Verdict:
+    """Return the verdict by the summary of a kind that is not ours."""
+    if ready.status == "True":
+        return _by(found, "ok", ready)
+    if ready.status == "Unknown":
+        # Knative, cert-manager and kstatus mean by it that they are at work.
+        return _by(found, "waiting", ready)
+    state = _state_by_reason(found, ready)
+    if others and state == "waiting":
+        first = others[0]
+        return _by(found, "waiting" if _is(first) else _state_by_reason(found, first), first)
+    if not (ready.reason or ready.message):
+        cause = next(
+            (one for one in present if one.status == "False" and one.type in _SUMMARIES), None
+        )
+        if cause is not None:
+            return _by(found, _state_by_reason(found, cause), cause)
+    return _by(found, state, ready)
+
+
+def _by_others(found: Object, present: Sequence[Condition]) -> Verdict:
+    """Return the verdict on an object that has conditions, and no Ready."""
+    known = [condition for condition in present if condition.type in _SUMMARIES]
+    for condition in known:
+        if condition.status == "False":
+            return _by(found, _state_by_reason(found, condition), condition)
+    for condition in known:
+        if condition.status == "Unknown":
+            return _by(found, "waiting", condition)
+    if known:
+        newest = max(known, key=lambda condition: condition.last_transition_time)
+        return _by(found, "ok", newest)
+    neutral = [one for one in present if one.type in _FAILING | _BUSY and one.status == "False"]
+    if neutral:
+        # Nothing fails and nothing goes on; kstatus calls it current.
+        return _by(found, "ok", neutral[0])
+    return Verdict("unknown", message="it has no known condition")
+
+
+_FAILING: Final = frozenset({"Stalled", "Degraded", "Failed", "Failure", "ReplicaFailure"})
+"""Types of conditions that mean a fault while they are True, and nothing while they are False."""
+_BUSY: Final = frozenset({"Reconciling", "InProgress", "Issuing", "Updating", "Upgrading"})
+"""Types that mean work that ends by itself while they are True, and nothing while False."""
+_SUMMARIES: Final = frozenset(
+    {
+        *("Available", "Healthy", "Succeeded", "Complete", "Completed", "Programmed", "Accepted"),
+        *("ResolvedRefs", "Synced", "Established", "Initialized", "Deployed", "Reconciled"),
+    }
+)
+"""Types that stand for the whole object where it has no condition Ready."""
+
+_FAILS = re.compile(
+    r"^Err|Error|Fail|Invalid|Denied|Forbidden|Refused|NotFound|Missing"
+    r"|Unauthori[sz]ed|Conflict|BackOff|Backoff|Expired|Exceeded|Unreachable|Timeout|TimedOut"
+)
+
+
+def _state_by_reason(found: Object, condition: Condition) -> State:
+    """Return the state of a condition that does not hold and should.
+
+    Whoever wrote the reason says in it whether it goes on by itself; kstatus takes all to do so.
+    """
+    owner = owner_of(found, condition)
+    if owner == "Fairlead":
+        return state_of(condition)
+    if condition.status == "Unknown":
+        return "waiting"
+    if _FAILS.search(condition.reason):
+        return "failed"
+    return "waiting"
+
+
+def _of_ours(found: Object, present: Sequence[Condition], ready: Condition | None) -> Verdict:
+    """Return the verdict on an object of ours, which Ready never contradicts."""
+    remarks = _remarks(found, present, ready)
+    bad = [(state_of(condition), condition) for condition in present if _counts(condition)]
+    if ready is not None and ready.status == "True":
+        return msgspec.structs.replace(_by(found, "ok", ready), remarks=remarks)
+    if ready is None:
+        # An object of an original's controller, or one without a summary.
+        wrong = [pair for pair in bad if pair[0] != "ok"]
+        if wrong:
+            return _by(found, *min(wrong, key=lambda pair: _RANK[pair[0]]))
+        if bad:
+            newest = max(bad, key=lambda pair: pair[1].last_transition_time)
+            return _by(found, "ok", newest[1])
+        return Verdict("unknown", message="it has no known condition")
+    state = state_of(ready)
+    # Ready often repeats another condition, which says more.
+    worst = min([state, *(judged for judged, _ in bad)], key=lambda judged: _RANK[judged])
+    same = [condition for judged, condition in bad if judged == worst]
+    cause = next((one for one in same if one.type not in _STATES_OF_READY), ready)
+    return _by(found, worst, cause)
+
+
+_STATES_OF_READY: Final = frozenset({_READY, "Success", "InProgress", "Reconciling", "Stalled"})
+"""Types that repeat Ready, with its reason and message."""
+
+
+def _counts(condition: Condition) -> bool:
+    """Whether a condition of ours is a judgement, and not a fact or a remark."""
+    known = TYPES.get(condition.type)
+    if condition.type in kubebind.WRONG_WHILE_TRUE or condition.type == kubebind.WITHOUT_STATUS:
+        return False
+    if known is None:
+        return condition.type == _READY
+    return condition.type == _READY or known.bad != "True" or condition.status == "True"
+
+
+def _remarks(
+    found: Object, present: Sequence[Condition], ready: Condition | None
+) -> tuple[Remark, ...]:
+    if ready is None:
+        return ()
+    is_ready = ready.status == "True"
+    remarks = [
+        Remark(
+            condition.type,
+            short(condition.message) or f"{condition.type} is {condition.status}",
+            short(condition.reason),
+            remedy_of(condition.reason, condition.message),
+        )
+        for condition in present
+        if condition.type != _READY
+        and state_of(condition) in {"failed", "waiting"}
+        and (is_ready or not _counts(condition))
+    ]
+    warnings = _status(found).get("warnings")
+    if isinstance(warnings, list):
+        remarks += [Remark("", short(text)) for text in warnings if isinstance(text, str)]
+    return tuple(remarks[:MOST_CONDITIONS])
+
+
+def _by(found: Object, state: State, condition: Condition) -> Verdict:
+    message, owner = condition.message, owner_of(found, condition)
+    if state != "ok" and not (condition.reason or message):
+        message = f"{condition.type} is {condition.status}"
+    remedy = "" if state == "ok" else remedy_of(condition.reason, message, owner=owner)
+    return Verdict(
+        state,
+        short(condition.type),
+        short(condition.reason),
+        short(message),
+        short(condition.last_transition_time),
+        owner,
+        remedy,
+    )
+
+
+def _text(body: JSON, name: str) -> str:
+    value = body.get(name)
+    return value if isinstance(value, str) else ""
+
+
+# Kubernetes' own kinds, which say by numbers and phases what others say by Ready
+
+_Judge = Callable[[JSON, Object, Sequence[Condition]], Verdict | None]
+
+
+def _number(status: JSON, name: str) -> int:
+    value = status.get(name)
+    return value if type(value) is int else 0
+
+
+def _wish(found: Object) -> int:
+    spec = found.to_dict().get("spec")
+    value = spec.get("replicas") if isinstance(spec, dict) else None
+    return value if type(value) is int else 1
+
+
+def _first(
+    conditions: Sequence[Condition], *wanted: tuple[str, ConditionStatus]
+) -> Condition | None:
+    for type_, status in wanted:
+        condition = get_condition(conditions, type_)
+        if condition is not None and condition.status == status:
+            return condition
+    return None
+
+
+def _deployment(status: JSON, found: Object, conditions: Sequence[Condition]) -> Verdict | None:
+    refused = _first(conditions, ("ReplicaFailure", "True"))
+    if refused is not None:
+        return _by(found, "failed", refused)
+    progress = get_condition(conditions, "Progressing")
+    if progress is not None and progress.status == "False":
+        return _by(found, "failed", progress)
+    available = get_condition(conditions, "Available")
+    if available is None:
+        return None if conditions else _counting(0, _wish(found))
+    if available.status != "True":
+        # A finished rollout has the reason NewReplicaSetAvailable: the Pods were there.
+        was_there = progress is not None and progress.reason == "NewReplicaSetAvailable"
+        return _by(found, "failed" if was_there else "waiting", available)
+    updated, wanted = _number(status, "updatedReplicas"), _wish(found)
+    return _counting(updated, wanted) if updated < wanted else _by(found, "ok", available)
+
+
+def _counting(ready: int, wanted: int) -> Verdict:
+    if ready >= wanted:
+        return Verdict("ok", owner="Kubernetes")
+    message = f"{ready} of {wanted} Pods are up to date and ready"
+    return Verdict("waiting", message=message, owner="Kubernetes")
+
+
+def _replicas(status: JSON, found: Object, conditions: Sequence[Condition]) -> Verdict | None:
+    refused = _first(conditions, ("ReplicaFailure", "True"))
+    if refused is not None:
+        return _by(found, "failed", refused)
+    return _counting(_number(status, "readyReplicas"), _wish(found))
+
+
+def _daemons(status: JSON, _: Object, __: Sequence[Condition]) -> Verdict | None:
+    return _counting(_number(status, "numberReady"), _number(status, "desiredNumberScheduled"))
+
+
+def _job(_: JSON, found: Object, conditions: Sequence[Condition]) -> Verdict | None:
+    failed = _first(conditions, ("Failed", "True"), ("FailureTarget", "True"))
+    if failed is not None:
+        return _by(found, "failed", failed)
+    done = _first(conditions, ("Complete", "True"), ("SuccessCriteriaMet", "True"))
+    if done is not None:
+        return _by(found, "ok", done)
+    suspended = _first(conditions, ("Suspended", "True"))
+    if suspended is not None:
+        return _by(found, "waiting", suspended)
+    return Verdict("waiting", message="it runs", owner="Kubernetes")
+
+
+def _pod(status: JSON, found: Object, conditions: Sequence[Condition]) -> Verdict | None:
+    phase = status.get("phase")
+    if phase == "Succeeded":
+        return Verdict("ok", reason="Succeeded", owner="Kubernetes")
+    if phase == "Failed":
+        return _kubernetes("failed", _text(status, "reason") or "Failed", _text(status, "message"))
+    containers = [
+        container
+        for name in ("initContainerStatuses", "containerStatuses")
+        for container in status.get(name) or []
+        if isinstance(container, dict)
+    ]
+    for container in containers:
+        state = container.get("state")
+        waiting = state.get("waiting") if isinstance(state, dict) else None
+        reason = _text(waiting, "reason") if isinstance(waiting, dict) else ""
+        if isinstance(waiting, dict) and _FAILS.search(reason):
+            message = f"container {_text(container, 'name')}: {_text(waiting, 'message')}"
+            return _kubernetes("failed", reason, message)
+    scheduled = _first(conditions, ("PodScheduled", "False"))
+    if scheduled is not None:
+        return _by(found, "failed", scheduled)
+    ready = get_condition(conditions, _READY)
+    if ready is None:
+        return _kubernetes("waiting", str(phase or "Pending"), "")
+    return _by(found, "ok" if ready.status == "True" else "waiting", ready)
+
+
+def _kubernetes(state: State, reason: str, message: str) -> Verdict:
+    remedy = "" if state == "ok" else remedy_of(reason, owner="Kubernetes")
+    return Verdict(state, "", short(reason), short(message), "", "Kubernetes", remedy)
+
+
+def _definition(_: JSON, found: Object, conditions: Sequence[Condition]) -> Verdict | None:
+    wrong = _first(
+        conditions,
+        *(("NamesAccepted", "False"), ("NonStructuralSchema", "True")),
+        ("KubernetesAPIApprovalPolicyConformant", "False"),
+    )
+    if wrong is not None:
+        return _by(found, "failed", wrong)
+    going = _first(conditions, ("Terminating", "True"))
+    if going is not None:
+        return _by(found, "waiting", going)
+    established = get_condition(conditions, "Established")
+    if established is None:
+        return _kubernetes("waiting", "Installing", "")
+    return _by(found, "ok" if established.status == "True" else "waiting", established)
+
+
+def _claim(status: JSON, _: Object, __: Sequence[Condition]) -> Verdict | None:
+    states: Mapping[object, State] = {"Bound": "ok", "Lost": "failed"}
+    phase = _text(status, "phase") or "Pending"
+    return _kubernetes(states.get(phase, "waiting"), phase, "")
+
+
+def _service(status: JSON, found: Object, _: Sequence[Condition]) -> Verdict | None:
+    spec, balancer = found.to_dict().get("spec"), status.get("loadBalancer")
+    kind = spec.get("type") if isinstance(spec, dict) else None
+    has = isinstance(balancer, dict) and balancer.get("ingress")
+    if kind == "LoadBalancer" and not has:
+        return _kubernetes("waiting", "Pending", "its load balancer has no address yet")
+    return Verdict("ok", owner="Kubernetes")
+
+
+def _application(status: JSON, _: Object, __: Sequence[Condition]) -> Verdict | None:
+    """Argo CD's Application: its health; a difference from Git is a remark, as people sync."""
+    health, sync = status.get("health"), status.get("sync")
+    word = _text(health, "status") if isinstance(health, dict) else ""
+    if not word:
+        return None
+    message = _text(health, "message") if isinstance(health, dict) else ""
+    state = _WORDS.get(word.lower(), "unknown")
+    remedy = "" if state == "ok" else remedy_of(word, owner="other")
+    apart = isinstance(sync, dict) and sync.get("status") == "OutOfSync"
+    remarks = (Remark("", "it is out of sync with its source", "OutOfSync"),) if apart else ()
+    return Verdict(state, "", word, short(message), "", "other", remedy, remarks)
+
+
+_KINDS: Final[Mapping[tuple[str, str], _Judge]] = MappingProxyType(
+    {
+        ("apps", "Deployment"): _deployment,
+        ("apps", "StatefulSet"): _replicas,
+        ("apps", "ReplicaSet"): _replicas,
+        ("v1", "ReplicationController"): _replicas,
+        ("apps", "DaemonSet"): _daemons,
+        ("batch", "Job"): _job,
+        ("v1", "Pod"): _pod,
+        ("v1", "PersistentVolumeClaim"): _claim,
+        ("v1", "Service"): _service,
+        ("apiextensions.k8s.io", "CustomResourceDefinition"): _definition,
+        ("argoproj.io", "Application"): _application,
+    }
+)
