@@ -86,10 +86,10 @@ class Verdict(msgspec.Struct, frozen=True):
     """
 
     state: State
-    type: str = ""
     reason: str = ""
     message: str = ""
     since: str = ""
+    type: str = ""
     owner: Owner = ""
     remedy: str = ""
     remarks: tuple[Remark, ...] = ()
@@ -106,17 +106,21 @@ _RANK: Final[Mapping[State, int]] = MappingProxyType(
 
 
 def verdict_of(found: Object, findings: Iterable[Finding] = ()) -> Verdict:
-    """Return the verdict on an object.
+    """Return the verdict on an object, as :func:`with_findings` takes findings into account."""
+    return with_findings(_own(found), findings)
+
+
+def with_findings(own: Verdict, findings: Iterable[Finding]) -> Verdict:
+    """Return a verdict with what is known of the object otherwise.
 
     The first failed finding decides, for it is nearer to the cause than what the object says of
     itself; of the rest the worst does, and the object before a finding of the same state.
 
     Args:
-        found: the object.
+        own: the verdict by the object alone.
         findings: what is known of it otherwise, the nearest to the cause first.
     """
     known = list(findings)
-    own = _own(found)
     failed = next((finding for finding in known if finding.state == "failed"), None)
     if failed is not None:
         return _with_finding(own, failed)
@@ -270,7 +274,8 @@ def _deleting(found: Object, conditions: Sequence[Condition], *, ours: bool) -> 
     message = f"it is being deleted; finalizers hold it: {held}" if held else "it is being deleted"
     since = found.meta.deletion_timestamp or ""
     return Verdict(
-        *("waiting", "", DELETING, short(message), short(since), "Kubernetes"),
+        *("waiting", DELETING, short(message), short(since)),
+        owner="Kubernetes",
         remedy=remedy_of(DELETING),
     )
 
@@ -297,7 +302,7 @@ def _stale(found: Object, conditions: Sequence[Condition]) -> Verdict | None:
 def _unseen(found: Object, message: str) -> Verdict:
     ours = found.api_version.partition("/")[0] in _OURS
     owner: Owner = "Fairlead" if ours else ""
-    return Verdict("waiting", "", UNSEEN if ours else "", message, owner=owner)
+    return Verdict("waiting", UNSEEN if ours else "", message, owner=owner)
 
 
 def _without(found: Object, *, ours: bool) -> Verdict:
@@ -318,7 +323,7 @@ def _without(found: Object, *, ours: bool) -> Verdict:
             )
             owner: Owner = "other"
             remedy = "" if state == "ok" else remedy_of(str(value), owner=owner)
-            return Verdict(state, "", short(str(value)), short(message), "", owner, remedy)
+            return Verdict(state, short(str(value)), short(message), owner=owner, remedy=remedy)
     group = found.api_version.partition("/")[0] if "/" in found.api_version else ""
     if "." not in group or group.endswith(".k8s.io"):
         # A kind of Kubernetes without conditions is what it says: a Secret, a ConfigMap, a Role.
@@ -526,10 +531,10 @@ def _by(found: Object, state: State, condition: Condition) -> Verdict:
     remedy = "" if state == "ok" else remedy_of(condition.reason, message, owner=owner)
     return Verdict(
         state,
-        short(condition.type),
         short(condition.reason),
         short(message),
         short(condition.last_transition_time),
+        short(condition.type),
         owner,
         remedy,
     )
@@ -645,7 +650,7 @@ def _pod(status: JSON, found: Object, conditions: Sequence[Condition]) -> Verdic
 
 def _kubernetes(state: State, reason: str, message: str) -> Verdict:
     remedy = "" if state == "ok" else remedy_of(reason, owner="Kubernetes")
-    return Verdict(state, "", short(reason), short(message), "", "Kubernetes", remedy)
+    return Verdict(state, short(reason), short(message), owner="Kubernetes", remedy=remedy)
 
 
 def _definition(_: JSON, found: Object, conditions: Sequence[Condition]) -> Verdict | None:
@@ -691,7 +696,7 @@ def _application(status: JSON, _: Object, __: Sequence[Condition]) -> Verdict | 
     remedy = "" if state == "ok" else remedy_of(word, owner="other")
     apart = isinstance(sync, dict) and sync.get("status") == "OutOfSync"
     remarks = (Remark("", "it is out of sync with its source", "OutOfSync"),) if apart else ()
-    return Verdict(state, "", word, short(message), "", "other", remedy, remarks)
+    return Verdict(state, word, short(message), "", "", "other", remedy, remarks)
 
 
 _KINDS: Final[Mapping[tuple[str, str], _Judge]] = MappingProxyType(

@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterable, Mapping
 from typing import Any
 
+from fairlead.api.reasons.verdict import (
+    conditions_of,
+)
 from fairlead.portal.console.bindings.known import Consumers, kinds_of
 from fairlead.portal.console.bindings.showing import (
     object_row,
@@ -25,9 +28,6 @@ from fairlead.portal.console.objects.rows import (
     page_of,
 )
 from fairlead.portal.console.objects.sights import Sight, Sights
-from fairlead.portal.console.objects.standing import (
-    conditions_of,
-)
 from fairlead.portal.console.pages.viewing import (
     AskedPage,
     MissingError,
@@ -78,7 +78,9 @@ class BindingPage(View):
         known = self._consumers.connection(consumer) if consumer in sight.connections else None
         rows, hidden = self._objects(sight, consumer, kinds_of(export))
         counts = Counts.of(row.state for row in rows)
-        stands, remedy = with_objects(together(self._consumers.read(export).stands, known), counts)
+        verdict, remedy = with_objects(
+            together(self._consumers.read(export).verdict, known), counts
+        )
         wanted = ListQuery.of(asked)
         found = [
             row
@@ -88,7 +90,7 @@ class BindingPage(View):
         spec = spec_of(export)
         return plain | {
             "export": export.meta,
-            "stands": stands,
+            "verdict": verdict,
             "helps": remedy,
             "known": known,
             "conditions": shown_conditions(conditions_of(export), self._history, export),

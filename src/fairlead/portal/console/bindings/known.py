@@ -6,7 +6,6 @@ from typing import NamedTuple
 
 import msgspec
 
-from fairlead.api.conditions import Condition
 from fairlead.api.kubebind import (
     ANNOTATION_CLUSTER_PRETTY_NAME,
     APISERVICEEXPORTS,
@@ -16,17 +15,12 @@ from fairlead.api.kubebind import (
     ClusterBinding,
     ClusterBindingStatus,
 )
-from fairlead.api.kubebind.conditions import HEALTHY
 from fairlead.api.meta import Key, Object
+from fairlead.api.reasons.conditions import state_of
+from fairlead.api.reasons.verdict import Finding, Verdict, short, verdict_of, with_findings
 from fairlead.api.resource import NAMESPACES
 from fairlead.api.timestamps import moment
 from fairlead.portal.console.objects.kinds import Kinds, spec_of
-from fairlead.portal.console.objects.standing import (
-    Standing,
-    by_conditions,
-    conditions_of,
-    short,
-)
 from fairlead.portal.console.pages.live import Hub
 from fairlead.portal.console.pages.viewing import (
     of_namespace,
@@ -47,7 +41,7 @@ class ConsumerConnection(NamedTuple):
     """A consumer's ClusterBinding, with the heartbeat judged as of now."""
 
     status: ClusterBindingStatus
-    stands: Standing
+    verdict: Verdict
     templates: tuple[str, ...] = ()
 
 
@@ -55,14 +49,14 @@ class _Export(NamedTuple):
     """An export's kinds and state, decoded once per resourceVersion."""
 
     kinds: tuple[str, ...]
-    stands: Standing
+    verdict: Verdict
 
 
 class _Beat(NamedTuple):
     """A decoded ClusterBinding; the heartbeat is judged later, since it depends on the time."""
 
     status: ClusterBindingStatus
-    conditions: tuple[Condition, ...]
+    verdict: Verdict
     templates: tuple[str, ...]
 
 
@@ -116,9 +110,11 @@ class Consumers:
             return None
         # At each call: a heartbeat becomes late without a change of its object.
         judged, _ = health(found.status, now=moment())
-        now = Condition(HEALTHY, judged.status, judged.reason, judged.message)
-        stands = by_conditions([now, *found.conditions])
-        return ConsumerConnection(found.status, stands, found.templates)
+        findings = []
+        if (state := state_of(judged)) != "ok":
+            findings.append(Finding(state, judged.message, judged.reason))
+        verdict = with_findings(found.verdict, findings)
+        return ConsumerConnection(found.status, verdict, found.templates)
 
     def read(self, export: Object) -> _Export:
         """Return the kinds and the state of a cached export."""
@@ -152,9 +148,9 @@ def _read(export: Object) -> _Export:
     try:
         spec = export.decode(APIServiceExport).spec
     except msgspec.ValidationError as error:
-        return _Export((), Standing("failed", "Invalid", short(str(error))))
+        return _Export((), Verdict("failed", "Invalid", short(str(error))))
     kinds = tuple(dict.fromkeys(one.name for one in spec.resources))
-    return _Export(kinds, by_conditions(conditions_of(export)))
+    return _Export(kinds, verdict_of(export))
 
 
 def _beat(found: Object) -> _Beat | None:
@@ -163,5 +159,4 @@ def _beat(found: Object) -> _Beat | None:
         templates = record_of(found).templates or ()
     except msgspec.ValidationError:
         return None
-    others = tuple(one for one in conditions_of(found) if one.type != HEALTHY)
-    return _Beat(status, others, templates)
+    return _Beat(status, verdict_of(found), templates)

@@ -9,6 +9,9 @@ from typing import Any
 import msgspec
 
 from fairlead.api.reasons.model import State
+from fairlead.api.reasons.verdict import (
+    short,
+)
 from fairlead.portal.console.bindings.known import ConsumerConnection, Consumers
 from fairlead.portal.console.bindings.showing import problems, together, with_objects
 from fairlead.portal.console.objects.rows import (
@@ -20,9 +23,6 @@ from fairlead.portal.console.objects.rows import (
     page_of,
 )
 from fairlead.portal.console.objects.sights import Sight, Sights
-from fairlead.portal.console.objects.standing import (
-    short,
-)
 from fairlead.portal.console.pages.viewing import (
     AskedPage,
     Topics,
@@ -97,20 +97,20 @@ class Bindings(View):
         if not exports:
             yield _unbound(plain, known)
         for export in exports:
-            kinds, stands = self._consumers.read(export)
-            stands = together(stands, known)
+            kinds, verdict = self._consumers.read(export)
+            verdict = together(verdict, known)
             counts, unseen = self._counts(sight, consumer, kinds)
-            stands, remedy = with_objects(stands, counts)
+            verdict, remedy = with_objects(verdict, counts)
             yield BindingRow(
                 cluster=cluster,
                 namespace=consumer,
                 heartbeat=heartbeat,
                 version=version,
                 binding=export.meta.name,
-                state=stands.state,
-                about=stands.about if stands.state != "ok" else "",
+                state=verdict.state,
+                about=verdict.text if verdict.state != "ok" else "",
                 helps=remedy,
-                since=stands.since,
+                since=verdict.since,
                 kinds=kinds,
                 objects=counts,
                 unseen=unseen,
@@ -128,9 +128,7 @@ class Bindings(View):
             # Numbers are kept per namespace, and say nothing about cluster-scoped objects.
             if not kind.resource.namespaced:
                 if sight.reads(consumer, name, ""):
-                    states.update(
-                        kind.standing(one).state for one in kinds.objects(kind, consumer)
-                    )
+                    states.update(kind.verdict(one).state for one in kinds.objects(kind, consumer))
                 else:
                     unseen = True
                 continue
@@ -147,11 +145,11 @@ class Bindings(View):
 
 def _unbound(row: BindingRow, known: ConsumerConnection | None) -> BindingRow:
     """Return the row of a cluster without a binding; a problem of its konnector comes first."""
-    if known is None or known.stands.state in {"ok", "unknown"}:
+    if known is None or known.verdict.state in {"ok", "unknown"}:
         return msgspec.structs.replace(row, helps="bind a template of the catalogue")
-    stands = known.stands
+    verdict = known.verdict
     return msgspec.structs.replace(
-        row, state=stands.state, about=stands.about, helps=stands.helps, since=stands.since
+        row, state=verdict.state, about=verdict.text, helps=verdict.remedy, since=verdict.since
     )
 
 

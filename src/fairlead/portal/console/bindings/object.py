@@ -9,13 +9,13 @@ from fairlead.api.kubebind import PermissionClaim
 from fairlead.api.kubebind.claims import reference_targets
 from fairlead.api.meta import JSON, Object
 from fairlead.api.nesting import NestedTooDeeply
+from fairlead.api.reasons.verdict import conditions_of, short
 from fairlead.portal.console.bindings.known import AT_CLUSTER_SCOPE, Consumers, kinds_of
 from fairlead.portal.console.bindings.showing import shown_conditions
 from fairlead.portal.console.objects.history import History
 from fairlead.portal.console.objects.kinds import FollowedKind, spec_of
 from fairlead.portal.console.objects.readable import parts
 from fairlead.portal.console.objects.sights import Sights
-from fairlead.portal.console.objects.standing import conditions_of, short
 from fairlead.portal.console.objects.timeline import timeline, writes_of
 from fairlead.portal.console.objects.waits import waits_of
 from fairlead.portal.console.pages.viewing import AskedPage, MissingError, Topics, View
@@ -104,7 +104,7 @@ class ObjectPage(View):
         found = self._found(seen)
         if kind is None or found is None:
             return plain | {"found": None}
-        stands = kind.standing(found)
+        verdict = kind.verdict(found)
         conditions = conditions_of(found)
         whose = self._consumers.kinds.whose(kind, found)
         known = self._consumers.connection(seen.consumer) if seen.connection else None
@@ -118,8 +118,8 @@ class ObjectPage(View):
             "version": found.api_version,
             "whole": bool(body.get("spec") or body.get("status")),
             "where": whose.namespace if whose is not None else "",
-            "stands": stands,
-            "waits": waits_of(found, stands),
+            "verdict": verdict,
+            "waits": waits_of(found, verdict),
             "parts": parts(body),
             "conditions": shown_conditions(conditions, self._history, found),
             "writers": list(dict.fromkeys(short(one.manager) for one in writes_of(found))),
@@ -131,7 +131,7 @@ class ObjectPage(View):
                 kind.about(found) if seen.events else (),
             ),
             "events_note": _events_note(kind, seen),
-            "silent": known.stands if known is not None and known.stands.state != "ok" else None,
+            "silent": known.verdict if known is not None and known.verdict.state != "ok" else None,
             "stale": kind.problem,
         }
 

@@ -8,11 +8,11 @@ from typing import Any
 
 from fairlead.api.meta import Object
 from fairlead.api.postgresaccess import POSTGRESACCESSES
+from fairlead.api.reasons.verdict import Verdict, short
 from fairlead.portal.console.bindings.known import AT_CLUSTER_SCOPE, Consumers
 from fairlead.portal.console.objects.kinds import FollowedKind
 from fairlead.portal.console.objects.rows import badness
 from fairlead.portal.console.objects.sights import Sight, Sights
-from fairlead.portal.console.objects.standing import Standing, short
 from fairlead.portal.console.pages.rendering import Pages, ago, segment
 from fairlead.portal.console.pages.viewing import AskedPage, Topics, View
 from fairlead.portal.console.topology.drawing import draw
@@ -74,7 +74,7 @@ class _Made:
         self._pages = pages
         self._nodes: list[GraphNode] = []
         self._edges: list[Edge] = []
-        self._objects: list[tuple[Standing, FollowedKind, Object, str, str]] = []
+        self._objects: list[tuple[Verdict, FollowedKind, Object, str, str]] = []
         self._hidden: dict[str, None] = {}
 
     def add(self, consumer: str) -> None:
@@ -82,9 +82,9 @@ class _Made:
         title = self._consumers.title(consumer)
         seen = self._sight.connections
         connection = self._consumers.connection(consumer) if consumer in seen else None
-        stands = connection.stands if connection is not None else Standing("unknown")
+        verdict = connection.verdict if connection is not None else Verdict("unknown")
         cluster = f"cluster {consumer}"
-        self._node(cluster, "cluster", "Cluster", title, stands)
+        self._node(cluster, "cluster", "Cluster", title, verdict)
         if consumer not in self._sight.consumers:
             return
         for export in self._consumers.exports(consumer):
@@ -92,7 +92,13 @@ class _Made:
             binding = f"export {consumer} {export.meta.name}"
             path = f"/bindings/{segment(consumer)}/{segment(export.meta.name)}"
             self._node(
-                binding, "export", "Binding", export.meta.name, read.stands, where=title, path=path
+                binding,
+                "export",
+                "Binding",
+                export.meta.name,
+                read.verdict,
+                where=title,
+                path=path,
             )
             self._edges.append(Edge(source=binding, target=cluster))
             for name in read.kinds:
@@ -102,22 +108,22 @@ class _Made:
         kinds = self._consumers.kinds
         kind, problem = kinds.get(name), kinds.problem(name)
         node = f"kind {consumer} {name}"
-        stands = Standing("unknown", message=short(problem)) if problem else Standing("ok")
-        self._node(node, "kind", "Kind", name, stands, where=title)
+        verdict = Verdict("unknown", message=short(problem)) if problem else Verdict("ok")
+        self._node(node, "kind", "Kind", name, verdict, where=title)
         self._edges.append(Edge(source=node, target=binding))
         if kind is None:
             return
         for found in kinds.objects(kind, consumer):
             if self._sight.reads(consumer, name, found.meta.namespace):
-                stands = kind.standing(found)
-                self._objects.append((stands, kind, found, consumer, node))
+                verdict = kind.verdict(found)
+                self._objects.append((verdict, kind, found, consumer, node))
             else:
                 self._hidden[name] = None
 
     def graph(self) -> Graph:
         """Return the graph of all added consumers."""
         self._objects.sort(key=lambda one: badness(one[0].state))
-        for stands, kind, found, consumer, parent in islice(self._objects, MOST_OBJECTS):
+        for verdict, kind, found, consumer, parent in islice(self._objects, MOST_OBJECTS):
             whose = self._consumers.kinds.whose(kind, found)
             namespace = found.meta.namespace
             node = f"object {kind.name} {namespace} {found.meta.name}"
@@ -128,7 +134,7 @@ class _Made:
                 "object",
                 found.kind,
                 found.meta.name,
-                stands,
+                verdict,
                 # The namespace of the consumer, which is the one that its people know.
                 where=(whose.namespace if whose is not None else "") or namespace,
                 path="/objects/" + "/".join(map(segment, parts)),
@@ -142,8 +148,8 @@ class _Made:
         link = role_by_status(found)
         name = link.object.removeprefix("role ")
         role = f"role of {node}"
-        stands = Standing(link.state, link.reason, short(link.about), link.since)
-        self._node(role, "role", "Role", name, stands, helps=link.remedy)
+        verdict = Verdict(link.state, link.reason, short(link.about), link.since)
+        self._node(role, "role", "Role", name, verdict, helps=link.remedy)
         self._edges.append(Edge(source=node, target=role))
 
     def notes(self) -> list[str]:
@@ -162,7 +168,7 @@ class _Made:
         column: str,
         kind: str,
         name: str,
-        stands: Standing,
+        verdict: Verdict,
         *,
         where: str = "",
         path: str = "",
@@ -175,11 +181,11 @@ class _Made:
                 kind=kind,
                 name=name,
                 where=where,
-                state=stands.state,
-                reason=stands.reason,
-                about=stands.message,
-                since=stands.since,
-                helps=helps or stands.helps,
+                state=verdict.state,
+                reason=verdict.reason,
+                about=verdict.message,
+                since=verdict.since,
+                helps=helps or verdict.remedy,
                 href=self._pages.path(path) if path else "",
             )
         )

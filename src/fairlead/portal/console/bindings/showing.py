@@ -10,6 +10,7 @@ from fairlead.api.conditions import Condition
 from fairlead.api.meta import Object
 from fairlead.api.reasons.conditions import state_of
 from fairlead.api.reasons.model import State
+from fairlead.api.reasons.verdict import Verdict, owner_of, remedy_of
 from fairlead.portal.console.bindings.known import ConsumerConnection
 from fairlead.portal.console.objects.history import History
 from fairlead.portal.console.objects.kinds import FollowedKind, Kinds
@@ -17,11 +18,6 @@ from fairlead.portal.console.objects.rows import (
     Counts,
     ObjectRow,
     badness,
-)
-from fairlead.portal.console.objects.standing import (
-    Standing,
-    helps,
-    is_foreign,
 )
 
 
@@ -37,7 +33,7 @@ class TurnedCondition(msgspec.Struct, frozen=True):
 
 def object_row(kinds: Kinds, kind: FollowedKind, found: Object) -> ObjectRow:
     """Return the row of a cached object."""
-    stands = kind.standing(found)
+    verdict = kind.verdict(found)
     whose = kinds.whose(kind, found)
     return ObjectRow(
         kind=found.kind,
@@ -45,10 +41,10 @@ def object_row(kinds: Kinds, kind: FollowedKind, found: Object) -> ObjectRow:
         namespace=found.meta.namespace,
         name=found.meta.name,
         where=whose.namespace if whose is not None else "",
-        state=stands.state,
-        about=stands.about,
-        helps=stands.helps,
-        since=stands.since,
+        state=verdict.state,
+        about=verdict.text,
+        helps=verdict.remedy,
+        since=verdict.since,
     )
 
 
@@ -63,7 +59,7 @@ def shown_conditions(
             state := state_of(one),
             ""
             if state == "ok"
-            else helps(one.reason, one.message, foreign=is_foreign(found, one)),
+            else remedy_of(one.reason, one.message, owner=owner_of(found, one)),
             tuple((turn.at, turn.status, turn.reason) for turn in turns if turn.type == one.type),
         )
         for one in conditions
@@ -71,19 +67,19 @@ def shown_conditions(
     return sorted(shown, key=lambda one: (badness(one.state), one.condition.type))
 
 
-def together(stands: Standing, known: ConsumerConnection | None) -> Standing:
+def together(verdict: Verdict, known: ConsumerConnection | None) -> Verdict:
     """Return the worse of the export's state and the connection's."""
-    if known is None or badness(stands.state) <= badness(known.stands.state):
-        return stands
-    return known.stands
+    if known is None or badness(verdict.state) <= badness(known.verdict.state):
+        return verdict
+    return known.verdict
 
 
-def with_objects(stands: Standing, counts: Counts) -> tuple[Standing, str]:
+def with_objects(verdict: Verdict, counts: Counts) -> tuple[Verdict, str]:
     """Return a binding's state with its objects', and the remedy."""
-    if stands.state != "ok" or not counts.failed:
-        return stands, stands.helps
+    if verdict.state != "ok" or not counts.failed:
+        return verdict, verdict.remedy
     about = f"{counts.failed} of {counts.total} objects fail"
-    return Standing("failed", message=about), "see what each of its objects needs"
+    return Verdict("failed", message=about), "see what each of its objects needs"
 
 
 def problems(kinds: Kinds, names: Iterable[str]) -> list[str]:

@@ -8,8 +8,8 @@ from collections.abc import Iterable, Sequence
 import msgspec
 
 from fairlead.api.conditions import Condition, ConditionStatus
+from fairlead.api.reasons.verdict import conditions_of, short
 from fairlead.api.timestamps import now
-from fairlead.portal.console.objects.standing import conditions_of, short
 from fairlead.runtime import Delta
 
 

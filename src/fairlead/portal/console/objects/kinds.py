@@ -23,10 +23,10 @@ from fairlead.api.kubebind import (
 )
 from fairlead.api.meta import JSON, Object, object_from_dict
 from fairlead.api.reasons.model import State
+from fairlead.api.reasons.verdict import Verdict, short, verdict_of
 from fairlead.api.resource import CUSTOMRESOURCEDEFINITIONS, EVENTS, NAMESPACES, Resource
 from fairlead.client import Forbidden
 from fairlead.portal.console.objects.history import History
-from fairlead.portal.console.objects.standing import Standing, short, standing
 from fairlead.portal.console.objects.timeline import ToldEvent
 from fairlead.portal.console.pages.live import Hub
 from fairlead.portal.console.pages.viewing import Topics, of_namespace
@@ -39,6 +39,8 @@ MOST_BYTES = 65_536
 """Largest object that is kept whole, in bytes."""
 MOST_WRITERS = 50
 """Largest number of kept entries of ``metadata.managedFields``."""
+_JUDGED: Final = ("conditions", "observedGeneration", "health", "phase", "state")
+"""Members of the status that are kept of a large object, for they decide its verdict."""
 _ABOUT: Final = "about"
 """Index of Events by the uid of their object."""
 _BY_CONSUMER: Final = "consumer"
@@ -60,7 +62,7 @@ class FollowedKind:
         self.resource = resource
         self.objects = objects
         self.events = events
-        self._standings: dict[str, dict[str, Standing]] = {}
+        self._verdicts: dict[str, dict[str, Verdict]] = {}
         self._numbers: dict[str, Counter[State]] = {}
         self._owned: tuple[CopyNamespaces, dict[str, list[Object]]] | None = None
 
@@ -72,7 +74,7 @@ class FollowedKind:
     @property
     def namespaces(self) -> Iterable[str]:
         """The namespaces that have objects of the kind; "" for cluster-scoped ones."""
-        return self._standings
+        return self._verdicts
 
     @property
     def problem(self) -> str:
@@ -93,14 +95,14 @@ class FollowedKind:
             )
         return short(self.events.error)
 
-    def standing(self, found: Object) -> Standing:
+    def verdict(self, found: Object) -> Verdict:
         """Return the state of a cached object."""
-        known = self._standings.get(found.meta.namespace, {}).get(found.meta.name)
-        return known if known is not None else standing(found)
+        known = self._verdicts.get(found.meta.namespace, {}).get(found.meta.name)
+        return known if known is not None else verdict_of(found)
 
-    def standings(self, namespace: str) -> Mapping[str, Standing]:
+    def verdicts(self, namespace: str) -> Mapping[str, Verdict]:
         """Return the states of a namespace's objects, by name."""
-        return self._standings.get(namespace, {})
+        return self._verdicts.get(namespace, {})
 
     def numbers(self, namespace: str) -> Mapping[State, int]:
         """Return the numbers of a namespace's objects, by state."""
@@ -110,16 +112,16 @@ class FollowedKind:
         """Update the state of a changed object."""
         self._owned = None
         namespace, name = delta.object.key
-        names = self._standings.setdefault(namespace, {})
+        names = self._verdicts.setdefault(namespace, {})
         numbers = self._numbers.setdefault(namespace, Counter())
         known = names.pop(name, None)
         if known is not None:
             numbers[known.state] -= 1
         if delta.new is not None:
-            stands = names[name] = standing(delta.new)
-            numbers[stands.state] += 1
+            verdict = names[name] = verdict_of(delta.new)
+            numbers[verdict.state] += 1
         if not names:
-            del self._standings[namespace], self._numbers[namespace]
+            del self._verdicts[namespace], self._numbers[namespace]
 
     def owned(self, where: CopyNamespaces) -> Mapping[str, Sequence[Object]]:
         """Return all objects by consumer; grouped once after a change and not per consumer."""
@@ -213,7 +215,7 @@ class Kinds:
         """Yield a consumer's objects of a kind."""
         if kind.resource.namespaced:
             for namespace in self.namespaces(consumer):
-                yield from kind.objects.list(namespace) if kind.standings(namespace) else ()
+                yield from kind.objects.list(namespace) if kind.verdicts(namespace) else ()
             return
         yield from kind.owned(self._where()).get(consumer, ())
 
@@ -337,9 +339,13 @@ def _condensed(found: Object) -> Object:
     raw = msgspec.json.encode(body)
     if len(raw) > MOST_BYTES:
         status = body.get("status")
-        told = status.get("conditions") if isinstance(status, dict) else None
+        judged = (
+            {name: status[name] for name in _JUDGED if name in status}
+            if isinstance(status, dict)
+            else {}
+        )
         body = {name: body.get(name) for name in ("apiVersion", "kind", "metadata")}
-        raw = msgspec.json.encode(body | ({"status": {"conditions": told}} if told else {}))
+        raw = msgspec.json.encode(body | ({"status": judged} if judged else {}))
         if len(raw) > MOST_BYTES:
             # Even its conditions or its metadata are too large: nothing of its content is shown.
             raw = b"{}"

@@ -197,7 +197,7 @@ class Sights:
         if not kind.resource.namespaced:
             return []
         names = self._kinds.namespaces(consumer)
-        return [one for one in names if kind.standings(one)][:MOST_QUESTIONS]
+        return [one for one in names if kind.verdicts(one)][:MOST_QUESTIONS]
 
     async def _wide(self, person: Person, kinds: Iterable[str]) -> frozenset[str]:
         """Return the kinds whose objects a person may list in all namespaces."""

@@ -11,8 +11,8 @@ from fairlead.api.conditions import Condition
 from fairlead.api.meta import Object
 from fairlead.api.reasons.conditions import state_of
 from fairlead.api.reasons.model import State
+from fairlead.api.reasons.verdict import short
 from fairlead.portal.console.objects.history import Transition
-from fairlead.portal.console.objects.standing import short
 
 
 MOST = 200

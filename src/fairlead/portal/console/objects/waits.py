@@ -14,8 +14,8 @@ from fairlead.api.links import Link, LinkName
 from fairlead.api.meta import Object
 from fairlead.api.postgresaccess import POSTGRESACCESSES
 from fairlead.api.reasons.model import State
+from fairlead.api.reasons.verdict import Verdict, short
 from fairlead.explain.chains import join
-from fairlead.portal.console.objects.standing import Standing, short
 from fairlead.postgres.commands.links import role_by_status
 
 
@@ -36,16 +36,16 @@ class ObjectWaits(msgspec.Struct, frozen=True):
     helps: str = ""
 
 
-def links_of(found: Object, stands: Standing) -> list[Link]:
+def links_of(found: Object, verdict: Verdict) -> list[Link]:
     """Return the provider's links of an object: itself, and the role of a PostgresAccess."""
     link = Link(
         name="provider",
         object=f"{found.kind} {found.key}",
-        state=stands.state,
-        about=stands.message or stands.reason or ("is Ready" if stands.state == "ok" else ""),
-        reason=stands.reason,
-        remedy=stands.helps,
-        since=stands.since,
+        state=verdict.state,
+        about=verdict.message or verdict.reason or ("is Ready" if verdict.state == "ok" else ""),
+        reason=verdict.reason,
+        remedy=verdict.remedy,
+        since=verdict.since,
     )
     group = found.api_version.partition("/")[0]
     if (group, found.kind) != (POSTGRESACCESSES.group, POSTGRESACCESSES.kind):
@@ -53,12 +53,12 @@ def links_of(found: Object, stands: Standing) -> list[Link]:
     return [link, role_by_status(found)]
 
 
-def waits_of(found: Object, stands: Standing) -> ObjectWaits:
+def waits_of(found: Object, verdict: Verdict) -> ObjectWaits:
     """Return what an object waits for."""
-    links = links_of(found, stands)
+    links = links_of(found, verdict)
     chain = join(f"{found.kind} {found.key}", links)
     if chain.broken is None:
-        return ObjectWaits(stands.state, stands.message, stands.reason, since=stands.since)
+        return ObjectWaits(verdict.state, verdict.message, verdict.reason, since=verdict.since)
     broken = next(one for one in chain.links if one.name == chain.broken)
     return ObjectWaits(
         state=broken.state,

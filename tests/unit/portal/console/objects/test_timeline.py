@@ -2,16 +2,30 @@
 
 from __future__ import annotations
 
-from tests.unit.portal.console.objects.test_standing import made, told
+from typing import Any
 
-from fairlead.api.meta import JSON, object_from_dict
+from fairlead.api.meta import JSON, Object, object_from_dict
+from fairlead.api.reasons.verdict import conditions_of, verdict_of
 from fairlead.portal.console.objects.history import MOST_OBJECTS, MOST_TURNS, History
 from fairlead.portal.console.objects.kinds import MOST_BYTES, kept_of
 from fairlead.portal.console.objects.readable import MOST_CHARACTERS, keys_of, parts, text
-from fairlead.portal.console.objects.standing import conditions_of, standing
 from fairlead.portal.console.objects.timeline import timeline, writes_of
 from fairlead.portal.console.objects.waits import waits_of
 from fairlead.runtime import Delta
+
+
+def made(*conditions: Any, **metadata: Any) -> Object:
+    body: JSON = {
+        "apiVersion": "example.org/v1",
+        "kind": "Widget",
+        "metadata": {"name": "one", "namespace": "team", "uid": "u", **metadata},
+        "status": {"conditions": list(conditions)},
+    }
+    return object_from_dict(body)
+
+
+def told(type_: str, status: str, reason: str = "", at: str = "2026-01-01T00:00:00Z") -> JSON:
+    return {"type": type_, "status": status, "reason": reason, "lastTransitionTime": at}
 
 
 WRITTEN = [
@@ -110,7 +124,7 @@ def test_of_a_large_object_metadata_and_conditions_are_kept() -> None:
     body = made(told("Ready", "False", "Odd")).to_dict() | {"spec": {"text": "x" * MOST_BYTES}}
     kept = kept_of(body)
     assert len(kept.raw) < 1000
-    assert standing(kept).reason == "Odd"
+    assert verdict_of(kept).reason == "Odd"
     huge = made(told("Ready", "False", "Odd") | {"message": "x" * MOST_BYTES})
     assert len(kept_of(huge.to_dict()).raw) < 1000
 
@@ -138,15 +152,15 @@ def test_parts_are_yaml_and_cut_where_they_are_long() -> None:
 
 def test_one_sentence_tells_on_whom_an_object_waits() -> None:
     found = made(told("Ready", "False", "NamespacePending"))
-    waits = waits_of(found, standing(found))
+    waits = waits_of(found, verdict_of(found))
     assert waits.state == "waiting"
     assert waits.on == "the provider's controller of its kind"
     assert waits.since == "2026-01-01T00:00:00Z"
-    assert waits.helps == "ask the provider's team what it waits for"
+    assert waits.helps == "ask who runs its controller what it waits for"
     well = made(told("Ready", "True"))
-    assert waits_of(well, standing(well)).on == ""
+    assert waits_of(well, verdict_of(well)).on == ""
     silent = made()
-    assert waits_of(silent, standing(silent)).state == "unknown"
+    assert waits_of(silent, verdict_of(silent)).state == "unknown"
 
 
 def test_an_access_waits_for_its_role() -> None:
@@ -169,6 +183,6 @@ def test_an_access_waits_for_its_role() -> None:
         },
     }
     found = object_from_dict(body)
-    waits = waits_of(found, standing(found))
+    waits = waits_of(found, verdict_of(found))
     assert "PostgreSQL" in waits.on
     assert waits.about == "no answer"
