@@ -103,12 +103,6 @@ def _condition(item: Any) -> Condition | None:
         return None
 
 
-def unready(body: JSON) -> Condition | None:
-    """Return the condition Ready of an object if its status is False, else None."""
-    found = get_condition(stored_conditions(body), "Ready")
-    return found if found is not None and found.status == "False" else None
-
-
 def get_condition(conditions: Iterable[Condition], type_: str) -> Condition | None:
     """Return the condition of this type, None if it was never set."""
     return next((condition for condition in conditions if condition.type == type_), None)

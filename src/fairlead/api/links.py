@@ -12,6 +12,7 @@ from typing import Final, Literal
 import msgspec
 
 from fairlead.api.reasons.model import Reasons, State
+from fairlead.api.reasons.verdict import Verdict
 
 
 LinkName = Literal["workload", "binding", "Secret", "service", "provider", "role"]
@@ -65,3 +66,24 @@ def worst(links: Iterable[Link]) -> Link | None:
     every = list(links)
     failed = next((one for one in every if one.state == "failed"), None)
     return failed or next((one for one in every if one.state == "waiting"), None)
+
+
+def verdict_link(verdict: Verdict, *, name: LinkName, subject: str) -> Link:
+    """Return the link of an object by the verdict on it.
+
+    An object that says nothing of its state does not break a chain: it is there.
+    """
+    if verdict.state in {"ok", "unknown"} and not (verdict.state == "unknown" and verdict.reason):
+        about = "is Ready" if verdict.type == "Ready" else "is there"
+        for remark in verdict.remarks:
+            about += f"; remark: {remark.text}"
+        return Link(name=name, object=subject, state="ok", about=about)
+    return Link(
+        name=name,
+        object=subject,
+        state=verdict.state,
+        about=verdict.message or "says that it is not Ready",
+        reason=verdict.reason or "NotReady",
+        remedy=verdict.remedy,
+        since=verdict.since,
+    )

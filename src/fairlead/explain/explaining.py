@@ -8,13 +8,11 @@ from __future__ import annotations
 
 import msgspec
 
-from fairlead.api.conditions import get_condition, stored_conditions, unready
 from fairlead.api.kubebind import APISERVICEBINDINGS, LABEL_OWNER, APIServiceBinding
-from fairlead.api.links import Link
+from fairlead.api.links import Link, verdict_link
 from fairlead.api.meta import Key, Object
 from fairlead.api.postgresaccess import POSTGRESACCESSES, PostgresAccess
-from fairlead.api.reasons.conditions import state_of
-from fairlead.api.reasons.kubebind import KUBE_BIND
+from fairlead.api.reasons.verdict import verdict_of
 from fairlead.api.resource import SECRETS, Resource
 from fairlead.binding.commands.chain import SeenObject, secret_link, seen
 from fairlead.binding.commands.explain import ExplainedTarget, UnknownTargetError
@@ -182,32 +180,7 @@ class _Explaining:
 
 def _object_link(found: Object) -> Link:
     """Return the link of an object by its own status."""
-    text, body = f"{found.kind} {found.key}", found.to_dict()
-    # Before the conditions: Ready may still be True from before the deletion.
-    if found.meta.deleting:
-        return Link(
-            name="service",
-            object=text,
-            state="waiting",
-            about="is being deleted",
-            reason="Deleting",
-            remedy="wait, or see its finalizers",
-            since=found.meta.deletion_timestamp or "",
-        )
-    condition = unready(body)
-    if condition is not None:
-        return Link(
-            name="service",
-            object=text,
-            state=state_of(condition),
-            about=condition.message or "says that it is not Ready",
-            reason=condition.reason or "NotReady",
-            remedy=KUBE_BIND.helps("NotReady"),
-            since=condition.last_transition_time,
-        )
-    known = get_condition(stored_conditions(body), "Ready")
-    about = "is Ready" if known is not None and known.status == "True" else "is there"
-    return Link(name="service", object=text, state="ok", about=about)
+    return verdict_link(verdict_of(found), name="service", subject=f"{found.kind} {found.key}")
 
 
 def _secret_named(found: Object) -> str:

@@ -301,7 +301,8 @@ async def test_a_version_that_is_served_again_heals(world: World) -> None:
 async def problem(world: World) -> str:
     async with Overview(world.consumer) as overview:
         (bound,) = await overview.look()
-    return make_row(bound, datetime.now(UTC)).problem
+    row = make_row(bound, datetime.now(UTC))
+    return row.problem or "; ".join(remark.text for remark in row.remarks)
 
 
 async def test_namespaces_that_a_template_asks_for_are_made_on_both_sides(

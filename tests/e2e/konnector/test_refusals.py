@@ -81,7 +81,8 @@ async def told(world: World, reason: str) -> int:
 async def problem(world: World) -> str:
     async with Overview(world.consumer) as overview:
         (bound,) = await overview.look()
-    return make_row(bound, datetime.now(UTC)).problem
+    row = make_row(bound, datetime.now(UTC))
+    return row.problem or "; ".join(remark.text for remark in row.remarks)
 
 
 async def failing(link: Link, count: int) -> JSON:

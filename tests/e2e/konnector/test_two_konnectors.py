@@ -97,7 +97,8 @@ async def test_two_of_ours_say_so_until_one_of_them_ends(
     await link.says(Ready="True", AnotherKonnector="True")
     async with Overview(world.consumer) as overview:
         (bound,) = await overview.look()
-    assert make_row(bound, datetime.now(UTC)).problem.startswith("SeveralKonnectors: 2 konn")
+    (remark,) = make_row(bound, datetime.now(UTC)).remarks
+    assert remark.text.startswith("SeveralKonnectors: 2 konn")
     await second.stop()
     await link.condition("AnotherKonnector", lambda found: not found)
 

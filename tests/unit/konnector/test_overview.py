@@ -14,6 +14,7 @@ from fairlead.api.kubebind import ClusterBinding
 from fairlead.api.meta import JSON, Key, Object, OwnerReference, object_from_dict
 from fairlead.api.reasons.kubebind import KONNECTOR, KUBE_BIND
 from fairlead.api.reasons.model import State
+from fairlead.api.reasons.verdict import remedy_of
 from fairlead.konnector.commands.overview.comparison import changed_at, contains, waiting
 from fairlead.konnector.commands.overview.fetch import ProviderNamespaces
 from fairlead.konnector.commands.overview.objects import UnsyncedObject, happened_at, object_rows
@@ -356,13 +357,6 @@ def test_objects_in_sync(
         ),
         pytest.param(
             FetchedBinding(
-                binding(READY, condition("Conflicts", "True", "NameTooLong", "1 object: a"))
-            ),
-            "NameTooLong: 1 object: a",
-            id="conflicts",
-        ),
-        pytest.param(
-            FetchedBinding(
                 binding(
                     condition("Ready", "False", "NoSecret", "no Secret k"),
                     condition("Conflicts", "True", "NameTooLong", "1 object: a"),
@@ -373,11 +367,6 @@ def test_objects_in_sync(
         ),
         pytest.param(
             FetchedBinding(binding(READY, condition("Conflicts", "False"))), "", id="no-conflicts"
-        ),
-        pytest.param(
-            FetchedBinding(binding(READY, condition("Heartbeating", "Unknown"))),
-            "Heartbeating is Unknown",
-            id="what-ready-does-not-tell",
         ),
         pytest.param(
             FetchedBinding(binding(READY), problem="cannot reach https://p"),
@@ -428,13 +417,13 @@ def test_problems(bound: FetchedBinding, expected: str) -> None:
             FetchedBinding(
                 binding(READY, condition("CopiesHeld", "True", "ClusterIdentityChanged", "2"))
             ),
-            *("failed", "ClusterIdentityChanged", KUBE_BIND.helps("ClusterIdentityChanged")),
-            id="bad-when-true",
+            *("ok", "", ""),
+            id="a-remark",
         ),
         pytest.param(
             FetchedBinding(binding(READY, condition("Heartbeating", "Unknown"))),
-            *("waiting", "", KONNECTOR),
-            id="not-said-yet",
+            *("ok", "", ""),
+            id="what-ready-does-not-tell",
         ),
         pytest.param(
             FetchedBinding(binding(READY), problem="none", reason="APIServiceExportNotFound"),
@@ -443,7 +432,7 @@ def test_problems(bound: FetchedBinding, expected: str) -> None:
         ),
         pytest.param(
             FetchedBinding(binding(READY, meta={"deletionTimestamp": MINUTE_AGO})),
-            *("waiting", "Unbinding", KUBE_BIND.helps("Unbinding")),
+            *("waiting", "Deleting", remedy_of("Deleting")),
             id="deleting",
         ),
         pytest.param(
@@ -466,6 +455,14 @@ def test_how_bad_a_problem_is_and_what_helps(
 ) -> None:
     row = make_row(bound, NOW)
     assert (row.state, row.reason, row.remedy) == (state, reason, remedy)
+
+
+def test_what_is_no_part_of_ready_is_a_remark() -> None:
+    conflict = condition("Conflicts", "True", "NameTooLong", "1 object: a")
+    row = make_row(FetchedBinding(binding(READY, conflict), reached=True), NOW)
+    assert (row.state, row.problem) == ("ok", "")
+    (remark,) = row.remarks
+    assert (remark.text, remark.remedy) == ("NameTooLong: 1 object: a", "use a shorter name")
 
 
 def test_provider_and_heartbeat() -> None:

@@ -76,6 +76,11 @@ class Remark(msgspec.Struct, frozen=True):
     reason: str = ""
     remedy: str = ""
 
+    @property
+    def text(self) -> str:
+        """Reason and message in one line."""
+        return ": ".join(part for part in (self.reason, self.message) if part)
+
 
 class Verdict(msgspec.Struct, frozen=True):
     """The state of an object, and the condition that decides it.
@@ -263,12 +268,13 @@ def _own(found: Object) -> Verdict:
 def _deleting(found: Object, conditions: Sequence[Condition], *, ours: bool) -> Verdict:
     """Return the verdict on an object that is being deleted.
 
-    It waits, unless a controller of ours says what stops it.
+    It waits, unless a controller of ours says what stops it, or how far it is.
     """
     ready = get_condition(conditions, _READY)
     if ours and ready is not None and ready.status == "False" and not _is_older(found, ready):
         verdict = _by_conditions(found, conditions)
-        if verdict.state == "failed":
+        is_newer = ready.last_transition_time >= (found.meta.deletion_timestamp or "")
+        if verdict.state == "failed" or is_newer:
             return verdict
     held = ", ".join(found.meta.finalizers)
     message = f"it is being deleted; finalizers hold it: {held}" if held else "it is being deleted"
@@ -479,6 +485,9 @@ def _of_ours(found: Object, present: Sequence[Condition], ready: Condition | Non
             return _by(found, "ok", newest[1])
         return Verdict("unknown", message="it has no known condition")
     state = state_of(ready)
+    if ready.status == "Unknown" and found.api_version.partition("/")[0] == KUBE_BIND_GROUP:
+        # A konnector or provider has yet to report it.
+        return _by(found, "waiting", ready)
     # Ready often repeats another condition, which says more.
     worst = min([state, *(judged for judged, _ in bad)], key=lambda judged: _RANK[judged])
     same = [condition for judged, condition in bad if judged == worst]

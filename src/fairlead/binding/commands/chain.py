@@ -10,12 +10,12 @@ from typing import Literal, Protocol
 
 import msgspec
 
-from fairlead.api.conditions import Condition, get_condition, unready
-from fairlead.api.links import ORDER, Link, LinkName, worst, wrong
-from fairlead.api.meta import JSON, Key, Object
-from fairlead.api.reasons.conditions import state_of
+from fairlead.api.conditions import Condition, get_condition
+from fairlead.api.links import ORDER, Link, LinkName, verdict_link, worst, wrong
+from fairlead.api.meta import JSON, Key, Object, object_from_dict
 from fairlead.api.reasons.model import State
 from fairlead.api.reasons.servicebinding import CONTROLLER, SERVICE_BINDING
+from fairlead.api.reasons.verdict import verdict_of
 from fairlead.api.servicebinding.common import (
     APPLICATION_NOT_FOUND,
     COLLECTION_READY,
@@ -244,15 +244,14 @@ def service_link(found: SeenObject, told: ToldBinding) -> Link:
         return link("unknown", found.problem)
     if found.deleting:
         return broken("Deleting", "is being deleted")
-    condition = unready(found.body)
-    if condition is not None:
-        about = condition.message or "says that it is not Ready"
-        return msgspec.structs.replace(
-            broken("NotReady", about, _mend(found)),
-            state=state_of(condition),
-            reason=condition.reason or "NotReady",
-        )
     name = secret_named(found)
+    service = verdict_link(
+        verdict_of(object_from_dict(found.body)), name="service", subject=found.text
+    )
+    # What goes on beside a Secret that is named breaks nothing.
+    if service.state == "failed" or (service.state != "ok" and not name):
+        remedy = _mend(found) if found.body.get("kind") == "PostgresAccess" else service.remedy
+        return msgspec.structs.replace(service, remedy=remedy)
     if name:
         is_it = found.body.get("kind") == "Secret"
         return link("ok", "is the Secret itself" if is_it else f"names Secret {name}")

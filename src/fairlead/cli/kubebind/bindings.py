@@ -242,7 +242,7 @@ class BindingsTable:
             cells = _cells(row, self._now)
             made.add_row(*(cells[:-1] if narrow else cells))
         yield made
-        problems = [row for row in self._rows if row.problem] if narrow else []
+        problems = [row for row in self._rows if row.problem or row.remarks] if narrow else []
         if problems:
             yield ""
         for row in problems:
@@ -269,13 +269,20 @@ def _name(row: OverviewRow) -> Text:
 
 
 def _problem(row: OverviewRow) -> Text:
-    """Return the problem and its remedy; one line for each binding, if the width allows it."""
-    if not row.problem:
-        return Text("-")
-    problem = Text(_plain(row.problem), style=STYLES[row.state])
-    if row.remedy:
-        problem.append("; next: ", style="bold").append(_plain(row.remedy), style="default")
-    return problem
+    """Return the problem and its remedy; one line for each binding, if the width allows it.
+
+    A binding that is well has its remarks there.
+    """
+    problems = [(row.problem, row.remedy)] if row.problem else []
+    problems += [(f"remark: {remark.text}", remark.remedy) for remark in row.remarks]
+    text = Text("" if problems else "-")
+    for number, (problem, remedy) in enumerate(problems):
+        is_remark = number or not row.problem
+        text.append("; " if number else "")
+        text.append(_plain(problem), style="yellow" if is_remark else STYLES[row.state])
+        if remedy:
+            text.append("; next: ", style="bold").append(_plain(remedy), style="default")
+    return text
 
 
 def _count(in_sync: int | None, objects: int | None) -> str:

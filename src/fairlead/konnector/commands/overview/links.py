@@ -3,22 +3,22 @@
 from __future__ import annotations
 
 from fairlead.api.links import Link
-from fairlead.konnector.commands.overview.rows import FetchedBinding, fault, unsynced
+from fairlead.konnector.commands.overview.rows import FetchedBinding, binding_verdict, unsynced
 
 
 def binding_link(bound: FetchedBinding) -> Link:
     """Return the fault of a binding as a link, or the number of its objects in sync."""
     text = f"APIServiceBinding {bound.binding.meta.name}"
-    found = fault(bound)
-    if found is not None:
+    verdict = binding_verdict(bound)
+    if verdict.state != "ok":
         return Link(
             name="provider",
             object=text,
-            state=found.state,
-            about=found.message,
-            reason=found.reason,
-            remedy=found.remedy,
-            since=found.since,
+            state=verdict.state,
+            about=verdict.message,
+            reason=verdict.reason,
+            remedy=verdict.remedy,
+            since=verdict.since,
         )
     every = sum(len(kind.objects) for kind in bound.kinds or ())
     open_ = sum(1 for kind in bound.kinds or () for _ in unsynced(kind))
@@ -31,4 +31,7 @@ def binding_link(bound: FetchedBinding) -> Link:
             reason="NotInSync",
             remedy=f"fairlead bindings {bound.binding.meta.name} --objects",
         )
-    return Link(name="provider", object=text, state="ok", about=f"{every} objects are in sync")
+    about = f"{every} objects are in sync"
+    for remark in verdict.remarks:
+        about += f"; remark: {remark.text}"
+    return Link(name="provider", object=text, state="ok", about=about)

@@ -7,11 +7,10 @@ from typing import NamedTuple
 
 import msgspec
 
-from fairlead.api.conditions import unready
-from fairlead.api.links import Link, wrong
+from fairlead.api.links import Link, verdict_link, wrong
 from fairlead.api.meta import Object
-from fairlead.api.reasons.conditions import state_of
 from fairlead.api.reasons.kubebind import KUBE_BIND
+from fairlead.api.reasons.verdict import verdict_of
 from fairlead.api.resource import Resource, split_api_version
 from fairlead.client import Client
 from fairlead.konnector.commands.overview.fetch import Overview
@@ -62,18 +61,12 @@ def judge(bound: FetchedBinding, obj: Object) -> Link:
     if copy is None:
         return broken("NotCopied", f"waits for {waits or 'its copy to be created'}", remedy)
     text = f"{copy.kind} {copy.key} of the provider, by APIServiceBinding {name}"
-    condition = unready(copy.to_dict())
-    if condition is not None:
-        about = condition.message or "says that it is not Ready"
-        helps = KUBE_BIND.helps("NotReady")
-        return msgspec.structs.replace(
-            broken("NotReady", about, f"{helps}: {events_at(copy)}"),
-            state=state_of(condition),
-            reason=condition.reason or "NotReady",
-        )
+    link = verdict_link(verdict_of(copy), name="provider", subject=text)
+    if link.state != "ok":
+        return msgspec.structs.replace(link, remedy=f"{link.remedy}: {events_at(copy)}")
     if waits:
         return broken("NotInSync", f"waits for {waits}", remedy)
-    return Link(name="provider", object=text, state="ok", about="is in sync")
+    return msgspec.structs.replace(link, about="is in sync")
 
 
 def events_at(copy: Object) -> str:

@@ -4,26 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
-from typing import NamedTuple
 
 import msgspec
 
 from fairlead.api.kubebind import APIServiceBinding, BindingStatus, ClusterBinding, crd_name
-from fairlead.api.kubebind.conditions import (
-    READY,
-    WRONG_WHILE_TRUE,
-    KubeBindCondition,
-    get_condition,
-)
+from fairlead.api.kubebind.conditions import READY, get_condition
 from fairlead.api.meta import Key, Object
 from fairlead.api.reasons.conditions import state_of
-from fairlead.api.reasons.kubebind import KONNECTOR, KUBE_BIND
+from fairlead.api.reasons.kubebind import KUBE_BIND
 from fairlead.api.reasons.model import State
+from fairlead.api.reasons.verdict import Finding, Remark, Verdict, verdict_of, with_findings
 from fairlead.api.resource import Resource
 from fairlead.api.timestamps import parse_time
 from fairlead.konnector.commands.overview.comparison import AwaitedStep, changed_at, waiting
 from fairlead.konnector.commands.readiness import PENDING
-from fairlead.konnector.controllers.unbind.reconcile import UNBINDING
 from fairlead.konnector.policies.bound import BoundPolicy
 from fairlead.konnector.policies.isolation import IsolationStrategy
 from fairlead.konnector.policies.steps import Pair
@@ -66,7 +60,7 @@ class FetchedBinding(msgspec.Struct, frozen=True):
 class OverviewRow(msgspec.Struct, frozen=True, rename="camel"):
     """One line about one binding; unknown numbers are None.
 
-    ``state``, ``reason`` and ``remedy`` describe its problem; a reason of "" has a text alone.
+    ``state``, ``reason`` and ``remedy`` are those of its verdict; a reason of "" has a text alone.
     """
 
     binding: str
@@ -81,6 +75,8 @@ class OverviewRow(msgspec.Struct, frozen=True, rename="camel"):
     state: State = "ok"
     reason: str = ""
     remedy: str = ""
+    remarks: list[Remark] = []
+    """What is worth a look, though the binding is ready."""
 
     def heartbeat_age(self, now: datetime) -> float | None:
         """Return the seconds since the last heartbeat; None if none is known."""
@@ -96,7 +92,7 @@ def make_row(bound: FetchedBinding, now: datetime) -> OverviewRow:
         status = bound.binding.decode(APIServiceBinding).status
     except msgspec.ValidationError:
         status = BindingStatus()
-    found = fault(bound)
+    verdict = binding_verdict(bound)
     cluster = bound.cluster_binding
     sides = [found.side for kind in bound.kinds or () for _, found in unsynced(kind)]
     objects = None if bound.kinds is None else sum(len(kind.objects) for kind in bound.kinds)
@@ -110,10 +106,12 @@ def make_row(bound: FetchedBinding, now: datetime) -> OverviewRow:
         objects=objects,
         lag_seconds=_seconds(now, min(since)) if since else None,
         last_heartbeat_time=(cluster.status.last_heartbeat_time or None) if cluster else None,
-        problem=found.text if found is not None else "",
-        state=found.state if found is not None else "ok",
-        reason=found.reason if found is not None else "",
-        remedy=found.remedy if found is not None else "",
+        # Findings, which have no condition, are whole sentences.
+        problem="" if verdict.state == "ok" else verdict.text if verdict.type else verdict.message,
+        state=verdict.state,
+        reason="" if verdict.state == "ok" else verdict.reason,
+        remedy=verdict.remedy,
+        remarks=list(verdict.remarks),
     )
 
 
@@ -136,81 +134,41 @@ def unsynced(kind: BoundKind) -> Iterable[tuple[Pair, AwaitedStep]]:
             yield pair, found
 
 
-class BindingFault(NamedTuple):
-    """A fault of a binding, and its severity.
-
-    ``reason`` is "" if there is only a message; ``line`` replaces the usual line of both.
-    """
-
-    reason: str
-    message: str
-    state: State
-    since: str = ""
-    line: str = ""
-
-    @property
-    def text(self) -> str:
-        """Reason and message in one line."""
-        return self.line or ": ".join(part for part in (self.reason, self.message) if part)
-
-    @property
-    def remedy(self) -> str:
-        """The remedy for the reason."""
-        silent = not self.reason and self.state == "waiting"
-        return KONNECTOR if silent else KUBE_BIND.helps(self.reason)
-
-
-def fault(bound: FetchedBinding) -> BindingFault | None:
-    """Return the first fault of a binding in all fetched data; None if it is well."""
+def binding_verdict(bound: FetchedBinding) -> Verdict:
+    """Return the verdict on a binding, by all that was fetched for it."""
     try:
         conditions = bound.binding.decode(APIServiceBinding).status.conditions
     except msgspec.ValidationError as error:
-        return _plain("Invalid", f"it cannot be read: {error}")
-    if bound.problem:
-        return _plain(bound.reason, bound.problem)
+        invalid = Finding("failed", f"it cannot be read: {error}", "Invalid")
+        return with_findings(Verdict("unknown"), [invalid])
+    findings: list[Finding] = []
     ready = get_condition(conditions, READY)
-    if ready is None or ready.reason == PENDING:
-        return _plain(PENDING, f"no konnector has picked it up: {bound.absence}")
-    wrong = (get_condition(conditions, type_) for type_ in WRONG_WHILE_TRUE)
-    found = next((one for one in wrong if one is not None and state_of(one) != "ok"), None)
-    # These conditions are no part of Ready: a binding that is Ready may still have one.
-    if ready.status == "True" and found is not None:
-        return _told(found)
-    unwell = next((one for one in conditions if _unwell(one)), None)
-    if unwell is not None:
-        return _told(unwell)
-    if bound.binding.meta.deleting:
-        return _plain(UNBINDING, "it is being deleted")
-    return _providers_fault(bound.cluster_binding)
+    if bound.problem:
+        reason = bound.reason
+        findings.append(Finding(KUBE_BIND.state(reason), bound.problem, reason))
+    elif (ready is None or ready.reason == PENDING) and not bound.binding.meta.deleting:
+        message = f"no konnector has picked it up: {bound.absence}"
+        findings.append(Finding(KUBE_BIND.state(PENDING), message, PENDING))
+        return with_findings(Verdict("unknown"), findings)
+    verdict = verdict_of(bound.binding, findings)
+    if verdict.state != "ok":
+        return verdict
+    return with_findings(verdict, _providers_findings(bound.cluster_binding))
 
 
-def _plain(reason: str, message: str) -> BindingFault:
-    """Return a fault that is shown by its message alone."""
-    return BindingFault(reason, message, KUBE_BIND.state(reason), line=message)
-
-
-def _unwell(condition: KubeBindCondition) -> bool:
-    return condition.status != "True" and condition.type not in WRONG_WHILE_TRUE
-
-
-def _providers_fault(found: ClusterBinding | None) -> BindingFault | None:
+def _providers_findings(found: ClusterBinding | None) -> list[Finding]:
     """Return the provider's report about the connection, which the binding does not have."""
     ready = get_condition(found.status.conditions, READY) if found is not None else None
     if ready is None or ready.status == "True":
-        return None
-    told = _told(ready)
-    message, line = f"on the provider: {told.message}", f"on the provider: {told.text}"
-    return told._replace(message=message, line=line)
-
-
-def _told(condition: KubeBindCondition) -> BindingFault:
-    message, state = condition.message, state_of(condition)
-    if not condition.reason and not message:
-        message = f"{condition.type} is {condition.status}"
-    if state == "unknown":
-        # The konnector has yet to report it.
-        state = "waiting"
-    return BindingFault(condition.reason, message, state, condition.last_transition_time)
+        return []
+    state: State = state_of(ready)
+    # The konnector has yet to report it.
+    state = "waiting" if state == "unknown" else state
+    said = ": ".join(part for part in (ready.reason, ready.message) if part)
+    message = said or f"{ready.type} is {ready.status}"
+    return [
+        Finding(state, f"on the provider: {message}", ready.reason, ready.last_transition_time)
+    ]
 
 
 def _seconds(now: datetime, then: datetime) -> float:

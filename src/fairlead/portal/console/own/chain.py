@@ -23,7 +23,7 @@ from fairlead.konnector.commands.overview.fetch import Overview
 from fairlead.konnector.commands.overview.objects import EventAbout, happened_at
 from fairlead.konnector.commands.overview.rows import FetchedBinding
 from fairlead.portal.console.own.hiding import shown
-from fairlead.portal.console.own.things import Thing, standing
+from fairlead.portal.console.own.things import Thing, thing_of
 
 
 MOST_HAPPENED = 200
@@ -139,14 +139,12 @@ class Telling:
             if kind != SECRETS:
                 sides.append(_side("provider", copy))
         happened.sort(key=lambda one: (one.at, one.what), reverse=True)
-        state, about, since = standing(found)
+        thing = thing_of(kind, found)
         if chains:
             state = "ok" if all(one.ready for one in chains) else _worst(chains)
-        meta = found.meta
+            thing = msgspec.structs.replace(thing, state=state)
         return Whole(
-            thing=Thing(
-                kind.kind, meta.namespace, meta.name, kind.group_resource, state, about, since
-            ),
+            thing=thing,
             chains=chains,
             sides=tuple(sides),
             keys=tuple(sorted(found.decode(_Data).data)) if kind == SECRETS else (),

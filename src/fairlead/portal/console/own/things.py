@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from datetime import datetime, timedelta
 
 import msgspec
 
-from fairlead.api.conditions import Condition, get_condition, stored_conditions
+from fairlead.api.conditions import Condition
 from fairlead.api.kubebind import APISERVICEBINDINGS, APIServiceBinding
 from fairlead.api.meta import Object
 from fairlead.api.reasons.conditions import state_of
 from fairlead.api.reasons.model import State
+from fairlead.api.reasons.verdict import Finding, Verdict, verdict_of
 from fairlead.api.resource import Resource
 from fairlead.api.timestamps import format_time, moment
 from fairlead.konnector.commands.overview.comparison import AwaitedStep, changed_at
@@ -99,10 +100,10 @@ def bound_of(found: FetchedBinding, warnings: Mapping[str, Object]) -> BoundThin
         objects=row.objects,
         lag_since=_second(lag),
         heartbeat=row.last_heartbeat_time or "",
-        problem=row.problem,
+        problem=row.problem or next((f"remark: {one.text}" for one in row.remarks), ""),
         helps=link.remedy if link.state != "ok" else "",
         state=link.state,
-        since=link.since or standing(found.binding)[2],
+        since=link.since or verdict_of(found.binding).since,
         deleting=found.binding.meta.deleting,
         conditions=_conditions(found.binding),
         crossings=tuple(_crossings(found, warnings, now)),
@@ -120,29 +121,25 @@ def binding_thing(found: BoundThing) -> Thing:
     )
 
 
-def thing_of(resource: Resource, found: Object) -> Thing:
-    """Return an object as a thing, in the state of its condition Ready."""
-    state, about, since = standing(found)
-    meta = found.meta
+def thing_of(resource: Resource, found: Object, findings: Iterable[Finding] = ()) -> Thing:
+    """Return an object as a thing, with the verdict on it."""
+    verdict, meta = verdict_of(found, findings), found.meta
     return Thing(
-        resource.kind, meta.namespace, meta.name, resource.group_resource, state, about, since
+        resource.kind,
+        meta.namespace,
+        meta.name,
+        resource.group_resource,
+        verdict.state,
+        note_of(verdict),
+        verdict.since,
     )
 
 
-def standing(found: Object) -> tuple[State, str, str]:
-    """Return an object's state, its message, and since when."""
-    if found.meta.deleting:
-        held = ", ".join(found.meta.finalizers)
-        about = "is being deleted" + (f", which waits for {held}" if held else "")
-        return "waiting", about, found.meta.deletion_timestamp or ""
-    ready = get_condition(stored_conditions(found.to_dict()), "Ready")
-    if ready is None:
-        return "unknown", "", ""
-    state = state_of(ready)
-    if state == "ok":
-        return state, "", ready.last_transition_time
-    about = ": ".join(part for part in (ready.reason, ready.message) if part)
-    return state, about or f"Ready is {ready.status}", ready.last_transition_time
+def note_of(verdict: Verdict) -> str:
+    """Return what a list says of a verdict beside its state: why, or its first remark."""
+    if verdict.state != "ok":
+        return verdict.text or f"{verdict.type} is not True"
+    return next((f"remark: {remark.text}" for remark in verdict.remarks), "")
 
 
 def _conditions(binding: Object) -> tuple[Judged, ...]:
@@ -174,20 +171,15 @@ def _crossing(
     kind: BoundKind, one: Object, awaited: AwaitedStep | None, row: UnsyncedObject | None
 ) -> Crossing:
     resource = kind.resource or Resource("", "", one.kind.lower(), one.kind)
-    thing = thing_of(resource, one)
     if kind.copies is None:
-        thing = msgspec.structs.replace(thing, state="unknown", about="the provider was not seen")
+        thing = thing_of(resource, one, [Finding("unknown", "the provider was not seen")])
         return Crossing(thing, "not seen", "not seen")
     if awaited is None or row is None:
-        if thing.state == "unknown" and not thing.about:
-            # Its kind has no condition Ready.
-            thing = msgspec.structs.replace(thing, state="ok", about="is in sync")
+        thing = thing_of(resource, one, [Finding("ok", "is in sync")])
         return Crossing(thing, "sent", "returned")
     state: State = "failed" if isinstance(awaited.step, Refuse) else "waiting"
     since = "" if row.since_seconds is None else _second(changed_at(awaited.side))
-    thing = msgspec.structs.replace(
-        thing, state=state, about=f"waits for {row.waits_for}", since=since
-    )
+    thing = thing_of(resource, one, [Finding(state, f"waits for {row.waits_for}", since=since)])
     # Only the status is left to do, so the spec has arrived at the provider.
     sent = isinstance(awaited.step, ReplaceStatus)
     return Crossing(
