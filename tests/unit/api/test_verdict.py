@@ -31,10 +31,16 @@ def obj(
     if conditions:
         whole["conditions"] = list(conditions)
     metadata = {"name": "x", "namespace": "team", "uid": "u", "generation": 2, **(meta or {})}
-    body: JSON = {"apiVersion": version, "kind": name, "metadata": metadata, "spec": spec or {}}
+    spec = ACCESS_SPEC if kind == ACCESS else spec or {}
+    body: JSON = {"apiVersion": version, "kind": name, "metadata": metadata, "spec": spec}
     return object_from_dict(body | ({"status": whole} if whole else {}))
 
 
+ACCESS_SPEC: JSON = {
+    "connection": {"serverRef": {"name": "main"}},
+    "username": "app",
+    "generatedSecret": "app",
+}
 ACCESS = "access.k8s.delta10.nl/v1/PostgresAccess"
 SERVER = "access.k8s.delta10.nl/v1/PostgresServer"
 BINDING = "kube-bind.io/v1alpha2/APIServiceBinding"
