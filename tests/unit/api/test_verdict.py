@@ -31,21 +31,28 @@ def obj(
     if conditions:
         whole["conditions"] = list(conditions)
     metadata = {"name": "x", "namespace": "team", "uid": "u", "generation": 2, **(meta or {})}
-    spec = ACCESS_SPEC if kind == ACCESS else spec or {}
+    spec = spec or SPECS.get(kind, {})
     body: JSON = {"apiVersion": version, "kind": name, "metadata": metadata, "spec": spec}
     return object_from_dict(body | ({"status": whole} if whole else {}))
 
 
-ACCESS_SPEC: JSON = {
-    "connection": {"serverRef": {"name": "main"}},
-    "username": "app",
-    "generatedSecret": "app",
-}
 ACCESS = "access.k8s.delta10.nl/v1/PostgresAccess"
 SERVER = "access.k8s.delta10.nl/v1/PostgresServer"
 BINDING = "kube-bind.io/v1alpha2/APIServiceBinding"
 EXPORT = "kube-bind.io/v1alpha2/APIServiceExport"
 SERVICE_BINDING = "servicebinding.io/v1/ServiceBinding"
+SPECS: dict[str, JSON] = {
+    ACCESS: {
+        "connection": {"serverRef": {"name": "main"}},
+        "username": "app",
+        "generatedSecret": "app",
+    },
+    BINDING: {"kubeconfigSecretRef": {"name": "k", "namespace": "kube-bind", "key": "kubeconfig"}},
+    SERVICE_BINDING: {
+        "workload": {"apiVersion": "apps/v1", "kind": "Deployment", "name": "web"},
+        "service": {"apiVersion": "v1", "kind": "Secret", "name": "db"},
+    },
+}
 CERTIFICATE = "cert-manager.io/v1/Certificate"
 CLUSTER = "postgresql.cnpg.io/v1/Cluster"
 COMPOSITE = "example.org/v1/XDatabase"

@@ -13,6 +13,7 @@ import msgspec
 from fairlead.api.conditions import Condition, get_condition
 from fairlead.api.links import ORDER, Link, LinkName, verdict_link, worst, wrong
 from fairlead.api.meta import JSON, Key, Object, object_from_dict
+from fairlead.api.reasons.conditions import state_of
 from fairlead.api.reasons.model import State
 from fairlead.api.reasons.servicebinding import CONTROLLER, SERVICE_BINDING
 from fairlead.api.reasons.verdict import verdict_of
@@ -135,7 +136,8 @@ def binding_link(told: ToldBinding) -> Link:
     for type_ in (SERVICE_AVAILABLE, COLLECTION_READY, INJECTION_READY, READY):
         found = told.condition(type_)
         if found is not None and found.status != "True":
-            return broken(found.reason, found.message)
+            state = state_of(found)
+            return msgspec.structs.replace(broken(found.reason, found.message), state=state)
     return link("ok", "is Ready")
 
 

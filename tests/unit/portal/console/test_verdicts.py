@@ -11,9 +11,14 @@ from fairlead.api.links import verdict_link
 from fairlead.api.meta import Object
 from fairlead.api.reasons.verdict import verdict_of
 from fairlead.api.resource import Resource
+from fairlead.binding.commands.chain import binding_link as service_binding_link
+from fairlead.binding.commands.explain import wish_of
+from fairlead.konnector.commands.overview.links import binding_link
+from fairlead.konnector.commands.overview.rows import FetchedBinding
 from fairlead.portal.console.objects.kinds import FollowedKind, kept_of
 from fairlead.portal.console.objects.waits import waits_of
 from fairlead.portal.console.own.things import thing_of
+from fairlead.postgres.commands.links import role_by_status
 from fairlead.runtime import Delta, Informer
 
 
@@ -34,3 +39,23 @@ def test_each_page_and_command_gives_the_same_verdict(found: Object) -> None:
     assert link.state == ("ok" if state == "unknown" and not verdict.reason else state)
     waits = waits_of(found, verdict)
     assert waits.state == state or (state == "unknown" and waits.state == "ok")
+
+
+OURS = {name: row[0] for name, row in ROWS.items()}
+
+
+@pytest.mark.parametrize(
+    "found",
+    [
+        pytest.param(found, id=name)
+        for name, found in OURS.items()
+        if found.kind in {"PostgresAccess", "ServiceBinding", "APIServiceBinding"}
+    ],
+)
+def test_each_link_of_a_chain_gives_the_same_verdict(found: Object) -> None:
+    link = {
+        "PostgresAccess": lambda: role_by_status(found),
+        "ServiceBinding": lambda: service_binding_link(wish_of(found).told),
+        "APIServiceBinding": lambda: binding_link(FetchedBinding(found, reached=True)),
+    }[found.kind]()
+    assert link.state == verdict_of(found).state
