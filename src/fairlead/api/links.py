@@ -7,12 +7,13 @@ one. Each system reports its own links in this form, and ``fairlead.explain`` jo
 from __future__ import annotations
 
 from collections.abc import Iterable
+from datetime import datetime
 from typing import Final, Literal
 
 import msgspec
 
 from fairlead.api.reasons.model import Reasons, State
-from fairlead.api.reasons.verdict import Verdict
+from fairlead.api.reasons.verdict import Verdict, is_early
 
 
 LinkName = Literal["workload", "binding", "Secret", "service", "provider", "role"]
@@ -59,6 +60,21 @@ def wrong(
         reason=reason,
         remedy=remedy or table.helps(reason),
     )
+
+
+def patient(links: Iterable[Link], now: datetime) -> list[Link]:
+    """Return links without advice that is too early, as just after an edit."""
+    return [
+        msgspec.structs.replace(link, remedy="")
+        if is_early(link.reason, link.since, now)
+        else link
+        for link in links
+    ]
+
+
+def following(link: Link) -> Link:
+    """Return a link that fails because of another one: it waits, and the other has the remedy."""
+    return msgspec.structs.replace(link, state="waiting", remedy="")
 
 
 def worst(links: Iterable[Link]) -> Link | None:

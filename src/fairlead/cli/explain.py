@@ -82,7 +82,14 @@ def show(out: Console, found: Explanation) -> None:
     for position, chain in enumerate(found.chains):
         if position:
             out.print()
-        verdict(out, chain.subject, ready=chain.ready, reason=chain.reason, message=chain.message)
+        verdict(
+            out,
+            chain.subject,
+            ready=chain.ready,
+            reason=chain.reason,
+            message=chain.message,
+            works=chain.works,
+        )
         out.print()
         steps(out, map(_dated, chain.links))
         next_step(out, chain.next_step)

@@ -68,9 +68,17 @@ class ShownStep(Protocol):
         ...
 
 
-def verdict(out: Console, subject: str, *, ready: bool, reason: str, message: str) -> None:
-    """Print whether all is well, and if not, the reason."""
+def verdict(
+    out: Console, subject: str, *, ready: bool, reason: str, message: str, works: bool = False
+) -> None:
+    """Print whether all is well, and if not, the reason.
+
+    ``works`` says that the subject itself is Ready, and only another link is not.
+    """
     text, style = ("ready", "green") if ready else (f"not ready: {plain(reason)}", "red")
+    if works and not ready:
+        text = f"ready, and the app goes on as it is; what does not: {plain(reason)}"
+        style = "yellow"
     out.print(Text.assemble(f"{plain(subject)}: ", (text, style)))
     if not ready and message:
         out.print(Text(f"  {plain(message)}"))

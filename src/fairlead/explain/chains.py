@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 import msgspec
 
-from fairlead.api.links import ORDER, Link, LinkName, worst
+from fairlead.api.links import ORDER, Link, LinkName, following, worst
 from fairlead.binding.commands.chain import BindingChain
 
 
@@ -24,6 +24,8 @@ class Chain(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     reason: str = ""
     message: str = ""
     next_step: str = ""
+    works: bool = False
+    """Whether the subject itself is Ready, though a link is broken: an app keeps its login."""
 
 
 class Explanation(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
@@ -45,6 +47,7 @@ def of_binding(found: BindingChain) -> Chain:
         reason=found.reason,
         message=found.message,
         next_step=found.next_step,
+        works=found.works and not found.ready,
     )
 
 
@@ -57,7 +60,7 @@ def join(subject: str, links: Iterable[Link]) -> Chain:
     for link in reversed(ordered):
         behind = any(one.state in {"failed", "waiting"} for one in judged)
         follows = link.state == "failed" and behind
-        judged.append(msgspec.structs.replace(link, state="waiting") if follows else link)
+        judged.append(following(link) if follows else link)
     # ``judged`` begins at the origin, and ``worst`` takes the first.
     first = worst(judged)
     return Chain(

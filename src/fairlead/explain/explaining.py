@@ -6,14 +6,17 @@ of a bound kind. Objects that the caller may not read are noted.
 
 from __future__ import annotations
 
+from difflib import get_close_matches
+
 import msgspec
 
 from fairlead.api.kubebind import APISERVICEBINDINGS, LABEL_OWNER, APIServiceBinding
-from fairlead.api.links import Link, verdict_link
+from fairlead.api.links import Link, patient, verdict_link
 from fairlead.api.meta import Key, Object
 from fairlead.api.postgresaccess import POSTGRESACCESSES, PostgresAccess
 from fairlead.api.reasons.verdict import verdict_of
-from fairlead.api.resource import SECRETS, Resource
+from fairlead.api.resource import NAMESPACES, SECRETS, Resource
+from fairlead.api.timestamps import moment
 from fairlead.binding.commands.chain import SeenObject, secret_link, seen
 from fairlead.binding.commands.explain import ExplainedTarget, UnknownTargetError
 from fairlead.binding.commands.explain import explain as explain_bindings
@@ -82,7 +85,64 @@ class _Explaining:
         # Last, since it costs requests: the kind is one that a provider brings, or else a
         # workload's.
         resource = await self._bound_kind()
-        return [await self._object(resource)] if resource else await self._bindings()
+        if resource:
+            return [await self._object(resource)]
+        try:
+            return await self._bindings()
+        except UnknownTargetError as error:
+            raise UnknownTargetError(await self._missing(str(error))) from None
+
+    async def _missing(self, unbound: str) -> str:
+        """Return which of kind, namespace and object is not there, or that nothing binds it.
+
+        Args:
+            unbound: the message about an object that no binding selects.
+        """
+        kind = self._target.kind
+        try:
+            served = await self._client.discovery.resources()
+        except ClientError:
+            # A group whose own server is down hides no binding.
+            return unbound
+        resource = next((found for found in served if self._target.is_kind(found)), None)
+        if resource is None:
+            words = {word for found in served for word in (found.kind.lower(), found.plural)}
+            near = get_close_matches(kind.partition(".")[0], sorted(words), n=1)
+            hint = f"did you mean {near[0]}/{self._target.name}?" if near else "correct the kind"
+            return f"the cluster does not know the kind {kind}; {hint}"
+        absence = await self._absence(resource)
+        if absence:
+            return absence
+        if resource.group_resource in _WORKLOADS or not _is_builtin(resource):
+            return unbound
+        return (
+            f"{resource.kind} {self._namespace}/{self._target.name} is no workload and no service:"
+            " name a workload, a ServiceBinding, a PostgresAccess, an APIServiceBinding, a Secret,"
+            " or an object of a kind that a provider brings"
+        )
+
+    async def _absence(self, resource: Resource) -> str:
+        """Return which of namespace and object is not there, "" if both are."""
+        namespace = self._namespace if resource.namespaced else ""
+        try:
+            if await find(self._client, resource, self._target.name, namespace) is not None:
+                return ""
+            home = await find(self._client, NAMESPACES, namespace) if namespace else None
+            if namespace and home is None:
+                return f"namespace {namespace} does not exist; name another one with -n"
+        except Forbidden:
+            # Who may read neither still learns that the object is not there.
+            pass
+        except ApiError as error:
+            return str(error)
+        text = f"{resource.kind} {Key(namespace, self._target.name)} does not exist"
+        try:
+            listed = await self._client.list(resource, namespace)
+            names = [found.meta.name for found in listed.items]
+        except ClientError:
+            names = []
+        near = get_close_matches(self._target.name, names, n=1)
+        return f"{text}; did you mean {near[0]}?" if near else text
 
     async def _bindings(self) -> list[Chain]:
         found = await explain_bindings(self._client, self._target, self._namespace, self._beyond)
@@ -122,14 +182,15 @@ class _Explaining:
         found = await self._get(resource)
         text = f"{found.kind} {found.key}"
         secret = await self._secret_of(found)
-        return join(text, [_object_link(found), *secret, *await self._beyond(resource, found)])
+        links = [_object_link(found), *secret, *await self._beyond(resource, found)]
+        return join(text, patient(links, moment()))
 
     async def _get(self, resource: Resource) -> Object:
         namespace = self._namespace if resource.namespaced else ""
         key = Key(namespace, self._target.name)
         found = await find(self._client, resource, key.name, namespace)
         if found is None:
-            raise UnknownTargetError(f"{resource.kind} {key} does not exist")
+            raise UnknownTargetError(await self._absence(resource))
         return found
 
     async def _secret_of(self, found: Object) -> list[Link]:
@@ -175,7 +236,20 @@ class _Explaining:
             self._notes.append(
                 "a provider brings it: fairlead bindings tells how its APIServiceBinding stands"
             )
-        return join(f"Secret {found.key}", links)
+        return join(f"Secret {found.key}", patient(links, moment()))
+
+
+_WORKLOADS = frozenset(
+    {
+        *("deployments.apps", "statefulsets.apps", "daemonsets.apps", "replicasets.apps"),
+        *("jobs.batch", "cronjobs.batch", "pods", "replicationcontrollers", "podtemplates"),
+    }
+)
+"""Kinds of Kubernetes that a ServiceBinding may select."""
+
+
+def _is_builtin(resource: Resource) -> bool:
+    return "." not in resource.group or resource.group.endswith(".k8s.io")
 
 
 def _object_link(found: Object) -> Link:

@@ -10,6 +10,7 @@ import msgspec
 
 from fairlead.api.durations import parse_duration
 from fairlead.api.kubebind import Isolation, Scope
+from fairlead.api.kubebind.names import DEFAULT_PRETTY_NAME
 
 
 DEFAULT_NAMESPACE = "fairlead-provider"
@@ -75,7 +76,7 @@ class InviteOptions(msgspec.Struct, kw_only=True, frozen=True):
     """
 
     namespace_prefix: str = DEFAULT_PREFIX
-    pretty_name: str = "Fairlead"
+    pretty_name: str = DEFAULT_PRETTY_NAME
     external_address: str = ""
     external_ca: bytes = b""
     external_server_name: str = ""

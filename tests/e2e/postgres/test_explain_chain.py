@@ -12,7 +12,7 @@ from tests.support.postgres import running
 from fairlead.api.links import Link
 from fairlead.api.meta import JSON
 from fairlead.api.postgresaccess import POSTGRESACCESSES
-from fairlead.api.resource import DEPLOYMENTS
+from fairlead.api.resource import CONFIGMAPS, DEPLOYMENTS
 from fairlead.api.servicebinding.spec import SERVICEBINDINGS
 from fairlead.binding.app import install_crds
 from fairlead.binding.commands.explain import UnknownTargetError, parse_target
@@ -117,8 +117,21 @@ async def test_what_is_not_there(world: World, bound: str) -> None:
         await look(world, "postgresaccess/none")
     with pytest.raises(UnknownTargetError, match=r"Secret .*/none does not exist"):
         await look(world, "secret/none")
-    with pytest.raises(UnknownTargetError, match="selects statefulset/none"):
-        await look(world, "statefulset/none")
+    await world.admin.create(
+        CONFIGMAPS,
+        {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "shop"}},
+        world.namespace,
+    )
+    for target, message in {
+        "statefulset/none": rf"StatefulSet {world.namespace}/none does not exist$",
+        "deployment/wep": r"Deployment .*/wep does not exist; did you mean web\?",
+        "deploymnt/web": r"does not know the kind deploymnt; did you mean deployment/web\?",
+        "configmap/shop": r"ConfigMap .*/shop is no workload and no service: name a workload",
+    }.items():
+        with pytest.raises(UnknownTargetError, match=message):
+            await look(world, target)
+    with pytest.raises(UnknownTargetError, match=r"namespace elsewhere does not exist; name an"):
+        await explain(world.admin, parse_target("deployment/web"), "elsewhere", DEFAULT_NAMESPACE)
     chain = await one(world, "servicebinding/db")
     assert (chain.broken, chain.reason) == ("service", "ServiceNotFound")
     assert bound in chain.message

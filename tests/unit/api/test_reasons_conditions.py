@@ -13,10 +13,6 @@ from fairlead.api.reasons.conditions import TABLES, TYPES, AnyCondition, state_o
 from fairlead.api.reasons.model import State
 
 
-NO_CONDITIONS = {"Unseen"}
-"""Reasons that commands alone give, for objects without conditions."""
-
-
 def plain(type_: str, status: kubernetes.ConditionStatus, reason: str = "") -> AnyCondition:
     """A condition as Kubernetes has them."""
     return kubernetes.Condition(type_, status, reason=reason)
@@ -102,4 +98,4 @@ def test_a_reason_of_several_tables_is_equally_bad_in_each() -> None:
         for one in some
         if one.name in others and one.state != others.state(one.name)
     }
-    assert apart == NO_CONDITIONS
+    assert apart == set()

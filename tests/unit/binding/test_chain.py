@@ -201,11 +201,11 @@ AWAY = Link(name="provider", object="x", state="failed", reason="NotReached", re
             "binding", "Error", "failed failed ok ok", id="no-workload",
         ),
         pytest.param(
-            whole(told()), "binding", "Unseen", "ok failed ok ok", id="nobody-has-looked",
+            whole(told()), "binding", "Unseen", "ok waiting ok ok", id="nobody-has-looked",
         ),
         pytest.param(
             whole(told(("Ready", "True", "ApplicationsBound"), fresh=False)),
-            "binding", "Unseen", "ok failed ok ok", id="changed-since",
+            "binding", "Unseen", "ok waiting ok ok", id="changed-since",
         ),
         pytest.param(
             whole(told(problem="spec.service is missing")),

@@ -23,7 +23,12 @@ SERVICE_BINDING: Final = Reasons(
         Reason(common.APPLICATION_UPDATED, "the workloads have been written", state="ok"),
         Reason(common.DATA_COLLECTED, "the services have offered their entries", state="ok"),
         Reason(common.RESOLVED_BINDING_SECRET, "the service names its Secret", state="ok"),
-        Reason("Unseen", "no controller has looked at the binding as it is now", CONTROLLER),
+        Reason(
+            "Unseen",
+            "no controller has looked at the binding as it is now",
+            CONTROLLER,
+            "waiting",
+        ),
         Reason(common.SERVICE_NOT_FOUND, "the service, or its kind, is not there", _SERVICE),
         Reason(common.ERROR_READING_SERVICES, "a service cannot be read", _SERVICE),
         Reason(

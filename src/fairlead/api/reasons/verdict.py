@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from datetime import datetime, timedelta
 from types import MappingProxyType
 from typing import Final, Literal
 
@@ -30,10 +31,13 @@ from fairlead.api.meta import JSON, Object
 from fairlead.api.nesting import NestedTooDeeply
 from fairlead.api.postgresaccess import POSTGRESACCESSES
 from fairlead.api.reasons.conditions import TABLES, TYPES, state_of
+from fairlead.api.reasons.kubebind import KONNECTOR
 from fairlead.api.reasons.model import Reasons, State
-from fairlead.api.reasons.postgres import finer
+from fairlead.api.reasons.postgres import POSTGRES, finer
+from fairlead.api.reasons.servicebinding import SERVICE_BINDING
 from fairlead.api.servicebinding.coreos import COREOS_SERVICEBINDINGS
 from fairlead.api.servicebinding.spec import SERVICEBINDINGS
+from fairlead.api.timestamps import parse_time
 
 
 Owner = Literal["", "Fairlead", "Kubernetes", "other"]
@@ -306,9 +310,62 @@ def _stale(found: Object, conditions: Sequence[Condition]) -> Verdict | None:
 
 
 def _unseen(found: Object, message: str) -> Verdict:
-    ours = found.api_version.partition("/")[0] in _OURS
-    owner: Owner = "Fairlead" if ours else ""
-    return Verdict("waiting", UNSEEN if ours else "", message, owner=owner)
+    """Return the verdict on an object whose present spec no controller has looked at.
+
+    Its remedy is to see whether the controller runs; :func:`is_early` says when that is too soon.
+    """
+    group = found.api_version.partition("/")[0]
+    since = written_at(found)
+    if group not in _OURS:
+        return Verdict("waiting", message=message, since=short(since))
+    return Verdict(
+        *("waiting", UNSEEN, message, short(since)), owner="Fairlead", remedy=_CONTROLLERS[group]
+    )
+
+
+_CONTROLLERS: Final[Mapping[str, str]] = MappingProxyType(
+    {
+        KUBE_BIND_GROUP: KONNECTOR,
+        POSTGRESACCESSES.group: POSTGRES.helps(UNSEEN),
+        SERVICEBINDINGS.group: SERVICE_BINDING.helps(UNSEEN),
+        COREOS_SERVICEBINDINGS.group: SERVICE_BINDING.helps(UNSEEN),
+    }
+)
+"""Remedies for an object that its controller does not look at, by API group."""
+
+PATIENCE: Final = timedelta(minutes=1)
+"""How long a controller may take to look at a change before somebody should look at it."""
+
+
+def is_early(reason: str, since: str, now: datetime) -> bool:
+    """Whether advice would be too early: each edit is unseen for a moment."""
+    try:
+        return reason == UNSEEN and now - parse_time(since) < PATIENCE
+    except ValueError:
+        return False
+
+
+class _Managed(msgspec.Struct):
+    time: str = ""
+    subresource: str = ""
+
+
+class _Managers(msgspec.Struct, rename="camel"):
+    managed_fields: list[_Managed] = []
+
+
+class _Written(msgspec.Struct):
+    metadata: _Managers = msgspec.field(default_factory=_Managers)
+
+
+def written_at(found: Object) -> str:
+    """Return when an object, and not its status, was last written, as far as it says so."""
+    times = [found.meta.creation_timestamp or ""]
+    try:
+        entries = found.decode(_Written).metadata.managed_fields
+    except msgspec.ValidationError:
+        entries = []
+    return max([*times, *(entry.time for entry in entries if entry.subresource != "status")])
 
 
 def _without(found: Object, *, ours: bool) -> Verdict:
@@ -316,8 +373,7 @@ def _without(found: Object, *, ours: bool) -> Verdict:
     if ours and found.kind in _SILENT_KINDS:
         return Verdict("ok")
     if ours:
-        verdict = _unseen(found, "no controller has looked at it yet")
-        return msgspec.structs.replace(verdict, since=found.meta.creation_timestamp or "")
+        return _unseen(found, "no controller has looked at it yet")
     status = _status(found)
     health = status.get("health")
     word = health.get("status") if isinstance(health, dict) else health

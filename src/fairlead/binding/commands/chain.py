@@ -11,12 +11,12 @@ from typing import Literal, Protocol
 import msgspec
 
 from fairlead.api.conditions import Condition, get_condition
-from fairlead.api.links import ORDER, Link, LinkName, verdict_link, worst, wrong
+from fairlead.api.links import ORDER, Link, LinkName, following, verdict_link, worst, wrong
 from fairlead.api.meta import JSON, Key, Object, object_from_dict
 from fairlead.api.reasons.conditions import state_of
 from fairlead.api.reasons.model import State
 from fairlead.api.reasons.servicebinding import CONTROLLER, SERVICE_BINDING
-from fairlead.api.reasons.verdict import verdict_of
+from fairlead.api.reasons.verdict import UNSEEN, verdict_of
 from fairlead.api.servicebinding.common import (
     APPLICATION_NOT_FOUND,
     COLLECTION_READY,
@@ -52,6 +52,8 @@ class BindingChain(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     reason: str = ""
     message: str = ""
     next_step: str = ""
+    works: bool = False
+    """Whether the binding itself is Ready, so that its workloads have their login."""
 
 
 class SeenObject(msgspec.Struct, frozen=True, kw_only=True):
@@ -90,6 +92,8 @@ class ToldBinding(msgspec.Struct, frozen=True, kw_only=True):
     fresh: bool = True
     deleting: bool = False
     problem: str = ""
+    written: str = ""
+    """When the binding's spec was last written, as far as it says so."""
 
     def condition(self, type_: str) -> Condition | None:
         """Return a condition by its type."""
@@ -123,12 +127,16 @@ def secret_named(service: SeenObject) -> str:
 def binding_link(told: ToldBinding) -> Link:
     """Return the link of a binding, by its status."""
     link, broken = _linkers("binding", told.text)
+
+    def unseen(about: str) -> Link:
+        return msgspec.structs.replace(broken(UNSEEN, about), since=told.written)
+
     if told.problem:
         return broken("InvalidSpec", told.problem)
     if told.condition(READY) is None:
-        return broken("Unseen", "no controller has looked at it yet")
+        return unseen("no controller has looked at it yet")
     if not told.fresh:
-        return broken("Unseen", "no controller has looked at it since it was changed")
+        return unseen("no controller has looked at it since it was changed")
     if told.deleting:
         text = "is being deleted, once nothing of it is on workloads any more"
         return link("waiting", text, remedy=CONTROLLER)
@@ -320,11 +328,12 @@ def chain(told: ToldBinding, links: Iterable[Link]) -> BindingChain:
     for link in reversed(ordered):
         open_ = {one.name for one in judged if one.state in {"failed", "waiting"}}
         follows = link.state == "failed" and _follows(link, open_, told)
-        judged.append(msgspec.structs.replace(link, state="waiting") if follows else link)
+        judged.append(following(link) if follows else link)
     first = worst(judged)
     return BindingChain(
         binding=told.text,
         ready=told.ready and first is None,
+        works=told.ready,
         links=tuple(reversed(judged)),
         broken=first.name if first is not None else None,
         reason=(first.reason or "Waiting") if first is not None else "",

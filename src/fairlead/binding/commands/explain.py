@@ -12,12 +12,14 @@ from typing import Any, TypeAlias
 import msgspec
 
 from fairlead.api.conditions import stored_conditions
-from fairlead.api.links import Link
+from fairlead.api.links import Link, patient
 from fairlead.api.meta import JSON, Key, Object
+from fairlead.api.reasons.verdict import written_at
 from fairlead.api.resource import SECRETS, Resource, split_api_version
 from fairlead.api.selectors import SelectorError
 from fairlead.api.servicebinding.coreos import COREOS_SERVICEBINDINGS, CoreosServiceBinding
 from fairlead.api.servicebinding.spec import SERVICEBINDINGS, ServiceBinding
+from fairlead.api.timestamps import moment
 from fairlead.binding.commands.chain import (
     BindingChain,
     BoundWorkload,
@@ -237,7 +239,7 @@ class _Explaining:
             if wish.workload is not None:
                 links += workload_links(bound, wish.told, wish.workload.text)
             links += await self._sources(wish)
-        return chain(wish.told, links)
+        return chain(wish.told, patient(links, moment()))
 
     async def _sources(self, wish: KnownBinding) -> list[Link]:
         links: list[Link] = []
@@ -362,6 +364,7 @@ def wish_of(binding: Object) -> KnownBinding:
         conditions=stored_conditions(binding.to_dict()),
         fresh=status.get("observedGeneration", binding.meta.generation) == binding.meta.generation,
         deleting=binding.meta.deleting,
+        written=written_at(binding),
     )
     try:
         if group == COREOS_SERVICEBINDINGS.group:

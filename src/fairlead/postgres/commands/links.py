@@ -12,6 +12,7 @@ from fairlead.api.meta import Object, object_from_dict
 from fairlead.api.postgresaccess import READY, PostgresAccess
 from fairlead.api.reasons.model import State
 from fairlead.api.reasons.postgres import POSTGRES, step_of
+from fairlead.api.reasons.verdict import UNSEEN, written_at
 from fairlead.client import Client, ClientError
 from fairlead.postgres.commands.explain import AccessExplanation, explain
 from fairlead.postgres.commands.steps import told
@@ -61,7 +62,7 @@ def _refused(by_status: Link, explained: AccessExplanation) -> Link:
     )
 
 
-def provided_role_link(access: Object, copy: Object | None) -> Link:
+def provided_role_link(access: Object, copy: Object | None, *, seen: bool = True) -> Link:
     """Return the link of the role of an access that a provider brings, for its consumer.
 
     The role is on the provider's server, so that its state is by the status alone.
@@ -69,8 +70,12 @@ def provided_role_link(access: Object, copy: Object | None) -> Link:
     Args:
         access: the consumer's object.
         copy: the provider's copy of it, whose operator writes the status; None if it is not seen.
+        seen: whether the provider's side was seen, so that a missing copy is not there.
     """
     link = role_by_status(copy or _as_observed(access))
+    if link.reason == "Unseen" and copy is None:
+        about = "has no copy yet" if seen else "is not known: the provider was not seen"
+        return msgspec.structs.replace(link, state="unknown", about=about, reason="", remedy="")
     if link.reason == "Unseen":
         remedy = "wait; if it lasts, ask the provider whether its PostgresAccess operator runs"
         return msgspec.structs.replace(link, remedy=remedy)
@@ -105,6 +110,7 @@ def role_by_status(found: Object) -> Link:
     ready, reason, message = told(access)
     condition = get_condition(access.status.conditions, READY)
     since = condition.last_transition_time if condition is not None else ""
+    since = written_at(found) if reason == UNSEEN else since
     if ready:
         about = "logs in, with all its grants"
         return Link(name="role", object=text, state="ok", about=about, since=since)

@@ -10,6 +10,7 @@ import asyncio
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from typing import Self
+from urllib.parse import urlsplit
 
 import msgspec
 
@@ -101,6 +102,7 @@ class Overview:
         self._consumer = consumer
         # By kubeconfig, as the konnector's own connections: several Secrets may hold the same.
         self._providers: dict[bytes, Client] = {}
+        self._servers: dict[str, str] = {}
         self._slots = asyncio.Semaphore(AT_ONCE)
 
     async def __aenter__(self) -> Self:
@@ -183,6 +185,12 @@ class Overview:
 
     async def _seen(
         self, binding: Object, alone: tuple[Resource, Object] | None = None
+    ) -> FetchedBinding:
+        found = await self._fetched(binding, alone)
+        return msgspec.structs.replace(found, server=self._servers.get(binding.meta.uid, ""))
+
+    async def _fetched(
+        self, binding: Object, alone: tuple[Resource, Object] | None
     ) -> FetchedBinding:
         try:
             consumed = await self._consumed(binding, alone)
@@ -273,7 +281,9 @@ class Overview:
                 raise ConfigError(f"{where}, key {ref.key}: {error}") from None
             client = Client(config, user_agent=_AGENT, timeouts=TIMEOUTS)
             self._providers[kubeconfig] = client
-        return self._providers[kubeconfig]
+        client = self._providers[kubeconfig]
+        self._servers[binding.meta.uid] = urlsplit(client.config.server).netloc
+        return client
 
     async def _places(self, client: Client) -> ProviderNamespaces:
         items = await self._list(client, APISERVICENAMESPACES, client.config.namespace)

@@ -19,10 +19,14 @@ from fairlead.konnector.commands.overview.rows import FetchedBinding, unsynced
 
 
 class ObjectOrigin(NamedTuple):
-    """The link of an object's copy, and the copy itself; None if it is not there or not seen."""
+    """The link of an object's copy, and the copy itself; None if it is not there or not seen.
+
+    ``seen`` says whether the provider's side was seen.
+    """
 
     link: Link
     copy: Object | None
+    seen: bool
 
 
 async def origin_of(consumer: Client, resource: Resource, obj: Object) -> ObjectOrigin | None:
@@ -33,7 +37,10 @@ async def origin_of(consumer: Client, resource: Resource, obj: Object) -> Object
     """
     async with Overview(consumer) as overview:
         bound = await overview.look_at_object(resource, obj)
-    return None if bound is None else ObjectOrigin(judge(bound, obj), copy_in(bound, obj))
+    if bound is None:
+        return None
+    seen = any(kind.copies is not None for kind in bound.kinds or ())
+    return ObjectOrigin(judge(bound, obj), copy_in(bound, obj), seen)
 
 
 def copy_in(bound: FetchedBinding, obj: Object) -> Object | None:

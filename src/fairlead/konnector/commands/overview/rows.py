@@ -9,6 +9,7 @@ import msgspec
 
 from fairlead.api.kubebind import APIServiceBinding, BindingStatus, ClusterBinding, crd_name
 from fairlead.api.kubebind.conditions import READY, get_condition
+from fairlead.api.kubebind.names import DEFAULT_PRETTY_NAME
 from fairlead.api.meta import Key, Object
 from fairlead.api.reasons.conditions import state_of
 from fairlead.api.reasons.kubebind import KUBE_BIND
@@ -55,6 +56,8 @@ class FetchedBinding(msgspec.Struct, frozen=True):
     reason: str = "NotReached"
     reached: bool = False
     absence: str = ""
+    server: str = ""
+    """Host and port of the provider's API server, "" if they are not known."""
 
 
 class OverviewRow(msgspec.Struct, frozen=True, rename="camel"):
@@ -100,7 +103,7 @@ def make_row(bound: FetchedBinding, now: datetime) -> OverviewRow:
     pretty = cluster.spec.provider_pretty_name if cluster is not None else ""
     return OverviewRow(
         binding=bound.binding.meta.name,
-        provider=status.provider_pretty_name or pretty,
+        provider=_title(status.provider_pretty_name or pretty, bound.server),
         resources=[crd_name(item.resource, item.group) for item in status.bound_schemas],
         in_sync=objects - len(sides) if bound.reached and objects is not None else None,
         objects=objects,
@@ -113,6 +116,13 @@ def make_row(bound: FetchedBinding, now: datetime) -> OverviewRow:
         remedy=verdict.remedy,
         remarks=list(verdict.remarks),
     )
+
+
+def _title(pretty_name: str, server: str) -> str:
+    """Return a provider's name and server; the name that all providers begin with says nothing."""
+    if not server:
+        return pretty_name
+    return server if pretty_name in {"", DEFAULT_PRETTY_NAME} else f"{pretty_name} ({server})"
 
 
 def unsynced(kind: BoundKind) -> Iterable[tuple[Pair, AwaitedStep]]:
