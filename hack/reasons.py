@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from fairlead.api.reasons.kubebind import KUBE_BIND
-from fairlead.api.reasons.model import Reasons
+from fairlead.api.reasons.model import Reason, Reasons
 from fairlead.api.reasons.postgres import POSTGRES
 from fairlead.api.reasons.servicebinding import SERVICE_BINDING
 
@@ -31,11 +31,18 @@ def page() -> str:
 
 def _section(table: Reasons) -> str:
     rows = [
-        f"| `{one.name}` | {one.what} | {_BAD[one.state]} | {one.helps} |"
+        f"| `{one.name}` | {one.what} | {_BAD[one.state]} | {_remedies(one)} |"
         for one in sorted(table, key=lambda one: one.name)
     ]
     head = [f"## {table.title}", "", "| reason | what has happened | state | what helps |"]
     return "\n".join([*head, "|---|---|---|---|", *rows, ""])
+
+
+def _remedies(reason: Reason) -> str:
+    """The remedy, and those for who reads the reason in another cluster."""
+    others = {"the consumer": reason.consumer, "the provider": reason.provider}
+    parts = [f"at {place}: {remedy}" for place, remedy in others.items() if remedy]
+    return "; ".join([reason.helps, *parts])
 
 
 if __name__ == "__main__":

@@ -59,6 +59,7 @@ COMPOSITE = "example.org/v1/XDatabase"
 WIDGET = "example.org/v1/Widget"
 ROLLED_OUT = c("Progressing", "True", "NewReplicaSetAvailable")
 GOING = {"deletionTimestamp": AT, "finalizers": ["example.org/hold"]}
+PROVIDED = {"finalizers": ["kubebind.io/syncer"]}
 COPY = {"annotations": {"kube-bind.io/cluster-namespace": "kube-bind-1"}}
 
 ROWS: dict[str, tuple[Object, str, str]] = {
@@ -561,3 +562,47 @@ def test_long_texts_are_cut() -> None:
     found = obj(WIDGET, c("Ready", "False", "Error" + "r" * 9000, "m" * 9000))
     verdict = verdict_of(found)
     assert len(verdict.message) == len(verdict.reason) == LONGEST + 1
+
+
+@pytest.mark.parametrize(
+    ("found", "remedy"),
+    [
+        pytest.param(
+            obj(ACCESS, c("Ready", "False", "PolicyDenied"), meta=COPY),
+            "ask who runs the server or the operator to allow it",
+            id="the operator's, at the provider",
+        ),
+        pytest.param(
+            obj(ACCESS, c("Ready", "False", "NameInvalid"), meta=COPY),
+            "ask the consumer's team: correct the field",
+            id="the author's, at the provider",
+        ),
+        pytest.param(
+            obj(ACCESS, c("Ready", "False", "ConnectionFailed"), meta=PROVIDED),
+            "ask the provider's team: have the server run",
+            id="the operator's, at the consumer",
+        ),
+        pytest.param(
+            obj(ACCESS, c("Ready", "False", "NameInvalid"), meta=PROVIDED),
+            "correct the field",
+            id="the author's, at the consumer",
+        ),
+        pytest.param(
+            obj(ACCESS, c("Ready", "False", "ConnectionFailed")),
+            "have the server run",
+            id="in one cluster",
+        ),
+        pytest.param(
+            obj(EXPORT, c("Ready", "False", "NA")),
+            "have the consumer's team see whether its konnector runs",
+            id="a silent konnector, at the provider",
+        ),
+        pytest.param(
+            obj(BINDING, c("Ready", "False", "ProviderObjectInvalid")),
+            "ask the provider's team",
+            id="a provider's fault, at the consumer",
+        ),
+    ],
+)
+def test_a_remedy_is_for_the_cluster_of_its_reader(found: Object, remedy: str) -> None:
+    assert verdict_of(found).remedy.startswith(remedy)

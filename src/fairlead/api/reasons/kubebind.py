@@ -11,6 +11,10 @@ KONNECTOR: Final = (
     "see whether the konnector runs: kubectl -n kube-bind get pods, or fairlead konnector run"
 )
 _PROVIDER = "ask the provider's team"
+_THEIR_KONNECTOR = (
+    "have the consumer's team see whether its konnector runs: kubectl -n kube-bind get pods"
+)
+_INVITE_AGAIN = "invite the consumer again: fairlead provider invite"
 _AGAIN = "wait: it is tried again by itself"
 _INVITE = "ask the provider's team for a new invitation, and bind with it: fairlead bind -f"
 _KUBECONFIG = "restore the Secret, or bind again with the invitation: fairlead bind -f"
@@ -126,7 +130,8 @@ _BINDINGS: Final = (
     Reason(
         "InformerSyncTimeout",
         "the provider does not answer, or not for all kinds",
-        "see the message; it goes on by itself when the provider answers",
+        "have the provider's API server answer at the address of the kubeconfig; it goes on by"
+        " itself then",
     ),
     Reason(
         "AnswerTooLarge",
@@ -153,7 +158,8 @@ _BINDINGS: Final = (
     Reason(
         "SyncErrors",
         "some APIServiceBindings of a bundle cannot be made",
-        "do as the message says",
+        "rename or delete the APIServiceBinding that is in the way, or grant the konnector the"
+        " right to make it",
     ),
     Reason("ProviderClientError", "a bundle's kubeconfig cannot be used", _KUBECONFIG),
     Reason("ListExportsFailed", "the provider's exports cannot be listed", _PROVIDER),
@@ -165,7 +171,13 @@ _BINDINGS: Final = (
 )
 
 _CONNECTIONS: Final = (
-    Reason("FirstHeartbeatPending", "no konnector has reported yet", KONNECTOR, "waiting"),
+    Reason(
+        "FirstHeartbeatPending",
+        "no konnector has reported yet",
+        KONNECTOR,
+        "waiting",
+        provider=_THEIR_KONNECTOR,
+    ),
     Reason(
         "HeartbeatIntervalMissing",
         "the konnector tells no interval",
@@ -176,6 +188,7 @@ _CONNECTIONS: Final = (
         "HeartbeatTimeout",
         "the konnector is silent",
         "have the consumer's team see whether the konnector runs, and reaches this cluster",
+        consumer=KONNECTOR,
     ),
     Reason(
         "HeartbeatTimeDrift",
@@ -185,10 +198,21 @@ _CONNECTIONS: Final = (
     Reason(
         "ClusterBindingUpdateFailed",
         "the konnector cannot report to the provider",
-        "see the message; it goes on by itself when the provider answers",
+        "have the provider's API server answer at the address of the kubeconfig; it goes on by"
+        " itself then",
     ),
-    Reason("ProviderSecretNotFound", "the provider's Secret for this consumer is gone", _PROVIDER),
-    Reason("ProviderSecretInvalid", "the provider's kubeconfig is not taken over", _PROVIDER),
+    Reason(
+        "ProviderSecretNotFound",
+        "the provider's Secret for this consumer is gone",
+        _PROVIDER,
+        provider=_INVITE_AGAIN,
+    ),
+    Reason(
+        "ProviderSecretInvalid",
+        "the provider's kubeconfig is not taken over",
+        _PROVIDER,
+        provider=_INVITE_AGAIN,
+    ),
     Reason(
         "ParseError",
         "the konnector's version is no semantic version",
@@ -227,7 +251,13 @@ _EXPORTS: Final = (
         "the provider's BoundSchema CRD is too old for the kind",
         "have the provider upgraded, its CRDs first",
     ),
-    Reason("ExportFailed", "the provider's API server refuses", "do as the message says"),
+    Reason(
+        "ExportFailed",
+        "the provider's API server refuses",
+        "ask the provider's team to have its API server take what the message quotes",
+        provider="grant the provider's controllers the right, or change the policy or webhook,"
+        " that the message names",
+    ),
     Reason("InvalidPermissionClaim", "a claim cannot be granted", _REQUEST),
     Reason("DuplicatePermissionClaim", "a kind is claimed twice", _REQUEST),
     Reason("LargePermissionClaim", "a claim has too many parts", _REQUEST),
@@ -239,13 +269,34 @@ _EXPORTS: Final = (
     ),
     Reason("BoundSchemaConflict", "another's BoundSchema has the name", "rename or delete it"),
     Reason(
-        "APIServiceBindingNotFound", "the consumer does not bind the export", KONNECTOR, "waiting"
+        "APIServiceBindingNotFound",
+        "the consumer does not bind the export",
+        KONNECTOR,
+        "waiting",
+        provider=_THEIR_KONNECTOR,
     ),
-    Reason("NA", "the consumer does not bind the export", KONNECTOR, "waiting"),
-    Reason("Unknown", "the consumer's binding tells nothing of it yet", KONNECTOR, "waiting"),
+    Reason(
+        "NA",
+        "the consumer does not bind the export",
+        KONNECTOR,
+        "waiting",
+        provider=_THEIR_KONNECTOR,
+    ),
+    Reason(
+        "Unknown",
+        "the consumer's binding tells nothing of it yet",
+        KONNECTOR,
+        "waiting",
+        provider=_THEIR_KONNECTOR,
+    ),
     Reason("Current", "the message names the credentials or konnectors in use", state="ok"),
     Reason("Recorded", "the message is the cluster that the copies are made for", state="ok"),
-    Reason("BoundSchemasNotValid", "a BoundSchema of the export is not valid", _PROVIDER),
+    Reason(
+        "BoundSchemasNotValid",
+        "a BoundSchema of the export is not valid",
+        _PROVIDER,
+        provider="correct the CRD that the message names, or take its export away",
+    ),
     Reason("Revoked", "the consumer's access is being removed", "invite the consumer again"),
     Reason(
         "Forbidden", "the provider may not grant the rights", "grant it what the message names"
@@ -283,7 +334,11 @@ _EXPORTS: Final = (
         "let the provider list the kinds that the message names",
     ),
     Reason("TemplateNotFound", "the template is not there", "name another template"),
-    Reason("HandleResourcesFailed", "the consumer cannot be set up", "do as the message says"),
+    Reason(
+        "HandleResourcesFailed",
+        "the consumer cannot be set up",
+        "grant the provider's controllers the right, or change the policy, that the message names",
+    ),
     Reason(
         "IdentityTaken",
         "another person, or group, has the identity",
@@ -294,7 +349,11 @@ _EXPORTS: Final = (
         "the author has as many consumers as one may have",
         "have one that is not used revoked: fairlead provider revoke",
     ),
-    Reason("SecretCreationFailed", "the answer cannot be written", "do as the message says"),
+    Reason(
+        "SecretCreationFailed",
+        "the answer cannot be written",
+        "let the provider's controllers write Secrets in the namespace of the request",
+    ),
     Reason("SecretReady", "the invitation is in the Secret that the request names", state="ok"),
 )
 
@@ -302,7 +361,7 @@ _OBJECTS: Final = (
     Reason(
         "NotReached",
         "the provider was not seen",
-        "see the message; look again when the provider's API server answers here",
+        "have this machine reach the provider's API server, and look again",
     ),
     Reason("CredentialsRefused", "the provider does not accept the credentials any more", _INVITE),
     Reason("NotCopied", "the copy is not there yet", "see fairlead bindings --objects", "waiting"),
@@ -360,7 +419,9 @@ _OBJECTS: Final = (
     ),
     Reason("ProviderGone", "an Event: a binding was given up, and copies stay", _PROVIDER),
     Reason(
-        "RightsMissing", "an Event: a binding was given up for want of rights", "see the message"
+        "RightsMissing",
+        "an Event: a binding was given up for want of rights",
+        "delete by hand what is left of the binding: its CRDs, and its copies at the provider",
     ),
 )
 

@@ -8,17 +8,30 @@ from typing import Literal
 import msgspec
 
 
+Place = Literal["", "consumer", "provider"]
+"""The cluster in which the reader of a remedy is; "" where it is both, or not known."""
+
 State = Literal["ok", "failed", "waiting", "unknown"]
 """State of an object or a step: ``waiting`` ends by itself, ``unknown`` could not be read."""
 
 
 class Reason(msgspec.Struct, frozen=True):
-    """A reason: its explanation, the remedy, and the state of an object that shows it."""
+    """A reason: its explanation, the remedy, and the state of an object that shows it.
+
+    ``consumer`` and ``provider`` are the remedies for who reads the reason in that cluster, where
+    they can do something else than ``helps`` says.
+    """
 
     name: str
     what: str
     helps: str = ""
     state: State = "failed"
+    consumer: str = ""
+    provider: str = ""
+
+    def remedy(self, place: Place = "") -> str:
+        """Return the remedy for a reader in a cluster."""
+        return {"consumer": self.consumer, "provider": self.provider}.get(place, "") or self.helps
 
 
 class Reasons:
@@ -47,10 +60,12 @@ class Reasons:
         found = self._known.get(name)
         return found.what if found is not None else name
 
-    def helps(self, name: str, default: str = "correct what the message names") -> str:
+    def helps(
+        self, name: str, default: str = "correct what the message names", place: Place = ""
+    ) -> str:
         """Return the remedy for a reason; ``default`` if the table has none."""
         found = self._known.get(name)
-        return found.helps if found is not None and found.helps else default
+        return (found.remedy(place) if found is not None else "") or default
 
     def state(self, name: str) -> State:
         """Return the state that a reason stands for; ``failed`` for a reason not in the table."""

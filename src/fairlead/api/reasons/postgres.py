@@ -285,7 +285,8 @@ _OTHERS: Final = (
     Reason(
         "ApiError",
         "the API server of the cluster refuses",
-        "see the message; the operator tries again by itself",
+        "grant the operator the right, or change the policy or webhook, that the message names; it"
+        " tries again by itself",
     ),
     Reason("DatabaseSyncFailed", "a step failed in the database", "see the reason in its message"),
     Reason("FinalizeFailed", "the removal has failed", "see the reason in its message"),
@@ -311,6 +312,15 @@ _OTHERS: Final = (
 POSTGRES: Final = Reasons(
     "PostgresAccess", (*_OTHERS, *(one for some in _OF_STEP.values() for one in some))
 )
+
+
+_OPERATORS_OWN = frozenset({"InsufficientPrivilege", "KeyInvalid", "StatementFailed"})
+"""Reasons, beside those of server and policy, of which no field of the access is the cause."""
+
+
+def is_operators(reason: str) -> bool:
+    """Whether who runs the operator and the server has to act, and not who writes the access."""
+    return step_of(reason) in {"server", "policy"} or reason in _OPERATORS_OWN
 
 
 def step_of(reason: str) -> StepName:

@@ -63,7 +63,8 @@ SERVICE_BINDING: Final = Reasons(
         Reason(
             common.ERROR_PERSISTING_SECRET,
             "the binding's Secret cannot be written",
-            "make room for the binding's Secret as the message says",
+            "make room in the namespace's quota, rename the Secret that is in the way, or let the"
+            " controller write Secrets there",
         ),
         Reason(common.APPLICATION_NOT_FOUND, "the workload is not there", _WORKLOAD),
         Reason(
@@ -116,7 +117,11 @@ SERVICE_BINDING: Final = Reasons(
             "a workload has been written, and says that its rollout does not go on",
             "see why the new Pods do not become ready: kubectl describe them and the workload",
         ),
-        Reason(common.ERROR, "the pass has failed", "do as the message says"),
+        Reason(
+            common.ERROR,
+            "the pass has failed",
+            "take away from the workload what is in the way of the binding, or name another path",
+        ),
         Reason(common.PROCESSING_ERROR, "the binding is wrong", "correct what the message names"),
         Reason(
             "EntriesHidden",

@@ -25,15 +25,23 @@ from typing import Final, Literal
 import msgspec
 
 from fairlead.api.conditions import Condition, ConditionStatus, get_condition
+from fairlead.api.kubebind import (
+    APISERVICEBINDINGBUNDLES,
+    APISERVICEBINDINGS,
+    APISERVICEEXPORTREQUESTS,
+    APISERVICEEXPORTS,
+    CLUSTERBINDINGS,
+)
 from fairlead.api.kubebind import GROUP as KUBE_BIND_GROUP
 from fairlead.api.kubebind import conditions as kubebind
+from fairlead.api.kubebind import names as kubebind_names
 from fairlead.api.meta import JSON, Object
 from fairlead.api.nesting import NestedTooDeeply
 from fairlead.api.postgresaccess import POSTGRESACCESSES
 from fairlead.api.reasons.conditions import TABLES, TYPES, state_of
 from fairlead.api.reasons.kubebind import KONNECTOR
-from fairlead.api.reasons.model import Reasons, State
-from fairlead.api.reasons.postgres import POSTGRES, finer
+from fairlead.api.reasons.model import Place, Reasons, State
+from fairlead.api.reasons.postgres import POSTGRES, finer, is_operators
 from fairlead.api.reasons.servicebinding import SERVICE_BINDING
 from fairlead.api.servicebinding.coreos import COREOS_SERVICEBINDINGS
 from fairlead.api.servicebinding.spec import SERVICEBINDINGS
@@ -162,8 +170,10 @@ def short(text: str) -> str:
     return text if len(text) <= LONGEST else f"{text[:LONGEST]}…"
 
 
-def remedy_of(reason: str, message: str = "", *, owner: Owner = "Fairlead") -> str:
-    """Return the remedy for a reason from the table that has it.
+def remedy_of(
+    reason: str, message: str = "", *, owner: Owner = "Fairlead", place: Place = ""
+) -> str:
+    """Return the remedy for a reason from the table that has it, for a reader in a cluster.
 
     If the reason only refers to the message, the reason at the message's beginning decides.
     """
@@ -173,7 +183,24 @@ def remedy_of(reason: str, message: str = "", *, owner: Owner = "Fairlead") -> s
     if table is None:
         return "ask who runs its controller what it waits for"
     inner, _ = finer(reason, message)
-    return table.helps(inner if inner in table else reason)
+    name = inner if inner in table else reason
+    remedy = table.helps(name, place=place)
+    if table is not POSTGRES or not place:
+        return remedy
+    # The author of an access corrects it in the consumer's cluster; the server is the provider's.
+    side = "provider" if is_operators(name) else "consumer"
+    return remedy if side == place else f"ask the {side}'s team: {remedy}"
+
+
+def place_of(found: Object) -> Place:
+    """Return the cluster in which who sees an object is, by the object itself."""
+    if found.kind in {APISERVICEBINDINGS.kind, APISERVICEBINDINGBUNDLES.kind}:
+        return "consumer"
+    if found.kind in {CLUSTERBINDINGS.kind, APISERVICEEXPORTS.kind, APISERVICEEXPORTREQUESTS.kind}:
+        return "provider"
+    if kubebind_names.ANNOTATION_CLUSTER_NAMESPACE in found.meta.annotations:
+        return "provider"
+    return "consumer" if kubebind_names.FINALIZER_SYNCER in found.meta.finalizers else ""
 
 
 def _table(reason: str) -> Reasons | None:
@@ -576,7 +603,7 @@ def _remarks(
             condition.type,
             short(condition.message) or f"{condition.type} is {condition.status}",
             short(condition.reason),
-            remedy_of(condition.reason, condition.message),
+            remedy_of(condition.reason, condition.message, place=place_of(found)),
         )
         for condition in present
         if condition.type != _READY
@@ -593,7 +620,9 @@ def _by(found: Object, state: State, condition: Condition) -> Verdict:
     message, owner = condition.message, owner_of(found, condition)
     if state != "ok" and not (condition.reason or message):
         message = f"{condition.type} is {condition.status}"
-    remedy = "" if state == "ok" else remedy_of(condition.reason, message, owner=owner)
+    remedy = ""
+    if state != "ok":
+        remedy = remedy_of(condition.reason, message, owner=owner, place=place_of(found))
     return Verdict(
         state,
         short(condition.reason),

@@ -11,17 +11,13 @@ from fairlead.api.links import Link, wrong
 from fairlead.api.meta import Object, object_from_dict
 from fairlead.api.postgresaccess import READY, PostgresAccess
 from fairlead.api.reasons.model import State
-from fairlead.api.reasons.postgres import POSTGRES, step_of
+from fairlead.api.reasons.postgres import POSTGRES, is_operators
 from fairlead.api.reasons.verdict import UNSEEN, written_at
 from fairlead.client import Client, ClientError
 from fairlead.postgres.commands.explain import AccessExplanation, explain
 from fairlead.postgres.commands.steps import told
 from fairlead.postgres.commands.surroundings import ConsumerClusterError, Surroundings, is_provided
 from fairlead.postgres.errors import AccessError
-
-
-_OPERATORS_OWN = frozenset({"InsufficientPrivilege", "KeyInvalid", "StatementFailed"})
-"""Reasons, beside those of server and policy, of which no field of the access is the cause."""
 
 
 async def role_link(
@@ -79,9 +75,8 @@ def provided_role_link(access: Object, copy: Object | None, *, seen: bool = True
     if link.reason == "Unseen":
         remedy = "wait; if it lasts, ask the provider whether its PostgresAccess operator runs"
         return msgspec.structs.replace(link, remedy=remedy)
-    theirs = step_of(link.reason) in {"server", "policy"} or link.reason in _OPERATORS_OWN
-    if link.remedy and theirs:
-        return msgspec.structs.replace(link, remedy=f"ask the provider: {link.remedy}")
+    if link.remedy and is_operators(link.reason):
+        return msgspec.structs.replace(link, remedy=f"ask the provider's team: {link.remedy}")
     return link
 
 

@@ -54,7 +54,7 @@ ASK = "wait; if it lasts, ask the provider whether its PostgresAccess operator r
             ASK,
             id="operator-has-not-looked-since-a-change",
         ),
-        pytest.param(access(1), None, "Unseen", ASK, id="no-copy"),
+        pytest.param(access(1), None, "", "", id="no-copy"),
         pytest.param(
             access(3, "OwnsObjects", deletionTimestamp="2026-01-01T00:00:00Z"),
             access(1, "OwnsObjects", deletionTimestamp="2026-01-01T00:00:00Z"),
@@ -67,15 +67,15 @@ ASK = "wait; if it lasts, ask the provider whether its PostgresAccess operator r
             access(1, "AuthenticationFailed"),
             access(1, "AuthenticationFailed"),
             "AuthenticationFailed",
-            "ask the provider: write the administrator's present password into the Secret of the"
-            " PostgresServer or of spec.connection",
+            "ask the provider's team: write the administrator's present password into the Secret"
+            " of the PostgresServer or of spec.connection",
             id="remedy-at-the-server",
         ),
         pytest.param(
             access(1, "KeyInvalid"),
             access(1, "KeyInvalid"),
             "KeyInvalid",
-            "ask the provider: restore the Secret, or delete it",
+            "ask the provider's team: restore the Secret, or delete it",
             id="remedy-in-the-operators-namespace",
         ),
     ],

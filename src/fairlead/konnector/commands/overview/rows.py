@@ -14,7 +14,14 @@ from fairlead.api.meta import Key, Object
 from fairlead.api.reasons.conditions import state_of
 from fairlead.api.reasons.kubebind import KUBE_BIND
 from fairlead.api.reasons.model import State
-from fairlead.api.reasons.verdict import Finding, Remark, Verdict, verdict_of, with_findings
+from fairlead.api.reasons.verdict import (
+    Finding,
+    Remark,
+    Verdict,
+    remedy_of,
+    verdict_of,
+    with_findings,
+)
 from fairlead.api.resource import Resource
 from fairlead.api.timestamps import parse_time
 from fairlead.konnector.commands.overview.comparison import AwaitedStep, changed_at, waiting
@@ -176,9 +183,9 @@ def _providers_findings(found: ClusterBinding | None) -> list[Finding]:
     state = "waiting" if state == "unknown" else state
     said = ": ".join(part for part in (ready.reason, ready.message) if part)
     message = said or f"{ready.type} is {ready.status}"
-    return [
-        Finding(state, f"on the provider: {message}", ready.reason, ready.last_transition_time)
-    ]
+    remedy = "" if state == "ok" else remedy_of(ready.reason, place="consumer")
+    since = ready.last_transition_time
+    return [Finding(state, f"on the provider: {message}", ready.reason, since, remedy)]
 
 
 def _seconds(now: datetime, then: datetime) -> float:

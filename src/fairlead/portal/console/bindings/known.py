@@ -17,7 +17,14 @@ from fairlead.api.kubebind import (
 )
 from fairlead.api.meta import Key, Object
 from fairlead.api.reasons.conditions import state_of
-from fairlead.api.reasons.verdict import Finding, Verdict, short, verdict_of, with_findings
+from fairlead.api.reasons.verdict import (
+    Finding,
+    Verdict,
+    remedy_of,
+    short,
+    verdict_of,
+    with_findings,
+)
 from fairlead.api.resource import NAMESPACES
 from fairlead.api.timestamps import moment
 from fairlead.portal.console.objects.kinds import Kinds, spec_of
@@ -112,7 +119,8 @@ class Consumers:
         judged, _ = health(found.status, now=moment())
         findings = []
         if (state := state_of(judged)) != "ok":
-            findings.append(Finding(state, judged.message, judged.reason))
+            remedy = remedy_of(judged.reason, place="provider")
+            findings.append(Finding(state, judged.message, judged.reason, remedy=remedy))
         verdict = with_findings(found.verdict, findings)
         return ConsumerConnection(found.status, verdict, found.templates)
 

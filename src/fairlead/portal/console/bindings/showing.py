@@ -10,7 +10,7 @@ from fairlead.api.conditions import Condition
 from fairlead.api.meta import Object
 from fairlead.api.reasons.conditions import state_of
 from fairlead.api.reasons.model import State
-from fairlead.api.reasons.verdict import Verdict, owner_of, remedy_of
+from fairlead.api.reasons.verdict import Verdict, owner_of, place_of, remedy_of
 from fairlead.portal.console.bindings.known import ConsumerConnection
 from fairlead.portal.console.objects.history import History
 from fairlead.portal.console.objects.kinds import FollowedKind, Kinds
@@ -59,7 +59,9 @@ def shown_conditions(
             state := state_of(one),
             ""
             if state == "ok"
-            else remedy_of(one.reason, one.message, owner=owner_of(found, one)),
+            else remedy_of(
+                one.reason, one.message, owner=owner_of(found, one), place=place_of(found)
+            ),
             tuple((turn.at, turn.status, turn.reason) for turn in turns if turn.type == one.type),
         )
         for one in conditions
