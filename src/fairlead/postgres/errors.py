@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from enum import Enum
+from typing import Literal
 
 
 class Retry(Enum):
@@ -19,6 +20,14 @@ class Retry(Enum):
     """At ``pendingInterval``: a user has to change an object, or something in the server."""
     GOES_ON = "goes on"
     """At once: a part was done, and the rest follows."""
+
+
+PasswordForm = Literal["", "verifier", "plain"]
+"""Form in which a statement sets a password, "" if it sets none."""
+
+
+PASSWORD_REFUSED = "PasswordRefused"  # noqa: S105 - a reason
+"""Reason of a password that the server's own policy refuses."""
 
 
 class AccessError(Exception):

@@ -95,6 +95,16 @@ def test_a_profile_says_where_clients_go() -> None:
     assert "s3cret" not in repr(found)
 
 
+@pytest.mark.parametrize("mode", ["disable", "prefer", "require", "verify-ca", "verify-full"])
+def test_passwords_go_in_plain_text_over_verified_tls_alone(mode: str) -> None:
+    plain = server(passwordFormat="Plain", sslMode=mode)
+    if mode.startswith("verify-"):
+        assert server_endpoint(plain, CREDENTIALS).plain_passwords
+        return
+    with pytest.raises(AccessError, match="needs sslMode verify-full or verify-ca"):
+        server_endpoint(plain, CREDENTIALS)
+
+
 @pytest.mark.parametrize("key", ["username", "password"])
 def test_incomplete_credentials_are_named(key: str) -> None:
     rest = {name: value for name, value in CREDENTIALS.items() if name != key}

@@ -33,7 +33,7 @@ from fairlead.postgres.database.plans.snapshot import (
     takes_over,
 )
 from fairlead.postgres.database.plans.statements import comment_role
-from fairlead.postgres.errors import AccessError
+from fairlead.postgres.errors import AccessError, PasswordForm
 
 
 SERVER = ServerFacts(
@@ -380,3 +380,59 @@ def test_statements_that_fail(error: type[psycopg.Error], reason: str) -> None:
     assert explained.reason == reason
     assert "drop role app" in explained.message
     assert "s3cret" not in str(explained)
+
+
+@pytest.mark.parametrize(
+    ("error", "sets", "reason"),
+    [
+        pytest.param(
+            psycopg.errors.InvalidAuthorizationSpecification("not plain"),
+            "verifier",
+            "PasswordRefused",
+            id="credcheck",
+        ),
+        pytest.param(
+            psycopg.errors.InternalError_("HTTP code 400"),
+            "verifier",
+            "PasswordRefused",
+            id="neon",
+        ),
+        pytest.param(
+            psycopg.errors.InternalError_("tuple concurrently updated"),
+            "verifier",
+            "Conflict",
+            id="another-writer",
+        ),
+        pytest.param(
+            psycopg.errors.InternalError_("HTTP code 400"), "", "Conflict", id="no-password"
+        ),
+        pytest.param(
+            psycopg.errors.InvalidParameterValue("too short"),
+            "plain",
+            "PasswordRefused",
+            id="policy",
+        ),
+        pytest.param(
+            psycopg.errors.InsufficientPrivilege("rds_password"),
+            "verifier",
+            "InsufficientPrivilege",
+            id="no-right",
+        ),
+    ],
+)
+def test_passwords_that_a_server_refuses(
+    error: psycopg.Error, sets: PasswordForm, reason: str
+) -> None:
+    explained = explain_statement(error, "create role app", "admin", sets=sets)
+    assert explained.reason == reason
+    assert ("passwordFormat: Plain" in explained.message) is (
+        (reason, sets) == ("PasswordRefused", "verifier")
+    )
+
+
+def test_a_plan_shows_no_password_in_plain_text() -> None:
+    plain = msgspec.structs.replace(wanted("app", password="s3cret"), plain=True)
+    changes, _ = plan_role(plain, snapshot(), "SCRAM-SHA-256$4096:x$y:z")
+    assert "s3cret" in changes[0].statement.as_string()
+    assert changes[0].shown() == """CREATE ROLE "app" LOGIN PASSWORD '***'"""
+    assert "s3cret" not in repr(changes) + repr(plain)

@@ -56,7 +56,7 @@ SERVER = ServerFacts(
 def with_all(name: str, verifier: str) -> sql.Composable:
     attributes = Attributes(connection_limit=3, inherit=False)
     parts = attribute_parts(attributes, "2030-01-01T00:00:00Z", None)
-    return statements.alter_role(name, login=True, verifier=verifier, parts=parts)
+    return statements.alter_role(name, login=True, secret=verifier, parts=parts)
 
 
 def setting(parameter: str) -> Callable[[str, str], sql.Composable]:

@@ -22,6 +22,7 @@ from fairlead.api.postgresaccess.connection import (
     Port,
     SecretRef,
     SSLMode,
+    rules,
 )
 from fairlead.api.postgresaccess.grants import ObjectPrivilege
 from fairlead.api.resource import Resource
@@ -34,6 +35,7 @@ REACHABLE = "Reachable"
 
 PublicPrivilege = Literal["CONNECT", "TEMPORARY", "CREATE"]
 Groups = Literal["Shared", "None"]
+PasswordFormat = Literal["Verifier", "Plain"]
 
 
 class NamespaceRequirement(LabelSelectorRequirement, kw_only=True, frozen=True):
@@ -125,6 +127,16 @@ class PostgresServerSpec(msgspec.Struct, rename="camel", omit_defaults=True, kw_
             ),
         ),
     ] = None
+    password_format: Annotated[
+        PasswordFormat,
+        Meta(
+            description=(
+                "What the operator sends when it sets a password. Verifier keeps the password from"
+                " the server; Plain is for servers that refuse verifiers, and needs sslMode"
+                " verify-full or verify-ca."
+            ),
+        ),
+    ] = "Verifier"  # noqa: S105 - a form of passwords
     groups: Annotated[
         Groups,
         Meta(description="spec.groups of those PostgresAccess that do not say it themselves."),
@@ -157,13 +169,26 @@ class PostgresServerStatus(msgspec.Struct, rename="camel", omit_defaults=True, k
     ] = ""
 
 
+_SPEC_RULES = Meta(
+    extra_json_schema=rules(
+        (
+            (
+                "!has(self.passwordFormat) || self.passwordFormat != 'Plain' || !has(self.sslMode)"
+                " || self.sslMode in ['verify-ca', 'verify-full']"
+            ),
+            "passwordFormat Plain needs sslMode verify-full or verify-ca",
+        ),
+    )
+)
+
+
 class PostgresServer(msgspec.Struct, rename="camel", omit_defaults=True, kw_only=True):
     """A PostgreSQL server that the platform's team offers to namespaces."""
 
     api_version: str = POSTGRESSERVERS.api_version
     kind: str = POSTGRESSERVERS.kind
     metadata: ObjectMeta = msgspec.field(default_factory=ObjectMeta)
-    spec: PostgresServerSpec
+    spec: Annotated[PostgresServerSpec, _SPEC_RULES]
     status: PostgresServerStatus = msgspec.field(default_factory=PostgresServerStatus)
 
 

@@ -162,6 +162,12 @@ _OF_STEP: Final[Mapping[StepName, tuple[Reason, ...]]] = MappingProxyType(
             ),
             Reason("UserReserved", "PostgreSQL or its administrator has the name", _OTHER_NAME),
             Reason(
+                "PasswordRefused",
+                "the server's policy refuses the password, or takes no verifiers",
+                "the message says which: passwordFormat: Plain on the PostgresServer, or length"
+                " and characters of spec.passwordPolicy",
+            ),
+            Reason(
                 "UsernameConflict",
                 "another access, installation or cluster holds the role",
                 f"{_OTHER_NAME}, or have the one deleted that holds it; on a restored copy of a"

@@ -91,14 +91,21 @@ class Publication:
         self._key = key
         self._changed = changed
         self._made: dict[Key, _Made] = {}
+        self._withdrawn: dict[Key, str] = {}
+        """Uids of Secrets that were removed because their login does not work."""
         self._making: dict[Key, Object | None] = {}
         """Secrets under writing, with the version that the cache has received meanwhile."""
 
     def observe(self, desired: Desired) -> Published:
         """Return the state of the Secret by the cache and our own writes, without a request."""
         meta, access = desired.found.meta, desired.access
-        cached = self._watches.secrets.get(meta.namespace, access.spec.generated_secret)
-        made = self._made.get(Key(meta.namespace, access.spec.generated_secret))
+        key = Key(meta.namespace, access.spec.generated_secret)
+        cached, made = self._watches.secrets.get(*key), self._made.get(key)
+        if cached is None or cached.meta.uid != self._withdrawn.get(key):
+            self._withdrawn.pop(key, None)
+        else:
+            # The cache is late: with this Secret the pass would send its password again.
+            cached = None
         secret = made.secret if cached is None and made is not None else cached
         exists = secret is not None and secret.meta.owned_by(meta.uid)
         # The cache may be late: the write of the Secret decides.
@@ -362,6 +369,14 @@ class Publication:
         except (NotFound, Conflict):
             return
 
+    async def withdraw(self, desired: Desired) -> None:
+        """Delete the Secrets of an access whose server has refused the login in them."""
+        key = Key(desired.found.meta.namespace, desired.access.spec.generated_secret)
+        secret = await self._own(desired)
+        await self.remove(desired)
+        if secret is not None:
+            self._withdrawn[key] = secret.meta.uid
+
     async def remove(self, desired: Desired) -> None:
         """Delete the Secrets of an access, for a cluster may run no garbage collector."""
         meta = desired.found.meta
@@ -369,6 +384,7 @@ class Publication:
         # The API server refuses a request for an invalid name, and no such Secret exists.
         for name in filter(can_be, names):
             self._made.pop(Key(meta.namespace, name), None)
+            self._withdrawn.pop(Key(meta.namespace, name), None)
             existing = await find(self._client, SECRETS, name, meta.namespace)
             if existing is not None and existing.meta.owned_by(meta.uid):
                 await self._delete(existing)

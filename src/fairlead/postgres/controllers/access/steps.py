@@ -35,7 +35,7 @@ from fairlead.postgres.controllers.servers.jobs import (
 from fairlead.postgres.controllers.servers.sources import EndpointSources
 from fairlead.postgres.database.plans.plan import ShownPlan, Synced, WantedState
 from fairlead.postgres.database.plans.snapshot import NOT_OURS
-from fairlead.postgres.errors import AccessError
+from fairlead.postgres.errors import PASSWORD_REFUSED, AccessError
 from fairlead.runtime import add_finalizer, remove_finalizer
 
 
@@ -134,7 +134,13 @@ class Steps:
                 # The answer is about now: another access may still take the role before the sync,
                 # whose transaction asks once more.
                 claim = await self._claims.of(desired.found.meta)
-                job = Check(desired.needed, claim, adopt=desired.adopts, former=desired.former)
+                job = Check(
+                    desired.needed,
+                    claim,
+                    adopt=desired.adopts,
+                    former=desired.former,
+                    keeps_password=observed.keeps_password,
+                )
             case Action.WRITE_SECRET:
                 found = await self._publication.write(desired, observed)
                 observed = observed.with_login(found)
@@ -247,10 +253,13 @@ class Steps:
         self, desired: Desired, observed: Observed, wanted: WantedState, answer: Answer
     ) -> PassUnderWay:
         if not isinstance(answer, Synced):
-            lost = isinstance(answer, AccessError) and answer.reason in NOT_OURS
+            lost = isinstance(answer, AccessError) and (
+                answer.reason in {*NOT_OURS, PASSWORD_REFUSED}
+            )
             if lost and not desired.access.status.username:
-                # Another owner has created the role since the check: this login does not work.
-                await self._publication.remove(desired)
+                # Another owner has created the role since the check, or the server has refused
+                # its password: this login does not work.
+                await self._publication.withdraw(desired)
             raise error_in(answer)
         self._sources.last.synced(desired.access, desired.known_place.endpoint)
         observed = observed.brought(answer, wanted)

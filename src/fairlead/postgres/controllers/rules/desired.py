@@ -239,6 +239,7 @@ class Desired:
             turns=turns_of(self.access, login, staged=staged),
             ends_sessions=bool(self.ending) and not staged,
             scope=scope,
+            plain=self.place is not None and self.place.endpoint.plain_passwords,
         )
 
 

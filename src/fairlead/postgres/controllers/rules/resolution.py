@@ -139,6 +139,12 @@ def server_endpoint(
     if not password and not _certified(certificates, spec.ssl_mode):
         raise invalid("ConnectionInvalid", f"Secret {secret} has no key password; add it")
     _check_ca_use(certificates, spec.ssl_mode, f"spec.sslMode of {what}")
+    plain = spec.password_format == "Plain"  # noqa: S105 - a form of passwords
+    if plain and not spec.ssl_mode.startswith("verify-"):
+        raise invalid(
+            "ConnectionInvalid",
+            f"spec.passwordFormat Plain of {what} needs sslMode verify-full or verify-ca",
+        )
     return Endpoint(
         host=spec.host,
         port=spec.port,
@@ -151,6 +157,7 @@ def server_endpoint(
         public_port=spec.external_port or spec.port,
         revoke_public=frozenset(spec.revoke_public),
         shares_groups=spec.groups == "Shared",
+        plain_passwords=plain,
         source=f"Secret {secret}",
     )
 

@@ -40,13 +40,15 @@ Answer = Synced | ShownPlan | AccessError | Exception | None
 class Check(NamedTuple):
     """Check that a claim may have the roles, username first; the answer is None or an error.
 
-    It is UsernameChanged if a role ``former`` has the claim already.
+    It is UsernameChanged if a role ``former`` has the claim already. With ``keeps_password`` no
+    password of the role is to be set.
     """
 
     names: tuple[str, ...]
     claim: RoleClaim
     adopt: bool = False
     former: str = ""
+    keeps_password: bool = False
 
     @property
     def username(self) -> str:

@@ -44,7 +44,8 @@ from fairlead.postgres.controllers.servers.jobs import (
     may_succeed_alone,
 )
 from fairlead.postgres.controllers.servers.looks import BATCH_SECONDS, ServerLooks, is_divisible
-from fairlead.postgres.database.connections.failures import SessionEndedError
+from fairlead.postgres.database.connections.attempts import AttemptPace
+from fairlead.postgres.database.connections.failures import SessionEndedError, refused_before
 from fairlead.postgres.database.connections.rooms import SessionRoom
 from fairlead.postgres.database.connections.sessions import Sessions
 from fairlead.postgres.database.plans.plan import ShownPlan, Synced, WantedState
@@ -56,7 +57,7 @@ from fairlead.postgres.database.work.planning import plan_accesses
 from fairlead.postgres.database.work.privileges import PiecesTurn
 from fairlead.postgres.database.work.rotating import rotate
 from fairlead.postgres.database.work.sync import Claimed, check_claims, retire, sync
-from fairlead.postgres.errors import AccessError
+from fairlead.postgres.errors import PASSWORD_REFUSED, AccessError
 from fairlead.runtime import Request
 
 
@@ -216,6 +217,8 @@ class _Server:
             place, self._sessions, self._roles, callbacks, self._count_failure
         )
         self.kept = self._looks.kept
+        self._passwords: dict[str, AttemptPace] = {}
+        """Paces of namespaces whose passwords the server has refused."""
         self._together = Line(self._roles)
         self._removals = Line(self._roles)
         self._rotations = Line(self._roles)
@@ -469,9 +472,31 @@ class _Server:
                 await self._answer({request: job}, self._sync_alone)
 
     async def _check(self, jobs: Iterable[Check]) -> Mapping[str, Answer]:
-        return await check_claims(
-            self._sessions, [Claimed(job.names, job.claim, job.adopt, job.former) for job in jobs]
-        )
+        """Check claims; after a refused password one access of a namespace at a time sets another.
+
+        A namespace is no matter of the others: it may ask for a password that no policy allows.
+        """
+        checks = [*jobs]
+        claimed = [Claimed(job.names, job.claim, job.adopt, job.former) for job in checks]
+        answers: dict[str, Answer] = {**await check_claims(self._sessions, claimed)}
+        refusal = refused_before(plain=self.place.endpoint.plain_passwords)
+        tried: set[str] = set()
+        for job in checks:
+            namespace = job.claim.namespace
+            pace = self._passwords.get(namespace)
+            if pace is None or job.keeps_password or answers[job.username] is not None:
+                continue
+            if pace.is_early or namespace in tried:
+                answers[job.username] = refusal
+            tried.add(namespace)
+        return answers
+
+    def _note_password(self, namespace: str, answer: Answer) -> None:
+        """Note whether the server takes the passwords of a namespace."""
+        if isinstance(answer, AccessError) and answer.reason == PASSWORD_REFUSED:
+            self._passwords.setdefault(namespace, AttemptPace()).refuse()
+        elif isinstance(answer, Synced) and answer.created:
+            self._passwords.pop(namespace, None)
 
     async def _sync(self, jobs: Iterable[Sync]) -> Mapping[str, Answer]:
         return await self._sync_with(self._sessions, jobs, brief=True)
@@ -693,6 +718,7 @@ class _Server:
                         role=username,
                         server=str(self.place.endpoint),
                     )
+            self._note_password(request.namespace, answer)
             self._callbacks.answered(request, answer)
         self.begin()
 

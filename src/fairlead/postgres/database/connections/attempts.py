@@ -30,16 +30,39 @@ _ACCEPTED = {"DatabaseNotFound", "InsufficientPrivilege", "RoleIsFull"}
 """Reasons of refusals after the server has accepted the credentials."""
 
 
+class AttemptPace:
+    """The delay of the next attempt at what a server has refused, twice as long each time."""
+
+    def __init__(self) -> None:
+        self.refusals = 0
+        """Number of refusals since the last success."""
+        self._again_at = 0.0
+        """Time of the clock before which no attempt follows a refusal."""
+
+    @property
+    def is_early(self) -> bool:
+        """Whether the next attempt has to wait."""
+        return self.refusals > 0 and time_of() < self._again_at
+
+    def refuse(self) -> None:
+        """Note a refusal; attempts that began together count once."""
+        if not self.is_early:
+            delay = _FIRST_SECONDS * 2.0 ** min(self.refusals, 16)
+            self._again_at = time_of() + min(delay, _LONGEST_SECONDS)
+            self.refusals += 1
+
+    def accept(self) -> None:
+        """Note a success."""
+        self.refusals = 0
+
+
 class _Login:
     """The results of one login so far."""
 
     def __init__(self) -> None:
         self.attempt = asyncio.Lock()
         self.works = False
-        self.refusals = 0
-        """Number of refusals since the last success."""
-        self.again_at = 0.0
-        """Time of the clock before which no attempt follows a refusal."""
+        self.pace = AttemptPace()
 
 
 class Attempts:
@@ -53,7 +76,7 @@ class Attempts:
     def is_refused(self, endpoint: Endpoint) -> bool:
         """Whether the last attempt with these credentials was refused."""
         login = self._logins.get(self._hash(endpoint))
-        return login is not None and login.refusals > 0
+        return login is not None and login.pace.refusals > 0
 
     @asynccontextmanager
     async def attempt(self, endpoint: Endpoint) -> AsyncIterator[None]:
@@ -70,13 +93,13 @@ class Attempts:
                     await login.attempt.acquire()
                 held = True
             except TimeoutError:
-                if login.refusals:
+                if login.pace.refusals:
                     raise refused(endpoint) from None
         try:
             if held and login.works:
                 login.attempt.release()
                 held = False
-            if login.refusals and time_of() < login.again_at:
+            if login.pace.is_early:
                 raise refused(endpoint)
             try:
                 yield
@@ -93,16 +116,12 @@ class Attempts:
                 login.attempt.release()
 
     def _refuse(self, login: _Login) -> None:
-        now = time_of()
-        # Attempts that began together, with a login that worked until then, count once.
-        if not login.refusals or now >= login.again_at:
-            delay = _FIRST_SECONDS * 2.0 ** min(login.refusals, 16)
-            login.again_at = now + min(delay, _LONGEST_SECONDS)
-            login.refusals += 1
+        login.pace.refuse()
         login.works = False
 
     def _accept(self, login: _Login) -> None:
-        login.works, login.refusals = True, 0
+        login.works = True
+        login.pace.accept()
 
     def _of(self, endpoint: Endpoint) -> _Login:
         key = self._hash(endpoint)

@@ -14,7 +14,8 @@ class Endpoint:
     work on roles is serialized, ``fallback`` another one if that is closed to the administrator.
     ``public_host`` and ``public_port`` are the address for clients, ``revoke_public`` the
     privileges that PUBLIC loses in the databases of grants. ``shares_groups`` is the default of
-    spec.groups: Shared. Errors of a ``discreet`` endpoint do not tell what else listens at its
+    spec.groups: Shared. With ``plain_passwords`` the server gets passwords in place of verifiers.
+    Errors of a ``discreet`` endpoint do not tell what else listens at its
     address. ``of_tenant`` tells that a tenant names the server: answers of all such servers have a
     bound together.
     """
@@ -33,6 +34,7 @@ class Endpoint:
     public_port: int = 0
     revoke_public: frozenset[str] = frozenset()
     shares_groups: bool = False
+    plain_passwords: bool = False
     discreet: bool = False
     of_tenant: bool = False
     # Two Secrets with the same login lead to the same server.

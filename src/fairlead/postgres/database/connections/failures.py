@@ -1,16 +1,18 @@
 """Failures of connections and statements as errors that name the remedy.
 
 libpq gives no SQLSTATE for a failed connection, only a text. That text is parsed and thrown away;
-no other text of an error is parsed.
+of other errors one text is, which PostgreSQL gives without an SQLSTATE of its own.
 """
 
 from __future__ import annotations
+
+from collections.abc import Mapping
 
 import psycopg
 
 from fairlead.postgres.database.connections.endpoint import Endpoint
 from fairlead.postgres.database.plans.password import MAX_ITERATIONS
-from fairlead.postgres.errors import AccessError, Retry
+from fairlead.postgres.errors import AccessError, PasswordForm, Retry
 
 
 class AnswerTooLargeError(psycopg.OperationalError):
@@ -178,6 +180,8 @@ https://www.postgresql.org/docs/current/errcodes-appendix.html
 """
 
 
+_INTERFERENCE = "tuple concurrently"
+"""Text of an internal error by which another writer of the same row interfered."""
 _NO_SUCH_VALUE = {"22003", "22023", "22P02", "42602"}
 """SQLSTATEs of a parameter that does not take the value."""
 _NO_SUCH_PARAMETER = {"42704", "55P02"}
@@ -300,7 +304,9 @@ def shut(database: str, who: str = "") -> AccessError:
     )
 
 
-def explain_statement(error: psycopg.Error, what: str, admin: str, field: str = "") -> AccessError:
+def explain_statement(
+    error: psycopg.Error, what: str, admin: str, field: str = "", sets: PasswordForm = ""
+) -> AccessError:
     """Return the reason and the remedy of a failed statement, without the text of its error.
 
     Args:
@@ -309,6 +315,7 @@ def explain_statement(error: psycopg.Error, what: str, admin: str, field: str = 
         admin: the role that ran the statement.
         field: the field of the spec with the parameter and value that the statement sets, "" if
             it sets none.
+        sets: the form of the password that the statement sets.
     """
     if isinstance(error, AnswerTooLargeError):
         return AccessError(
@@ -332,11 +339,50 @@ def explain_statement(error: psycopg.Error, what: str, admin: str, field: str = 
             # A parameter may come with an extension, or a role again; a value stays wrong.
             retry=Retry.CHANGE if state in _NO_SUCH_VALUE else Retry.BACKOFF,
         )
+    # Servers that pass roles on to a control plane, as Neon does, fail with the state of an
+    # internal error. Its text for another writer is in no catalog of translations.
+    internal = state == "XX000" and _INTERFERENCE not in str(error)
+    if sets and (state not in TRANSIENT_STATES or internal):
+        return _refused_password(what, state, sets)
     if state in TRANSIENT_STATES:
         return AccessError("Conflict", f"other sessions interfered: could not {what}")
     return AccessError(
         "StatementFailed",
         f"PostgreSQL refused to {what} (SQLSTATE {state})",
+    )
+
+
+_PASSWORD_REMEDIES: Mapping[PasswordForm, str] = {
+    "verifier": (
+        "the server may take no SCRAM verifiers, as with credcheck or on Neon: set passwordFormat:"
+        " Plain on the PostgresServer, with sslMode verify-full, or allow verifiers there"
+        " (credcheck.encrypted_password_allowed)"
+    ),
+    "plain": (
+        "its password policy asks for another one: set length or characters of"
+        " spec.passwordPolicy, or another spec.username if that is in the way"
+    ),
+}
+
+
+def _refused_password(what: str, state: str, sets: PasswordForm) -> AccessError:
+    """Return the error of a server whose own policy refuses a password or a verifier."""
+    return AccessError(
+        "PasswordRefused",
+        f"PostgreSQL refused to {what} (SQLSTATE {state}), with its password;"
+        f" {_PASSWORD_REMEDIES[sets]}",
+        retry=Retry.CHANGE,
+    )
+
+
+def refused_before(*, plain: bool) -> AccessError:
+    """Return the error of a password that is not sent, for the server has refused others."""
+    remedy = _PASSWORD_REMEDIES["plain" if plain else "verifier"]
+    return AccessError(
+        "PasswordRefused",
+        "the server has refused another password a moment ago, and is asked again later;"
+        f" {remedy}",
+        retry=Retry.CHANGE,
     )
 
 

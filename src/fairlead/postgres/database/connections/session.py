@@ -76,14 +76,18 @@ _OPEN = {pq.TransactionStatus.INTRANS, pq.TransactionStatus.INERROR}
 _PARAMETERS_VERSION = 150000
 """``server_version_num`` of PostgreSQL 15, the first with privileges on parameters."""
 # By these a server keeps the text of a statement: of each one, of a failed one (panic turns that
-# off), of a slow one, and in the statistics
+# off), of a slow one, and in the statistics. That of a transaction which it has chosen at its
+# begin by log_transaction_sample_rate is kept in any case
 # (https://www.postgresql.org/docs/current/runtime-config-logging.html).
 _HUSHED = """
 SELECT pg_catalog.set_config(p.name, p.value, true)
   FROM (VALUES ('log_statement', 'none'), ('log_min_error_statement', 'panic'),
-               ('log_min_duration_statement', '-1'), ('pg_stat_statements.track', 'none'))
+               ('log_min_duration_statement', '-1'), ('log_min_duration_sample', '-1'),
+               ('pg_stat_statements.track', 'none'))
        AS p(name, value)
 """
+# A password in plain text is stored as it is compared later.
+_SCRAM = sql.SQL("SELECT pg_catalog.set_config('password_encryption', 'scram-sha-256', true)")
 # Before PostgreSQL 15 there are no privileges on parameters, and only superusers set these.
 _HUSH_14 = sql.SQL(_HUSHED + " WHERE pg_catalog.current_setting('is_superuser') = 'on'")
 _HUSH = sql.SQL(_HUSHED + " WHERE pg_catalog.has_parameter_privilege(p.name, 'SET')")
@@ -507,6 +511,7 @@ class Session:
         self._ahead.append(
             (_HUSH if self.server_version >= _PARAMETERS_VERSION else _HUSH_14, None)
         )
+        self._ahead.append((_SCRAM, None))
 
 
 async def _rows_of(answer: psycopg.AsyncCursor[Row]) -> list[Row]:

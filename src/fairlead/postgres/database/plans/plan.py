@@ -5,8 +5,7 @@ Pure: the same input gives the same plan (salts apart), and an empty plan if not
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from functools import cached_property
 
@@ -42,10 +41,11 @@ from fairlead.postgres.database.plans.snapshot import (
 )
 from fairlead.postgres.database.plans.statements import DatabaseAction, database_grant
 from fairlead.postgres.database.plans.targets import parse
-from fairlead.postgres.errors import AccessError
+from fairlead.postgres.errors import AccessError, PasswordForm
 
 
-_VERIFIER = re.compile(r"'SCRAM-SHA-256\$[^']*'")
+_HIDDEN = "***"
+"""Text in place of a password and of its verifier."""
 
 
 # With an instance dictionary (dict=True), which cached_property needs.
@@ -81,6 +81,12 @@ class WantedState(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     """Turns of logins beside the role; None if the access has and had no such logins."""
     ends_sessions: bool = False
     """Whether the open sessions of all its roles are ended, once."""
+    plain: bool = False
+    """Whether the server gets the password in place of its verifier."""
+
+    def secret(self, verifier: str) -> str:
+        """Return what the server gets as the password: its verifier, or the password itself."""
+        return self.password if self.plain else verifier
 
     # Computed once, for each pass asks for them dozens of times; the fields never change.
     @cached_property
@@ -141,13 +147,19 @@ class AccessStatement(msgspec.Struct, frozen=True, kw_only=True):
     field: str = ""
     """Field of the spec whose value a server may refuse, "" for none."""
     text: str = ""
-    """Text that is shown in place of a statement with a time, "" for none."""
+    """Text that is shown in place of a statement with a time or a password, "" for none."""
+    sets: PasswordForm = ""
+    """Form of the password that the statement sets, "" if it sets none."""
     database: str = ""
     """Database on which the statement changes privileges, "" for none."""
 
+    def __repr__(self) -> str:
+        # The default has the statement, and so a password, in a log or a traceback.
+        return f"{type(self).__name__}({self.what!r})"
+
     def shown(self) -> str:
-        """Return the statement, with *** in place of a password's verifier."""
-        return self.text or _VERIFIER.sub("'***'", self.statement.as_string())
+        """Return the statement, with *** in place of a password."""
+        return self.text or self.statement.as_string()
 
 
 class SharedChange(AccessStatement, frozen=True, kw_only=True):
@@ -368,7 +380,7 @@ def _owner_statements(wanted: WantedState, role: RoleFacts | None) -> Iterator[A
         yield AccessStatement(
             statement=create_owner(name, parts)
             if role is None
-            else statements.alter_role(name, login=False, verifier=None, parts=parts),
+            else statements.alter_role(name, login=False, secret=None, parts=parts),
             what=f"{'create' if role is None else 'change the attributes of'} role {name}",
             why="there is no role of this name" if role is None else _OTHER_ATTRIBUTES,
             usernames=(name,),
@@ -415,25 +427,47 @@ def _role_statements(
         asked = msgspec.structs.replace(asked or Attributes(), inherit=True)
     parts = attribute_parts(asked, until, role)
 
-    def change(statement: sql.Composed, what: str, *why: str) -> AccessStatement:
-        users = (wanted.username,)
-        return AccessStatement(statement=statement, what=what, why="; ".join(why), usernames=users)
+    def change(
+        compose: Callable[[str | None], sql.Composed], what: str, *why: str
+    ) -> AccessStatement:
+        sets: PasswordForm = ""
+        if verifier is not None:
+            sets = "plain" if wanted.plain else "verifier"
+        return AccessStatement(
+            statement=compose(None if verifier is None else wanted.secret(verifier)),
+            what=what,
+            why="; ".join(why),
+            usernames=(wanted.username,),
+            text=compose(None if verifier is None else _HIDDEN).as_string(),
+            sets=sets,
+        )
 
     attributes = [_OTHER_ATTRIBUTES] if parts else []
     changed = role is None or not role.login or verifier is not None or bool(parts)
     if role is None:
-        statement = statements.create_role(name, verifier or "", parts)
-        yield change(statement, f"create role {name}", "there is no role of this name")
-    elif not role.login or verifier is not None:
-        statement = statements.alter_role(
-            name, login=not role.login, verifier=verifier, parts=parts
+        yield change(
+            lambda secret: statements.create_role(name, secret or "", parts),
+            f"create role {name}",
+            "there is no role of this name",
         )
+    elif not role.login or verifier is not None:
         login = [] if role.login else ["the role may not log in"]
         password = [] if verifier is None else [_password_reason(role)]
-        yield change(statement, f"give role {name} its login", *login, *password, *attributes)
+        yield change(
+            lambda secret: statements.alter_role(
+                name, login=not role.login, secret=secret, parts=parts
+            ),
+            f"give role {name} its login",
+            *login,
+            *password,
+            *attributes,
+        )
     elif parts:
-        statement = statements.alter_role(name, login=False, verifier=None, parts=parts)
-        yield change(statement, f"change the attributes of role {name}", *attributes)
+        yield change(
+            lambda secret: statements.alter_role(name, login=False, secret=secret, parts=parts),
+            f"change the attributes of role {name}",
+            *attributes,
+        )
     yield from _claim_statements(wanted, name, role, changed=changed)
 
 

@@ -25,12 +25,13 @@ _ACTIONS = {
 _COMMA = sql.SQL(", ")
 
 
-def create_role(
-    username: str, verifier: str, parts: Iterable[sql.Composable] = ()
-) -> sql.Composed:
-    """Return CREATE ROLE with LOGIN and a password, with ``parts`` for other attributes."""
+def create_role(username: str, secret: str, parts: Iterable[sql.Composable] = ()) -> sql.Composed:
+    """Return CREATE ROLE with LOGIN and a password, with ``parts`` for other attributes.
+
+    The ``secret`` is the password's verifier, or the password for a server that refuses these.
+    """
     head = sql.SQL("CREATE ROLE {} LOGIN PASSWORD {}").format(
-        sql.Identifier(username), sql.Literal(verifier)
+        sql.Identifier(username), sql.Literal(secret)
     )
     return sql.SQL(" ").join([head, *parts])
 
@@ -39,7 +40,7 @@ def alter_role(
     username: str,
     *,
     login: bool,
-    verifier: str | None,
+    secret: str | None,
     parts: Iterable[sql.Composable] = (),
 ) -> sql.Composed:
     """Return ALTER ROLE for login, password and attributes; the others stay unchanged."""
@@ -48,8 +49,8 @@ def alter_role(
     words: list[sql.Composable] = [sql.SQL("ALTER ROLE {}").format(sql.Identifier(username))]
     if login:
         words.append(sql.SQL("LOGIN"))
-    if verifier is not None:
-        words.append(sql.SQL("PASSWORD {}").format(sql.Literal(verifier)))
+    if secret is not None:
+        words.append(sql.SQL("PASSWORD {}").format(sql.Literal(secret)))
     return sql.SQL(" ").join([*words, *parts])
 
 

@@ -163,7 +163,7 @@ class Changing:
             else:
                 if error.sqlstate == LOCKED_STATE:
                     await self._waited()
-                problem = explain_statement(error, change.what, self._admin)
+                problem = explain_statement(error, change.what, self._admin, sets=change.sets)
                 self.failed[change.usernames[0]] = problem
 
     async def _change_some(self, change: AccessStatement) -> None:

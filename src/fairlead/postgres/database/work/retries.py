@@ -10,6 +10,7 @@ from typing import TypeVar
 import psycopg
 
 from fairlead.postgres.database.connections.failures import TRANSIENT_STATES, explain_statement
+from fairlead.postgres.errors import PasswordForm
 
 
 ATTEMPTS = 6
@@ -22,14 +23,14 @@ _PAUSE_SECONDS = (0.02, 0.2)
 T = TypeVar("T")
 
 
-async def give_way(error: psycopg.Error, attempt: int, what: str) -> None:
+async def give_way(error: psycopg.Error, attempt: int, what: str, sets: PasswordForm = "") -> None:
     """Wait a moment after a failed attempt, counted from 0, if another session interfered.
 
     Raises:
         AccessError: the error is another one, or the attempt was the last.
     """
     if attempt + 1 == ATTEMPTS or error.sqlstate not in TRANSIENT_STATES:
-        raise explain_statement(error, what, "the administrator") from None
+        raise explain_statement(error, what, "the administrator", sets=sets) from None
     await pause()
 
 
@@ -38,7 +39,7 @@ async def pause() -> None:
     await asyncio.sleep(random.uniform(*_PAUSE_SECONDS))  # noqa: S311 - spreads, hides nothing
 
 
-async def retried(work: Callable[[], Awaitable[T]], what: str) -> T:
+async def retried(work: Callable[[], Awaitable[T]], what: str, sets: PasswordForm = "") -> T:
     """Do the work, and again after a moment if another session interfered.
 
     Raises:
@@ -48,5 +49,5 @@ async def retried(work: Callable[[], Awaitable[T]], what: str) -> T:
         try:
             return await work()
         except psycopg.Error as error:
-            await give_way(error, attempt, what)
+            await give_way(error, attempt, what, sets)
     raise AssertionError

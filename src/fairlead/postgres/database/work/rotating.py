@@ -23,7 +23,7 @@ from fairlead.postgres.database.reading.verifiers import Verifiers
 from fairlead.postgres.database.work.blockers import watching
 from fairlead.postgres.database.work.holding import hold
 from fairlead.postgres.database.work.retries import retried
-from fairlead.postgres.errors import AccessError
+from fairlead.postgres.errors import AccessError, PasswordForm
 
 
 PUBLISH_SECONDS = 10.0
@@ -61,12 +61,13 @@ async def rotate(
         async with sessions.working(what) as session:
             await rotation.run(session, brief=brief)
 
+    sets: PasswordForm = "plain" if wanted.plain else "verifier"
     if brief:
-        await retried(change, what)
+        await retried(change, what, sets)
     else:
         async with watching(sessions) as blockers:
             try:
-                await retried(change, what)
+                await retried(change, what, sets)
             except AccessError as error:
                 raise blockers.named(error) from None
     if rotation.changed:
@@ -95,7 +96,8 @@ class _Rotation:
                 await self._hold(session, role)
                 # The verifier is in the statement, and log_statement would keep it.
                 session.hush()
-                statement = alter_role(role.name, login=False, verifier=self._verifier)
+                secret = self._wanted.secret(self._verifier)
+                statement = alter_role(role.name, login=False, secret=secret)
                 await session.run(statement)
                 self.changed = True
             try:

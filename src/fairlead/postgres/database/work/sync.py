@@ -63,7 +63,7 @@ from fairlead.postgres.database.work.groups import leave_groups
 from fairlead.postgres.database.work.holding import check_held
 from fairlead.postgres.database.work.privileges import PiecesTurn, Visits, visit_databases
 from fairlead.postgres.database.work.retries import ATTEMPTS, JOINS, give_way, pause
-from fairlead.postgres.errors import AccessError, refusal
+from fairlead.postgres.errors import AccessError, PasswordForm, refusal
 
 
 _WRITES = 2
@@ -334,7 +334,7 @@ async def _bring_roles(batch: _Batch) -> tuple[_PlannedBatch, _Written]:
             names = {name for change in planned.plan.changes for name in change.usernames}
             if names <= written.problems.keys():
                 break
-            written = await _write(batch, session, planned.failed, written)
+            written = await _write(batch, session, planned, written)
             planned = await batch.plan(session, {**planned.failed, **written.failed})
     return planned, written
 
@@ -425,14 +425,20 @@ async def _leave(
 
 
 async def _write(
-    batch: _Batch, session: Session, failed: Mapping[str, AccessError], before: _Written
+    batch: _Batch,
+    session: Session,
+    planned: _PlannedBatch,
+    before: _Written,
 ) -> _Written:
     """Run the plan in a transaction, and again if another session interfered."""
+    sets: PasswordForm = ""
+    for change in planned.plan.changes:
+        sets = sets or change.sets
     for attempt in range(ATTEMPTS):
         try:
-            return await _run(batch, session, failed, before)
+            return await _run(batch, session, planned.failed, before)
         except psycopg.Error as error:
-            await give_way(error, attempt, "change roles")
+            await give_way(error, attempt, "change roles", sets)
     raise AssertionError
 
 
