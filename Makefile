@@ -42,12 +42,14 @@ demo: $(VENV)/demo.stamp ## play the story on embedded control planes and an emb
 test: $(VENV)/dev.stamp ## what a change needs: all but the matrix and a real control plane
 	$(PYTEST) -m test
 
-# Without Go there is no helm and no crane, and what needs them is skipped.
+# Without Go there is no helm and no crane, and what needs them is skipped; so are clients of
+# PostgreSQL whose language is not there.
 HELM = FAIRLEAD_HELM="$$(hack/helm || true)"
 CRANE = FAIRLEAD_CRANE="$$(hack/crane || true)"
+CLIENTS = FAIRLEAD_CLIENTS="$$(hack/clients/build || true)"
 
 matrix: $(VENV)/dev.stamp ## other versions of PostgreSQL and administrators, kills, bombs, long searches, alerts, the chart, the image, a release
-	$(HELM) $(CRANE) PROMTOOL="$$(hack/promtool)" $(PYTEST) -m matrix
+	$(HELM) $(CRANE) $(CLIENTS) PROMTOOL="$$(hack/promtool)" $(PYTEST) -m matrix
 
 envtest: $(VENV)/dev.stamp ## the contract and e2e suites on a real control plane
 	assets="$$(hack/envtest)" && $(HELM) KUBEBUILDER_ASSETS="$$assets" $(PYTEST) -m envtest

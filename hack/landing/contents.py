@@ -49,6 +49,7 @@ PROGRAMS: Mapping[str, Program] = {
     "nodes": Program(("{}/kubelet", "--version"), "FAIRLEAD_NODES", "hack/envtest --nodes"),
     "helm": Program(("{}/helm", "version", "--short"), "FAIRLEAD_HELM", "hack/helm"),
     "crane": Program(("{}", "version"), "FAIRLEAD_CRANE", "hack/crane"),
+    "clients": Program(("ls", "{}"), "FAIRLEAD_CLIENTS", "hack/clients/build"),
     "promtool": Program(("{}", "--version"), "PROMTOOL", "hack/promtool"),
     "postgresql": Program(("/usr/lib/postgresql/15/bin/postgres", "--version")),
     "kubectl": Program(("kubectl", "version", "--client")),

@@ -158,6 +158,22 @@ PARTS = (
         programs=("promtool",),
     ),
     Part(
+        "clients",
+        "clients of Go, Node.js and Java log in by TLS, and refuse an impostor",
+        "a change in `src` but for the portal, in `hack/clients` or the page on TLS",
+        tests=("tests/integration/clients/",),
+        unread=(
+            *PROSE,
+            "!docs/how-to/tls-from-the-app.md",
+            *TOOLS,
+            "!hack/clients/",
+            *PURE,
+            *DOOR,
+            *_others("integration"),
+        ),
+        programs=("clients", "postgresql"),
+    ),
+    Part(
         "interop",
         "our programs in place of the originals'",
         "a change in `src` or `hack/interop`",

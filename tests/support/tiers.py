@@ -52,6 +52,7 @@ UNAVAILABLE = (
     "there is no Chromium",
     "there is no helm",
     "there is no crane",
+    "there is no client",
     "there are no programs of nodes",
     "Debian's packages cannot be fetched",
     "the history of this checkout ends before the former version",
