@@ -13,7 +13,7 @@ from typing import Final, Literal
 import msgspec
 
 from fairlead.api.reasons.model import Reasons, State
-from fairlead.api.reasons.verdict import Verdict, is_early
+from fairlead.api.reasons.verdict import Judgement, is_early
 
 
 LinkName = Literal["workload", "binding", "Secret", "service", "provider", "role"]
@@ -84,7 +84,7 @@ def worst(links: Iterable[Link]) -> Link | None:
     return failed or next((one for one in every if one.state == "waiting"), None)
 
 
-def verdict_link(verdict: Verdict, *, name: LinkName, subject: str) -> Link:
+def verdict_link(verdict: Judgement, *, name: LinkName, subject: str) -> Link:
     """Return the link of an object by the verdict on it.
 
     An object that says nothing of its state does not break a chain: it is there.

@@ -100,7 +100,7 @@ which stays while it holds synced objects."""
 FIELD_MANAGER: Final = "kube-bind.io"
 
 DEFAULT_PRETTY_NAME: Final = "Fairlead"
-"""What a provider is called for its consumers, where nobody has named it."""
+"""Name of a provider for its consumers, where its team has not given another."""
 CLUSTER_BINDING_NAME: Final = "cluster"
 CLUSTER_NAME: Final = "default"
 """Name of the only object of kind Cluster."""

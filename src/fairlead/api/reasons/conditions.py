@@ -13,7 +13,7 @@ import msgspec
 
 from fairlead.api.conditions import ConditionStatus
 from fairlead.api.kubebind import conditions as kubebind
-from fairlead.api.postgresaccess import IN_PROGRESS, RECONCILING, STALLED, SUCCESS
+from fairlead.api.postgresaccess import EXPIRING, IN_PROGRESS, RECONCILING, STALLED, SUCCESS
 from fairlead.api.postgresaccess.server import REACHABLE
 from fairlead.api.reasons.kubebind import KUBE_BIND
 from fairlead.api.reasons.model import State
@@ -72,6 +72,8 @@ TYPES: Final[Mapping[str, ConditionType]] = MappingProxyType(
             ConditionType(kubebind.SYNCED),
             ConditionType(kubebind.VALID_VERSION),
             ConditionType(kubebind.WITHOUT_STATUS),
+            # It tells of an end, and Ready whether the login works.
+            ConditionType(EXPIRING),
             ConditionType(REACHABLE),
             ConditionType(SUCCESS),
             ConditionType(IN_PROGRESS, "True", "waiting"),

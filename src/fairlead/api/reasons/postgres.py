@@ -28,6 +28,18 @@ _OF_STEP: Final[Mapping[StepName, tuple[Reason, ...]]] = MappingProxyType(
             ),
             Reason("AttributeInvalid", "the server knows no such parameter or value", _FIELD),
             Reason(
+                "Ended",
+                "condition Expiring alone: the login has ended",
+                "set a later end if the login shall go on, or delete the object",
+                "ok",
+            ),
+            Reason(
+                "EndsSoon",
+                "condition Expiring alone: the login ends soon",
+                "set a later end if the login shall go on",
+                "ok",
+            ),
+            Reason(
                 "Expired",
                 "spec.expiresAfter is over",
                 "raise spec.expiresAfter, or create another PostgresAccess",

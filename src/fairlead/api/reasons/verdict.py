@@ -49,7 +49,7 @@ from fairlead.api.timestamps import parse_time
 
 
 Owner = Literal["", "Fairlead", "Kubernetes", "other"]
-"""Whose reason a verdict repeats; "" for none."""
+"""Maker of the controller whose reason a verdict repeats; "" for none."""
 
 LONGEST = 500
 """Longest text of an object that a verdict repeats, in characters."""
@@ -68,7 +68,7 @@ _OURS: Final = frozenset(
 
 
 class Finding(msgspec.Struct, frozen=True):
-    """What the one who asks knows about an object beyond the object itself.
+    """Knowledge of the caller about an object beyond the object itself.
 
     ``remedy`` replaces the table's, where the finding knows better.
     """
@@ -81,7 +81,7 @@ class Finding(msgspec.Struct, frozen=True):
 
 
 class Remark(msgspec.Struct, frozen=True):
-    """What is worth a look beside a verdict, and does not change it."""
+    """Something that is worth a look beside a verdict, and does not change it."""
 
     type: str
     message: str
@@ -94,7 +94,7 @@ class Remark(msgspec.Struct, frozen=True):
         return ": ".join(part for part in (self.reason, self.message) if part)
 
 
-class Verdict(msgspec.Struct, frozen=True):
+class Judgement(msgspec.Struct, frozen=True):
     """The state of an object, and the condition that decides it.
 
     ``type``, ``reason`` and ``message`` are those of the deciding condition or finding, ``since``
@@ -122,12 +122,12 @@ _RANK: Final[Mapping[State, int]] = MappingProxyType(
 )
 
 
-def verdict_of(found: Object, findings: Iterable[Finding] = ()) -> Verdict:
+def verdict_of(found: Object, findings: Iterable[Finding] = ()) -> Judgement:
     """Return the verdict on an object, as :func:`with_findings` takes findings into account."""
     return with_findings(_own(found), findings)
 
 
-def with_findings(own: Verdict, findings: Iterable[Finding]) -> Verdict:
+def with_findings(own: Judgement, findings: Iterable[Finding]) -> Judgement:
     """Return a verdict with what is known of the object otherwise.
 
     The first failed finding decides, for it is nearer to the cause than what the object says of
@@ -150,11 +150,11 @@ def with_findings(own: Verdict, findings: Iterable[Finding]) -> Verdict:
     return _with_finding(own, worst)
 
 
-def _with_finding(own: Verdict, finding: Finding) -> Verdict:
+def _with_finding(own: Judgement, finding: Finding) -> Judgement:
     remedy = finding.remedy
     if not remedy and finding.state != "ok" and finding.reason:
         remedy = remedy_of(finding.reason, finding.message)
-    return Verdict(
+    return Judgement(
         finding.state,
         reason=short(finding.reason),
         message=short(finding.message),
@@ -280,7 +280,7 @@ def owner_of(found: Object, condition: Condition) -> Owner:
 # The verdict by the object alone
 
 
-def _own(found: Object) -> Verdict:
+def _own(found: Object) -> Judgement:
     conditions = conditions_of(found)
     ours = found.api_version.partition("/")[0] in _OURS
     if found.meta.deleting:
@@ -296,7 +296,7 @@ def _own(found: Object) -> Verdict:
     return _by_conditions(found, conditions) if conditions else _without(found, ours=ours)
 
 
-def _deleting(found: Object, conditions: Sequence[Condition], *, ours: bool) -> Verdict:
+def _deleting(found: Object, conditions: Sequence[Condition], *, ours: bool) -> Judgement:
     """Return the verdict on an object that is being deleted.
 
     It waits, unless a controller of ours says what stops it, or how far it is.
@@ -310,7 +310,7 @@ def _deleting(found: Object, conditions: Sequence[Condition], *, ours: bool) -> 
     held = ", ".join(found.meta.finalizers)
     message = f"it is being deleted; finalizers hold it: {held}" if held else "it is being deleted"
     since = found.meta.deletion_timestamp or ""
-    return Verdict(
+    return Judgement(
         *("waiting", DELETING, short(message), short(since)),
         owner="Kubernetes",
         remedy=remedy_of(DELETING),
@@ -321,7 +321,7 @@ def _is_older(found: Object, condition: Condition) -> bool:
     return 0 < condition.observed_generation < found.meta.generation
 
 
-def _stale(found: Object, conditions: Sequence[Condition]) -> Verdict | None:
+def _stale(found: Object, conditions: Sequence[Condition]) -> Judgement | None:
     """Return the verdict on an object whose status is about an earlier spec; None otherwise."""
     try:
         seen = found.decode(_Body).status.observed_generation
@@ -336,7 +336,7 @@ def _stale(found: Object, conditions: Sequence[Condition]) -> Verdict | None:
     return _unseen(found, "its controller has not looked at it since it was changed")
 
 
-def _unseen(found: Object, message: str) -> Verdict:
+def _unseen(found: Object, message: str) -> Judgement:
     """Return the verdict on an object whose present spec no controller has looked at.
 
     Its remedy is to see whether the controller runs; :func:`is_early` says when that is too soon.
@@ -344,8 +344,8 @@ def _unseen(found: Object, message: str) -> Verdict:
     group = found.api_version.partition("/")[0]
     since = written_at(found)
     if group not in _OURS:
-        return Verdict("waiting", message=message, since=short(since))
-    return Verdict(
+        return Judgement("waiting", message=message, since=short(since))
+    return Judgement(
         *("waiting", UNSEEN, message, short(since)), owner="Fairlead", remedy=_CONTROLLERS[group]
     )
 
@@ -361,7 +361,7 @@ _CONTROLLERS: Final[Mapping[str, str]] = MappingProxyType(
 """Remedies for an object that its controller does not look at, by API group."""
 
 PATIENCE: Final = timedelta(minutes=1)
-"""How long a controller may take to look at a change before somebody should look at it."""
+"""How long a controller may take to look at a change before a person should look at it."""
 
 
 def is_early(reason: str, since: str, now: datetime) -> bool:
@@ -395,10 +395,10 @@ def written_at(found: Object) -> str:
     return max([*times, *(entry.time for entry in entries if entry.subresource != "status")])
 
 
-def _without(found: Object, *, ours: bool) -> Verdict:
+def _without(found: Object, *, ours: bool) -> Judgement:
     """Return the verdict on an object without conditions."""
     if ours and found.kind in _SILENT_KINDS:
-        return Verdict("ok")
+        return Judgement("ok")
     if ours:
         return _unseen(found, "no controller has looked at it yet")
     status = _status(found)
@@ -412,12 +412,12 @@ def _without(found: Object, *, ours: bool) -> Verdict:
             )
             owner: Owner = "other"
             remedy = "" if state == "ok" else remedy_of(str(value), owner=owner)
-            return Verdict(state, short(str(value)), short(message), owner=owner, remedy=remedy)
+            return Judgement(state, short(str(value)), short(message), owner=owner, remedy=remedy)
     group = found.api_version.partition("/")[0] if "/" in found.api_version else ""
     if "." not in group or group.endswith(".k8s.io"):
         # A kind of Kubernetes without conditions is what it says: a Secret, a ConfigMap, a Role.
-        return Verdict("ok")
-    return Verdict("unknown", message="it says nothing of its state")
+        return Judgement("ok")
+    return Judgement("unknown", message="it says nothing of its state")
 
 
 _SILENT_KINDS: Final = frozenset(
@@ -442,7 +442,7 @@ _WORDS: Final[Mapping[str, State]] = MappingProxyType(
 """States that operators name in status.phase, status.state or status.health, in small letters."""
 
 
-def _by_conditions(found: Object, conditions: Sequence[Condition]) -> Verdict:
+def _by_conditions(found: Object, conditions: Sequence[Condition]) -> Judgement:
     present = [condition for condition in conditions if not _is_older(found, condition)]
     ready = get_condition(present, _READY)
     group = found.api_version.partition("/")[0]
@@ -480,7 +480,7 @@ def _is(condition: Condition) -> bool:
 
 def _by_ready(
     found: Object, ready: Condition, others: Sequence[Condition], present: Sequence[Condition]
-) -> Verdict:
+) -> Judgement:
     """Return the verdict by the summary of a kind that is not ours."""
     if ready.status == "True":
         return _by(found, "ok", ready)
@@ -500,7 +500,7 @@ def _by_ready(
     return _by(found, state, ready)
 
 
-def _by_others(found: Object, present: Sequence[Condition]) -> Verdict:
+def _by_others(found: Object, present: Sequence[Condition]) -> Judgement:
     """Return the verdict on an object that has conditions, and no Ready."""
     known = [condition for condition in present if condition.type in _SUMMARIES]
     for condition in known:
@@ -516,7 +516,7 @@ def _by_others(found: Object, present: Sequence[Condition]) -> Verdict:
     if neutral:
         # Nothing fails and nothing goes on; kstatus calls it current.
         return _by(found, "ok", neutral[0])
-    return Verdict("unknown", message="it has no known condition")
+    return Judgement("unknown", message="it has no known condition")
 
 
 _FAILING: Final = frozenset({"Stalled", "Degraded", "Failed", "Failure", "ReplicaFailure"})
@@ -533,14 +533,14 @@ _SUMMARIES: Final = frozenset(
 
 _FAILS = re.compile(
     r"^Err|Error|Fail|Invalid|Denied|Forbidden|Refused|NotFound|Missing"
-    r"|Unauthori[sz]ed|Conflict|BackOff|Backoff|Expired|Exceeded|Unreachable|Timeout|TimedOut"
+    r"|Unauthori[sz]ed|Conflict|BackOff|Backoff|Expired|Exceeded|Unreachable|Unhealthy|Crash|Evicted|Down$|Timeout|TimedOut"
 )
 
 
 def _state_by_reason(found: Object, condition: Condition) -> State:
     """Return the state of a condition that does not hold and should.
 
-    Whoever wrote the reason says in it whether it goes on by itself; kstatus takes all to do so.
+    Its controller says in the reason whether it goes on by itself; kstatus takes all to do so.
     """
     owner = owner_of(found, condition)
     if owner == "Fairlead":
@@ -552,7 +552,7 @@ def _state_by_reason(found: Object, condition: Condition) -> State:
     return "waiting"
 
 
-def _of_ours(found: Object, present: Sequence[Condition], ready: Condition | None) -> Verdict:
+def _of_ours(found: Object, present: Sequence[Condition], ready: Condition | None) -> Judgement:
     """Return the verdict on an object of ours, which Ready never contradicts."""
     remarks = _remarks(found, present, ready)
     bad = [(state_of(condition), condition) for condition in present if _counts(condition)]
@@ -566,7 +566,7 @@ def _of_ours(found: Object, present: Sequence[Condition], ready: Condition | Non
         if bad:
             newest = max(bad, key=lambda pair: pair[1].last_transition_time)
             return _by(found, "ok", newest[1])
-        return Verdict("unknown", message="it has no known condition")
+        return Judgement("unknown", message="it has no known condition")
     state = state_of(ready)
     if ready.status == "Unknown" and found.api_version.partition("/")[0] == KUBE_BIND_GROUP:
         # A konnector or provider has yet to report it.
@@ -616,14 +616,14 @@ def _remarks(
     return tuple(remarks[:MOST_CONDITIONS])
 
 
-def _by(found: Object, state: State, condition: Condition) -> Verdict:
+def _by(found: Object, state: State, condition: Condition) -> Judgement:
     message, owner = condition.message, owner_of(found, condition)
     if state != "ok" and not (condition.reason or message):
         message = f"{condition.type} is {condition.status}"
     remedy = ""
     if state != "ok":
         remedy = remedy_of(condition.reason, message, owner=owner, place=place_of(found))
-    return Verdict(
+    return Judgement(
         state,
         short(condition.reason),
         short(message),
@@ -641,7 +641,7 @@ def _text(body: JSON, name: str) -> str:
 
 # Kubernetes' own kinds, which say by numbers and phases what others say by Ready
 
-_Judge = Callable[[JSON, Object, Sequence[Condition]], Verdict | None]
+_Judge = Callable[[JSON, Object, Sequence[Condition]], Judgement | None]
 
 
 def _number(status: JSON, name: str) -> int:
@@ -665,7 +665,7 @@ def _first(
     return None
 
 
-def _deployment(status: JSON, found: Object, conditions: Sequence[Condition]) -> Verdict | None:
+def _deployment(status: JSON, found: Object, conditions: Sequence[Condition]) -> Judgement | None:
     refused = _first(conditions, ("ReplicaFailure", "True"))
     if refused is not None:
         return _by(found, "failed", refused)
@@ -683,25 +683,25 @@ def _deployment(status: JSON, found: Object, conditions: Sequence[Condition]) ->
     return _counting(updated, wanted) if updated < wanted else _by(found, "ok", available)
 
 
-def _counting(ready: int, wanted: int) -> Verdict:
+def _counting(ready: int, wanted: int) -> Judgement:
     if ready >= wanted:
-        return Verdict("ok", owner="Kubernetes")
+        return Judgement("ok", owner="Kubernetes")
     message = f"{ready} of {wanted} Pods are up to date and ready"
-    return Verdict("waiting", message=message, owner="Kubernetes")
+    return Judgement("waiting", message=message, owner="Kubernetes")
 
 
-def _replicas(status: JSON, found: Object, conditions: Sequence[Condition]) -> Verdict | None:
+def _replicas(status: JSON, found: Object, conditions: Sequence[Condition]) -> Judgement | None:
     refused = _first(conditions, ("ReplicaFailure", "True"))
     if refused is not None:
         return _by(found, "failed", refused)
     return _counting(_number(status, "readyReplicas"), _wish(found))
 
 
-def _daemons(status: JSON, _: Object, __: Sequence[Condition]) -> Verdict | None:
+def _daemons(status: JSON, _: Object, __: Sequence[Condition]) -> Judgement | None:
     return _counting(_number(status, "numberReady"), _number(status, "desiredNumberScheduled"))
 
 
-def _job(_: JSON, found: Object, conditions: Sequence[Condition]) -> Verdict | None:
+def _job(_: JSON, found: Object, conditions: Sequence[Condition]) -> Judgement | None:
     failed = _first(conditions, ("Failed", "True"), ("FailureTarget", "True"))
     if failed is not None:
         return _by(found, "failed", failed)
@@ -711,13 +711,13 @@ def _job(_: JSON, found: Object, conditions: Sequence[Condition]) -> Verdict | N
     suspended = _first(conditions, ("Suspended", "True"))
     if suspended is not None:
         return _by(found, "waiting", suspended)
-    return Verdict("waiting", message="it runs", owner="Kubernetes")
+    return Judgement("waiting", message="it runs", owner="Kubernetes")
 
 
-def _pod(status: JSON, found: Object, conditions: Sequence[Condition]) -> Verdict | None:
+def _pod(status: JSON, found: Object, conditions: Sequence[Condition]) -> Judgement | None:
     phase = status.get("phase")
     if phase == "Succeeded":
-        return Verdict("ok", reason="Succeeded", owner="Kubernetes")
+        return Judgement("ok", reason="Succeeded", owner="Kubernetes")
     if phase == "Failed":
         return _kubernetes("failed", _text(status, "reason") or "Failed", _text(status, "message"))
     containers = [
@@ -742,12 +742,12 @@ def _pod(status: JSON, found: Object, conditions: Sequence[Condition]) -> Verdic
     return _by(found, "ok" if ready.status == "True" else "waiting", ready)
 
 
-def _kubernetes(state: State, reason: str, message: str) -> Verdict:
+def _kubernetes(state: State, reason: str, message: str) -> Judgement:
     remedy = "" if state == "ok" else remedy_of(reason, owner="Kubernetes")
-    return Verdict(state, short(reason), short(message), owner="Kubernetes", remedy=remedy)
+    return Judgement(state, short(reason), short(message), owner="Kubernetes", remedy=remedy)
 
 
-def _definition(_: JSON, found: Object, conditions: Sequence[Condition]) -> Verdict | None:
+def _definition(_: JSON, found: Object, conditions: Sequence[Condition]) -> Judgement | None:
     wrong = _first(
         conditions,
         *(("NamesAccepted", "False"), ("NonStructuralSchema", "True")),
@@ -764,22 +764,22 @@ def _definition(_: JSON, found: Object, conditions: Sequence[Condition]) -> Verd
     return _by(found, "ok" if established.status == "True" else "waiting", established)
 
 
-def _claim(status: JSON, _: Object, __: Sequence[Condition]) -> Verdict | None:
+def _claim(status: JSON, _: Object, __: Sequence[Condition]) -> Judgement | None:
     states: Mapping[object, State] = {"Bound": "ok", "Lost": "failed"}
     phase = _text(status, "phase") or "Pending"
     return _kubernetes(states.get(phase, "waiting"), phase, "")
 
 
-def _service(status: JSON, found: Object, _: Sequence[Condition]) -> Verdict | None:
+def _service(status: JSON, found: Object, _: Sequence[Condition]) -> Judgement | None:
     spec, balancer = found.to_dict().get("spec"), status.get("loadBalancer")
     kind = spec.get("type") if isinstance(spec, dict) else None
     has = isinstance(balancer, dict) and balancer.get("ingress")
     if kind == "LoadBalancer" and not has:
         return _kubernetes("waiting", "Pending", "its load balancer has no address yet")
-    return Verdict("ok", owner="Kubernetes")
+    return Judgement("ok", owner="Kubernetes")
 
 
-def _application(status: JSON, _: Object, __: Sequence[Condition]) -> Verdict | None:
+def _application(status: JSON, _: Object, __: Sequence[Condition]) -> Judgement | None:
     """Argo CD's Application: its health; a difference from Git is a remark, as people sync."""
     health, sync = status.get("health"), status.get("sync")
     word = _text(health, "status") if isinstance(health, dict) else ""
@@ -790,7 +790,7 @@ def _application(status: JSON, _: Object, __: Sequence[Condition]) -> Verdict | 
     remedy = "" if state == "ok" else remedy_of(word, owner="other")
     apart = isinstance(sync, dict) and sync.get("status") == "OutOfSync"
     remarks = (Remark("", "it is out of sync with its source", "OutOfSync"),) if apart else ()
-    return Verdict(state, word, short(message), "", "", "other", remedy, remarks)
+    return Judgement(state, word, short(message), "", "", "other", remedy, remarks)
 
 
 _KINDS: Final[Mapping[tuple[str, str], _Judge]] = MappingProxyType(

@@ -255,11 +255,11 @@ def service_link(found: SeenObject, told: ToldBinding) -> Link:
     if found.deleting:
         return broken("Deleting", "is being deleted")
     name = secret_named(found)
-    service = verdict_link(
-        verdict_of(object_from_dict(found.body)), name="service", subject=found.text
-    )
-    # What goes on beside a Secret that is named breaks nothing.
-    if service.state == "failed" or (service.state != "ok" and not name):
+    verdict = verdict_of(object_from_dict(found.body))
+    service = verdict_link(verdict, name="service", subject=found.text)
+    # Work that goes on beside Ready and a Secret that is named breaks nothing.
+    goes_on = name and verdict.state == "waiting" and verdict.type != READY
+    if service.state != "ok" and not goes_on:
         remedy = _mend(found) if found.body.get("kind") == "PostgresAccess" else service.remedy
         return msgspec.structs.replace(service, remedy=remedy)
     if name:

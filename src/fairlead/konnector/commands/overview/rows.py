@@ -16,8 +16,8 @@ from fairlead.api.reasons.kubebind import KUBE_BIND
 from fairlead.api.reasons.model import State
 from fairlead.api.reasons.verdict import (
     Finding,
+    Judgement,
     Remark,
-    Verdict,
     remedy_of,
     verdict_of,
     with_findings,
@@ -86,7 +86,7 @@ class OverviewRow(msgspec.Struct, frozen=True, rename="camel"):
     reason: str = ""
     remedy: str = ""
     remarks: list[Remark] = []
-    """What is worth a look, though the binding is ready."""
+    """Remarks on a binding that is ready."""
 
     def heartbeat_age(self, now: datetime) -> float | None:
         """Return the seconds since the last heartbeat; None if none is known."""
@@ -151,13 +151,13 @@ def unsynced(kind: BoundKind) -> Iterable[tuple[Pair, AwaitedStep]]:
             yield pair, found
 
 
-def binding_verdict(bound: FetchedBinding) -> Verdict:
+def binding_verdict(bound: FetchedBinding) -> Judgement:
     """Return the verdict on a binding, by all that was fetched for it."""
     try:
         conditions = bound.binding.decode(APIServiceBinding).status.conditions
     except msgspec.ValidationError as error:
         invalid = Finding("failed", f"it cannot be read: {error}", "Invalid")
-        return with_findings(Verdict("unknown"), [invalid])
+        return with_findings(Judgement("unknown"), [invalid])
     findings: list[Finding] = []
     ready = get_condition(conditions, READY)
     if bound.problem:
@@ -166,7 +166,7 @@ def binding_verdict(bound: FetchedBinding) -> Verdict:
     elif (ready is None or ready.reason == PENDING) and not bound.binding.meta.deleting:
         message = f"no konnector has picked it up: {bound.absence}"
         findings.append(Finding(KUBE_BIND.state(PENDING), message, PENDING))
-        return with_findings(Verdict("unknown"), findings)
+        return with_findings(Judgement("unknown"), findings)
     verdict = verdict_of(bound.binding, findings)
     if verdict.state != "ok":
         return verdict

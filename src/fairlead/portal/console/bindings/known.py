@@ -19,7 +19,7 @@ from fairlead.api.meta import Key, Object
 from fairlead.api.reasons.conditions import state_of
 from fairlead.api.reasons.verdict import (
     Finding,
-    Verdict,
+    Judgement,
     remedy_of,
     short,
     verdict_of,
@@ -48,7 +48,7 @@ class ConsumerConnection(NamedTuple):
     """A consumer's ClusterBinding, with the heartbeat judged as of now."""
 
     status: ClusterBindingStatus
-    verdict: Verdict
+    verdict: Judgement
     templates: tuple[str, ...] = ()
 
 
@@ -56,14 +56,14 @@ class _Export(NamedTuple):
     """An export's kinds and state, decoded once per resourceVersion."""
 
     kinds: tuple[str, ...]
-    verdict: Verdict
+    verdict: Judgement
 
 
 class _Beat(NamedTuple):
     """A decoded ClusterBinding; the heartbeat is judged later, since it depends on the time."""
 
     status: ClusterBindingStatus
-    verdict: Verdict
+    verdict: Judgement
     templates: tuple[str, ...]
 
 
@@ -156,7 +156,7 @@ def _read(export: Object) -> _Export:
     try:
         spec = export.decode(APIServiceExport).spec
     except msgspec.ValidationError as error:
-        return _Export((), Verdict("failed", "Invalid", short(str(error))))
+        return _Export((), Judgement("failed", "Invalid", short(str(error))))
     kinds = tuple(dict.fromkeys(one.name for one in spec.resources))
     return _Export(kinds, verdict_of(export))
 

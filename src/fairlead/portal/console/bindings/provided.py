@@ -8,7 +8,7 @@ from typing import Any
 
 from fairlead.api.meta import Object
 from fairlead.api.postgresaccess import POSTGRESACCESSES
-from fairlead.api.reasons.verdict import Verdict, short
+from fairlead.api.reasons.verdict import Judgement, short
 from fairlead.portal.console.bindings.known import AT_CLUSTER_SCOPE, Consumers
 from fairlead.portal.console.objects.kinds import FollowedKind
 from fairlead.portal.console.objects.rows import badness
@@ -74,7 +74,7 @@ class _Made:
         self._pages = pages
         self._nodes: list[GraphNode] = []
         self._edges: list[Edge] = []
-        self._objects: list[tuple[Verdict, FollowedKind, Object, str, str]] = []
+        self._objects: list[tuple[Judgement, FollowedKind, Object, str, str]] = []
         self._hidden: dict[str, None] = {}
 
     def add(self, consumer: str) -> None:
@@ -82,7 +82,7 @@ class _Made:
         title = self._consumers.title(consumer)
         seen = self._sight.connections
         connection = self._consumers.connection(consumer) if consumer in seen else None
-        verdict = connection.verdict if connection is not None else Verdict("unknown")
+        verdict = connection.verdict if connection is not None else Judgement("unknown")
         cluster = f"cluster {consumer}"
         self._node(cluster, "cluster", "Cluster", title, verdict)
         if consumer not in self._sight.consumers:
@@ -108,7 +108,7 @@ class _Made:
         kinds = self._consumers.kinds
         kind, problem = kinds.get(name), kinds.problem(name)
         node = f"kind {consumer} {name}"
-        verdict = Verdict("unknown", message=short(problem)) if problem else Verdict("ok")
+        verdict = Judgement("unknown", message=short(problem)) if problem else Judgement("ok")
         self._node(node, "kind", "Kind", name, verdict, where=title)
         self._edges.append(Edge(source=node, target=binding))
         if kind is None:
@@ -148,7 +148,7 @@ class _Made:
         link = role_by_status(found)
         name = link.object.removeprefix("role ")
         role = f"role of {node}"
-        verdict = Verdict(link.state, link.reason, short(link.about), link.since)
+        verdict = Judgement(link.state, link.reason, short(link.about), link.since)
         self._node(role, "role", "Role", name, verdict, helps=link.remedy)
         self._edges.append(Edge(source=node, target=role))
 
@@ -168,7 +168,7 @@ class _Made:
         column: str,
         kind: str,
         name: str,
-        verdict: Verdict,
+        verdict: Judgement,
         *,
         where: str = "",
         path: str = "",

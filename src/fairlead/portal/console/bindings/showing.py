@@ -10,7 +10,7 @@ from fairlead.api.conditions import Condition
 from fairlead.api.meta import Object
 from fairlead.api.reasons.conditions import state_of
 from fairlead.api.reasons.model import State
-from fairlead.api.reasons.verdict import Verdict, owner_of, place_of, remedy_of
+from fairlead.api.reasons.verdict import Judgement, owner_of, place_of, remedy_of
 from fairlead.portal.console.bindings.known import ConsumerConnection
 from fairlead.portal.console.objects.history import History
 from fairlead.portal.console.objects.kinds import FollowedKind, Kinds
@@ -69,19 +69,19 @@ def shown_conditions(
     return sorted(shown, key=lambda one: (badness(one.state), one.condition.type))
 
 
-def together(verdict: Verdict, known: ConsumerConnection | None) -> Verdict:
+def together(verdict: Judgement, known: ConsumerConnection | None) -> Judgement:
     """Return the worse of the export's state and the connection's."""
     if known is None or badness(verdict.state) <= badness(known.verdict.state):
         return verdict
     return known.verdict
 
 
-def with_objects(verdict: Verdict, counts: Counts) -> tuple[Verdict, str]:
+def with_objects(verdict: Judgement, counts: Counts) -> tuple[Judgement, str]:
     """Return a binding's state with its objects', and the remedy."""
     if verdict.state != "ok" or not counts.failed:
         return verdict, verdict.remedy
     about = f"{counts.failed} of {counts.total} objects fail"
-    return Verdict("failed", message=about), "see what each of its objects needs"
+    return Judgement("failed", message=about), "see what each of its objects needs"
 
 
 def problems(kinds: Kinds, names: Iterable[str]) -> list[str]:

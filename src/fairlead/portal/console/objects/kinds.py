@@ -23,7 +23,7 @@ from fairlead.api.kubebind import (
 )
 from fairlead.api.meta import JSON, Object, object_from_dict
 from fairlead.api.reasons.model import State
-from fairlead.api.reasons.verdict import Verdict, short, verdict_of
+from fairlead.api.reasons.verdict import Judgement, short, verdict_of
 from fairlead.api.resource import CUSTOMRESOURCEDEFINITIONS, EVENTS, NAMESPACES, Resource
 from fairlead.client import Forbidden
 from fairlead.portal.console.objects.history import History
@@ -62,7 +62,7 @@ class FollowedKind:
         self.resource = resource
         self.objects = objects
         self.events = events
-        self._verdicts: dict[str, dict[str, Verdict]] = {}
+        self._verdicts: dict[str, dict[str, Judgement]] = {}
         self._numbers: dict[str, Counter[State]] = {}
         self._owned: tuple[CopyNamespaces, dict[str, list[Object]]] | None = None
 
@@ -95,12 +95,12 @@ class FollowedKind:
             )
         return short(self.events.error)
 
-    def verdict(self, found: Object) -> Verdict:
+    def verdict(self, found: Object) -> Judgement:
         """Return the state of a cached object."""
         known = self._verdicts.get(found.meta.namespace, {}).get(found.meta.name)
         return known if known is not None else verdict_of(found)
 
-    def verdicts(self, namespace: str) -> Mapping[str, Verdict]:
+    def verdicts(self, namespace: str) -> Mapping[str, Judgement]:
         """Return the states of a namespace's objects, by name."""
         return self._verdicts.get(namespace, {})
 

@@ -14,7 +14,7 @@ from fairlead.api.links import Link, LinkName
 from fairlead.api.meta import Object
 from fairlead.api.postgresaccess import POSTGRESACCESSES
 from fairlead.api.reasons.model import State
-from fairlead.api.reasons.verdict import Verdict, short
+from fairlead.api.reasons.verdict import Judgement, short
 from fairlead.explain.chains import join
 from fairlead.postgres.commands.links import role_by_status
 
@@ -36,7 +36,7 @@ class ObjectWaits(msgspec.Struct, frozen=True):
     helps: str = ""
 
 
-def links_of(found: Object, verdict: Verdict) -> list[Link]:
+def links_of(found: Object, verdict: Judgement) -> list[Link]:
     """Return the provider's links of an object: itself, and the role of a PostgresAccess."""
     link = Link(
         name="provider",
@@ -53,7 +53,7 @@ def links_of(found: Object, verdict: Verdict) -> list[Link]:
     return [link, role_by_status(found)]
 
 
-def waits_of(found: Object, verdict: Verdict) -> ObjectWaits:
+def waits_of(found: Object, verdict: Judgement) -> ObjectWaits:
     """Return what an object waits for."""
     links = links_of(found, verdict)
     chain = join(f"{found.kind} {found.key}", links)

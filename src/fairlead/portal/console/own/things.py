@@ -12,7 +12,7 @@ from fairlead.api.kubebind import APISERVICEBINDINGS, APIServiceBinding
 from fairlead.api.meta import Object
 from fairlead.api.reasons.conditions import state_of
 from fairlead.api.reasons.model import State
-from fairlead.api.reasons.verdict import Finding, Verdict, verdict_of
+from fairlead.api.reasons.verdict import Finding, Judgement, verdict_of
 from fairlead.api.resource import Resource
 from fairlead.api.timestamps import format_time, moment
 from fairlead.konnector.commands.overview.comparison import AwaitedStep, changed_at
@@ -135,7 +135,7 @@ def thing_of(resource: Resource, found: Object, findings: Iterable[Finding] = ()
     )
 
 
-def note_of(verdict: Verdict) -> str:
+def note_of(verdict: Judgement) -> str:
     """Return what a list says of a verdict beside its state: why, or its first remark."""
     if verdict.state != "ok":
         return verdict.text or f"{verdict.type} is not True"

@@ -415,8 +415,8 @@ def secret_values(
     }
     if endpoint.ca:
         values[_CA] = endpoint.ca
-        # Spring Cloud Bindings looks for the file in the binding's folder. The system's CAs have no
-        # name that all clients know, so that there is no key for them.
+        # Spring Cloud Bindings looks for the file in the binding's folder. The system's CAs have
+        # no name that all clients know, so that there is no key for them.
         if endpoint.ssl_mode.startswith("verify-"):
             values[_CA_FILE] = _CA
     return LoginValues(values, dict(zip(_URL_NAMES, (url, jdbc_url), strict=True)), uris)
