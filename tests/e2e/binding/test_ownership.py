@@ -136,7 +136,7 @@ async def test_what_uses_a_secret_of_a_generated_name_stays(team: Team, binding:
     after = pod((await team.admin.get(DEPLOYMENTS, "web", team.namespace)).to_dict())
     assert [item["name"] for item in after["volumes"]] == ["mine"]
     (left,) = after["containers"]
-    assert [item["name"] for item in left["env"]] == ["Y", "SERVICE_BINDING_ROOT"]
+    assert [item["name"] for item in left["env"]] == ["Y"]
     assert left["envFrom"] == container["envFrom"]
     assert left["volumeMounts"] == container["volumeMounts"]
 
@@ -245,7 +245,7 @@ async def test_an_edited_spec_leaves_nothing_of_the_former_one(
         after = await team.when(DEPLOYMENTS, "web", _narrowed)
         assert [item["name"] for item in pod(after)["volumes"]] == ["renamed"]
         first = pod(after)["containers"][0]
-        assert [item["name"] for item in first["env"]] == ["SERVICE_BINDING_ROOT"]
+        assert not first.get("env")
         await gone(team, "db")
         await unbound(team)
 

@@ -106,12 +106,95 @@ def test_what_uses_a_secret_that_looks_generated_is_not_ours() -> None:
     assert conditions(binding)["Ready"] == BOUND
     deleted(binding)
     cluster.reconcile(binding)
-    assert app(cluster) == {
-        **pod(own)["containers"][0],
-        "env": [*pod(own)["containers"][0]["env"], ROOT],
-    }
+    assert app(cluster) == pod(own)["containers"][0]
     assert pod(web(cluster))["volumes"] == pod(own)["volumes"]
     assert records(web(cluster)) == []
+
+
+def root_of(manager: str) -> JSON:
+    """Return the entry of a field manager that owns the root of container app."""
+    fields: JSON = {"f:env": {'k:{"name":"SERVICE_BINDING_ROOT"}': {".": {}, "f:value": {}}}}
+    for field in ('k:{"name":"app"}', "f:containers", "f:spec", "f:template", "f:spec"):
+        fields = {field: fields}
+    return {"manager": manager, "operation": "Update", "fieldsV1": fields}
+
+
+def owned_by(cluster: FakeCluster, *managers: str) -> None:
+    web(cluster)["metadata"]["managedFields"] = [root_of(manager) for manager in managers]
+
+
+def root(cluster: FakeCluster) -> list[JSON]:
+    return [item for item in app(cluster).get("env", []) if item["name"] == ROOT["name"]]
+
+
+def test_the_root_goes_with_the_last_binding_that_needs_it() -> None:
+    cluster, first, second = world(deployment()), files(), files()
+    second["metadata"] |= {"name": "second", "uid": "second"}
+    cluster.reconcile(first)
+    # The second one notes that the root is a binding's, too.
+    cluster.reconcile(second)
+    deleted(first)
+    cluster.reconcile(first)
+    assert root(cluster) == [ROOT]
+    deleted(second)
+    cluster.reconcile(second)
+    assert root(cluster) == []
+
+
+def test_the_root_goes_when_files_become_variables() -> None:
+    cluster = world(deployment())
+    service = {"group": "", "version": "v1", "kind": "Secret", "name": "s1"}
+    binding = coreos_binding(services=[service], bindAsFiles=True)
+    cluster.reconcile(binding)
+    assert root(cluster) == [ROOT]
+    edited(binding, bindAsFiles=False)
+    cluster.reconcile(binding)
+    assert root(cluster) == []
+
+
+@pytest.mark.parametrize(
+    ("own", "managers", "left"),
+    [
+        pytest.param([], ["fairlead"], [], id="ours alone"),
+        pytest.param([], ["fairlead", "helm"], [ROOT], id="a chart's too"),
+        pytest.param([ROOT], ["helm"], [ROOT], id="a chart's"),
+        pytest.param([ROOT], [], [ROOT], id="nobody knows whose"),
+        pytest.param([ROOT], ["fairlead"], [], id="of a former version"),
+        pytest.param(
+            [ROOT], ["fairlead", "helm"], [ROOT], id="of a former version, a chart's too"
+        ),
+    ],
+)
+def test_the_root_stays_where_another_manager_has_it(
+    own: list[JSON], managers: list[str], left: list[JSON]
+) -> None:
+    cluster, binding = world(deployment(containers=[{"name": "app", "env": own}])), files()
+    if own:
+        owned_by(cluster, *managers)
+    cluster.reconcile(binding)
+    owned_by(cluster, *managers)
+    assert cluster.reconcile(binding).changed_workloads() == []
+    deleted(binding)
+    context = cluster.reconcile(binding)
+    assert root(cluster) == left
+    both = {"fairlead", "helm"} <= {*managers}
+    assert any("--force-conflicts" in text for text in context.left) == (both and not own)
+
+
+def test_a_root_that_was_taken_and_given_back_gets_its_value_again() -> None:
+    """Both owned the name, and the other one alone the value, which goes with it."""
+    cluster, binding = world(deployment()), files()
+    cluster.reconcile(binding)
+    del root(cluster)[0]["value"]
+    cluster.reconcile(binding)
+    assert conditions(binding)["Ready"] == BOUND
+    assert root(cluster) == [ROOT]
+    root(cluster)[0]["value"] = "/etc/bound"
+    cluster.reconcile(binding)
+    assert [item["mountPath"] for item in app(cluster)["volumeMounts"]] == ["/etc/bound/sb"]
+    deleted(binding)
+    cluster.reconcile(binding)
+    assert root(cluster) == [{**ROOT, "value": "/etc/bound"}]
 
 
 def test_what_is_there_just_so_is_used_and_stays() -> None:
@@ -125,7 +208,7 @@ def test_what_is_there_just_so_is_used_and_stays() -> None:
     assert cluster.reconcile(binding).changed_workloads() == []
     deleted(binding)
     cluster.reconcile(binding)
-    assert app(cluster) == {"name": "app", "env": [variable, ROOT], "volumeMounts": []}
+    assert app(cluster) == {"name": "app", "env": [variable], "volumeMounts": []}
     assert pod(web(cluster))["volumes"] == [volume]
 
 
@@ -138,7 +221,7 @@ def test_a_variable_in_a_container_that_is_not_bound_stays() -> None:
     assert variable in app(cluster)["env"]
     deleted(binding)
     cluster.reconcile(binding)
-    assert app(cluster)["env"] == [ROOT]
+    assert app(cluster)["env"] == []
     assert app(cluster, 1) == {"name": "b", "env": [variable]}
 
 
@@ -288,7 +371,7 @@ def test_a_renamed_container_takes_what_is_ours_along() -> None:
     assert [item["name"] for item in app(cluster)["env"]] == ["X", "SERVICE_BINDING_ROOT"]
     deleted(binding)
     cluster.reconcile(binding)
-    assert app(cluster) == {"name": "renamed", "env": [ROOT], "volumeMounts": []}
+    assert app(cluster) == {"name": "renamed", "env": [], "volumeMounts": []}
 
 
 @pytest.mark.parametrize(
@@ -334,6 +417,8 @@ def test_a_projection_without_a_record_is_taken_over_where_it_is_certain(
     """As earlier versions and the original operator left them."""
     cluster, binding = world(deployment()), make()
     cluster.reconcile(binding)
+    # The root is the binding's where no other program has written it.
+    web(cluster)["metadata"]["managedFields"] = [root_of("fairlead")]
     before = copy.deepcopy(web(cluster))
     bare = copy.deepcopy(before)
     for key in records(bare):
@@ -667,7 +752,7 @@ def test_an_edited_spec_leaves_nothing_of_the_former_one(change: JSON, then: str
         deleted(binding)
         cluster.reconcile(binding)
         for position, name in enumerate("ab"):
-            expected = {"name": name, "env": [ROOT], "volumeMounts": []}
+            expected = {"name": name, "env": [], "volumeMounts": []}
             assert app(cluster, position) == expected
         assert pod(web(cluster))["volumes"] == []
         return
@@ -678,8 +763,8 @@ def test_an_edited_spec_leaves_nothing_of_the_former_one(change: JSON, then: str
     fresh.reconcile(anew)
     for position in (0, 1):
         after, wanted = app(cluster, position), app(fresh, position)
-        bare = (
-            {"env": [ROOT], "volumeMounts": []} if "workload" in change and position == 0 else {}
+        bare: JSON = (
+            {"env": [], "volumeMounts": []} if "workload" in change and position == 0 else {}
         )
         assert _sorted(after) == _sorted({**wanted, **bare})
     assert pod(web(cluster))["volumes"] == pod(web(fresh))["volumes"]

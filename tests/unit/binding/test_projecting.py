@@ -344,7 +344,7 @@ def test_unbinding_takes_away_what_was_projected_and_nothing_else() -> None:
     deleted(binding)
     made = cluster.reconcile(binding)
     assert made.flow.error == ""
-    assert container(cluster) == {"name": "app", "env": [theirs, ROOT], "volumeMounts": [mine]}
+    assert container(cluster) == {"name": "app", "env": [theirs], "volumeMounts": [mine]}
     assert pod(cluster.get("deployments", "web"))["volumes"] == [own]
 
 

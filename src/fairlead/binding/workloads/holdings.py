@@ -7,6 +7,7 @@ it, as policies, schemas with defaults and people do, leave it the binding's.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass, field
 from functools import cached_property, partial
@@ -42,7 +43,7 @@ class HeldContainer(msgspec.Struct, frozen=True):
 
 @dataclass(slots=True)
 class _Known:
-    """The recorded items of a container: variables, mounts, and whether the whole Secret.
+    """The recorded items of a container: variables, mounts, the whole Secret, and the root.
 
     ``names`` are those of all variables.
     """
@@ -52,6 +53,7 @@ class _Known:
     names: set[str | None] = field(default_factory=set)
     mounts: set[str | None] = field(default_factory=set)
     env_from: bool = False
+    root: bool = False
 
 
 _NOTHING = _Known()
@@ -93,6 +95,7 @@ class Holding:
                 if bound.mount:
                     known.mounts.add(bound.mount)
                 known.env_from = known.env_from or bound.env_from
+                known.root = known.root or bound.root
         return found
 
     def _of(self, container: Container) -> _Known:
@@ -122,6 +125,10 @@ class Holding:
     def is_source(self, container: Container, item: Any) -> bool:
         """Whether the envFrom source ``item`` is the binding's."""
         return secret_of_source(item) in self._secrets and self._of(container).env_from
+
+    def has_root(self, container: Container) -> bool:
+        """Whether a binding has added SERVICE_BINDING_ROOT to the container."""
+        return self._of(container).root
 
     def lost(self) -> list[str]:
         """Return descriptions of recorded items that the workload no longer has."""
@@ -186,7 +193,7 @@ class Holding:
     def remove(self, kept: Collection[Key] = ()) -> None:
         """Remove the binding's items except those in ``kept``.
 
-        Empty lists and SERVICE_BINDING_ROOT stay: other bindings may mount below it.
+        Empty lists stay, and SERVICE_BINDING_ROOT: other bindings may mount below it.
         """
         volumes = fixedpath.read_list(self._body, self.record.volumes)
         gone = _remove(volumes, self.is_volume, "volume", kept)
@@ -238,6 +245,40 @@ def naming(
             and not any(one.is_source(container, item) for one in others)
         ]
     return found
+
+
+def managers_of(body: JSON, container: Container, variable: str) -> set[str]:
+    """Return the field managers that own a variable of a container.
+
+    None are known of a container without a name, or in an atomic list.
+
+    Source: ``metadata.managedFields``, FieldsV1 in k8s.io/apimachinery.
+    """
+    path = (*(f"f:{step}" for step in container.template.env), _name_key(variable))
+    return {
+        str(entry.get("manager"))
+        for entry in fixedpath.read_list(body, ("metadata", "managedFields"))
+        if isinstance(entry, dict)
+        and any(
+            fixedpath.read(fields, path) is not None
+            for fields in _fields_of(entry.get("fieldsV1"), _name_key(container.name))
+        )
+    }
+
+
+def _name_key(name: str) -> str:
+    return f"k:{json.dumps({'name': name}, separators=(',', ':'))}"
+
+
+def _fields_of(fields: Any, key: str) -> Iterator[JSON]:
+    """Yield the owned fields of the list items with a key, wherever they are."""
+    waiting = [fields]
+    while waiting:
+        owned = waiting.pop()
+        if isinstance(owned, dict):
+            if isinstance(owned.get(key), dict):
+                yield owned[key]
+            waiting += owned.values()
 
 
 def key_of(items: list[Any], kind: str, item: Any) -> Key:

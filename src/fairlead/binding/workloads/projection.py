@@ -23,6 +23,7 @@ from fairlead.binding.workloads.holdings import (
     Key,
     is_as_wanted,
     key_of,
+    managers_of,
     name_of,
     naming,
     secret_of_source,
@@ -44,6 +45,9 @@ from fairlead.binding.workloads.workload import (
     Workload,
 )
 
+
+MANAGER = "fairlead"
+"""Beginning of the field managers of our programs."""
 
 _TOLD = 5
 """Largest number of items that a message lists."""
@@ -200,7 +204,10 @@ class Projection:
         Raises:
             ProjectionError: another mount has the path, or the binding root is unknown.
         """
-        path = mount_path(container, directory)
+        root = self._is_root_ours(container)
+        path = mount_path(container, directory, ours=root)
+        if root:
+            self._bound(container).root = True
         ours = await self._put(
             container.volume_mounts(),
             "mount",
@@ -331,6 +338,7 @@ class Projection:
             if self._mine.record.annotations != self._next.annotations:
                 self._unmark(self._owner, self._mine)
             self._mine.remove(self._kept)
+            self._remove_roots(self._mine)
         self._next.containers = [place for place in self._places.values() if place.bound]
         # Also without items of ours: a record that lists none shows that none was lost.
         noted = self._next.secret or self._next.annotations
@@ -365,11 +373,12 @@ class Projection:
         Raises:
             FixedError: the workload is immutable, and has not finished.
         """
-        moved = False
+        moved, roots = False, list[str]()
         if self._mine:
             moved = bool(self._mine.lost())
             self._unmark(self._owner, self._mine)
             self._mine.remove()
+            roots = self._remove_roots(self._mine)
         left = ""
         if self.workload.stays:
             if not self.workload.finished:
@@ -380,9 +389,48 @@ class Projection:
             # A finished Pod or Job may keep its items: without the record it is unbound.
             self.workload.restore()
         else:
-            left = self._left(moved=moved)
+            left = "; ".join(filter(None, [self._left(moved=moved), *roots]))
         write_record(self.workload.body, self._owner.uid, None)
         self.settled = True
+        return left
+
+    def _is_root_ours(self, container: Container) -> bool:
+        """Whether a binding has added SERVICE_BINDING_ROOT to a container, or is about to.
+
+        Without a record that says so, our programs alone have to have written it.
+        """
+        if not any(name_of(item) == ROOT_VARIABLE for item in container.env()):
+            return True
+        holdings = [*([self._mine] if self._mine else []), *self._others.values()]
+        if any(holding.has_root(container) for holding in holdings):
+            return True
+        managers = managers_of(self.workload.original.to_dict(), container, ROOT_VARIABLE)
+        return bool(managers) and all(name.startswith(MANAGER) for name in managers)
+
+    def _remove_roots(self, mine: Holding) -> list[str]:
+        """Remove SERVICE_BINDING_ROOT where a binding has added it and nothing is mounted there.
+
+        Return messages on those that another manager owns too.
+        """
+        left: list[str] = []
+        for container in mine.containers():
+            mounts = container.volume_mounts(create=False)
+            # Also of other controllers' bindings.
+            if not mine.has_root(container) or any(map(_is_below_root, mounts)):
+                continue
+            env = container.env(create=False)
+            if not any(map(_is_root, env)):
+                continue
+            managers = managers_of(self.workload.original.to_dict(), container, ROOT_VARIABLE)
+            others = sorted(name for name in managers if not name.startswith(MANAGER))
+            if others:
+                left.append(
+                    f"{self.workload} keeps {ROOT_VARIABLE} in {container}, which "
+                    f"{', '.join(others)} sets too: another value is taken by force alone, once "
+                    "(helm upgrade --force-conflicts)"
+                )
+            else:
+                env[:] = [item for item in env if not _is_root(item)]
         return left
 
     def _left(self, *, moved: bool) -> str:
@@ -500,8 +548,25 @@ class Projection:
         return place.bound.setdefault(container.key, BoundContainer())
 
 
-def mount_path(container: Container, directory: str) -> str:
+def _is_root(item: Any) -> bool:
+    """Whether a variable is the binding root as bindings add it, or what is left of that."""
+    return bool(
+        name_of(item) == ROOT_VARIABLE
+        and item.get("valueFrom") is None
+        and item.get("value") in {None, "", DEFAULT_ROOT}
+    )
+
+
+def _is_below_root(mount: Any) -> bool:
+    path = mount.get("mountPath") if isinstance(mount, dict) else None
+    return isinstance(path, str) and path.startswith(f"{DEFAULT_ROOT}/")
+
+
+def mount_path(container: Container, directory: str, *, ours: bool = False) -> str:
     """Return the path of a directory below the binding root; set SERVICE_BINDING_ROOT if missing.
+
+    With ``ours`` the variable is a binding's, and its value is set again where it is missing: a
+    manager that took it by force, and gave it back, leaves the name alone.
 
     Raises:
         ProjectionError: the root is unknown, since the variable has no literal value, or is not
@@ -514,6 +579,8 @@ def mount_path(container: Container, directory: str) -> str:
         # The specification's default; apps find bindings only by this variable.
         env.append({"name": ROOT_VARIABLE, "value": DEFAULT_ROOT})
         return f"{DEFAULT_ROOT}/{directory}"
+    if ours and root.get("valueFrom") is None and not root.get("value"):
+        root["value"] = DEFAULT_ROOT
     # Only the kubelet resolves valueFrom.
     if root.get("valueFrom") is not None:
         raise ProjectionError(

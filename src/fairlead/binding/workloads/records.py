@@ -33,15 +33,17 @@ class BoundContainer(msgspec.Struct, rename="camel", omit_defaults=True):
     """The items in a container: names of variables, the mount path, envFrom.
 
     ``env`` are variables of the Secret's entries, ``texts`` the others with their values.
+    ``root`` says that SERVICE_BINDING_ROOT is of a binding, which all that mount there note.
     """
 
     env: list[str] = []
     env_from: bool = False
     mount: str = ""
     texts: dict[str, str] = {}
+    root: bool = False
 
     def __bool__(self) -> bool:
-        return bool(self.env or self.texts or self.env_from or self.mount)
+        return bool(self.env or self.texts or self.env_from or self.mount or self.root)
 
 
 class ContainerPath(msgspec.Struct, rename="camel", omit_defaults=True):

@@ -27,13 +27,9 @@ from fairlead.binding.workloads.holdings import (
     secret_of_volume,
     text_of_variable,
 )
-from fairlead.binding.workloads.projection import ProjectionOwner
+from fairlead.binding.workloads.projection import MANAGER, ProjectionOwner
 from fairlead.binding.workloads.records import BindingRecord, BoundContainer, ContainerPath
 from fairlead.binding.workloads.workload import Container, TooMuchEffortError, Workload
-
-
-_MANAGER = "fairlead"
-"""Beginning of the field managers of our programs."""
 
 
 class Former(msgspec.Struct, frozen=True):
@@ -183,7 +179,7 @@ class _Search:
             and not entry.get("subresource")
             and _owns(entry.get("fieldsV1"), path, name_of(item) or "")
         }
-        return bool(writers) and not any(one.startswith(_MANAGER) for one in writers)
+        return bool(writers) and not any(one.startswith(MANAGER) for one in writers)
 
     def _mount(self, container: Container, volume: str) -> str:
         """Return the path of the binding's mount of the volume in a container, "" for none."""
