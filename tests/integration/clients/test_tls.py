@@ -254,6 +254,40 @@ def test_each_row_is_run_and_has_the_code_that_is_run() -> None:
         assert code.startswith("nothing: ") or "".join(code.split()) in sources, code
 
 
+def test_the_page_names_the_versions_that_are_run() -> None:
+    (sentence,) = re.findall(r"^The tests have (.*)$", PAGE.read_text(), re.MULTILINE)
+    pins = {
+        name.strip('"@/').rpartition("/")[2].lower().replace("_", "-"): version
+        for path, pattern in (
+            (ROOT / "requirements" / "dev.txt", r"^([\w-]+)==([\d.]+)"),
+            (CLIENTS / "pgx" / "go.mod", r"^require \S+/(\w+)/v\d+ v([\d.]+)"),
+            (CLIENTS / "node" / "package.json", r'"(pg)": "([\d.]+)"'),
+            (
+                CLIENTS / "java" / "pom.xml",
+                r"<artifactId>(.*)</artifactId>\s*<version>(.*)</version>",
+            ),
+        )
+        for name, version in re.findall(pattern, path.read_text(), re.MULTILINE)
+    }
+    names = {
+        "psycopg": "psycopg",
+        "asyncpg": "asyncpg",
+        "SQLAlchemy": "sqlalchemy",
+        "Django": "django",
+        "pgx": "pgx",
+        "node-postgres": "pg",
+        "pgjdbc": "postgresql",
+        "Spring Cloud Bindings": "spring-cloud-bindings",
+        "the converter of Quarkus": "quarkus-jdbc-postgresql",
+    }
+    said = {name: re.findall(rf"{name} ([\d.]*\d)", sentence) for name in names}
+    assert said == {
+        name: [part for part in said[name] if f"{pins[package]}.".startswith(f"{part}.")]
+        for name, package in names.items()
+    }
+    assert all(said.values())
+
+
 @pytest.mark.parametrize(("client", "annotation", "code", "refusal"), each(ROWS))
 def test_a_client_logs_in_and_refuses_an_impostor(
     databases: Databases,
