@@ -311,9 +311,7 @@ def test_a_client_logs_in_and_refuses_an_impostor(
     assert impostor.role == ""
     assert refusal in impostor.error
     # The right CA's certificate is for localhost alone.
-    another = result("another-host", genuine, "127.0.0.1")
-    assert another.role == ""
-    assert re.search(r"127\.0\.0\.1", another.error)
+    assert result("another-host", genuine, "127.0.0.1").role == ""
 
 
 @pytest.mark.parametrize(("client", "annotation", "what"), each(NOT_WORKING))
@@ -334,13 +332,18 @@ def test_a_client_that_cannot_have_it_so_connects_to_neither(
         assert message in result.error
 
 
-def test_the_impostor_has_a_session_of_whoever_does_not_verify(
+def test_a_client_that_verifies_less_has_a_session_with_either(
     databases: Databases, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    app = bound(tmp_path / "app", "libpq", databases.stranger, databases.authority)
+    """The rows refuse a certificate, and nothing else of these servers."""
+    genuine, stranger, authority = databases
+    login = LOGINS["psycopg, psql, and all of libpq", "libpq"]
+    app = bound(tmp_path / "stranger", "libpq", stranger, authority)
     del app.environment["PGSSLROOTCERT"]
     app.environment["PGSSLMODE"] = "require"
-    login = LOGINS["psycopg, psql, and all of libpq", "libpq"]
+    assert attempt(login, app, monkeypatch) == Result("app")
+    app = bound(tmp_path / "another-host", "libpq", genuine, authority, host="127.0.0.1")
+    app.environment["PGSSLMODE"] = "verify-ca"
     assert attempt(login, app, monkeypatch) == Result("app")
 
 
@@ -509,7 +512,7 @@ def test_libpq_ignores_a_password_file_that_others_may_read(
 
 
 def test_a_service_file_of_the_template_may_be_read_by_all(
-    databases: Databases, outside: Path
+    databases: Databases, outside: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (block,) = (fence.text for fence in fences_of(PAGE) if fence.title == "orders.yaml")
     (access,) = objects(block)
@@ -523,3 +526,10 @@ def test_a_service_file_of_the_template_may_be_read_by_all(
     file.write_text(made.replace(f"/bindings/{BINDING}", str(app.files)))
     result = by_psql(app, file, (0, 0, 0o644), USER, PGSERVICEFILE=str(file), PGSERVICE=BINDING)
     assert result == Result("app")
+    del app.environment["PGSERVICE"]
+    django_options = {"ENGINE": "django.db.backends.postgresql", "OPTIONS": {"service": "orders"}}
+    for login in (
+        by_psycopg(lambda: psycopg.connect("service=orders")),
+        by_django(lambda: django_options),
+    ):
+        assert attempt(login, app, monkeypatch) == Result("app")
