@@ -175,6 +175,15 @@ async def test_tls(
         assert await session.rows(psycopg.sql.SQL(query)) == [(True,)]
 
 
+async def test_a_statement_on_a_verified_connection_is_cancelled_at_the_server(
+    encrypted: EmbeddedPostgres, authority: Authority
+) -> None:
+    endpoint = replace(endpoint_of(encrypted), ssl_mode="verify-full", ca=authority.pem.decode())
+    async with connect(endpoint, "postgres") as session:
+        # libpq opens another connection for it, which verifies the server again.
+        await session._connection.cancel_safe()
+
+
 async def test_the_uri_of_a_secret_logs_in_with_the_ca_and_nowhere_without(
     encrypted: EmbeddedPostgres,
     impostor: EmbeddedPostgres,

@@ -312,28 +312,29 @@ class _Door(NamedTuple):
         forget_environment()
         if self.place.address:
             settings["hostaddr"] = self.place.address
-        with settings_of(self.endpoint) as tls:
-            connection = await LimitedConnection.begin(
-                host=self.place.host,
-                port=self.place.port,
-                dbname=self.database,
-                user=self.endpoint.username,
-                **settings,
-                **tls,
-                # This file does not exist. libpq would print a warning about a device.
-                passfile="/dev/null/none",
-                gssencmode="disable",
-                # Of several hosts, the current primary.
-                target_session_attrs="read-write",
-                connect_timeout=_CONNECT_TIMEOUT_SECONDS,
-                # The options alone set it: its value at the server shows that no pooler dropped
-                # them.
-                application_name="",
-                client_encoding="UTF8",
-                options=self.options,
-                autocommit=True,
-                # Poolers between us and the server lose prepared statements.
-                prepare_threshold=None,
-            )
+        tls = settings_of(self.endpoint)
+        connection = await LimitedConnection.begin(
+            host=self.place.host,
+            port=self.place.port,
+            dbname=self.database,
+            user=self.endpoint.username,
+            **settings,
+            **tls.parameters,
+            # This file does not exist. libpq would print a warning about a device.
+            passfile="/dev/null/none",
+            gssencmode="disable",
+            # Of several hosts, the current primary.
+            target_session_attrs="read-write",
+            connect_timeout=_CONNECT_TIMEOUT_SECONDS,
+            # The options alone set it: its value at the server shows that no pooler dropped
+            # them.
+            application_name="",
+            client_encoding="UTF8",
+            options=self.options,
+            autocommit=True,
+            # Poolers between us and the server lose prepared statements.
+            prepare_threshold=None,
+        )
+        connection.files = tls.files
         connection.budget = OF_TENANTS if self.endpoint.of_tenant else None
         return connection

@@ -13,7 +13,7 @@ import os
 import select
 import socket
 import sys
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager, nullcontext, suppress
 from typing import Any, ClassVar, NamedTuple, TypeVar, cast
 
@@ -26,6 +26,7 @@ from psycopg.waiting import Ready, Wait
 from fairlead.postgres.database.connections.answers import ROW_BYTES, AnswerBudget
 from fairlead.postgres.database.connections.failures import AnswerTooLargeError
 from fairlead.postgres.database.connections.startup import STATEMENT_SECONDS
+from fairlead.postgres.database.connections.tls import CertificateFile
 from fairlead.postgres.database.plans.snapshot import ServerIdentity
 
 
@@ -111,6 +112,8 @@ class LimitedConnection(psycopg.AsyncConnection[Row]):
 
     budget: AnswerBudget | None = None
     """Bound of the answers that sessions hold together; None for the server's own alone."""
+    files: Sequence[CertificateFile] = ()
+    """Files that the connection's parameters name, for the connection of a cancellation."""
     _late = False
     _exceeds = False
     _cancelling: PQGenConn[None] | None = None

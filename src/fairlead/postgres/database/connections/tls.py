@@ -8,9 +8,10 @@ from __future__ import annotations
 import os
 import ssl
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from typing import Any
+from typing import Any, ClassVar, NamedTuple
+from weakref import WeakValueDictionary, finalize
 
 from fairlead.client.authorities import trust_only
 from fairlead.postgres.database.connections.endpoint import Endpoint
@@ -20,25 +21,60 @@ _PROTOCOL = "postgresql"
 """ALPN name of PostgreSQL's protocol, since version 17."""
 
 
-@contextmanager
-def settings_of(endpoint: Endpoint) -> Iterator[dict[str, Any]]:
-    """Yield libpq's parameters of TLS, with files for certificates, as libpq reads no others."""
+class TLSSettings(NamedTuple):
+    """libpq's parameters of TLS, and the files that they name.
+
+    A connection keeps the files as long as it lives: libpq reads them again for the connection
+    that cancels a statement.
+    """
+
+    parameters: Mapping[str, Any]
+    files: Sequence[CertificateFile]
+
+
+class CertificateFile:
+    """A file with a certificate or a key, until the last one who keeps it lets go.
+
+    Args:
+        name: the file's name, for whoever looks at the open files of this process.
+        content: the PEM.
+    """
+
+    _open: ClassVar[WeakValueDictionary[tuple[str, str], CertificateFile]] = WeakValueDictionary()
+
+    def __init__(self, name: str, content: str) -> None:
+        stack = ExitStack()
+        self.path = stack.enter_context(_file(name, content))
+        finalize(self, stack.close)
+
+    @classmethod
+    def of(cls, name: str, content: str) -> CertificateFile:
+        """Return the file with this content, one for all connections."""
+        known = cls._open.get((name, content))
+        if known is None:
+            known = cls._open[name, content] = cls(name, content)
+        return known
+
+
+def settings_of(endpoint: Endpoint) -> TLSSettings:
+    """Return libpq's parameters of TLS, with files for certificates, as libpq reads no others."""
     # Without sslcertmode libpq would send a certificate from the home directory of this process.
     settings: dict[str, Any] = {"sslmode": endpoint.ssl_mode, "sslcertmode": "disable"}
-    with ExitStack() as stack:
-        if endpoint.ca:
-            settings["sslrootcert"] = stack.enter_context(_file("ca.crt", endpoint.ca))
-        elif endpoint.ssl_mode.startswith("verify-"):
-            # Anyone gets a certificate for some name from the system's roots, so libpq requires
-            # that the name is verified too.
-            settings |= {"sslrootcert": "system", "sslmode": "verify-full"}
-        if endpoint.certificate:
-            settings["sslcert"] = stack.enter_context(_file("tls.crt", endpoint.certificate))
-            settings["sslkey"] = stack.enter_context(_file("tls.key", endpoint.key))
-            # A server that asks for neither password nor certificate lets anyone in, so a login by
-            # the certificate alone is refused there.
-            settings["sslcertmode"] = "allow" if endpoint.password else "require"
-        yield settings
+    files: dict[str, CertificateFile] = {}
+    if endpoint.ca:
+        files["sslrootcert"] = CertificateFile.of("ca.crt", endpoint.ca)
+    elif endpoint.ssl_mode.startswith("verify-"):
+        # Anyone gets a certificate for some name from the system's roots, so libpq requires that
+        # the name is verified too.
+        settings |= {"sslrootcert": "system", "sslmode": "verify-full"}
+    if endpoint.certificate:
+        files["sslcert"] = CertificateFile.of("tls.crt", endpoint.certificate)
+        files["sslkey"] = CertificateFile.of("tls.key", endpoint.key)
+        # A server that asks for neither password nor certificate lets anyone in, so a login by the
+        # certificate alone is refused there.
+        settings["sslcertmode"] = "allow" if endpoint.password else "require"
+    paths = {parameter: file.path for parameter, file in files.items()}
+    return TLSSettings(settings | paths, tuple(files.values()))
 
 
 def unverified(endpoint: Endpoint) -> ssl.SSLContext:
