@@ -120,7 +120,8 @@ def by_async_sqlalchemy(create: Callable[[], AsyncEngine]) -> Login:
 def by_django(database: Callable[[], dict[str, Any]]) -> Login:
     def login() -> str:
         if not settings.configured:
-            settings.configure()
+            # Django would close the handlers of all loggers.
+            settings.configure(LOGGING_CONFIG=None)
             django.setup()
         connection = django.db.utils.ConnectionHandler({"default": database()})["default"]
         try:
