@@ -36,7 +36,7 @@ class CertificateFile:
     """A file with a certificate or a key, until the last one who keeps it lets go.
 
     Args:
-        name: the file's name, for whoever looks at the open files of this process.
+        name: the file's name, for a person who looks at the open files of this process.
         content: the PEM.
     """
 
