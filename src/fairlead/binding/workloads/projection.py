@@ -127,6 +127,8 @@ class Projection:
         }
         self._alive = alive
         self._kept: set[Key] = set()
+        self._rooted: list[Container] = []
+        """Containers to which this pass gives SERVICE_BINDING_ROOT, or in which it keeps it."""
         self._places: dict[ContainerTemplate, ContainerPath] = {}
         self._next = BindingRecord(
             group=owner.group,
@@ -206,8 +208,6 @@ class Projection:
         """
         root = self._is_root_ours(container)
         path = mount_path(container, directory, ours=root)
-        if root:
-            self._bound(container).root = True
         ours = await self._put(
             container.volume_mounts(),
             "mount",
@@ -221,7 +221,10 @@ class Projection:
             ),
         )
         if ours:
-            self._bound(container).mount = path
+            bound = self._bound(container)
+            bound.mount, bound.root = path, bound.root or root
+            if root:
+                self._rooted.append(container)
 
     async def variable(self, container: Container, name: str, key: str, secret: str) -> None:
         """Add a variable with the value of a Secret's entry.
@@ -403,6 +406,9 @@ class Projection:
             return True
         holdings = [*([self._mine] if self._mine else []), *self._others.values()]
         if any(holding.has_root(container) for holding in holdings):
+            return True
+        # A mapping may name a container twice, with other lists of mounts.
+        if any(other.body is container.body for other in self._rooted):
             return True
         managers = managers_of(self.workload.original.to_dict(), container, ROOT_VARIABLE)
         return bool(managers) and all(name.startswith(MANAGER) for name in managers)
