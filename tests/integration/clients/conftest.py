@@ -28,6 +28,9 @@ BINDING = "orders"
 PASSWORD = "p&ss=w/rd 100%"
 """The password of the app, which no URI has as it is."""
 
+MODE = 0o400
+"""The mode of the files of a binding with a key."""
+
 _HBA = """
 hostssl all certified 127.0.0.1/32 cert
 hostssl all app       127.0.0.1/32 scram-sha-256
@@ -119,6 +122,7 @@ def bound(
     *,
     host: str = "localhost",
     username: str = "app",
+    tls: Mapping[str, bytes] | None = None,
 ) -> App:
     """Give an app a login.
 
@@ -129,30 +133,38 @@ def bound(
         authority: that the app's ``ca.crt`` has.
         host: of the server, as the app is told.
         username: of the login.
+        tls: further entries, with the certificate of the client and its key.
     """
-    values = content(
-        None, login_values(server, authority, host=host, username=username), ""
-    ).values
+    login = login_values(server, authority, host=host, username=username)
+    values = {
+        **{key: value.encode() for key, value in content(None, login, "").values.items()},
+        **(tls or {}),
+    }
     root = folder / "bindings"
     directory = root / BINDING
     directory.mkdir(parents=True)
     for key, value in values.items():
-        (directory / key).write_text(value)
+        (directory / key).write_bytes(value)
+        (directory / key).chmod(MODE if tls else 0o644)
     home = folder / "home"
     home.mkdir()
     environment = {"HOME": str(home), "SERVICE_BINDING_ROOT": str(root)}
     return App({**environment, **projected(client, values, str(directory))}, directory)
 
 
-def projected(client: str, entries: Mapping[str, str], directory: str) -> dict[str, str]:
-    """The variables that a container gets, with the values that a kubelet gives them."""
+def projected(client: str, entries: Mapping[str, bytes], directory: str) -> dict[str, str]:
+    """The variables that a container gets, with the values that a kubelet gives them.
+
+    The binding asks for a mode by which a key is its owner's alone.
+    """
     database_client = read_wishes({CLIENT_ANNOTATION: client}).client
     environment: dict[str, str] = {}
     if database_client is not None:
         for variable in client_variables(
-            database_client, entries, [], binding=BINDING, directory=directory
+            database_client, entries, [], binding=BINDING, directory=directory, mode=MODE
         ):
-            value = entries[variable.key] if variable.key else expand(variable.text, environment)
+            key, text = variable.key, variable.text
+            value = entries[key].decode() if key else expand(text, environment)
             environment[variable.name] = value
     return environment
 

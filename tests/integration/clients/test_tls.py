@@ -424,6 +424,42 @@ def test_a_client_logs_in_by_its_certificate(
     assert attempt(LOGINS[name, annotation], app, monkeypatch) == Result("certified")
 
 
+@pytest.mark.parametrize(
+    ("client", "annotation"),
+    [
+        param
+        for param in each([row[:2] for row in ROWS])
+        # Spring Cloud Bindings hands on no key, and Quarkus does not read files that are no text.
+        if param.values[1] != "none" and "QUARKUS" not in str(param.values[1])
+    ],
+)
+def test_a_client_logs_in_by_the_certificate_of_its_binding(
+    databases: Databases,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    tls: Path,
+    client: str,
+    annotation: str,
+) -> None:
+    server, authority = databases.genuine, databases.authority
+    entries = {name: (tls / name).read_bytes() for name in ("tls.crt", "tls.key", "key.der")}
+    app = bound(tmp_path / "app", annotation, server, authority, username="certified", tls=entries)
+    assert attempt(LOGINS[client, annotation], app, monkeypatch) == Result("certified")
+
+
+@pytest.mark.extended
+def test_quarkus_reads_no_binding_with_a_key_in_der(
+    databases: Databases, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, tls: Path
+) -> None:
+    server, authority = databases.genuine, databases.authority
+    entries = {name: (tls / name).read_bytes() for name in ("tls.crt", "tls.key", "key.der")}
+    annotation = "jdbc=QUARKUS_DATASOURCE_JDBC_URL"
+    app = bound(tmp_path / "app", annotation, server, authority, username="certified", tls=entries)
+    result = attempt(("java", "quarkus"), app, monkeypatch)
+    assert "Unable to read file" in result.error
+    assert "key.der" in result.error
+
+
 @pytest.mark.extended
 def test_pgjdbc_reads_no_key_in_pem(
     databases: Databases, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, tls: Path

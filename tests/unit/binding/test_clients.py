@@ -33,6 +33,7 @@ from fairlead.demo.pods.env import expand
 
 
 CLIENT = "servicebinding.io/client"
+MODE = "servicebinding.io/default-mode"
 CA = "-----BEGIN CERTIFICATE-----"
 PASSWORD = "p$(PGHOST)w"
 LOGIN: dict[str, Any] = {
@@ -60,12 +61,15 @@ def variables(
     entries: dict[str, str],
     env: list[tuple[str, str]] | None = None,
     directory: str = "/bindings/db",
+    mode: int | None = None,
 ) -> dict[str, str]:
     """By name what the variable is: an entry in <>, or a text."""
     wished = read_wishes({CLIENT: client}).client
     assert wished
     content: dict[str, Any] = {key: value.encode() for key, value in entries.items()}
-    made = client_variables(wished, content, env or [], binding="my-db", directory=directory)
+    made = client_variables(
+        wished, content, env or [], binding="my-db", directory=directory, mode=mode
+    )
     assert len({one.name for one in made}) == len(made)
     return {one.name: f"<{one.key}>" if one.key else one.text for one in made}
 
@@ -174,6 +178,81 @@ def test_variables_of_a_client(
     client: str, entries: dict[str, str], expected: dict[str, str]
 ) -> None:
     assert variables(client, entries) == expected
+
+
+PEM: dict[str, Any] = {
+    "tls.crt": "-----BEGIN CERTIFICATE-----",
+    "tls.key": "-----BEGIN PRIVATE KEY-----",
+}
+PKCS8, PKCS1 = "\x30\x2e\x02\x01\x00\x30\x05", "\x30\x2e\x02\x01\x00\x02\x08"
+
+
+@pytest.mark.parametrize(
+    ("client", "entries", "mode", "end"),
+    [
+        pytest.param("libpq", PEM, 0o440, "/bindings/db/tls.key", id="libpq"),
+        pytest.param("libpq", PEM, 0o640, "/bindings/db/tls.key", id="libpq: 0640"),
+        *(
+            pytest.param("libpq", PEM, mode, "/bindings/db/ca.crt", id=f"libpq: mode {mode}")
+            for mode in (None, 0o444, 0o660, 0o650)
+        ),
+        pytest.param(
+            "libpq", {"tls.key": "x"}, 0o400, "/bindings/db/ca.crt", id="libpq: no certificate"
+        ),
+        pytest.param("libpq", {"tls.crt": "x"}, 0o400, "/bindings/db/ca.crt", id="libpq: no key"),
+        pytest.param(
+            "url",
+            PEM,
+            0o440,
+            "ca.crt&sslcert=/bindings/db/tls.crt&sslkey=/bindings/db/tls.key",
+            id="url",
+        ),
+        pytest.param("url", PEM, None, "=/bindings/db/ca.crt", id="url: no mode"),
+        pytest.param(
+            "npgsql",
+            PEM,
+            0o440,
+            ';SSL Certificate="/bindings/db/tls.crt";SSL Key="/bindings/db/tls.key"',
+            id="npgsql",
+        ),
+        pytest.param("jdbc", PEM, 0o440, "=/bindings/db/ca.crt", id="jdbc: it reads no PEM"),
+        pytest.param(
+            "jdbc",
+            PEM | {"key.der": PKCS8},
+            0o440,
+            "&sslcert=/bindings/db/tls.crt&sslkey=/bindings/db/key.der",
+            id="jdbc: DER",
+        ),
+        pytest.param(
+            "jdbc", PEM | {"key.der": PKCS1}, 0o440, "=/bindings/db/ca.crt", id="jdbc: PKCS-1"
+        ),
+        pytest.param(
+            "jdbc",
+            PEM | {"key.der": PKCS1, "tls.pk8": PKCS8},
+            0o440,
+            "&sslkey=/bindings/db/tls.pk8",
+            id="jdbc: another key of it",
+        ),
+    ],
+)
+def test_a_certificate_has_variables_where_nobody_else_reads_its_key(
+    client: str, entries: dict[str, str], mode: int | None, end: str
+) -> None:
+    *_, text = variables(client, LOGIN | entries, mode=mode).values()
+    assert text.endswith(end)
+
+
+def test_a_certificate_without_a_ca() -> None:
+    entries = without("ca.crt") | PEM
+    found = variables("libpq", entries, mode=0o400)
+    assert "PGSSLROOTCERT" not in found
+    assert found["PGSSLCERT"] == "/bindings/db/tls.crt"
+    url = variables("url", entries, mode=0o400)["DATABASE_URL"]
+    assert url.startswith("$(SERVICE_BINDING_MY_DB_URI)&sslcert=/bindings/db/tls.crt&sslkey=")
+    with pytest.raises(UnsuitableEntriesError, match="no query, to which sslcert could be added"):
+        variables("url", entries | {"uri": "postgresql://db"}, mode=0o400)
+    with pytest.raises(UnsuitableEntriesError, match="an sslkey of its own"):
+        variables("url", entries | {"uri": "postgresql://db?sslkey=/k"}, mode=0o400)
 
 
 @pytest.mark.parametrize(
@@ -351,10 +430,14 @@ def test_a_value_of_the_annotation_that_is_none(value: str, text: str) -> None:
 
 
 def bound(
-    client: str, *objects: JSON, binding: JSON | None = None, login: Any = LOGIN
+    client: str,
+    *objects: JSON,
+    binding: JSON | None = None,
+    login: Any = LOGIN,
+    mode: str = "",
 ) -> tuple[FakeCluster, JSON]:
     made = binding or spec_binding(service=SECRET_SERVICE)
-    made["metadata"]["annotations"] = {CLIENT: client}
+    made["metadata"]["annotations"] = {CLIENT: client} | ({MODE: mode} if mode else {})
     cluster = FakeCluster(objects=[secret(**login), *(objects or [deployment()])])
     cluster.reconcile(made)
     return cluster, made
@@ -436,7 +519,8 @@ def test_without_its_record_unbinding_takes_the_variables_away_too(
         {"name": "MY_CA", "value": "/bindings/sb/ca.crt"},
         {"name": "MY_HOST", "valueFrom": {"secretKeyRef": {"name": "s1", "key": "host"}}},
     ]
-    cluster, binding = bound(client, deployment(containers=[{"name": "app", "env": [*own]}]))
+    web = deployment(containers=[{"name": "app", "env": [*own]}])
+    cluster, binding = bound(client, web, login=LOGIN | PEM, mode="0400")
     cluster.get("deployments", "web")["metadata"]["annotations"] = {}
     for _ in range(passes):
         cluster.reconcile(binding)
@@ -631,3 +715,49 @@ def test_without_the_annotation_nothing_changes() -> None:
     binding = spec_binding(service=SECRET_SERVICE)
     cluster.reconcile(binding)
     assert container(cluster)["env"] == [ROOT]
+
+
+def test_a_key_that_others_may_read_changes_nothing_and_the_binding_says_so() -> None:
+    cluster, binding = bound("libpq")
+    before = copy.deepcopy(cluster.get("deployments", "web"))
+    cluster.set(secret(**LOGIN, **PEM))
+    cluster.reconcile(binding)
+    settled(cluster, binding)
+    assert cluster.get("deployments", "web") == before
+    text = "clients get no tls.crt and tls.key while others may read the key: set annotation "
+    assert f'{text}{MODE} to "0440", and' in message(binding, "InjectionReady")
+    binding["metadata"]["annotations"] |= {MODE: "0440"}
+    cluster.reconcile(binding)
+    settled(cluster, binding)
+    assert environment(cluster)["PGSSLKEY"] == "/bindings/sb/tls.key"
+    assert message(binding, "InjectionReady") == ""
+    del binding["metadata"]["annotations"][MODE]
+    cluster.reconcile(binding)
+    settled(cluster, binding)
+    assert {"PGSSLCERT", "PGSSLKEY"}.isdisjoint(environment(cluster))
+
+
+@pytest.mark.parametrize("mode", ["", "0440"])
+def test_without_files_a_key_has_no_path(mode: str) -> None:
+    service = {"group": "", "version": "v1", "kind": "Secret", "name": "s1"}
+    binding = coreos_binding(services=[service], bindAsFiles=False, namingStrategy="none")
+    login = without("ca.crt") | PEM
+    cluster, binding = bound("libpq", binding=binding, login=login, mode=mode)
+    settled(cluster, binding)
+    assert "PGSSLKEY" not in environment(cluster)
+    assert message(binding, "InjectionReady") == ""
+
+
+def test_a_login_and_its_certificate_from_two_secrets() -> None:
+    services = [
+        {"group": "", "version": "v1", "kind": "Secret", "name": name} for name in ("s1", "s2")
+    ]
+    certificate = secret("s2", **PEM)
+    key = PKCS8.encode() + b"\xff\xfe"
+    certificate["data"]["key.der"] = base64.b64encode(key).decode()
+    cluster, binding = bound(
+        "jdbc", certificate, deployment(), binding=coreos_binding(services=services), mode="0440"
+    )
+    settled(cluster, binding)
+    url = environment(cluster)["SPRING_DATASOURCE_URL"]
+    assert url.endswith("&sslcert=/bindings/sb/tls.crt&sslkey=/bindings/sb/key.der")

@@ -20,7 +20,7 @@ ENVIRONMENT_ANNOTATION = "servicebinding.io/bind-as-env"
 """Annotation: with "true" all entries are environment variables as well as files."""
 
 CLIENT_ANNOTATION = "servicebinding.io/client"
-"""Annotation: the client library whose variables containers get, with the path of the CA."""
+"""Annotation: the client library whose variables containers get, with the paths of its files."""
 
 NAMED_CLIENTS = ("url", "jdbc", "npgsql")
 """Values of the annotation that may be followed by ``=`` and the name of a variable."""

@@ -35,6 +35,7 @@ from fairlead.binding.services.clients import (
     UnsuitableEntriesError,
     besides,
     client_variables,
+    withheld_key,
 )
 from fairlead.binding.services.items import Source
 from fairlead.binding.workloads.operations import MappingError, Operations
@@ -195,6 +196,8 @@ def _variables_of_client(context: Context) -> Callable[[str], list[ClientVariabl
             context.env_bindings,
             binding=context.binding_name,
             directory=directory,
+            # Without files there is no path of a key.
+            mode=context.file_mode if context.bind_as_files else None,
         )
 
     return variables
@@ -213,8 +216,8 @@ async def inject_secret_ref(context: Context) -> None:
 async def bindings_as_env(context: Context) -> None:
     """Project the whole Secret by envFrom, and single entries as variables, if requested.
 
-    Single ones are those of the spec, and those of the client, with the path of the CA in each
-    container.
+    Single ones are those of the spec, and those of the client, with the paths of its files in
+    each container.
     """
     client = context.client
     variables = _variables_of_client(context)
@@ -290,7 +293,7 @@ async def postflight(context: Context) -> None:
 
     await _each(context, project)
     if not context.refusals:
-        said = [text for text in kept if text]
+        said = [text for text in (_withheld_key(context), *kept) if text]
         more = f"and {len(said) - _TOLD} more" if len(said) > _TOLD else ""
         text = "; ".join([*said[:_TOLD], more] if more else said)
         context.set_condition(INJECTION_READY, "True", APPLICATION_UPDATED, text)
@@ -299,6 +302,14 @@ async def postflight(context: Context) -> None:
     context.flow.fail(text)
     context.flow.stop_processing()
     context.set_condition(INJECTION_READY, "False", ERROR, text)
+
+
+def _withheld_key(context: Context) -> str:
+    client = context.client
+    if client is None or not context.bind_as_files:
+        return ""
+    entries = {item.name: item.value for item in context.items()}
+    return withheld_key(client, entries, context.file_mode)
 
 
 def persist(context: Context) -> None:

@@ -1,4 +1,4 @@
-"""The variables of PostgreSQL's clients, which find the CA of a server by a path.
+"""The variables of PostgreSQL's clients, which find CAs, certificates and keys by their paths.
 
 A Secret cannot have the path of its own ``ca.crt``: each container mounts it below its own binding
 root. A binding has it, and adds it to what the Secret's entries say. Values of entries do not get
@@ -22,12 +22,29 @@ from urllib.parse import quote
 import msgspec
 
 from fairlead.api.servicebinding.common import ROOT_VARIABLE
-from fairlead.api.servicebinding.wishes import CLIENT_ANNOTATION, DatabaseClient
+from fairlead.api.servicebinding.wishes import (
+    CLIENT_ANNOTATION,
+    DEFAULT_MODE_ANNOTATION,
+    DatabaseClient,
+)
 from fairlead.binding.services.items import to_bytes
 
 
 CA_ENTRY = "ca.crt"
 """Entry with the CA of the server, which clients read as a file."""
+
+CERTIFICATE_ENTRY = "tls.crt"
+"""Entry with a client's certificate, in Secrets of type kubernetes.io/tls."""
+
+KEY_ENTRY = "tls.key"
+"""Entry with its key in PEM."""
+
+_PKCS8_ENTRIES = ("tls.pk8", "key.der")
+"""Entries with the key in DER; cert-manager writes the second one."""
+
+# A sequence that begins with version 0 and another sequence, the algorithm, which keys in PKCS-1
+# and SEC 1 do not have there: https://www.rfc-editor.org/rfc/rfc5208#section-5.
+_PKCS8 = re.compile(rb"\x30(?:[\x00-\x7f]|\x81.|\x82..)\x02\x01\x00\x30", re.DOTALL)
 
 _ALIASES = {
     "database": ("database", "dbname"),
@@ -44,6 +61,11 @@ _LIBPQ = {
     "PGPASSWORD": "password",
     "PGSSLMODE": "sslmode",
 }
+_LIBPQ_PATHS = ("PGSSLROOTCERT", "PGSSLCERT", "PGSSLKEY")
+_URI_PATHS = ("sslrootcert", "sslcert", "sslkey")
+_NPGSQL_PATHS = ("Root Certificate", "SSL Certificate", "SSL Key")
+"""Names of the paths of the CA, and of the client's certificate and key."""
+
 _NPGSQL = {
     "Host": "host",
     "Port": "port",
@@ -95,6 +117,7 @@ def client_variables(
     *,
     binding: str,
     directory: str,
+    mode: int | None = None,
 ) -> list[ClientVariable]:
     """Return the variables of a client in the order in which a container needs them.
 
@@ -106,12 +129,44 @@ def client_variables(
             itself names none.
         binding: the name of the binding's directory.
         directory: the path of this directory in the container.
+        mode: the mode of its files that the binding asks for, None for the server's default. A
+            client's certificate has variables only if :func:`is_private` is true of it.
 
     Raises:
         UnsuitableEntriesError: an entry is missing or unsuitable, or ``env`` has a variable of
             the client.
     """
-    return _Variables(client, entries, env, binding, directory).all()
+    return _Variables(client, entries, env, binding, directory, mode).all()
+
+
+def is_private(mode: int | None) -> bool:
+    """Whether libpq uses a key of this mode that root owns: its group may at most read it.
+
+    Source: https://www.postgresql.org/docs/current/libpq-ssl.html#LIBPQ-SSL-CLIENTCERT.
+    """
+    return mode is not None and not mode & 0o037
+
+
+def withheld_key(client: DatabaseClient, entries: Mapping[str, Any], mode: int | None) -> str:
+    """Return the remark on a client's key that has no variables because of its mode, else ""."""
+    key = _client_key(client, entries)
+    if not key or is_private(mode):
+        return ""
+    return (
+        f"clients get no {CERTIFICATE_ENTRY} and {key} while others may read the key: set "
+        f'annotation {DEFAULT_MODE_ANNOTATION} to "0440", and securityContext.fsGroup in the '
+        "template of Pods whose containers do not run as root"
+    )
+
+
+def _client_key(client: DatabaseClient, entries: Mapping[str, Any]) -> str:
+    """Return the entry with a key that the client can read, "" without one or a certificate."""
+    if CERTIFICATE_ENTRY not in entries:
+        return ""
+    if client.name != "jdbc":
+        return KEY_ENTRY if KEY_ENTRY in entries else ""
+    forms = (key for key in _PKCS8_ENTRIES if key in entries)
+    return next((key for key in forms if _PKCS8.match(to_bytes(entries[key]))), "")
 
 
 class ClientTraces(msgspec.Struct, frozen=True):
@@ -138,7 +193,7 @@ def client_traces(
     reference = f"$({_prefix(binding)}_"
     if client.name == "libpq":
         pairs = {(name, key) for name, entry in _LIBPQ.items() for key in _keys(entry)}
-        return ClientTraces(frozenset(pairs), frozenset({"PGSSLROOTCERT"}), reference)
+        return ClientTraces(frozenset(pairs), frozenset(_LIBPQ_PATHS), reference)
     entries = _NPGSQL.values() if client.name == "npgsql" else [_URIS[client.name]]
     keys = {key for entry in entries for key in _keys(entry)}
     pairs = {(_source(binding, key).name, key) for key in keys}
@@ -165,12 +220,18 @@ class _Variables:
         env: Sequence[tuple[str, str]],
         binding: str,
         directory: str,
+        mode: int | None,
     ) -> None:
         self._client = client
         self._entries = entries
         self._env = env
         self._binding = binding
-        self._ca = f"{directory}/{CA_ENTRY}" if CA_ENTRY in entries else ""
+        key = _client_key(client, entries) if is_private(mode) else ""
+        files = [
+            CA_ENTRY if CA_ENTRY in entries else "",
+            *((CERTIFICATE_ENTRY, key) if key else ("", "")),
+        ]
+        self._paths = [f"{directory}/{file}" if file else "" for file in files]
 
     def all(self) -> list[ClientVariable]:
         match self._client.name:
@@ -207,38 +268,45 @@ class _Variables:
             for name, entry in _LIBPQ.items()
             if (key := self._key(entry))
         ]
-        ca = [ClientVariable("PGSSLROOTCERT", text=self._ca)] if self._ca else []
-        return [*variables, *ca]
+        paths = [ClientVariable(name, text=path) for name, path in self._named(_LIBPQ_PATHS)]
+        return [*variables, *paths]
+
+    def _named(self, names: Sequence[str]) -> list[tuple[str, str]]:
+        """Return the paths that there are, with a client's names of them."""
+        return [(name, path) for name, path in zip(names, self._paths, strict=True) if path]
 
     def _uri(self) -> list[ClientVariable]:
         client = self._client
         key = self._required(_URIS[client.name])
         spec = [] if client.variable else [name for name, entry in self._env if entry == key]
         names = spec or [client.variable or _VARIABLES[client.name]]
-        if not self._ca:
+        paths = self._named(_URI_PATHS)
+        if not paths:
             return [ClientVariable(name, key=key) for name in names]
-        self._check_uri(key)
+        self._check_uri(key, [name for name, _ in paths])
         source = _source(self._binding, key)
         # "/" may stay as it is in a query (https://www.rfc-editor.org/rfc/rfc3986#section-3.4).
-        text = f"$({source.name})&sslrootcert={quote(self._ca)}"
+        parameters = "".join(f"&{name}={quote(path)}" for name, path in paths)
+        text = f"$({source.name}){parameters}"
         return [source, *(ClientVariable(name, text=text) for name in names)]
 
-    def _check_uri(self, key: str) -> None:
+    def _check_uri(self, key: str, added: Sequence[str]) -> None:
         uri, schemes = self._text(key), _SCHEMES[self._client.name]
         if not uri.startswith(schemes):
             raise UnsuitableEntriesError(
                 f"entry {key!r} of the binding does not begin with {' or '.join(schemes)}, and "
-                "only clients of PostgreSQL know sslrootcert: remove the annotation"
+                f"only clients of PostgreSQL know {added[0]}: remove the annotation"
             )
         _, query, parameters = uri.partition("?")
         if not query:
             raise UnsuitableEntriesError(
-                f"entry {key!r} of the binding has no query, to which the path of the CA could be "
-                "added: have the service end it in ?sslmode=verify-full, or use libpq"
+                f"entry {key!r} of the binding has no query, to which {added[0]} could be added: "
+                "have the service end it in ?sslmode=verify-full, or use libpq"
             )
-        if re.search(r"(?:^|&)sslrootcert=", parameters):
+        own = re.search(rf"(?:^|&)({'|'.join(added)})=", parameters)
+        if own:
             raise UnsuitableEntriesError(
-                f"entry {key!r} of the binding has an sslrootcert of its own: remove the "
+                f"entry {key!r} of the binding has an {own[1]} of its own: remove the "
                 "annotation, or have the service leave it out"
             )
 
@@ -260,9 +328,8 @@ class _Variables:
                     "correct it"
                 )
             parts.append(f"SSL Mode={mode}")
-        if self._ca:
-            path = _quoted(self._ca, self._ca, ROOT_VARIABLE)
-            parts.append(f"Root Certificate={path}")
+        for word, path in self._named(_NPGSQL_PATHS):
+            parts.append(f"{word}={_quoted(path, path, ROOT_VARIABLE)}")
         name = self._client.variable or _VARIABLES["npgsql"]
         return [*sources, ClientVariable(name, text=";".join(parts))]
 

@@ -221,7 +221,7 @@ class _Search:
         ]
 
     def _texts(self, container: Container, mount: str) -> dict[str, str]:
-        """Return the variables of a client that have the path of the CA, with their texts."""
+        """Return the variables of a client that have paths, with their texts."""
         texts = {
             str(name_of(item)): text_of_variable(item) or ""
             for item in container.env(create=False)
