@@ -293,6 +293,72 @@ def test_the_variables_of_a_client_are_counted_and_missed() -> None:
     assert link.message.endswith("was bound, and has lost variable DATABASE_URL")
 
 
+APP = {"name": "app", "image": "x"}
+UNPRIVILEGED = {"runAsUser": 65532, "runAsGroup": 65532}
+CANNOT = "container app does not run as root, and cannot read the files, whose mode is"
+MAY_BE_UNABLE = (
+    "and may be unable to read the files, whose mode is 0440: set securityContext.fsGroup"
+)
+NOT_USED = "libpq does not use the key of container app, which others may read by the files' mode"
+
+
+@pytest.mark.parametrize(
+    ("mode", "pod_security", "security", "env", "remark"),
+    [
+        pytest.param("", UNPRIVILEGED, {}, [], "", id="all-read"),
+        pytest.param("0400", UNPRIVILEGED, {}, [], f"{CANNOT} 0400", id="owner-alone"),
+        pytest.param("0440", UNPRIVILEGED, {}, [], f"{CANNOT} 0440", id="another-group"),
+        pytest.param("0440", {"runAsUser": 5}, {}, [], MAY_BE_UNABLE, id="the-images-group"),
+        pytest.param("0400", {"runAsUser": 5}, {}, [], CANNOT, id="no-group-reads"),
+        pytest.param("0440", {"runAsUser": 5, "runAsGroup": 0}, {}, [], "", id="roots-group"),
+        pytest.param(
+            "0440", UNPRIVILEGED | {"supplementalGroups": [0]}, {}, [], "", id="roots-group-too"
+        ),
+        pytest.param("0400", UNPRIVILEGED | {"fsGroup": 7}, {}, [], "", id="fsGroup"),
+        pytest.param("0400", {"runAsNonRoot": True}, {}, [], CANNOT, id="not-root"),
+        pytest.param("0400", {}, {"runAsNonRoot": True}, [], CANNOT, id="container-not-root"),
+        pytest.param("0400", {}, {"runAsUser": 5}, [], CANNOT, id="user-of-the-container"),
+        pytest.param("0400", UNPRIVILEGED, {"runAsUser": 0}, [], "", id="container-of-root"),
+        pytest.param("0400", {"runAsUser": 0}, {}, [], "", id="root"),
+        pytest.param("0400", {}, {}, [], "", id="the-images-user"),
+        pytest.param("", {}, {}, ["/bindings/sb/tls.key"], f"{NOT_USED} 0644", id="key"),
+        pytest.param(
+            "0460", {"fsGroup": 7}, {}, ["/bindings/sb/tls.key"], f"{NOT_USED} 0460", id="writes"
+        ),
+        pytest.param("0440", {"fsGroup": 7}, {}, ["/bindings/sb/tls.key"], "", id="private-key"),
+        pytest.param("", {}, {}, ["/tls/tls.key"], "", id="key-from-elsewhere"),
+    ],
+)  # fmt: skip
+def test_files_that_a_container_cannot_read_or_use(
+    mode: str, pod_security: JSON, security: JSON, env: list[str], remark: str
+) -> None:
+    variables = [{"name": "PGSSLKEY", "value": value} for value in env]
+    web = deployment(containers=[{**APP, "securityContext": security, "env": variables}])
+    pod(web)["securityContext"] = pod_security
+    cluster = FakeCluster(objects=[secret(), web])
+    wishes = {"servicebinding.io/default-mode": mode} if mode else {}
+    cluster.reconcile(spec_binding(service=SECRET_SERVICE, annotations=wishes))
+    body = cluster.get("deployments", "web")
+    (record,) = read_records(body["metadata"]["annotations"]).values()
+    seen = SeenObject(text="Deployment ns/web", sight="there", body=body, key=Key("ns", "web"))
+    ready = told(("Ready", "True", "ApplicationsBound"), secret="s1")
+    links = workload_links([BoundWorkload(workload=seen, record=record)] * 5, ready, "")
+    assert [link.state for link in links] == (["ok"] * 5 if remark else ["ok"])
+    text = links[0].message.partition("; remark: ")[2]
+    assert remark in text
+    assert bool(text) is bool(remark)
+
+
+def test_a_binding_that_is_ready_has_the_remark_of_its_injection() -> None:
+    assert binding_link(READY).about == "is Ready"
+    injected = told(("InjectionReady", "True", "ApplicationUpdated"), *_of(READY))
+    assert binding_link(injected).about == "is Ready; remark: about ApplicationUpdated"
+
+
+def _of(binding: ToldBinding) -> list[tuple[str, ConditionStatus, str]]:
+    return [(one.type, one.status, one.reason) for one in binding.conditions]
+
+
 def test_what_a_workload_has_lost() -> None:
     cluster = FakeCluster(objects=[secret(), deployment()])
     env = [{"name": "X", "key": "password"}]

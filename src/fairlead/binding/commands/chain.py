@@ -5,7 +5,7 @@ Pure functions of the objects that were read.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Literal, Protocol
 
 import msgspec
@@ -29,7 +29,10 @@ from fairlead.api.servicebinding.common import (
     SERVICE_MISSING_BINDING,
     SERVICE_NOT_FOUND,
 )
-from fairlead.binding.workloads.holdings import Holding
+from fairlead.api.servicebinding.wishes import DEFAULT_MODE_ANNOTATION
+from fairlead.binding.expressions.fixedpath import read, read_list
+from fairlead.binding.services.clients import is_private
+from fairlead.binding.workloads.holdings import Holding, name_of, text_of_variable
 from fairlead.binding.workloads.records import BindingRecord
 from fairlead.binding.workloads.rollout import missing_pods, rollout_failure
 
@@ -38,6 +41,11 @@ Sight = Literal["there", "NotFound", "NotServed", "Forbidden", "Error"]
 
 FEW = 3
 """Largest number of ok workloads that are listed one by one; more are counted."""
+
+_REMARK = "remark: "
+
+_SERVERS_MODE = 0o644
+"""Mode of a Secret's files that API servers set where a volume has none."""
 
 _UNDONE = "find out with metadata.managedFields who has removed it"
 
@@ -146,7 +154,9 @@ def binding_link(told: ToldBinding) -> Link:
         if found is not None and found.status != "True":
             state = state_of(found)
             return msgspec.structs.replace(broken(found.reason, found.message), state=state)
-    return link("ok", "is Ready")
+    injected = told.condition(INJECTION_READY)
+    remark = injected.message if injected is not None else ""
+    return link("ok", f"is Ready; {_REMARK}{remark}" if remark else "is Ready")
 
 
 def workload_links(
@@ -163,12 +173,16 @@ def workload_links(
     if not links:
         _, broken = _linkers("workload", reference)
         return [broken(APPLICATION_NOT_FOUND, "selects nothing")]
-    well = [one for one in links if one.state == "ok"]
-    wrong = sorted((one for one in links if one.state != "ok"), key=_urgency)
+    well = [one for one in links if _is_plain(one)]
+    wrong = sorted((one for one in links if not _is_plain(one)), key=_urgency)
     if len(well) > FEW:
         text = f"{len(well)} workloads"
         well = [Link(name="workload", object=text, state="ok", about=f"have {told.secret}")]
     return [*wrong, *well]
+
+
+def _is_plain(link: Link) -> bool:
+    return link.state == "ok" and _REMARK not in link.about
 
 
 def _urgency(link: Link) -> int:
@@ -219,7 +233,8 @@ def _workload_link(bound: BoundWorkload, told: ToldBinding) -> Link:
     if told.secret and record.secret != told.secret:
         about = f"still has Secret {record.secret}, in the place of {told.secret}"
         return broken("NotProjected", about)
-    lost = Holding(found.body, record).lost()
+    holding = Holding(found.body, record)
+    lost = holding.lost()
     if lost:
         about = f"was bound, and has lost {', '.join(lost)}"
         return broken("NotProjected", about, _UNDONE)
@@ -227,7 +242,65 @@ def _workload_link(bound: BoundWorkload, told: ToldBinding) -> Link:
     if failure is not None:
         return broken(failure.reason, f"has Secret {record.secret}, but {failure.text}")
     about = f"has Secret {record.secret} {_places(record)}".rstrip()
-    return link("ok", "; ".join(filter(None, [about, missing_pods(found.body)])))
+    remarks = [f"{_REMARK}{text}" for text in _file_remarks(found.body, holding)]
+    return link("ok", "; ".join(filter(None, [about, missing_pods(found.body), *remarks])))
+
+
+def _file_remarks(body: JSON, holding: Holding) -> Iterator[str]:
+    """Yield remarks on containers that cannot read the binding's files, or not use their key.
+
+    A kubelet lets ``fsGroup`` read the files of a Secret, which belong to root. The Pods' user is
+    judged by the template alone: an image may have another one.
+
+    Sources: https://kubernetes.io/docs/tasks/configure-pod-container/security-context/,
+    https://www.postgresql.org/docs/current/libpq-ssl.html#LIBPQ-SSL-CLIENTCERT.
+    """
+    path = holding.record.volumes
+    volume = next(filter(holding.is_volume, read_list(body, path)), None)
+    if volume is None:
+        return
+    number = volume["secret"].get("defaultMode")
+    mode = number if isinstance(number, int) else _SERVERS_MODE
+    pod = read(body, (*path[:-1], "securityContext"))
+    pod = pod if isinstance(pod, dict) else {}
+    for container in holding.containers():
+        mounts = container.volume_mounts(create=False)
+        places = [item["mountPath"] for item in mounts if holding.is_mount(container, item)]
+        if not places:
+            continue
+        own = read(container.body, ("securityContext",))
+        security = pod | {
+            name: value
+            for name, value in (own.items() if isinstance(own, dict) else ())
+            if value is not None
+        }
+        if not _reads(mode, security):
+            unable = (
+                "cannot" if not mode & 0o040 or "runAsGroup" in security else "may be unable to"
+            )
+            yield (
+                f"{container} does not run as root, and {unable} read the files, whose mode is "
+                f"{mode:04o}: set securityContext.fsGroup in the Pod template"
+            )
+        key = next((i for i in container.env(create=False) if name_of(i) == "PGSSLKEY"), None)
+        own_key = (text_of_variable(key) or "").startswith(tuple(f"{place}/" for place in places))
+        if own_key and not is_private(mode):
+            yield (
+                f"libpq does not use the key of {container}, which others may read by the files' "
+                f'mode {mode:04o}: set annotation {DEFAULT_MODE_ANNOTATION} to "0440", and '
+                "securityContext.fsGroup in the Pod template where it does not run as root"
+            )
+
+
+def _reads(mode: int, security: JSON) -> bool:
+    """Whether a container with this security context reads a Secret's files of this mode."""
+    user = security.get("runAsUser")
+    root = not security.get("runAsNonRoot") if user is None else user == 0
+    if root or mode & 0o004 or security.get("fsGroup") is not None:
+        return True
+    groups = security.get("supplementalGroups")
+    of_root = security.get("runAsGroup") == 0 or (isinstance(groups, list) and 0 in groups)
+    return bool(mode & 0o040) and of_root
 
 
 def _places(record: BindingRecord) -> str:
