@@ -12,7 +12,11 @@ from tests.support.postgres import access, running
 from tests.support.waiting import idle
 
 from fairlead.api.meta import JSON
-from fairlead.api.postgresaccess import POSTGRESACCESSES, ROTATE_ANNOTATION
+from fairlead.api.postgresaccess import (
+    END_SESSIONS_ANNOTATION,
+    POSTGRESACCESSES,
+    ROTATE_ANNOTATION,
+)
 from fairlead.api.resource import SECRETS
 from fairlead.postgres.controllers.large import LARGE_BYTES
 from fairlead.runtime import Metrics
@@ -93,6 +97,10 @@ async def test_a_large_access_and_its_neighbour_are_served(
     await world.wait(large, lambda body: fingerprint(body) != known)
     await world.ready(large)
     assert await world.logs_in((await world.secret(large))["uri"])
+    await annotate(world, large, **{END_SESSIONS_ANNOTATION: "now"})
+    await world.wait(
+        large, lambda body: body["status"].get("sessions", {}).get("request") == "now"
+    )
 
     await world.delete(large)
     await world.gone(large)

@@ -8,9 +8,12 @@ import tracemalloc
 import msgspec
 import pytest
 
+from fairlead.api.kubebind import ANNOTATION_CLUSTER_NAMESPACE
 from fairlead.api.meta import JSON, Object, decode_object
 from fairlead.api.postgresaccess import (
+    ABANDON_ANNOTATION,
     APPROVE_ANNOTATION,
+    END_SESSIONS_ANNOTATION,
     FINALIZER,
     ROTATE_ANNOTATION,
     PostgresAccess,
@@ -190,6 +193,7 @@ def test_a_stub_says_what_decisions_about_other_objects_need() -> None:
     ("metadata", "is_news"),
     [
         ({"annotations": {ROTATE_ANNOTATION: "now"}}, True),
+        ({"annotations": {END_SESSIONS_ANNOTATION: "now"}}, True),
         ({"finalizers": [FINALIZER]}, True),
         ({"annotations": {"note": "x"}}, False),
         ({"labels": {"team": "x"}}, False),
@@ -214,10 +218,17 @@ def test_the_stub_of_what_a_pass_has_read_is_that_of_the_cache() -> None:
 
 
 def test_a_pass_over_a_large_access_has_all_that_it_reads() -> None:
+    names = (
+        ABANDON_ANNOTATION,
+        ANNOTATION_CLUSTER_NAMESPACE,
+        APPROVE_ANNOTATION,
+        END_SESSIONS_ANNOTATION,
+        ROTATE_ANNOTATION,
+    )
     found = access(
         spec={"grants": NAMES},
         finalizers=[FINALIZER, "other/one"],
-        annotations={APPROVE_ANNOTATION: "digest"},
+        annotations=dict.fromkeys(names, "x"),
         labels={"a": "b"},
     )
     read = without_unread(found)

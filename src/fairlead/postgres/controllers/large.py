@@ -16,10 +16,12 @@ from hashlib import sha256
 import msgspec
 
 from fairlead.api.conditions import get_condition
+from fairlead.api.kubebind import ANNOTATION_CLUSTER_NAMESPACE
 from fairlead.api.meta import Object, ObjectMeta, OwnerReference
 from fairlead.api.postgresaccess import (
     ABANDON_ANNOTATION,
     APPROVE_ANNOTATION,
+    END_SESSIONS_ANNOTATION,
     POSTGRESACCESSES,
     READY,
     ROTATE_ANNOTATION,
@@ -41,7 +43,15 @@ _OWNERS = 16
 """Number of accesses among the owners of a Secret that are kept; the operator writes one."""
 _NAME_LENGTH = 253
 """Length in characters of the longest name of an object."""
-_READ = frozenset({ABANDON_ANNOTATION, APPROVE_ANNOTATION, ROTATE_ANNOTATION})
+_READ = frozenset(
+    {
+        ABANDON_ANNOTATION,
+        ANNOTATION_CLUSTER_NAMESPACE,
+        APPROVE_ANNOTATION,
+        END_SESSIONS_ANNOTATION,
+        ROTATE_ANNOTATION,
+    }
+)
 """Annotations of an access that the operator reads."""
 _STUB = ""
 """Annotation of a stub, with a digest of the metadata that calls for a pass.
