@@ -238,3 +238,22 @@ async def test_nothing_is_taken_from_who_uses_the_server_or_given_to_one_of_seve
         assert comment[0].endswith("\nof sales")
         after = await roles_of(postgres, postgres.password)
         assert after == before
+
+
+async def test_another_address_is_no_other_server(stack: AsyncExitStack, tmp_path: Path) -> None:
+    settings = {"listen_addresses": "127.0.0.1,127.0.0.2"}
+    server = await stack.enter_async_context(EmbeddedPostgres(version=18, settings=settings))
+    database = Database(server)
+    await database.create()
+    cluster = await plane(stack, tmp_path, "one", "team", "thieves")
+    await cluster.offer("main", server, server.password)
+    await cluster.offer("public", server, server.password, host="127.0.0.2")
+    async with running(cluster.admin, OPTIONS):
+        await cluster.order("app", "team", "main", database.name)
+        await cluster.ready("app", "team")
+        await cluster.order("app", "thieves", "public", database.name)
+        conflict = failed_with(COPIED.format("app"))
+        await when(cluster.admin, POSTGRESACCESSES, "app", "thieves", until=conflict)
+        code, output, errors = await cluster.take_over("public", "--yes")
+    assert (code, output) == (1, "")
+    assert "it belongs to PostgresAccess team/app, which uses this server too" in errors

@@ -7,6 +7,7 @@ reads the administrator's credentials, which no tenant can: what an access asks 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
+from typing import NamedTuple
 
 import msgspec
 
@@ -16,7 +17,8 @@ from fairlead.postgres.commands.accesses import in_cluster
 from fairlead.postgres.commands.plan import check_desired
 from fairlead.postgres.commands.surroundings import Surroundings
 from fairlead.postgres.controllers.rules.desired import names_of
-from fairlead.postgres.database.connections.identity import identity_of
+from fairlead.postgres.database.connections.identity import identity_of, start_of
+from fairlead.postgres.database.connections.session import Session
 from fairlead.postgres.database.connections.sessions import Sessions
 from fairlead.postgres.database.plans.snapshot import (
     GroupClaim,
@@ -90,8 +92,8 @@ async def find_candidates(
             logins, _ = await read_logins(session)
             usernames = {name for access in every for name in names_of(access)}
             snapshot = await read_snapshot(session, {*logins, *usernames}, "", whole=False)
-            identity = await identity_of(session)
-        finding = _Finding(around, server_name, every, snapshot, identity)
+            marks = await _Marks.of(session)
+        finding = _Finding(around, server_name, every, snapshot, marks)
         await finding.run(names)
     finally:
         await sessions.close()
@@ -126,6 +128,23 @@ async def take_over(
     )
 
 
+class _Marks(NamedTuple):
+    """The marks of a running server; ``start`` is the time of its start."""
+
+    identity: ServerIdentity
+    start: str
+
+    @classmethod
+    async def of(cls, session: Session) -> _Marks:
+        return cls(await identity_of(session), await start_of(session))
+
+    def are_of_one_server(self, other: _Marks) -> bool:
+        """Whether both are of one server, which may have several addresses, or was restarted."""
+        systems = {self.identity.system_identifier, other.identity.system_identifier}
+        by_start = len(systems) == 1 and self.start == other.start
+        return by_start or self.identity == other.identity
+
+
 class _Finding:
     """The search for candidates among the accesses of one PostgresServer."""
 
@@ -135,12 +154,12 @@ class _Finding:
         server: str,
         every: Iterable[PostgresAccess],
         snapshot: ServerSnapshot,
-        identity: ServerIdentity,
+        marks: _Marks,
     ) -> None:
         self._around = around
         self._server = server
         self._snapshot = snapshot
-        self._identity = identity
+        self._marks = marks
         self._claims = {around.claim(access.metadata).object: access for access in every}
         self._uids = {access.metadata.uid: access for access in every}
         self._here = [access for access in every if self._is_here(access)]
@@ -256,7 +275,8 @@ class _Finding:
             sessions = Sessions(endpoint)
             try:
                 async with sessions.working("read which server it is") as session:
-                    self._elsewhere[place] = await identity_of(session) != self._identity
+                    marks = await _Marks.of(session)
+                    self._elsewhere[place] = not marks.are_of_one_server(self._marks)
             finally:
                 await sessions.close()
         return self._elsewhere[place]

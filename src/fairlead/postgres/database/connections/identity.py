@@ -32,6 +32,9 @@ _CHECKPOINT = sql.SQL(
         " FROM pg_catalog.pg_control_checkpoint() c)"
     )
 )
+_START = sql.SQL(
+    "SELECT (EXTRACT(EPOCH FROM pg_catalog.pg_postmaster_start_time()) * 1000000)::int8::text"
+)
 
 
 async def identity_of(session: Session) -> ServerIdentity:
@@ -50,3 +53,15 @@ async def identity_of(session: Session) -> ServerIdentity:
             system_identifier=system, timeline=timeline, address=f"{host}:{port}"
         )
     return session.identity
+
+
+async def start_of(session: Session) -> str:
+    """Return the time at which the server behind a session was started, in microseconds.
+
+    With its system identifier it tells a server from its copies, by whichever address one asks.
+
+    Raises:
+        psycopg.Error: the server did not tell.
+    """
+    ((start,),) = await session.rows(_START)
+    return str(start)
