@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import signal
 from collections.abc import AsyncIterator, Sequence
+from contextlib import AsyncExitStack
 from dataclasses import replace
 from typing import Any
 
@@ -30,6 +33,7 @@ from fairlead.api.postgresaccess import Attributes, MemberOf
 from fairlead.demo.postgres.server import EmbeddedPostgres
 from fairlead.postgres.database.connections.sessions import Sessions
 from fairlead.postgres.database.plans.approvals import Approval
+from fairlead.postgres.database.plans.differences import Actor
 from fairlead.postgres.database.plans.plan import (
     SessionsEnd,
     ShownPlan,
@@ -39,7 +43,8 @@ from fairlead.postgres.database.plans.plan import (
 from fairlead.postgres.database.plans.snapshot import RoleClaim
 from fairlead.postgres.database.reading import verifiers as verifiers_module
 from fairlead.postgres.database.reading.verifiers import Verifiers
-from fairlead.postgres.database.work.cleanup import cleanup
+from fairlead.postgres.database.work.blockers import end_all_sessions
+from fairlead.postgres.database.work.cleanup import GONE_MS, cleanup
 from fairlead.postgres.database.work.drift import DriftResult, Kept, find_drift
 from fairlead.postgres.database.work.planning import plan_accesses
 from fairlead.postgres.database.work.sync import Claimed, check_claims, sync
@@ -689,6 +694,58 @@ async def test_the_sessions_of_one_role_are_counted_and_ended(admin: Admin) -> N
     assert looked.differing == {"app"}
 
 
+async def test_sessions_that_do_not_end_hold_others_up_for_one_wait_alone(admin: Admin) -> None:
+    count = 6
+    await admin.sync(role(), role("other", uid="u2"))
+    async with AsyncExitStack() as stack:
+        for name in ("app", "other") * count:
+            await stack.enter_async_context(await login(admin.server, name, PASSWORD))
+        pids = await fetch(
+            admin.server,
+            "postgres",
+            "SELECT pid, usesysid::int8, usename::text FROM pg_stat_activity"
+            " WHERE usename IN ('app', 'other')",
+        )
+        actors = {name: [Actor(oid, name)] for _, oid, name in pids}
+        stopped = [pid for pid, _, name in pids if name == "app"]
+        for pid in stopped:
+            stack.callback(os.kill, pid, signal.SIGCONT)
+            os.kill(pid, signal.SIGSTOP)
+        async with admin.sessions.working("end sessions") as session:
+            await session.run(sql.SQL("SET statement_timeout = 700"))
+            ends = await end_all_sessions(session, actors, superuser=admin.superuser, wait=GONE_MS)
+            await session.run(sql.SQL("RESET statement_timeout"))
+        assert ends["app"] == SessionsEnd(ended=0, left=count)
+        assert ends["other"] == SessionsEnd(ended=count)
+
+
+async def test_parallel_workers_are_no_sessions(server: EmbeddedPostgres) -> None:
+    """They come and go, and each change of the number would be another status."""
+    admin = Admin(server, superuser=True)
+    try:
+        await admin.one(role())
+        async with await login(server, "app", PASSWORD) as session:
+            version = session.info.server_version
+            forced = "debug_parallel_query" if version >= 160000 else "force_parallel_mode"
+            await session.execute(f"SET {forced} = on")
+            query = asyncio.create_task(session.execute("SELECT pg_sleep(600)"))
+            await admin.execute(f"DO $$ BEGIN {_AT_WORK} END $$")
+            opened = (await admin.one(role())).open_sessions
+            found = await admin.one(role(ends_sessions=True))
+            with pytest.raises(psycopg.OperationalError):
+                await query
+            assert (opened, found.sessions) == (1, SessionsEnd(ended=1))
+    finally:
+        await admin.sessions.close()
+        await sweep(server)
+
+
+_AT_WORK = """
+    WHILE NOT EXISTS (SELECT FROM pg_stat_activity
+                       WHERE usename = 'app' AND backend_type = 'parallel worker') LOOP
+        PERFORM pg_sleep(0.01), pg_stat_clear_snapshot();
+    END LOOP;
+"""
 _GONE = """
     WHILE EXISTS (SELECT FROM pg_stat_activity WHERE usename = 'app') LOOP
         PERFORM pg_sleep(0.01), pg_stat_clear_snapshot();

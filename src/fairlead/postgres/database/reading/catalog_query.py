@@ -46,6 +46,8 @@ SELECT r.oid::int8, r.rolname::text, r.rolcanlogin, r.rolsuper, r.rolcreaterole,
   -- PostgreSQL shows everybody whose sessions there are, and no more of those of others.
   LEFT JOIN (SELECT a.usesysid, pg_catalog.count(*) AS sessions
                FROM pg_catalog.pg_stat_activity a
+              -- They come and go. Without pg_read_all_stats they look like sessions.
+              WHERE a.backend_type IS DISTINCT FROM 'parallel worker'
               GROUP BY 1) p ON p.usesysid = r.oid
   LEFT JOIN (SELECT x.setrole, c.settings, c.size
                FROM ({settings}) x

@@ -9,7 +9,7 @@ loses the race against a client that reconnects.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Collection, Sequence
+from collections.abc import AsyncIterator, Collection, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from typing import NamedTuple
 
@@ -88,10 +88,13 @@ SELECT EXISTS (
           AND pg_catalog.pg_has_role(%(role)s::oid, r.oid, 'USAGE'))
 """)
 _END_ONE = sql.SQL("SELECT pg_catalog.pg_terminate_backend(%(pid)s)")
+# Parallel workers end with the session that they work for. Without pg_read_all_stats they look
+# like sessions.
 _PIDS = sql.SQL("""
 SELECT a.pid
   FROM pg_catalog.pg_stat_activity a
  WHERE a.usesysid = ANY (%(roles)s::oid[]) AND a.pid <> pg_catalog.pg_backend_pid()
+   AND a.backend_type IS DISTINCT FROM 'parallel worker'
 """)
 _END = sql.SQL("""
 SELECT pg_catalog.pg_terminate_backend(a.pid, %(wait)s)
@@ -295,21 +298,43 @@ async def end_starting(session: Session, actor: Actor, *, superuser: bool) -> No
 
 
 async def end_all_sessions(
-    session: Session, actors: Sequence[Actor], *, superuser: bool, wait: int
-) -> SessionsEnd:
+    session: Session, actors: Mapping[str, Sequence[Actor]], *, superuser: bool, wait: int
+) -> dict[str, SessionsEnd]:
     """End the sessions of roles that may log in again; return how many were ended and left.
 
-    ``wait`` is the timeout in milliseconds for the end of each.
+    Args:
+        session: a session of the administrator outside of transactions.
+        actors: the roles of accesses by username.
+        superuser: whether the administrator is a superuser.
+        wait: timeout in milliseconds for the end of all: a session ends only between two steps of
+            its work, and an access may have very many that take their time.
     """
-    parameters = {"roles": [actor.oid for actor in actors]}
-    for actor in actors:
-        # One that has begun to log in with a former password may take its time.
-        await end_starting(session, actor, superuser=superuser)
-    before = {pid for (pid,) in await session.rows(_PIDS, parameters)}
-    for actor in actors if before else ():
-        await end_sessions(session, actor, before, superuser=superuser, wait=wait)
-    left = {pid for (pid,) in await session.rows(_PIDS, parameters)} if before else set()
-    return SessionsEnd(ended=len(before - left), left=len(before & left))
+    before: dict[str, set[int]] = {}
+    for username, own in actors.items():
+        for actor in own:
+            # One that has begun to log in with a former password may take its time.
+            await end_starting(session, actor, superuser=superuser)
+        before[username] = await _pids_of(session, own)
+        for actor in own if before[username] else ():
+            await end_sessions(session, actor, before[username], superuser=superuser)
+    all_ = [actor for own in actors.values() for actor in own]
+    clock = asyncio.get_running_loop().time
+    deadline = clock() + wait / 1000
+    left = set[int]().union(*before.values())
+    while left:
+        left &= await _pids_of(session, all_)
+        if not left or clock() >= deadline:
+            break
+        await asyncio.sleep(_FIRST_SECONDS)
+    return {
+        username: SessionsEnd(ended=len(pids - left), left=len(pids & left))
+        for username, pids in before.items()
+    }
+
+
+async def _pids_of(session: Session, actors: Sequence[Actor]) -> set[int]:
+    rows = await session.rows(_PIDS, {"roles": [actor.oid for actor in actors]})
+    return {pid for (pid,) in rows}
 
 
 async def open_sessions(session: Session, actors: Sequence[Actor]) -> list[Actor]:

@@ -309,18 +309,17 @@ async def _end_sessions(
     batch: _Batch, wanted: Sequence[WantedState], snapshot: ServerSnapshot
 ) -> dict[str, SessionsEnd]:
     """End the open sessions of accesses that want it; return the ends by username."""
-    ends: dict[str, SessionsEnd] = {}
-    for one in wanted:
-        if one.ends_sessions:
-            actors = [Actor(role.oid, name) for name, role in one.own(snapshot).items()]
-            async with batch.sessions.working(f"end sessions of role {one.username}") as session:
-                ends[one.username] = await end_all_sessions(
-                    session,
-                    actors,
-                    superuser=snapshot.server.superuser,
-                    wait=GONE_MS,
-                )
-    return ends
+    actors = {
+        one.username: [Actor(role.oid, name) for name, role in one.own(snapshot).items()]
+        for one in wanted
+        if one.ends_sessions
+    }
+    if not actors:
+        return {}
+    async with batch.sessions.working("end sessions of roles") as session:
+        return await end_all_sessions(
+            session, actors, superuser=snapshot.server.superuser, wait=GONE_MS
+        )
 
 
 async def _bring_roles(batch: _Batch) -> tuple[_PlannedBatch, _Written]:
