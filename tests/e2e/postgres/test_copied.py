@@ -197,18 +197,20 @@ async def test_nothing_is_taken_from_who_uses_the_server_or_given_to_one_of_seve
     await cluster.offer(
         "closed", postgres, postgres.password, allowedNamespaces={"matchExpressions": [STAGING]}
     )
-    marks = {"lost": "c1u5ter", "rivals": "c1u5ter", "denied": "c1u5ter"}
+    hashed, clear = '"object":"x"', '"namespace":"team","name":"older"'
+    marks = {"lost": hashed, "older": clear, "rivals": hashed, "denied": hashed}
     async with running(cluster.admin, OPTIONS):
         await cluster.order("app", "team", "main", database.name)
         await cluster.ready("app", "team")
         for name, mark in marks.items():
             await database.query(f"CREATE ROLE {name} LOGIN", database="postgres")
-            claim = f'managed by Fairlead: {{"installation":"{mark}","object":"x","uid":"y"}}'
+            claim = f'managed by Fairlead: {{"installation":"c1u5ter",{mark},"uid":"y"}}'
             await database.query(f"COMMENT ON ROLE {name} IS '{claim}\nof sales'")
         before = await roles_of(postgres, postgres.password)
         for name, namespace, server in (
             ("app", "staging", "again"),
             ("lost", "staging", "again"),
+            ("older", "staging", "again"),
             ("rivals", "staging", "again"),
             ("rivals", "thieves", "again"),
             ("denied", "thieves", "closed"),
@@ -220,7 +222,12 @@ async def test_nothing_is_taken_from_who_uses_the_server_or_given_to_one_of_seve
         await when(cluster.admin, POSTGRESACCESSES, "lost", "staging", until=conflict)
 
         code, output, errors = await cluster.take_over("again", "--yes")
-        assert (code, output) == (1, "role lost belongs to PostgresAccess staging/lost now\n")
+        assert (code, output.splitlines()) == (
+            1,
+            [f"role {name} belongs to PostgresAccess staging/{name} now" for name in marks][:2],
+        )
+        older = "from PostgresAccess team/older of installation c1u5ter to PostgresAccess staging/"
+        assert f"role older: {older}older\n" in errors
         assert (
             "role app: it belongs to PostgresAccess team/app, which uses this server too" in errors
         )
@@ -231,6 +238,7 @@ async def test_nothing_is_taken_from_who_uses_the_server_or_given_to_one_of_seve
         assert "role denied: " in errors
         assert "allowedNamespaces" in errors
         await cluster.ready("lost", "staging")
+        await cluster.ready("older", "staging")
         assert await database.logs_in(await cluster.uri("lost", "staging")) == "lost"
         (comment,) = await database.query(
             "SELECT shobj_description('lost'::regrole, 'pg_authid')", database="postgres"

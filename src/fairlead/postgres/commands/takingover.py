@@ -217,7 +217,7 @@ class _Finding:
             why = ", ".join(sorted(role.powers)) or "the administrator's own rights"
             self._pass(role.name, f"it has {why}")
             return
-        holder, refused = await self._holder(former)
+        holder, refused = await self._holder(former, access)
         if refused:
             self._pass(role.name, refused)
             return
@@ -246,10 +246,16 @@ class _Finding:
             return claim.object == self._around.claim(meta).object
         return (claim.namespace, claim.name) == (meta.namespace, meta.name)
 
-    async def _holder(self, former: RoleClaim) -> tuple[str, str]:
+    async def _holder(self, former: RoleClaim, access: PostgresAccess) -> tuple[str, str]:
         """Return the former claim's object in words, and why its role is left to it, or ""."""
         if former.installation != self._around.installation:
-            return f"installation {former.installation}", ""
+            # The user sees where another namespace asks for the role than the former one.
+            whose = ""
+            if former.name:
+                whose = f"PostgresAccess {former.namespace}/{former.name} of "
+            elif self._is_of(former, access):
+                whose = "the PostgresAccess of the same namespace and name of "
+            return f"{whose}installation {former.installation}", ""
         if former.is_imported:
             return "", "an import has claimed it for an object that is yet to be applied"
         holder = self._uids.get(former.uid) or self._claims.get(former.object)
