@@ -217,13 +217,36 @@ def test_the_table_has_a_line_for_each_consumer() -> None:
 def test_a_consumer_without_a_heartbeat_is_waited_for_in_words() -> None:
     row = one(binding("Team A"))
     assert (row.healthy.reason, row.state) == ("FirstHeartbeatPending", "waiting")
-    assert row.remedy == KUBE_BIND.helps("FirstHeartbeatPending")
+    assert row.remedy == KUBE_BIND.helps("FirstHeartbeatPending", place="provider")
+    assert row.remedy.startswith("have the consumer's team see")
     assert shown(row)[1].endswith("no konnector has reported yet")
 
 
 def test_a_consumer_that_is_well_needs_no_help() -> None:
     row = one(binding("Team A", **BEATS))
     assert (row.state, row.remedy) == ("ok", "")
+
+
+@pytest.mark.parametrize(
+    ("ready", "state", "reason"),
+    [("False", "failed", "ProviderSecretNotFound"), ("True", "ok", "")],
+)
+def test_a_connection_that_is_not_ready_is_no_healthy_one(
+    ready: str, state: str, reason: str
+) -> None:
+    # `fairlead bindings` judges by the same conditions in the consumer's cluster.
+    conditions = [
+        {"type": "Ready", "status": ready, "reason": "ProviderSecretNotFound"},
+        {"type": "SecretValid", "status": "False", "reason": "ProviderSecretNotFound"},
+        {"type": "Healthy", "status": "False", "reason": "HeartbeatTimeout"},
+    ]
+    row = one(binding("Team A", conditions=conditions, **BEATS))
+    assert (row.state, row.reason, row.healthy.status) == (state, reason, "True")
+    assert row.remedy == (
+        "" if state == "ok" else "invite the consumer again: fairlead provider invite"
+    )
+    words = KUBE_BIND.what(reason) if reason else "healthy"
+    assert shown(row)[1].endswith(words)
 
 
 def test_the_table_says_whose_konnector_is_not_ours() -> None:

@@ -171,5 +171,5 @@ def _konnector(row: ConsumerRow) -> str:
 def _health(row: ConsumerRow) -> Text:
     if row.deleting:
         return Text("being revoked", style=STYLES["waiting"])
-    text = "healthy" if row.state == "ok" else KUBE_BIND.what(row.healthy.reason)
+    text = "healthy" if row.state == "ok" else KUBE_BIND.what(row.reason)
     return Text(printable(text), style=STYLES[row.state])

@@ -22,11 +22,17 @@ from fairlead.api.kubebind import (
     ClusterBinding,
     TemplateSpec,
 )
-from fairlead.api.kubebind.conditions import HEALTHY, KubeBindCondition, unknown
+from fairlead.api.kubebind.conditions import (
+    HEALTHY,
+    READY,
+    KubeBindCondition,
+    get_condition,
+    unknown,
+)
 from fairlead.api.meta import Object
 from fairlead.api.reasons import model
 from fairlead.api.reasons.conditions import state_of
-from fairlead.api.reasons.kubebind import KUBE_BIND
+from fairlead.api.reasons.verdict import Finding, Judgement, remedy_of, with_findings
 from fairlead.api.resource import CLUSTERROLEBINDINGS, NAMESPACES
 from fairlead.api.timestamps import moment, parse_time
 from fairlead.client import Client
@@ -44,7 +50,8 @@ class ConsumerRow(msgspec.Struct, rename="camel", frozen=True, kw_only=True):
 
     ``not_counted`` gives the reason why exported kinds are not counted, by plural and group.
     ``templates`` are the templates of its invitations, None if they were not recorded, and
-    ``warnings`` are faults that need a person. ``state`` and ``remedy`` go with ``healthy``.
+    ``warnings`` are faults that need a person. ``state``, ``reason`` and ``remedy`` are those of
+    the verdict on the connection: ``healthy``, and the other conditions of the ClusterBinding.
     """
 
     identity: str
@@ -59,6 +66,7 @@ class ConsumerRow(msgspec.Struct, rename="camel", frozen=True, kw_only=True):
     last_heartbeat_time: str
     healthy: KubeBindCondition
     state: model.State
+    reason: str = ""
     remedy: str = ""
     deleting: bool = False
     warnings: list[str] = []
@@ -125,7 +133,9 @@ def _row(
 ) -> ConsumerRow:
     read = ClusterBindingView() if binding is None else _view(binding, now)
     record = record_of(binding)
-    stands = state_of(read.healthy)
+    verdict = with_findings(
+        Judgement("unknown"), [_finding(one) for one in (read.healthy, *read.others)]
+    )
     kinds = {kind for export in exports for kind in exported(export)}
     return ConsumerRow(
         identity=identity_of(namespace),
@@ -139,11 +149,18 @@ def _row(
         original_konnector=read.original,
         last_heartbeat_time=read.heartbeat,
         healthy=read.healthy,
-        state=stands,
-        remedy="" if stands == "ok" else KUBE_BIND.helps(read.healthy.reason),
+        state=verdict.state,
+        reason=verdict.reason,
+        remedy=verdict.remedy,
         deleting=namespace.meta.deleting or record.revoked,
         warnings=[] if binding is None else _warnings(state, binding, exports),
     )
+
+
+def _finding(condition: KubeBindCondition) -> Finding:
+    state, reason, message = state_of(condition), condition.reason, condition.message
+    remedy = "" if state == "ok" else remedy_of(reason, message, place="provider")
+    return Finding(state, message, reason, condition.last_transition_time, remedy)
 
 
 def _warnings(state: ProviderState, binding: Object, exports: Sequence[Object]) -> list[str]:
@@ -188,6 +205,8 @@ class ClusterBindingView(msgspec.Struct, frozen=True, kw_only=True):
     version: str = ""
     heartbeat: str = ""
     original: bool = False
+    others: tuple[KubeBindCondition, ...] = ()
+    """Conditions beside ``healthy`` that keep the ClusterBinding from being Ready."""
     healthy: KubeBindCondition = unknown(
         HEALTHY, "NotInvited", "it has no ClusterBinding: invite it again, or revoke it"
     )
@@ -207,8 +226,17 @@ def _view(binding: Object, now: datetime) -> ClusterBindingView:
         version=status.konnector_version,
         heartbeat=status.last_heartbeat_time,
         original=is_original(binding),
+        others=_others(status.conditions),
         healthy=condition,
     )
+
+
+def _others(conditions: Sequence[KubeBindCondition]) -> tuple[KubeBindCondition, ...]:
+    ready = get_condition(conditions, READY)
+    if ready is None or ready.status == "True":
+        return ()
+    others = [one for one in conditions if one.type not in {HEALTHY, READY}]
+    return tuple(one for one in others if state_of(one) == "failed")
 
 
 async def consumers(client: Client) -> list[ConsumerRow]:

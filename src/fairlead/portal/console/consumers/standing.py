@@ -10,8 +10,8 @@ from fairlead.api.kubebind import APIServiceExport
 from fairlead.api.kubebind.conditions import READY, KubeBindCondition
 from fairlead.api.meta import Object
 from fairlead.api.reasons.conditions import state_of
-from fairlead.api.reasons.kubebind import KUBE_BIND
 from fairlead.api.reasons.model import State
+from fairlead.api.reasons.verdict import remedy_of
 from fairlead.portal.console.states import OF_CONSUMERS
 from fairlead.provider.commands.overview import ConsumerRow
 
@@ -35,8 +35,10 @@ class ConsumerStanding(msgspec.Struct, frozen=True):
 
 
 def helps_of(condition: KubeBindCondition) -> str:
-    """Return the remedy for a condition, "" if it is ok."""
-    return "" if state_of(condition) == "ok" else KUBE_BIND.helps(condition.reason)
+    """Return the provider's remedy for a condition, "" if it is ok."""
+    if state_of(condition) == "ok":
+        return ""
+    return remedy_of(condition.reason, condition.message, place="provider")
 
 
 def faults(where: str, conditions: Iterable[KubeBindCondition]) -> list[ConsumerFault]:
@@ -61,8 +63,8 @@ def standing(row: ConsumerRow, wrong: Sequence[ConsumerFault]) -> ConsumerStandi
     """Return a consumer's state, given its exports' faults."""
     if row.deleting:
         return ConsumerStanding("waiting", "being revoked")
-    if row.healthy.status != "True":
-        return ConsumerStanding(row.state, row.healthy.reason)
+    if row.state != "ok":
+        return ConsumerStanding(row.state, row.reason)
     if row.warnings:
         return ConsumerStanding("failed", _number(len(row.warnings), "warning"))
     if wrong:
