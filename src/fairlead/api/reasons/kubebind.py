@@ -229,7 +229,12 @@ _EXPORTS: Final = (
     Reason(
         "NotExportable", "the kind is one of Kubernetes or of kube-bind", "request another kind"
     ),
-    Reason("SchemaNotFound", "the kind is not served, or serves no version", "install its CRD"),
+    Reason(
+        "SchemaNotFound",
+        "the kind is not served, or serves no version",
+        "install its CRD",
+        consumer="ask the provider's team to install the kind's CRD again",
+    ),
     Reason(
         "UnsupportedConversion",
         "the CRD converts by a webhook of its own cluster",

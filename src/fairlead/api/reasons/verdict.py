@@ -158,7 +158,8 @@ def _with_finding(own: Judgement, finding: Finding) -> Judgement:
         finding.state,
         reason=short(finding.reason),
         message=short(finding.message),
-        since=short(finding.since),
+        # The object's own failure has begun before anybody could find its cause.
+        since=short(finding.since or (own.since if own.state == finding.state else "")),
         owner="Fairlead" if finding.reason else "",
         remedy=remedy,
         remarks=own.remarks,

@@ -246,7 +246,7 @@ class BindingsTable:
         if problems:
             yield ""
         for row in problems:
-            yield Text.assemble(_name(row), ": ", _problem(row))
+            yield Text.assemble(_name(row), ": ", _problem(row, self._now))
 
 
 def _cells(row: OverviewRow, now: datetime) -> list[Text]:
@@ -260,7 +260,7 @@ def _cells(row: OverviewRow, now: datetime) -> list[Text]:
         Text(_count(row.in_sync, row.objects), style=behind),
         Text(age(row.lag_seconds) if known else "?", style=behind),
         Text("?" if heartbeat is None else age(heartbeat)),
-        _problem(row),
+        _problem(row, now),
     ]
 
 
@@ -268,10 +268,11 @@ def _name(row: OverviewRow) -> Text:
     return Text(_plain(row.binding), style="bold")
 
 
-def _problem(row: OverviewRow) -> Text:
-    """Return the problem and its remedy; one line for each binding, if the width allows it.
+def _problem(row: OverviewRow, now: datetime) -> Text:
+    """Return the problem, how long it is there, and its remedy.
 
-    A binding that is well has its remarks there.
+    They are one line for each binding, if the width allows it; a binding that is well has its
+    remarks there.
     """
     problems = [(row.problem, row.remedy)] if row.problem else []
     problems += [(f"remark: {remark.text}", remark.remedy) for remark in row.remarks]
@@ -280,6 +281,9 @@ def _problem(row: OverviewRow) -> Text:
         is_remark = number or not row.problem
         text.append("; " if number else "")
         text.append(_plain(problem), style="yellow" if is_remark else STYLES[row.state])
+        lasts = None if is_remark else row.problem_age(now)
+        if lasts is not None:
+            text.append(f" (for {age(lasts)})")
         if remedy:
             text.append("; next: ", style="bold").append(_plain(remedy), style="default")
     return text

@@ -35,6 +35,7 @@ from fairlead.client import (
     Client,
     ClientError,
     ConfigError,
+    NotFound,
     Timeouts,
     Unauthorized,
 )
@@ -70,6 +71,10 @@ class _Consumed(msgspec.Struct, frozen=True):
 
 class UnknownBindingError(ClientError):
     """There is no binding of a name; the text names the existing ones."""
+
+
+class NotServedThereError(ClientError):
+    """The provider does not serve a bound kind."""
 
 
 class ProviderNamespaces(msgspec.Struct, frozen=True):
@@ -210,8 +215,8 @@ class Overview:
         except ConfigError as error:
             reason = "KubeconfigSecretInvalid"
             return FetchedBinding(binding, here, problem=str(error), reason=reason)
-        except AnswerTooLarge as error:
-            reason = "AnswerTooLarge"
+        except (AnswerTooLarge, NotServedThereError) as error:
+            reason = "AnswerTooLarge" if isinstance(error, AnswerTooLarge) else "SchemaNotFound"
             return FetchedBinding(binding, here, problem=str(error), reason=reason)
         # An isolation that this version does not know is a ValueError.
         except (ClientError, msgspec.MsgspecError, ValueError) as error:
@@ -305,7 +310,12 @@ class Overview:
         found: dict[Key, Object] = {}
         # A list for each namespace: the consumer's rights may end at these.
         for one in namespaces:
-            found |= {item.key: item for item in await self._list(client, resource, one)}
+            try:
+                listed = await self._list(client, resource, one)
+            except NotFound:
+                text = f"the provider does not serve {resource.group_resource} any more"
+                raise NotServedThereError(f"{text}: its CRD is not there") from None
+            found |= {item.key: item for item in listed}
         namespace = client.config.namespace
         policy = BoundPolicy(cluster_namespace=namespace, status=kind.status)
         return ProviderCopies(policy, strategy, found)

@@ -15,7 +15,7 @@ from fairlead.api.resource import Resource, split_api_version
 from fairlead.client import Client
 from fairlead.konnector.commands.overview.fetch import Overview
 from fairlead.konnector.commands.overview.objects import waits_for
-from fairlead.konnector.commands.overview.rows import FetchedBinding, unsynced
+from fairlead.konnector.commands.overview.rows import FetchedBinding, binding_verdict, unsynced
 
 
 class ObjectOrigin(NamedTuple):
@@ -59,12 +59,19 @@ def judge(bound: FetchedBinding, obj: Object) -> Link:
     def broken(reason: str, about: str, remedy: str = "") -> Link:
         return wrong(KUBE_BIND, reason, name="provider", subject=text, about=about, remedy=remedy)
 
-    if bound.problem or not bound.kinds or bound.kinds[0].copies is None:
-        problem = bound.problem or "the provider was not seen"
-        return broken("NotReached", problem, f"fairlead bindings {name}")
+    verdict = binding_verdict(bound)
+    if bound.problem:
+        return verdict_link(verdict, name="provider", subject=text)
+    if not bound.kinds or bound.kinds[0].copies is None:
+        return broken("NotReached", "the provider was not seen", f"fairlead bindings {name}")
     copy = copy_in(bound, obj)
     waits = _waits(bound)
     remedy = f"fairlead bindings {name} --objects"
+    if verdict.state == "failed" and (copy is None or waits):
+        # What stops the binding stops the object.
+        link = verdict_link(verdict, name="provider", subject=text)
+        waited = f"waits for {waits or 'its copy to be created'}"
+        return msgspec.structs.replace(link, about=f"{waited}: {link.about}")
     if copy is None:
         return broken("NotCopied", f"waits for {waits or 'its copy to be created'}", remedy)
     text = f"{copy.kind} {copy.key} of the provider, by APIServiceBinding {name}"

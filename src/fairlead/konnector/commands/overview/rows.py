@@ -70,7 +70,8 @@ class FetchedBinding(msgspec.Struct, frozen=True):
 class OverviewRow(msgspec.Struct, frozen=True, rename="camel"):
     """One line about one binding; unknown numbers are None.
 
-    ``state``, ``reason`` and ``remedy`` are those of its verdict; a reason of "" has a text alone.
+    ``state``, ``reason``, ``since`` and ``remedy`` are those of its verdict; a reason of "" has a
+    text alone.
     """
 
     binding: str
@@ -84,9 +85,17 @@ class OverviewRow(msgspec.Struct, frozen=True, rename="camel"):
     problem: str
     state: State = "ok"
     reason: str = ""
+    since: str = ""
     remedy: str = ""
     remarks: list[Remark] = []
     """Remarks on a binding that is ready."""
+
+    def problem_age(self, now: datetime) -> float | None:
+        """Return the seconds since which the problem is there; None if it does not say so."""
+        try:
+            return _seconds(now, parse_time(self.since))
+        except ValueError:
+            return None
 
     def heartbeat_age(self, now: datetime) -> float | None:
         """Return the seconds since the last heartbeat; None if none is known."""
@@ -120,6 +129,7 @@ def make_row(bound: FetchedBinding, now: datetime) -> OverviewRow:
         problem="" if verdict.state == "ok" else verdict.text if verdict.type else verdict.message,
         state=verdict.state,
         reason="" if verdict.state == "ok" else verdict.reason,
+        since="" if verdict.state == "ok" else verdict.since,
         remedy=verdict.remedy,
         remarks=list(verdict.remarks),
     )
@@ -162,7 +172,8 @@ def binding_verdict(bound: FetchedBinding) -> Judgement:
     ready = get_condition(conditions, READY)
     if bound.problem:
         reason = bound.reason
-        findings.append(Finding(KUBE_BIND.state(reason), bound.problem, reason))
+        remedy = remedy_of(reason, bound.problem, place="consumer")
+        findings.append(Finding(KUBE_BIND.state(reason), bound.problem, reason, remedy=remedy))
     elif (ready is None or ready.reason == PENDING) and not bound.binding.meta.deleting:
         message = f"no konnector has picked it up: {bound.absence}"
         findings.append(Finding(KUBE_BIND.state(PENDING), message, PENDING))

@@ -1,0 +1,185 @@
+"""Worlds that are broken, each in a way of its own, as a person meets them at a terminal alone."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+from tests.support.binding import Team, bind
+from tests.support.binding import prepare as prepare_bindings
+from tests.support.binding import running as binding
+from tests.support.commands import fairlead
+from tests.support.konnector import WIDGETS, Link, World, widget
+from tests.support.pgworld import World as Place
+from tests.support.pgworld import grant
+from tests.support.postgres import prepare, running, server_profile
+from tests.support.waiting import condition, when
+
+from fairlead.api.kubebind import APISERVICEEXPORTS, CLUSTERBINDINGS
+from fairlead.api.meta import JSON
+from fairlead.api.postgresaccess.server import POSTGRESSERVERS
+from fairlead.api.resource import CUSTOMRESOURCEDEFINITIONS
+from fairlead.api.servicebinding.spec import SERVICEBINDINGS
+from fairlead.client import Client, parse_kubeconfig
+from fairlead.demo.postgres.server import EmbeddedPostgres
+from fairlead.postgres.options import PostgresOptions
+from fairlead_sandbox import Sandbox
+
+
+async def crd_deleted(world: World, link: Link) -> None:
+    await world.provider.delete(CUSTOMRESOURCEDEFINITIONS, "widgets.example.org")
+    await link.says(Ready="False")
+
+
+async def server_gone(world: World, link: Link) -> None:
+    await world.provider_plane.close()
+    await link.says(Ready="False")
+
+
+async def export_deleted(world: World, link: Link) -> None:
+    await world.provider.delete(APISERVICEEXPORTS, link.name, link.cluster_namespace)
+    await link.says(Ready="False")
+
+
+async def konnector_stopped(world: World, link: Link) -> None:
+    """It has been silent for long, and a change waits for it."""
+    await world.one.stop()
+    await world.consumer.merge_patch(WIDGETS, "blue", "default", {"spec": {"colour": "red"}})
+    status = {"status": {"lastHeartbeatTime": "2026-01-01T00:00:00Z"}}
+    at = ("cluster", link.cluster_namespace)
+    await world.provider.merge_patch(CLUSTERBINDINGS, *at, status, subresource="status")
+    await when(
+        world.provider,
+        CLUSTERBINDINGS,
+        *at,
+        until=lambda body: condition(body, "Ready").get("status") == "False",
+    )
+
+
+class Broken(NamedTuple):
+    breaks: Callable[[World, Link], Awaitable[None]]
+    reason: str
+    remedy: str
+
+
+@pytest.mark.parametrize(
+    "broken",
+    [
+        Broken(crd_deleted, "SchemaNotFound", "ask the provider's team to install the kind's CRD"),
+        Broken(server_gone, "NotReached", "have this machine reach the provider's API server"),
+        Broken(export_deleted, "APIServiceExportNotFound", "ask the provider's team for a new"),
+        Broken(konnector_stopped, "HeartbeatTimeout", "see whether the konnector runs"),
+    ],
+    ids=lambda broken: broken.breaks.__name__,
+)
+async def test_an_object_its_binding_and_the_list_name_one_cause(
+    world: World, broken: Broken, tmp_path: Path
+) -> None:
+    await world.konnector()
+    link = await world.bound()
+    await world.consumer.create(WIDGETS, widget())
+    await when(world.provider, WIDGETS, "blue", await link.provider_namespace(), until=bool)
+    await link.says(Ready="True")
+    await broken.breaks(world, link)
+
+    async def run(*command: str) -> tuple[int, str, str]:
+        return await fairlead(world.consumer_plane, tmp_path, *command)
+
+    _, out, _ = await run("bindings", "--json")
+    (row,) = json.loads(out)["bindings"]
+    assert (row["state"], row["reason"]) == ("failed", broken.reason)
+    assert row["remedy"].startswith(broken.remedy)
+    assert row["since"]
+    _, out, _ = await run("bindings")
+    assert f"; next: {row['remedy']}" in out
+    assert " (for " in out
+    for target in ("apiservicebinding/widgets", "widget/blue"):
+        code, out, _ = await run("explain", target)
+        head, *_, last = out.splitlines()
+        assert (code, head.rpartition(": ")[2]) == (1, broken.reason), target
+        assert last == f"next: {row['remedy']}"
+        assert "(since 20" in out
+
+
+CLOSED = 1
+"""A port at which nothing answers."""
+
+
+async def test_an_access_and_a_workload_name_their_cause(
+    postgres: EmbeddedPostgres, tmp_path: Path
+) -> None:
+    async with (
+        Sandbox(name="app") as plane,
+        Client(parse_kubeconfig(plane.kubeconfig())) as admin,
+    ):
+        await prepare(admin)
+        await prepare_bindings(admin)
+        place = Place(admin, postgres, is_real=False)
+        await place.arrive()
+        await place.create_database()
+        grants = [grant(place.database, "CONNECT")]
+        profiles: dict[str, JSON] = {
+            "down": {"port": CLOSED},
+            "closed": {"allowedDatabases": ["other"]},
+        }
+        for name, fields in profiles.items():
+            profile = server_profile(
+                name, postgres, credentialsSecretRef={"name": place.server}, **fields
+            )
+            await admin.create(POSTGRESSERVERS, profile)
+
+        def at(server: str) -> JSON:
+            return {"connection": {"serverRef": {"name": server}}, "grants": grants}
+
+        ended = {"validUntil": "2020-01-01T00:00:00Z"}
+        worlds: dict[str, tuple[JSON, str, str]] = {
+            "wrong": (
+                {"grants": [grant("nowhere", "CONNECT")]},
+                *("DatabaseNotFound", "create the database, or correct spec.grants"),
+            ),
+            "secretless": (
+                {"connection": {"existingSecret": "missing"}, "grants": grants},
+                *("ConnectionSecretMissing", "create the Secret that the message names"),
+            ),
+            "ended": ({"attributes": ended, "grants": grants}, "LoginEnded", "set a later spec"),
+            "denied": (at("closed"), "PolicyDenied", "ask who runs the server or the operator"),
+            "unanswered": (at("down"), "ConnectionFailed", "have the server run and answer"),
+            "nameless": (at("nowhere"), "ServerNotFound", "kubectl get postgresservers"),
+        }
+        team = Team(admin, place.namespace)
+        absent = {"apiVersion": "gone.example.org/v1", "kind": "Cache", "name": "c"}
+        async with running(admin, PostgresOptions(pending_interval=0.5)), binding(admin):
+            for name, (spec, _, _) in worlds.items():
+                await place.create(name, **spec)
+            await team.create(SERVICEBINDINGS, "unserved", spec=bind(service=absent))
+            await team.deployment("web")
+            await team.says("unserved", "ServiceAvailable", "False", "ServiceNotFound")
+            for name, (_, reason, _) in worlds.items():
+                await place.wait(
+                    place.name(name), lambda body, reason=reason: reason in str(body.get("status"))
+                )
+
+        asked = {
+            f"postgresaccess/{place.name(name)}": (reason, remedy)
+            for name, (_, reason, remedy) in worlds.items()
+        }
+        asked["servicebinding/unserved"] = ("ServiceNotFound", "install its CRD")
+        asked["deployment/web"] = ("ServiceNotFound", "install its CRD")
+
+        async def explained(target: str) -> tuple[int, str]:
+            code, out, _ = await fairlead(
+                plane, tmp_path, "explain", target, "-n", place.namespace
+            )
+            return code, out
+
+        answers = await asyncio.gather(*map(explained, asked))
+        for (target, (reason, remedy)), (code, out) in zip(asked.items(), answers, strict=True):
+            head, *_, last = out.splitlines()
+            assert (code, head.rpartition(": ")[2]) == (1, reason), target
+            assert last.startswith(f"next: {remedy}"), target
+            if target.startswith("postgresaccess"):
+                assert "(since 20" in out, target
