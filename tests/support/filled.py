@@ -147,6 +147,7 @@ class Filled:
                     "lastHeartbeatTime": now(),
                     "heartbeatInterval": "5m0s",
                     "konnectorVersion": "v1.2.3",
+                    "conditions": [condition("Ready", "True")],
                 }
             },
             subresource="status",

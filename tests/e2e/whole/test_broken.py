@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Awaitable, Callable
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
@@ -58,6 +59,10 @@ async def konnector_stopped(world: World, link: Link) -> None:
         *at,
         until=lambda body: condition(body, "Ready").get("status") == "False",
     )
+
+
+def shows(reason: str, body: JSON) -> bool:
+    return reason in str(body.get("status"))
 
 
 class Broken(NamedTuple):
@@ -159,9 +164,7 @@ async def test_an_access_and_a_workload_name_their_cause(
             await team.deployment("web")
             await team.says("unserved", "ServiceAvailable", "False", "ServiceNotFound")
             for name, (_, reason, _) in worlds.items():
-                await place.wait(
-                    place.name(name), lambda body, reason=reason: reason in str(body.get("status"))
-                )
+                await place.wait(place.name(name), partial(shows, reason))
 
         asked = {
             f"postgresaccess/{place.name(name)}": (reason, remedy)

@@ -33,7 +33,8 @@ from fairlead_sandbox import Sandbox
 
 __all__ = ["_quiet", "admin", "plane"]
 
-OK, BAD = condition("Ready", "True"), condition("Ready", "False", "Broken", "it does not turn")
+OK = condition("Ready", "True")
+BAD = condition("Ready", "False", "BuildFailed", "it does not turn")
 WAITS = condition("Ready", "False", "NamespacePending", "soon")
 PLANTS = Resource("example.org", "v1", "plants", "Plant", namespaced=False)
 WHOSE = CopyNamespaces.whose
@@ -88,10 +89,10 @@ async def test_a_binding_tells_its_objects_by_state(plane: Sandbox, admin: Clien
         text = await tells(there, ADA, TOOLS, "good", "bad", "slow")
         assert "broken 1 of 3 objects fail" in text
         assert "3 1 broken 1 waiting 1 in order" in text
-        assert "Broken: it does not turn" in text
+        assert "BuildFailed: it does not turn" in text
         # The worst first, and what helps in the words of the tables.
         assert text.index("bad") < text.index("slow") < text.index("good")
-        assert "ask the provider's team what it waits for" in text
+        assert "ask who runs its controller what it waits for" in text
         for query, there_, not_there in (
             ("state=failed", "bad", "slow"),
             ("q=SLOW", "slow", "bad"),
@@ -105,7 +106,7 @@ async def test_a_binding_tells_its_objects_by_state(plane: Sandbox, admin: Clien
         text = (await shown(there, ADA, path)).text
         assert "it waits for the provider's controller of its kind" in text
         assert "colour: red" in text
-        assert "it does not turn (Broken)" in text
+        assert "it does not turn (BuildFailed)" in text
         body = (await admin.get(GADGETS, "bad", where)).to_dict()
         await admin.update(GADGETS, body | {"status": {"conditions": [OK]}})
         await admin.delete(GADGETS, "slow", where)
