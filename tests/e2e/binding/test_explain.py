@@ -291,9 +291,9 @@ async def test_a_service_that_kube_bind_brings(world: World, tmp_path: Path) -> 
     await consumer.delete(SECRETS, reference["name"], reference["namespace"])
     code, out, _ = await fairlead(world.consumer_plane, tmp_path, *run)
     (chain,) = json.loads(out)["chains"]
-    assert (code, chain["broken"], chain["reason"]) == (1, "provider", "NotReached")
+    assert (code, chain["broken"], chain["reason"]) == (1, "provider", "KubeconfigSecretInvalid")
     code, out, _ = await fairlead(
         world.consumer_plane, tmp_path, "explain", "widget/blue", "-n", "default"
     )
     assert code == 1
-    assert "next: fairlead bindings widgets" in out
+    assert "next: restore the Secret" in out

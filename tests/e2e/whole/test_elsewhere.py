@@ -99,7 +99,9 @@ async def test_commands_know_a_consumers_cluster(bound: World, tmp_path: Path) -
         assert "fairlead crds" not in err
     code, out, err = await fairlead(plane, tmp_path, "explain", "postgresaccess/db")
     assert code == 1
-    assert "ask the provider whether its PostgresAccess operator runs" in out
+    # It was made a moment ago: whose operator should be looked at is advice of a minute later.
+    assert "the operator has not looked at it yet" in out
+    assert "next:" not in out
     assert "fairlead postgres run" not in out + err
 
     for flags in ((), ("--install-crds=false",)):

@@ -97,7 +97,7 @@ async def test_what_the_page_tells(plane: Sandbox, admin: Client) -> None:
             "The Secret token of namespace team is copied.",
             "widgets.example.org v1; informers of scope Namespaced, isolation None.",
             "ClusterBindingUpdateFailed",
-            f"{MARKUP} see the message; it goes on by itself when the provider answers",
+            f"{MARKUP} have the provider's API server answer at the address of the kubeconfig",
             "goes beyond its invitations",
             "Tokens Unknown: this server may not read Secrets there.",
         ):
