@@ -134,7 +134,10 @@ PARTS = (
         "chart",
         "the chart made anew, linted, rendered, scored, installed",
         "a change in `src`, `charts`, `config` or `hack`",
-        tests=("tests/integration/chart/", "tests/e2e/whole/test_chart.py"),
+        tests=(
+            *("tests/integration/chart/", "tests/e2e/whole/test_chart.py"),
+            "tests/e2e/binding/test_helm.py",
+        ),
         tiers=frozenset({"matrix", "envtest"}),
         targets=("charts",),
         unread=(*PURE, "bench/", "tests/sim/", "tests/browser/", "tests/contract/"),

@@ -309,7 +309,7 @@ async def test_what_a_role_was_made_for_stays_until_it_is_gone(unruled: World) -
 async def test_roles_of_a_cluster_that_is_gone_are_taken_over(
     unruled: World, logins: tuple[str, ...]
 ) -> None:
-    """As the runbook has it, and with all that they own; until then nothing of them is touched."""
+    """By SQL, as for servers that a tenant names, and with all that they own; not before."""
     await unruled.create_database()
     role = unruled.name().replace("-", "_")
     names = [role, *(f"{role}_{suffix}" for suffix in logins)]
@@ -326,7 +326,7 @@ async def test_roles_of_a_cluster_that_is_gone_are_taken_over(
         passwordPolicy={"rotation": "TwoLogins" if logins else "InPlace"},
     )
     body = await unruled.wait(name, failed_with("UsernameConflict"))
-    assert "COMMENT ON ROLE" in condition(body, "Ready")["message"]
+    assert "fairlead postgres take-over" in condition(body, "Ready")["message"]
     await unruled.fetch(f"COMMENT ON ROLE {role} IS NULL")
     for one in names[1:]:
         await unruled.fetch(f"DROP ROLE {one}")
