@@ -594,7 +594,7 @@ def test_long_texts_are_cut() -> None:
         ),
         pytest.param(
             obj(EXPORT, c("Ready", "False", "NA")),
-            "have the consumer's team see whether its konnector runs",
+            "have the consumer's team see whether the konnector runs",
             id="a silent konnector, at the provider",
         ),
         pytest.param(

@@ -12,7 +12,7 @@ KONNECTOR: Final = (
 )
 _PROVIDER = "ask the provider's team"
 _THEIR_KONNECTOR = (
-    "have the consumer's team see whether its konnector runs: kubectl -n kube-bind get pods"
+    "have the consumer's team see whether the konnector runs: kubectl -n kube-bind get pods"
 )
 _INVITE_AGAIN = "invite the consumer again: fairlead provider invite"
 _AGAIN = "wait: it is tried again by itself"

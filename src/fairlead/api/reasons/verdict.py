@@ -534,7 +534,7 @@ _SUMMARIES: Final = frozenset(
 
 _FAILS = re.compile(
     r"^Err|Error|Fail|Invalid|Denied|Forbidden|Refused|NotFound|Missing"
-    r"|Unauthori[sz]ed|Conflict|BackOff|Backoff|Expired|Exceeded|Unreachable|Unhealthy|Crash|Evicted|Down$|Timeout|TimedOut"
+    r"|Unauthori[sz]ed|Conflict|BackOff|Backoff|Expired|Exceeded|Exhausted|OutOf|Insufficient|Unreachable|Unhealthy|Crash|Evicted|Down$|Timeout|TimedOut"
 )
 
 
