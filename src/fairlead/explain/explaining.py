@@ -11,6 +11,7 @@ from difflib import get_close_matches
 import msgspec
 
 from fairlead.api.kubebind import APISERVICEBINDINGS, LABEL_OWNER, APIServiceBinding
+from fairlead.api.kubebind.names import is_kubernetes
 from fairlead.api.links import Link, patient, verdict_link
 from fairlead.api.meta import Key, Object
 from fairlead.api.postgresaccess import POSTGRESACCESSES, PostgresAccess
@@ -113,7 +114,7 @@ class _Explaining:
         absence = await self._absence(resource)
         if absence:
             return absence
-        if resource.group_resource in _WORKLOADS or not _is_builtin(resource):
+        if resource.group_resource in _WORKLOADS or not is_kubernetes(resource.group):
             return unbound
         return (
             f"{resource.kind} {self._namespace}/{self._target.name} is no workload and no service:"
@@ -246,10 +247,6 @@ _WORKLOADS = frozenset(
     }
 )
 """Kinds of Kubernetes that a ServiceBinding may select."""
-
-
-def _is_builtin(resource: Resource) -> bool:
-    return "." not in resource.group or resource.group.endswith(".k8s.io")
 
 
 def _object_link(found: Object) -> Link:

@@ -58,8 +58,8 @@ CLUSTER = "postgresql.cnpg.io/v1/Cluster"
 COMPOSITE = "example.org/v1/XDatabase"
 WIDGET = "example.org/v1/Widget"
 ROLLED_OUT = c("Progressing", "True", "NewReplicaSetAvailable")
-GOING = {"deletionTimestamp": AT, "finalizers": ["example.org/hold"]}
 PROVIDED = {"finalizers": ["kubebind.io/syncer"]}
+GOING = {"deletionTimestamp": AT, "finalizers": ["example.org/hold"]}
 COPY = {"annotations": {"kube-bind.io/cluster-namespace": "kube-bind-1"}}
 
 ROWS: dict[str, tuple[Object, str, str]] = {
@@ -98,6 +98,15 @@ ROWS: dict[str, tuple[Object, str, str]] = {
             observedGeneration=2,
         ),
         *("failed", "DatabaseSyncFailed"),
+    ),
+    "provider's access, changed here more often": (
+        obj(
+            ACCESS,
+            c("Ready", "True", "Ready", generation=1),
+            observedGeneration=1,
+            meta=PROVIDED,
+        ),
+        *("ok", "Ready"),
     ),
     "access whose deletion is stopped": (
         obj(ACCESS, c("Ready", "False", "OwnsObjects"), observedGeneration=2, meta=GOING),
@@ -555,7 +564,7 @@ def test_whatever_stands_in_a_status_is_read(status: Any, kind: str) -> None:
 def test_a_malformed_condition_hides_no_other() -> None:
     malformed: list[Any] = [7, {"type": "Ready", "status": 1}, c("Synced", "False", "Bad")]
     found = conditions_of(obj(WIDGET, *malformed))
-    assert [(one.type, one.status) for one in found] == [("Ready", "Unknown"), ("Synced", "False")]
+    assert [(condition.type, condition.status) for condition in found] == [("Synced", "False")]
 
 
 def test_long_texts_are_cut() -> None:
@@ -592,6 +601,12 @@ def test_long_texts_are_cut() -> None:
             "have the server run",
             id="in one cluster",
         ),
+        pytest.param(
+            obj(ACCESS, meta=PROVIDED),
+            "ask the provider's team whether its controller",
+            id="no operator that looks, at the consumer",
+        ),
+        pytest.param(obj(ACCESS), "see whether the operator runs", id="no operator that looks"),
         pytest.param(
             obj(EXPORT, c("Ready", "False", "NA")),
             "have the consumer's team see whether the konnector runs",

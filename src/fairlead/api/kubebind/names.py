@@ -181,14 +181,22 @@ def crd_name(resource: str, group: str) -> str:
     return f"{resource}.{group}"
 
 
+def is_kubernetes(group: str) -> bool:
+    """Whether an API group is Kubernetes' own.
+
+    Other groups of k8s.io are those of projects beside Kubernetes, such as
+    gateway.networking.k8s.io.
+    """
+    is_listed = group in _KUBERNETES_GROUPS or f".{group}".endswith(".kubernetes.io")
+    return "." not in group or is_listed
+
+
 def bindable(group: str) -> bool:
     """Whether kinds of an API group can come from a provider.
 
-    Kubernetes' own groups cannot, nor can that of kube-bind's own kinds. Other groups of k8s.io
-    are those of projects beside Kubernetes, such as gateway.networking.k8s.io.
+    Kubernetes' own groups cannot, nor can that of kube-bind's own kinds.
     """
-    own = group in _KUBERNETES_GROUPS or f".{group}".endswith(".kubernetes.io")
-    return "." in group and group != GROUP and not own
+    return group != GROUP and not is_kubernetes(group)
 
 
 def protected(group: str) -> bool:

@@ -24,7 +24,7 @@ from typing import Final, Literal
 
 import msgspec
 
-from fairlead.api.conditions import Condition, ConditionStatus, get_condition
+from fairlead.api.conditions import Condition, ConditionStatus, get_condition, stored_conditions
 from fairlead.api.kubebind import (
     APISERVICEBINDINGBUNDLES,
     APISERVICEBINDINGS,
@@ -35,6 +35,7 @@ from fairlead.api.kubebind import (
 from fairlead.api.kubebind import GROUP as KUBE_BIND_GROUP
 from fairlead.api.kubebind import conditions as kubebind
 from fairlead.api.kubebind import names as kubebind_names
+from fairlead.api.kubebind.names import is_kubernetes
 from fairlead.api.meta import JSON, Object
 from fairlead.api.nesting import NestedTooDeeply
 from fairlead.api.postgresaccess import POSTGRESACCESSES
@@ -43,6 +44,7 @@ from fairlead.api.reasons.kubebind import KONNECTOR
 from fairlead.api.reasons.model import Place, Reasons, State
 from fairlead.api.reasons.postgres import POSTGRES, finer, is_operators
 from fairlead.api.reasons.servicebinding import SERVICE_BINDING
+from fairlead.api.resource import split_api_version
 from fairlead.api.servicebinding.coreos import COREOS_SERVICEBINDINGS
 from fairlead.api.servicebinding.spec import SERVICEBINDINGS
 from fairlead.api.timestamps import parse_time
@@ -58,7 +60,6 @@ MOST_CONDITIONS = 50
 
 DELETING: Final = "Deleting"
 UNSEEN: Final = "Unseen"
-UNREADABLE: Final = "Unreadable"
 _READY: Final = "Ready"
 
 _OURS: Final = frozenset(
@@ -201,7 +202,7 @@ def place_of(found: Object) -> Place:
         return "provider"
     if kubebind_names.ANNOTATION_CLUSTER_NAMESPACE in found.meta.annotations:
         return "provider"
-    return "consumer" if kubebind_names.FINALIZER_SYNCER in found.meta.finalizers else ""
+    return "consumer" if _is_provided(found) else ""
 
 
 def _table(reason: str) -> Reasons | None:
@@ -209,27 +210,6 @@ def _table(reason: str) -> Reasons | None:
 
 
 # Conditions
-
-
-def conditions_of(found: Object) -> list[Condition]:
-    """Return the conditions of an object, without malformed ones."""
-    try:
-        return found.decode(_Body).status.conditions[:MOST_CONDITIONS]
-    except msgspec.ValidationError:
-        pass
-    stored = _status(found).get("conditions")
-    if not isinstance(stored, list):
-        return []
-    read = [_condition(item) for item in stored[:MOST_CONDITIONS] if isinstance(item, dict)]
-    return [condition for condition in read if condition.type]
-
-
-def _status(found: Object) -> JSON:
-    try:
-        status = found.to_dict().get("status")
-    except NestedTooDeeply:
-        return {}
-    return status if isinstance(status, dict) else {}
 
 
 class _Status(msgspec.Struct, rename="camel"):
@@ -241,55 +221,62 @@ class _Body(msgspec.Struct):
     status: _Status = msgspec.field(default_factory=_Status)
 
 
-_STATUSES: Final[Mapping[object, ConditionStatus]] = MappingProxyType(
-    {"True": "True", "False": "False"}
-)
+def conditions_of(found: Object) -> list[Condition]:
+    """Return the conditions of an object, without malformed ones."""
+    return _read(found).conditions
 
 
-def _condition(stored: JSON) -> Condition:
-    """Read a condition, without fields that are not text."""
+def _read(found: Object) -> _Status:
+    """Return the conditions and the generation of an object's status, without malformed ones."""
+    try:
+        status = found.decode(_Body).status
+    except msgspec.ValidationError:
+        body = _status(found)
+        generation = body.get("observedGeneration")
+        status = _Status(
+            stored_conditions({"status": body}), generation if type(generation) is int else -1
+        )
+    status.conditions = status.conditions[:MOST_CONDITIONS]
+    return status
 
-    def text(name: str) -> str:
-        value = stored.get(name)
-        return value if isinstance(value, str) else ""
 
-    status = stored.get("status")
-    generation = stored.get("observedGeneration")
-    return Condition(
-        type=text("type"),
-        status=_STATUSES.get(status, "Unknown") if isinstance(status, str) else "Unknown",
-        reason=text("reason"),
-        message=text("message"),
-        last_transition_time=text("lastTransitionTime"),
-        observed_generation=generation if type(generation) is int else 0,
-    )
+def _status(found: Object) -> JSON:
+    try:
+        status = found.to_dict().get("status")
+    except NestedTooDeeply:
+        return {}
+    return status if isinstance(status, dict) else {}
+
+
+def _group(found: Object) -> str:
+    group, _ = split_api_version(found.api_version)
+    return group
 
 
 def owner_of(found: Object, condition: Condition) -> Owner:
     """Return whose reason a condition has."""
-    group = found.api_version.partition("/")[0] if "/" in found.api_version else ""
+    group = _group(found)
     if group in _OURS:
         return "Fairlead"
     # The konnector says on objects of any kind whether they are in sync; Crossplane, too, has a
     # condition of this name.
     if condition.type == kubebind.SYNCED and _table(condition.reason) is not None:
         return "Fairlead"
-    is_builtin = "." not in group or group.endswith(".k8s.io")
-    return "Kubernetes" if is_builtin else "other"
+    return "Kubernetes" if is_kubernetes(group) else "other"
 
 
 # The verdict by the object alone
 
 
 def _own(found: Object) -> Judgement:
-    conditions = conditions_of(found)
-    ours = found.api_version.partition("/")[0] in _OURS
+    status = _read(found)
+    conditions = status.conditions
+    ours = _group(found) in _OURS
     if found.meta.deleting:
         return _deleting(found, conditions, ours=ours)
-    stale = _stale(found, conditions)
-    if stale is not None:
-        return stale
-    by_kind = _KINDS.get((found.api_version.partition("/")[0], found.kind))
+    if _is_stale(found, status):
+        return _unseen(found, "its controller has not looked at it since it was changed")
+    by_kind = _KINDS.get((_group(found), found.kind))
     if by_kind is not None:
         verdict = by_kind(_status(found), found, conditions)
         if verdict is not None:
@@ -319,22 +306,22 @@ def _deleting(found: Object, conditions: Sequence[Condition], *, ours: bool) -> 
 
 
 def _is_older(found: Object, condition: Condition) -> bool:
-    return 0 < condition.observed_generation < found.meta.generation
+    """Whether a condition is about an earlier spec."""
+    return not _is_provided(found) and 0 < condition.observed_generation < found.meta.generation
 
 
-def _stale(found: Object, conditions: Sequence[Condition]) -> Judgement | None:
-    """Return the verdict on an object whose status is about an earlier spec; None otherwise."""
-    try:
-        seen = found.decode(_Body).status.observed_generation
-    except msgspec.ValidationError:
-        value = _status(found).get("observedGeneration")
-        seen = value if type(value) is int else -1
-    ready = get_condition(conditions, _READY)
-    if seen < 0 and ready is not None and ready.observed_generation > 0:
-        seen = ready.observed_generation
-    if seen < 0 or seen >= found.meta.generation:
-        return None
-    return _unseen(found, "its controller has not looked at it since it was changed")
+def _is_stale(found: Object, status: _Status) -> bool:
+    """Whether a status is about an earlier spec."""
+    generation = status.observed_generation
+    ready = get_condition(status.conditions, _READY)
+    if generation < 0 and ready is not None and ready.observed_generation > 0:
+        generation = ready.observed_generation
+    return not _is_provided(found) and 0 <= generation < found.meta.generation
+
+
+def _is_provided(found: Object) -> bool:
+    """Whether the status is that of a provider's copy, which counts generations by itself."""
+    return kubebind_names.FINALIZER_SYNCER in found.meta.finalizers
 
 
 def _unseen(found: Object, message: str) -> Judgement:
@@ -342,13 +329,13 @@ def _unseen(found: Object, message: str) -> Judgement:
 
     Its remedy is to see whether the controller runs; :func:`is_early` says when that is too soon.
     """
-    group = found.api_version.partition("/")[0]
-    since = written_at(found)
+    group, since = _group(found), short(written_at(found))
     if group not in _OURS:
-        return Judgement("waiting", message=message, since=short(since))
-    return Judgement(
-        *("waiting", UNSEEN, message, short(since)), owner="Fairlead", remedy=_CONTROLLERS[group]
-    )
+        return Judgement("waiting", message=message, since=since)
+    remedy = _CONTROLLERS[group]
+    if _is_provided(found):
+        remedy = "ask the provider's team whether its controller of this kind runs"
+    return Judgement("waiting", UNSEEN, message, since, owner="Fairlead", remedy=remedy)
 
 
 _CONTROLLERS: Final[Mapping[str, str]] = MappingProxyType(
@@ -414,8 +401,7 @@ def _without(found: Object, *, ours: bool) -> Judgement:
             owner: Owner = "other"
             remedy = "" if state == "ok" else remedy_of(str(value), owner=owner)
             return Judgement(state, short(str(value)), short(message), owner=owner, remedy=remedy)
-    group = found.api_version.partition("/")[0] if "/" in found.api_version else ""
-    if "." not in group or group.endswith(".k8s.io"):
+    if is_kubernetes(_group(found)):
         # A kind of Kubernetes without conditions is what it says: a Secret, a ConfigMap, a Role.
         return Judgement("ok")
     return Judgement("unknown", message="it says nothing of its state")
@@ -446,8 +432,7 @@ _WORDS: Final[Mapping[str, State]] = MappingProxyType(
 def _by_conditions(found: Object, conditions: Sequence[Condition]) -> Judgement:
     present = [condition for condition in conditions if not _is_older(found, condition)]
     ready = get_condition(present, _READY)
-    group = found.api_version.partition("/")[0]
-    if group in _OURS:
+    if _group(found) in _OURS:
         return _of_ours(found, present, ready)
     wrong = [condition for condition in present if condition.type in _FAILING and _is(condition)]
     if wrong:
@@ -569,7 +554,7 @@ def _of_ours(found: Object, present: Sequence[Condition], ready: Condition | Non
             return _by(found, "ok", newest[1])
         return Judgement("unknown", message="it has no known condition")
     state = state_of(ready)
-    if ready.status == "Unknown" and found.api_version.partition("/")[0] == KUBE_BIND_GROUP:
+    if ready.status == "Unknown" and _group(found) == KUBE_BIND_GROUP:
         # A konnector or provider has yet to report it.
         return _by(found, "waiting", ready)
     # Ready often repeats another condition, which says more.
@@ -799,12 +784,12 @@ _KINDS: Final[Mapping[tuple[str, str], _Judge]] = MappingProxyType(
         ("apps", "Deployment"): _deployment,
         ("apps", "StatefulSet"): _replicas,
         ("apps", "ReplicaSet"): _replicas,
-        ("v1", "ReplicationController"): _replicas,
+        ("", "ReplicationController"): _replicas,
         ("apps", "DaemonSet"): _daemons,
         ("batch", "Job"): _job,
-        ("v1", "Pod"): _pod,
-        ("v1", "PersistentVolumeClaim"): _claim,
-        ("v1", "Service"): _service,
+        ("", "Pod"): _pod,
+        ("", "PersistentVolumeClaim"): _claim,
+        ("", "Service"): _service,
         ("apiextensions.k8s.io", "CustomResourceDefinition"): _definition,
         ("argoproj.io", "Application"): _application,
     }
