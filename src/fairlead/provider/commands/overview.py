@@ -133,9 +133,7 @@ def _row(
 ) -> ConsumerRow:
     read = ClusterBindingView() if binding is None else _view(binding, now)
     record = record_of(binding)
-    verdict = with_findings(
-        Judgement("unknown"), [_finding(one) for one in (read.healthy, *read.others)]
-    )
+    verdict = connection_verdict(read.healthy, read.conditions)
     kinds = {kind for export in exports for kind in exported(export)}
     return ConsumerRow(
         identity=identity_of(namespace),
@@ -157,10 +155,32 @@ def _row(
     )
 
 
+def connection_verdict(
+    healthy: KubeBindCondition, conditions: Sequence[KubeBindCondition] = ()
+) -> Judgement:
+    """Return the verdict on a consumer's connection.
+
+    Args:
+        healthy: the heartbeat, judged as of now.
+        conditions: those that are stored in the ClusterBinding, of which failures count that keep
+            it from being Ready.
+    """
+    findings = [_finding(condition) for condition in (healthy, *_others(conditions))]
+    return with_findings(Judgement("unknown"), findings)
+
+
 def _finding(condition: KubeBindCondition) -> Finding:
     state, reason, message = state_of(condition), condition.reason, condition.message
     remedy = "" if state == "ok" else remedy_of(reason, message, place="provider")
     return Finding(state, message, reason, condition.last_transition_time, remedy)
+
+
+def _others(conditions: Sequence[KubeBindCondition]) -> tuple[KubeBindCondition, ...]:
+    ready = get_condition(conditions, READY)
+    if ready is None or ready.status == "True":
+        return ()
+    others = [condition for condition in conditions if condition.type not in {HEALTHY, READY}]
+    return tuple(condition for condition in others if state_of(condition) == "failed")
 
 
 def _warnings(state: ProviderState, binding: Object, exports: Sequence[Object]) -> list[str]:
@@ -205,8 +225,7 @@ class ClusterBindingView(msgspec.Struct, frozen=True, kw_only=True):
     version: str = ""
     heartbeat: str = ""
     original: bool = False
-    others: tuple[KubeBindCondition, ...] = ()
-    """Conditions beside ``healthy`` that keep the ClusterBinding from being Ready."""
+    conditions: Sequence[KubeBindCondition] = ()
     healthy: KubeBindCondition = unknown(
         HEALTHY, "NotInvited", "it has no ClusterBinding: invite it again, or revoke it"
     )
@@ -226,17 +245,9 @@ def _view(binding: Object, now: datetime) -> ClusterBindingView:
         version=status.konnector_version,
         heartbeat=status.last_heartbeat_time,
         original=is_original(binding),
-        others=_others(status.conditions),
+        conditions=status.conditions,
         healthy=condition,
     )
-
-
-def _others(conditions: Sequence[KubeBindCondition]) -> tuple[KubeBindCondition, ...]:
-    ready = get_condition(conditions, READY)
-    if ready is None or ready.status == "True":
-        return ()
-    others = [one for one in conditions if one.type not in {HEALTHY, READY}]
-    return tuple(one for one in others if state_of(one) == "failed")
 
 
 async def consumers(client: Client) -> list[ConsumerRow]:

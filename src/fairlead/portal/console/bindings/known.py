@@ -16,15 +16,7 @@ from fairlead.api.kubebind import (
     ClusterBindingStatus,
 )
 from fairlead.api.meta import Key, Object
-from fairlead.api.reasons.conditions import state_of
-from fairlead.api.reasons.verdict import (
-    Finding,
-    Judgement,
-    remedy_of,
-    short,
-    verdict_of,
-    with_findings,
-)
+from fairlead.api.reasons.verdict import Judgement, short, verdict_of
 from fairlead.api.resource import NAMESPACES
 from fairlead.api.timestamps import moment
 from fairlead.portal.console.objects.kinds import Kinds, spec_of
@@ -33,6 +25,7 @@ from fairlead.portal.console.pages.viewing import (
     of_namespace,
 )
 from fairlead.portal.console.topology.text import legible
+from fairlead.provider.commands.overview import connection_verdict
 from fairlead.provider.controllers.clusterbinding.reconcile import health
 from fairlead.provider.identity import title_of
 from fairlead.provider.namespaces import identity_of
@@ -63,7 +56,6 @@ class _Beat(NamedTuple):
     """A decoded ClusterBinding; the heartbeat is judged later, since it depends on the time."""
 
     status: ClusterBindingStatus
-    verdict: Judgement
     templates: tuple[str, ...]
 
 
@@ -117,11 +109,7 @@ class Consumers:
             return None
         # At each call: a heartbeat becomes late without a change of its object.
         judged, _ = health(found.status, now=moment())
-        findings = []
-        if (state := state_of(judged)) != "ok":
-            remedy = remedy_of(judged.reason, place="provider")
-            findings.append(Finding(state, judged.message, judged.reason, remedy=remedy))
-        verdict = with_findings(found.verdict, findings)
+        verdict = connection_verdict(judged, found.status.conditions)
         return ConsumerConnection(found.status, verdict, found.templates)
 
     def read(self, export: Object) -> _Export:
@@ -167,4 +155,4 @@ def _beat(found: Object) -> _Beat | None:
         templates = record_of(found).templates or ()
     except msgspec.ValidationError:
         return None
-    return _Beat(status, verdict_of(found), templates)
+    return _Beat(status, templates)
