@@ -6,12 +6,14 @@ A test that needs a server alone, because it stops it or has its own settings, s
 from __future__ import annotations
 
 import asyncio
+import os
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
 import psycopg
 import pytest
+from tests.support.pki import Authority
 
 from fairlead.demo.postgres.server import EmbeddedPostgres
 from fairlead.postgres.database.plans.password import verifier
@@ -46,6 +48,19 @@ def embedded(version: int) -> EmbeddedPostgres:
     # The only one that has the contributed modules.
     settings = LOG | {"shared_preload_libraries": "pg_stat_statements"}
     return EmbeddedPostgres(version=version, install=install, settings=settings)
+
+
+def certify(server: EmbeddedPostgres, authority: Authority, *, host: str = "127.0.0.1") -> None:
+    """Give a server a certificate for a host, and the CA for those of its clients; TLS is off."""
+    data = server.folder / "data"
+    pair = authority.issue("database", hosts=(host,))
+    for name, content in (("server.crt", pair.certificate), ("server.key", pair.key)):
+        path = data / name
+        path.touch(mode=0o600)
+        path.write_bytes(content)
+        # PostgreSQL takes no key of another user.
+        os.chown(path, data.stat().st_uid, data.stat().st_gid)
+    (data / "ca.crt").write_bytes(authority.pem)
 
 
 def started(server: EmbeddedPostgres) -> Iterator[EmbeddedPostgres]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import os
 import shutil
 import subprocess
 from collections.abc import AsyncIterator, Iterator
@@ -15,7 +14,7 @@ import pytest
 from tests.support.image import ROOT
 from tests.support.pki import Authority
 from tests.support.postgres import access, credentials, prepare, running, server_profile
-from tests.support.servers import embedded, started
+from tests.support.servers import certify, embedded, started
 from tests.support.waiting import eventually, failed_with, idle, is_ready, when
 
 from fairlead.api.meta import JSON
@@ -46,12 +45,7 @@ def strict(authority: Authority) -> Iterator[EmbeddedPostgres]:
         pytest.skip("gcc is not installed")
     for server in started(embedded(15)):
         data = server.folder / "data"
-        pair = authority.issue("database", hosts=("127.0.0.1",))
-        for name, content in (("server.crt", pair.certificate), ("server.key", pair.key)):
-            path = data / name
-            path.touch(mode=0o600)
-            path.write_bytes(content)
-            os.chown(path, data.stat().st_uid, data.stat().st_gid)
+        certify(server, authority, host="127.0.0.1")
         policy = data / "policy.so"
         build = ("gcc", "-shared", "-fPIC", "-O1", "-o", str(policy))
         subprocess.run([*build, str(ROOT / "tests/support/passwordpolicy.c")], check=True)

@@ -12,7 +12,7 @@ from typing import NamedTuple
 import psycopg
 import pytest
 from tests.support.pki import Authority
-from tests.support.servers import debian, started
+from tests.support.servers import certify, debian, started
 
 from fairlead.api.postgresaccess import Grant, PostgresAccessSpec
 from fairlead.api.postgresaccess.connection import Connection
@@ -59,13 +59,7 @@ def _encrypted(authority: Authority, hba: str) -> Iterator[EmbeddedPostgres]:
         pytest.skip("Debian's PostgreSQL 15 is not installed")
     for server in started(EmbeddedPostgres(version=15, install=install)):
         data = server.folder / "data"
-        pair = authority.issue("database", hosts=("localhost",))
-        for name, pem in (("server.crt", pair.certificate), ("server.key", pair.key)):
-            path = data / name
-            path.touch(mode=0o600)
-            path.write_bytes(pem)
-            os.chown(path, data.stat().st_uid, data.stat().st_gid)
-        (data / "ca.crt").write_bytes(authority.pem)
+        certify(server, authority, host="localhost")
         with psycopg.connect(server.dsn(), autocommit=True) as connection:
             connection.execute("CREATE ROLE certified LOGIN")
             connection.execute(f"CREATE ROLE app LOGIN PASSWORD '{PASSWORD}'")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import os
 from collections.abc import AsyncIterator, Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -28,7 +27,7 @@ from tests.support.pgserver import (
     wanted,
 )
 from tests.support.pki import Authority
-from tests.support.servers import Servers, embedded, started
+from tests.support.servers import Servers, certify, embedded, started
 from tests.support.stale import StaleServer
 from tests.support.tiers import VERSIONS
 
@@ -103,13 +102,7 @@ def impostor() -> Iterator[EmbeddedPostgres]:
 def _encrypted(authority: Authority) -> Iterator[EmbeddedPostgres]:
     for server in started(embedded(15)):
         data = server.folder / "data"
-        pair = authority.issue("database", hosts=("127.0.0.1",))
-        for name, content in (("server.crt", pair.certificate), ("server.key", pair.key)):
-            path = data / name
-            path.touch(mode=0o600)
-            path.write_bytes(content)
-            os.chown(path, data.stat().st_uid, data.stat().st_gid)
-        (data / "ca.crt").write_bytes(authority.pem)
+        certify(server, authority, host="127.0.0.1")
         (data / "pg_hba.conf").write_text(_HBA)
         with psycopg.connect(server.dsn(), autocommit=True) as connection:
             connection.execute("CREATE ROLE certified LOGIN SUPERUSER")

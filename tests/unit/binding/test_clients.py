@@ -504,7 +504,7 @@ def test_unbinding_takes_the_variables_away(client: str) -> None:
     settled(cluster, binding)
     deleted(binding)
     cluster.reconcile(binding)
-    assert container(cluster)["env"] == [own, ROOT]
+    assert container(cluster)["env"] == [own]
     assert "annotations" not in cluster.get("deployments", "web")["metadata"]
     assert message(binding, "InjectionReady") == ""
 
@@ -578,7 +578,7 @@ def test_a_value_that_somebody_sets_meanwhile_is_theirs() -> None:
     assert "has a variable PGSSLROOTCERT that is not this binding's" in message(binding, "Ready")
     deleted(binding)
     cluster.reconcile(binding)
-    assert container(cluster)["env"] == [ROOT, {"name": "PGSSLROOTCERT", "value": "/etc/ca.pem"}]
+    assert container(cluster)["env"] == [{"name": "PGSSLROOTCERT", "value": "/etc/ca.pem"}]
     assert "keeps variable PGSSLROOTCERT of container app" in message(binding, "InjectionReady")
 
 

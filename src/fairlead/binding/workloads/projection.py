@@ -206,8 +206,7 @@ class Projection:
         Raises:
             ProjectionError: another mount has the path, or the binding root is unknown.
         """
-        root = self._is_root_ours(container)
-        path = mount_path(container, directory, ours=root)
+        path = self.path(container, directory)
         ours = await self._put(
             container.volume_mounts(),
             "mount",
@@ -222,9 +221,7 @@ class Projection:
         )
         if ours:
             bound = self._bound(container)
-            bound.mount, bound.root = path, bound.root or root
-            if root:
-                self._rooted.append(container)
+            bound.mount, bound.root = path, bound.root or self._is_rooted(container)
 
     async def variable(self, container: Container, name: str, key: str, secret: str) -> None:
         """Add a variable with the value of a Secret's entry.
@@ -274,7 +271,11 @@ class Projection:
         Raises:
             ProjectionError: the binding root is unknown.
         """
-        return mount_path(container, directory)
+        ours = self._is_root_ours(container)
+        path = mount_path(container, directory, ours=ours)
+        if ours:
+            self._rooted.append(container)
+        return path
 
     async def whole(self, container: Container, secret: str) -> None:
         """Add every entry of a Secret as a variable.
@@ -407,11 +408,14 @@ class Projection:
         holdings = [*([self._mine] if self._mine else []), *self._others.values()]
         if any(holding.has_root(container) for holding in holdings):
             return True
-        # A mapping may name a container twice, with other lists of mounts.
-        if any(other.body is container.body for other in self._rooted):
+        if self._is_rooted(container):
             return True
         managers = managers_of(self.workload.original.to_dict(), container, ROOT_VARIABLE)
         return bool(managers) and all(name.startswith(MANAGER) for name in managers)
+
+    def _is_rooted(self, container: Container) -> bool:
+        # By the body: a mapping may name a container twice, with other lists of mounts.
+        return any(other.body is container.body for other in self._rooted)
 
     def _remove_roots(self, mine: Holding) -> list[str]:
         """Remove SERVICE_BINDING_ROOT where a binding has added it and nothing is mounted there.
