@@ -120,9 +120,7 @@ PAGES = (
     Shot("own-topology-problems", "/topology?shown=problems", who=OWN),
     Shot("provider-consumers", "/consumers", who=PROVIDER),
     Shot("provider-consumer", "/consumers/{ben}", who=PROVIDER),
-    Shot("provider-rotate", "/consumers/{ben}/rotate", who=PROVIDER),
     Shot("provider-hand-over", "/consumers/{ben}/hand-over", who=PROVIDER),
-    Shot("provider-revoke", "/consumers/{ben}/revoke", who=PROVIDER),
 )
 README = ("catalogue", "bindings", "object-failing", "topology-problems", "consumers")
 """The pages whose pictures stand in the README."""

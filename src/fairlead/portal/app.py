@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import socket
 from collections.abc import Awaitable, Callable, Iterable, Sequence
-from functools import partial
 from importlib.metadata import version
 from typing import NamedTuple, Protocol, runtime_checkable
 
@@ -15,9 +14,8 @@ from fairlead.portal.console.bindings.listing import Bindings
 from fairlead.portal.console.bindings.newobject import NewObjectPage, NewObjects
 from fairlead.portal.console.bindings.object import ObjectPage
 from fairlead.portal.console.bindings.provided import ProvidedTopology
-from fairlead.portal.console.consumers.access import ByReviews, is_shown
-from fairlead.portal.console.consumers.acting import ActionForms, ActionPage
-from fairlead.portal.console.consumers.actions import Actions, NoActions
+from fairlead.portal.console.consumers.access import Access
+from fairlead.portal.console.consumers.actions import ActionPage
 from fairlead.portal.console.consumers.detail import ConsumerPage
 from fairlead.portal.console.consumers.directory import Directory
 from fairlead.portal.console.consumers.listing import ConsumerList
@@ -221,11 +219,10 @@ def console(
     terminals: Terminals,
     bind: Bind,
     consents: Consents,
-    actions: Callable[[Hub], Actions] | None = None,
 ) -> list[object]:
-    """Return the parts of the pages; without ``actions`` only commands act on consumers."""
+    """Return the parts of the pages."""
     reviews = _reviews(cluster, options)
-    access = ByReviews(reviews)
+    access = Access(reviews.allows)
     pages = _pages(options, access, terminals)
     entering = Entering(pages, guard, sessions, options.external_url)
     arriving = Arriving(entering, pages, guard, terminals)
@@ -236,8 +233,6 @@ def console(
     sights = Sights(reviews, ownership, kinds)
     new = NewObjectPage(consumers, sights)
     directory = Directory(cluster, hub)
-    doing = actions(hub) if actions is not None else NoActions()
-    acting = ActionPage(directory, access, doing, tokens if actions is not None else None)
     clusters = Clusters(cluster, hub, ownership)
     bind_page = BindPage(
         cluster, hub, catalog, clusters=clusters, consumers=consumers, tokens=tokens
@@ -250,8 +245,9 @@ def console(
         bound_page,
         *_about_bindings(consumers, sights, history, pages),
         new,
-        *_about_consumers(directory, access, doing, sessions),
-        acting,
+        ConsumerList(directory, access, sessions.signed_in),
+        ConsumerPage(directory, access, reviews, sessions.signed_in),
+        ActionPage(directory, access),
     ]
     site = Site(pages, arriving, hub, views)
     binding = BindForms(
@@ -265,10 +261,8 @@ def console(
         binds=bind,
         agreements=consents,
     )
-    parts: list[object] = [pages, entering, arriving, kinds, directory, site, doing, binding]
+    parts: list[object] = [pages, entering, arriving, kinds, directory, site, binding]
     parts.append(NewObjects(new, site, guard))
-    if actions is not None:
-        parts.append(ActionForms(directory, doing, tokens, pages, site, acting))
     return parts
 
 
@@ -278,16 +272,6 @@ def _reviews(cluster: Cluster, options: ServeOptions) -> AccessReviews:
     # Open pages check rights again every few seconds; with a shorter cache than the API's, a
     # revoked right takes effect within ten seconds.
     return AccessReviews(cluster.client, prefixes, believed=SIGHT_SECONDS)
-
-
-def _about_consumers(
-    directory: Directory, access: ByReviews, doing: Actions, sessions: BrowserSessions
-) -> list[View]:
-    """Return the pages of consumers for administrators."""
-    return [
-        ConsumerList(directory, access, sessions.signed_in),
-        ConsumerPage(directory, access, doing, sessions.signed_in),
-    ]
 
 
 def _about_bindings(
@@ -302,13 +286,13 @@ def _about_bindings(
     ]
 
 
-def _pages(options: ServeOptions, access: ByReviews, terminals: Terminals) -> Pages:
+def _pages(options: ServeOptions, access: Access, terminals: Terminals) -> Pages:
     """Return the rendering of pages; only administrators see the tab of consumers."""
     return Pages(
         options.external_url,
         provider=options.pretty_name,
         embedded=options.oidc.type == "embedded",
-        tabs=[*TABS, Tab("/consumers", "Consumers", ("/consumers/",), partial(is_shown, access))],
+        tabs=[*TABS, Tab("/consumers", "Consumers", ("/consumers/",), access.is_shown)],
         waiting=terminals.waiting,
     )
 

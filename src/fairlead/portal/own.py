@@ -1,6 +1,6 @@
 """Assembly of ``fairlead console``: pages about a cluster for the person who runs it.
 
-There is no sign-in and no other person: all reads and actions use the client's credentials.
+There is no sign-in and no other person: all reads and unbindings use the client's credentials.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from fairlead.api.kubebind import (
 from fairlead.api.resource import NAMESPACES
 from fairlead.client import Client, NotServed
 from fairlead.konnector.commands.overview.fetch import Overview
-from fairlead.portal.console.consumers.acting import ActionForms, ActionPage
+from fairlead.portal.console.consumers.access import Access
+from fairlead.portal.console.consumers.actions import ActionPage
 from fairlead.portal.console.consumers.detail import ConsumerPage
 from fairlead.portal.console.consumers.directory import Directory
 from fairlead.portal.console.consumers.listing import ConsumerList
-from fairlead.portal.console.consumers.ownrights import OwnAccess, OwnRights, allowed
 from fairlead.portal.console.own.chain import Telling
 from fairlead.portal.console.own.entering import ByLink, Links, at_home
 from fairlead.portal.console.own.sight import Seeing
@@ -34,7 +34,7 @@ from fairlead.portal.console.pages.rendering import Pages, Tab
 from fairlead.portal.console.pages.viewing import View
 from fairlead.portal.console.visits.formtokens import FormTokens
 from fairlead.portal.console.visits.site import Site
-from fairlead.portal.handshake.reviews import ReviewedAction
+from fairlead.portal.handshake.reviews import AccessReviews, ReviewedAction, client_may
 from fairlead.portal.http.routing import Routed
 from fairlead.portal.http.server import application
 from fairlead.portal.http.serving import ListeningError, PortalServer
@@ -42,7 +42,7 @@ from fairlead.portal.identity.cookies import Cookies
 from fairlead.portal.identity.guard import SessionGuard
 from fairlead.portal.identity.keys import LocalKeys, Sealing
 from fairlead.portal.identity.memorystore import MemoryStore
-from fairlead.portal.identity.people import Person
+from fairlead.portal.identity.people import Person, Prefixes
 from fairlead.portal.identity.sessions import BrowserSessions
 from fairlead.portal.options import CALLBACK_PATH, ExternalURL, OIDCOptions, ServeOptions
 from fairlead.runtime import Cluster
@@ -128,7 +128,7 @@ class OwnConsole:
             Topology(self._looks, following, pages),
             unbind,
         ]
-        self._provider = _Provider(client, self._hub, sessions, tokens) if consumers else None
+        self._provider = _Provider(client, self._hub, sessions) if consumers else None
         if self._provider is not None:
             views += self._provider.views
         self._site = Site(pages, entering, self._hub, views)
@@ -141,8 +141,6 @@ class OwnConsole:
             oidc=OIDCOptions(issuer_url="", client_id="", callback_url=callback),
         )
         parts: list[Routed] = [pages, entering, self._site, forms]
-        if self._provider is not None:
-            parts.append(self._provider.forms(pages, self._site))
         app = application(options, [route for part in parts for route in part.routes()])
         app.middlewares.append(at_home(self.external))
         self._server = PortalServer(options, app, listening=listening, patience=_PATIENCE)
@@ -178,36 +176,32 @@ async def administers(client: Client) -> bool:
         except NotServed:
             return False
         for verb in ("list", "watch"):
-            if not await allowed(client, ReviewedAction.on(resource, verb)):
+            if not await client_may(client, ReviewedAction.on(resource, verb)):
                 return False
     return True
 
 
 class _Provider:
-    """The pages about consumers and their actions, for a provider's cluster."""
+    """The pages about consumers, for a provider's cluster."""
 
-    def __init__(
-        self, client: Client, hub: Hub, sessions: BrowserSessions, tokens: FormTokens
-    ) -> None:
+    def __init__(self, client: Client, hub: Hub, sessions: BrowserSessions) -> None:
+        self._client = client
         self._cluster = Cluster("provider", client)
         self._directory = Directory(self._cluster, hub)
-        self._actions = OwnRights(client, hub)
-        self._tokens = tokens
-        access = OwnAccess(client)
-        self._acting = ActionPage(self._directory, access, self._actions, tokens)
+        access = Access(self._allows)
+        reviews = AccessReviews(client, Prefixes())
         self.views: list[View] = [
             ConsumerList(self._directory, access, sessions.signed_in),
-            ConsumerPage(self._directory, access, self._actions, sessions.signed_in),
-            self._acting,
+            ConsumerPage(self._directory, access, reviews, sessions.signed_in),
+            ActionPage(self._directory, access),
         ]
 
-    def forms(self, pages: Pages, site: Site) -> ActionForms:
-        """Return the handler of the actions' forms."""
-        return ActionForms(self._directory, self._actions, self._tokens, pages, site, self._acting)
+    async def _allows(self, _: Person, action: ReviewedAction) -> bool:
+        """Whether the client's user may do the action: all sessions are that user's."""
+        return await client_may(self._client, action)
 
     async def run(self) -> None:
-        """Follow the cluster until canceled, and cancel running actions then."""
+        """Follow the cluster until canceled."""
         async with asyncio.TaskGroup() as group:
             group.create_task(self._cluster.run())
             group.create_task(self._directory.run())
-            group.create_task(self._actions.run())

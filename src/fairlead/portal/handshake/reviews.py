@@ -1,4 +1,4 @@
-"""SubjectAccessReviews: whether a person may bind a template or read an object."""
+"""Access reviews: whether a person or the client itself may bind, read or delete."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import msgspec
 
 from fairlead.api.kubebind import APISERVICEEXPORTTEMPLATES, GROUP
 from fairlead.api.meta import JSON
-from fairlead.api.resource import SUBJECTACCESSREVIEWS, Resource
+from fairlead.api.resource import SELFSUBJECTACCESSREVIEWS, SUBJECTACCESSREVIEWS, Resource
 from fairlead.client import Client
 from fairlead.portal.identity.people import Person, Prefixes
 
@@ -221,24 +221,11 @@ class AccessReviews:
 
     async def _ask(self, asker: _Asker, action: ReviewedAction) -> _Answer:
         """Create a review, and return its answer."""
-        attributes = {key: value for key, value in action._asdict().items() if value}
-        body: JSON = {
-            "apiVersion": SUBJECTACCESSREVIEWS.api_version,
-            "kind": SUBJECTACCESSREVIEWS.kind,
-            "metadata": {},
-            "spec": {
-                "user": asker.user,
-                "groups": list(asker.groups),
-                "resourceAttributes": attributes,
-            },
-        }
+        who: JSON = {"user": asker.user, "groups": list(asker.groups)}
         async with self._slots, asyncio.timeout(_CALL_SECONDS):
             # Cached from the start of the review: the right may change before its answer.
             begun = self._clock()
-            answer = await self._client.create(SUBJECTACCESSREVIEWS, body)
-        status = answer.decode(_Review).status
-        # The API never sets both. If a server does, the denial counts.
-        allowed = status.allowed and not status.denied
+            allowed = await _review(self._client, SUBJECTACCESSREVIEWS, action, who)
         return _Answer(allowed, begun + self._seconds)
 
     def _answered(self, question: _Question, task: asyncio.Task[_Answer]) -> None:
@@ -251,6 +238,29 @@ class AccessReviews:
         self._known[question] = task.result()
         if len(self._known) > _MOST:
             self._known.popitem(last=False)
+
+
+async def client_may(client: Client, action: ReviewedAction) -> bool:
+    """Whether the client's own user may do the action.
+
+    Raises:
+        ClientError: the API server refused or is unavailable; deny then.
+    """
+    return await _review(client, SELFSUBJECTACCESSREVIEWS, action, {})
+
+
+async def _review(client: Client, kind: Resource, action: ReviewedAction, who: JSON) -> bool:
+    """Create a review of a kind for ``who``, and return its answer."""
+    attributes = {key: value for key, value in action._asdict().items() if value}
+    body: JSON = {
+        "apiVersion": kind.api_version,
+        "kind": kind.kind,
+        "metadata": {},
+        "spec": {**who, "resourceAttributes": attributes},
+    }
+    status = (await client.create(kind, body)).decode(_Review).status
+    # The API never sets both. If a server does, the denial counts.
+    return status.allowed and not status.denied
 
 
 def _hashed(user: str, groups: tuple[str, ...]) -> _Asker:

@@ -26,8 +26,6 @@ from fairlead.api.resource import CLUSTERROLEBINDINGS, CLUSTERROLES
 from fairlead.client import Client, parse_kubeconfig
 from fairlead.demo.identity import as_service_account, create_all
 from fairlead.portal.app import Running, console
-from fairlead.portal.console.consumers.actions import Actions
-from fairlead.portal.console.pages.live import Hub
 from fairlead.portal.console.pages.terminal import Terminals
 from fairlead.portal.console.visits.formtokens import FormTokens
 from fairlead.portal.handshake.applying import Applying, ApplyingPatience
@@ -197,14 +195,13 @@ async def house(
     clock: Callable[[], float] = time.monotonic,
     line: Line | None = None,
     believed: float = BELIEVED_SECONDS,
-    actions: Callable[[Hub], Actions] | None = None,
     reachable: Reachable | None = None,
     patience: ApplyingPatience | None = None,
     **more: Any,
 ) -> AsyncIterator[House]:
     """The server with its own rights; ``provider`` says whether binds are answered.
 
-    With a ``line`` it reaches the API server by that alone; with ``actions`` pages act by them.
+    With a ``line`` it reaches the API server by that alone.
     """
     config = await as_service_account(admin, DEFAULT_NAMESPACE, NAME)
     if line is not None:
@@ -257,7 +254,6 @@ async def house(
             terminals=Terminals(sealing, options.external_url),
             bind=bind,
             consents=consents,
-            actions=actions,
         )
         redeeming = SignIn(
             # People are signed in already.

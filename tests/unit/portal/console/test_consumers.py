@@ -1,8 +1,7 @@
-"""How consumers stand, which of them a list shows, and what an action may be asked for."""
+"""How consumers stand, and which of them a list shows."""
 
 from __future__ import annotations
 
-from contextlib import nullcontext
 from typing import Any
 
 import pytest
@@ -16,7 +15,6 @@ from fairlead.api.kubebind.conditions import (
     unknown,
 )
 from fairlead.api.reasons.conditions import state_of
-from fairlead.portal.console.consumers.actions import ActionWish, check_wish
 from fairlead.portal.console.consumers.directory import KnownConsumer
 from fairlead.portal.console.consumers.listing import chosen
 from fairlead.portal.console.consumers.standing import faults, standing
@@ -110,20 +108,3 @@ def test_ready_is_told_where_nothing_finer_is() -> None:
 def test_which_consumers_a_list_shows(wanted: str, state: str, fits: bool) -> None:
     known = KnownConsumer(row(), "https://login.example/ada", standing(row(), []), [])
     assert bool(chosen([known], wanted, state)) is fits
-
-
-@pytest.mark.parametrize(
-    ("action", "to", "said"),
-    [
-        ("revoke", "", ""),
-        ("hand-over", "https://login.example/ben", ""),
-        ("hand-over", "group:team", ""),
-        ("hand-over", "https://login.example/ada", "it is https://login.example/ada's already"),
-        ("hand-over", "ben", "neither a person nor a group"),
-        ("hand-over", "", "neither a person nor a group"),
-    ],
-)
-def test_what_an_action_may_be_asked_for(action: Any, to: str, said: str) -> None:
-    expected = pytest.raises(ValueError, match=said) if said else nullcontext()
-    with expected:
-        check_wish(action, ActionWish(to=to), "https://login.example/ada")

@@ -1,18 +1,18 @@
-"""Actions on a consumer: their preview, their progress, and the interface that runs them."""
+"""Actions on a consumer: a page each, with its preview and the command that does it."""
 
 from __future__ import annotations
 
 import shlex
-from collections.abc import Mapping, Sequence
-from typing import Final, Literal, Protocol, get_args
+from collections.abc import Hashable, Mapping, Sequence
+from typing import Any, Final, Literal, get_args
 
 import msgspec
 
 from fairlead.api.meta import Object
-from fairlead.api.reasons.model import State
+from fairlead.portal.console.consumers.access import Access, gone
 from fairlead.portal.console.consumers.directory import Directory
+from fairlead.portal.console.pages.viewing import AskedPage, MissingError, Topics, View
 from fairlead.portal.identity.sessions import BrowserSession
-from fairlead.provider.commands.handover import check_author
 from fairlead.provider.commands.rotation.reconcile import silent, tells
 from fairlead.provider.konnectors import is_original
 from fairlead.provider.namespaces import identity_of
@@ -46,125 +46,43 @@ class Preview(msgspec.Struct, frozen=True):
     exports: tuple[str, ...] = ()
 
 
-class ActionWish(msgspec.Struct, frozen=True):
-    """The form's options, which are the flags of the action's command."""
+class ActionPage(View):
+    """The preview of an action on a consumer, and the command that does it."""
 
-    to: str = ""
-    finish: bool = False
-    keep_data: bool = False
-    force: bool = False
+    route = "/consumers/{namespace}/{action}"
+    template = "consumer_action.html"
 
+    def __init__(self, directory: Directory, access: Access) -> None:
+        self._directory = directory
+        self._access = access
 
-class ConsumerToken(msgspec.Struct, frozen=True):
-    """A consumer's token: its Secret's name and creation time."""
-
-    name: str
-    created: str
-
-
-class ActionProgress(msgspec.Struct, frozen=True):
-    """The progress of an action; ``told`` is its result, "" while it runs."""
-
-    action: Action
-    state: State
-    begun: str
-    lines: tuple[str, ...]
-    told: str = ""
-    delivers: bool = False
-
-
-class UndoneError(Exception):
-    """An action cannot be started; the text says why."""
-
-
-class Actions(Protocol):
-    """Interface of what runs actions on consumers, with a person's rights."""
-
-    async def may(self, session: BrowserSession, namespace: str) -> frozenset[Action]:
-        """Return the actions that the session's person may do to a consumer.
+    async def scope(self, session: BrowserSession, asked: AskedPage) -> Hashable:
+        """Return cluster namespace and action.
 
         Raises:
-            ClientError: the API server refused or is unavailable.
+            MissingError: there is no such consumer or action, or the person is no administrator.
         """
-        ...
+        name, action = asked.name("namespace"), asked.name("action")
+        await self._access.check(session, f"consumer {name}")
+        if action not in ACTIONS:
+            raise MissingError(
+                f"There is no action {action}", f"The actions are {', '.join(ACTIONS)}."
+            )
+        if self._directory.consumer(name) is None:
+            raise gone(name)
+        return name, action
 
-    async def tokens(self, namespace: str) -> Sequence[ConsumerToken] | None:
-        """Return a consumer's tokens; None without the right to list them.
+    def topics(self, scope: Any) -> Topics:
+        """Return the topics of the consumer and of cluster-scoped objects."""
+        return ("", str(scope[0]))
 
-        Raises:
-            ClientError: the API server refused or is unavailable.
-        """
-        ...
-
-    def progress(self, namespace: str) -> ActionProgress | None:
-        """Return the progress of the latest action on a consumer, None without one."""
-        ...
-
-    def begin(
-        self, session: BrowserSession, action: Action, consumer: Object, wish: ActionWish
-    ) -> None:
-        """Start an action on a consumer, given as its cluster namespace.
-
-        Raises:
-            UndoneError: the action cannot be started.
-        """
-        ...
-
-    async def deliver(self, session: BrowserSession, namespace: str) -> bytes:
-        """Return the kubeconfig of a rotation that this session started, once.
-
-        Raises:
-            UndoneError: there is none for this session, or it was already delivered.
-            ClientError: the API server refused or is unavailable.
-        """
-        ...
-
-
-class NoActions:
-    """Refuses all actions: for programs without the rights, where only commands act."""
-
-    async def may(self, session: BrowserSession, namespace: str) -> frozenset[Action]:
-        """Return no action."""
-        return frozenset()
-
-    async def tokens(self, namespace: str) -> Sequence[ConsumerToken] | None:
-        """Return None: the program may not read Secrets of consumers."""
-        return None
-
-    def progress(self, namespace: str) -> ActionProgress | None:
-        """Return None: no action is under way."""
-        return None
-
-    def begin(
-        self, session: BrowserSession, action: Action, consumer: Object, wish: ActionWish
-    ) -> None:
-        """Refuse.
-
-        Raises:
-            UndoneError: always.
-        """
-        raise UndoneError("this program may not do it: use the command")
-
-    async def deliver(self, session: BrowserSession, namespace: str) -> bytes:
-        """Refuse.
-
-        Raises:
-            UndoneError: always.
-        """
-        raise UndoneError("this program makes no kubeconfigs: use the command")
-
-
-def check_wish(action: Action, wish: ActionWish, author: str) -> None:
-    """Check the options of an action; ``author`` is the consumer's owner.
-
-    Raises:
-        ValueError: an option is invalid; the text names the remedy.
-    """
-    if action != "hand-over":
-        return
-    check_author(wish.to)
-    if wish.to == author:
-        raise ValueError(f"it is {author}'s already")
+    async def values(self, scope: Any, asked: AskedPage) -> Mapping[str, Any]:
+        """Return the preview as of now."""
+        namespace, action = scope
+        effects = preview(self._directory, action, namespace)
+        if effects is None:
+            raise gone(namespace)
+        return {"consumer": namespace, "title": TITLES[action], "preview": effects}
 
 
 def preview(directory: Directory, action: Action, namespace: str) -> Preview | None:

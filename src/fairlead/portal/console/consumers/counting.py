@@ -10,9 +10,10 @@ from contextlib import suppress
 import msgspec
 
 from fairlead.api.kubebind import APIServiceExport
-from fairlead.api.meta import JSON, Object
-from fairlead.api.resource import SELFSUBJECTACCESSREVIEWS, Resource
+from fairlead.api.meta import Object
 from fairlead.client import ClientError, NotServed
+from fairlead.portal.handshake.reviews import ReviewedAction as Review
+from fairlead.portal.handshake.reviews import client_may
 from fairlead.provider.copies import CopyNamespaces, places
 from fairlead.runtime import Cluster, Delta, Informer
 
@@ -162,7 +163,9 @@ class Counting:
                 continue
             try:
                 resource = await self._cluster.client.discovery.resource_by_plural(group, plural)
-                refused = "" if await self._may(resource) else _MAY_NOT.format(name)
+                # Asked before, since an informer would retry.
+                may = await client_may(self._cluster.client, Review.on(resource, "list"))
+                refused = "" if may else _MAY_NOT.format(name)
             except NotServed:
                 # Without its CRD the kind has no objects.
                 await self._drop(name)
@@ -187,18 +190,6 @@ class Counting:
         kind = self._kinds.pop(name, None)
         if kind is not None:
             await kind.informer.close()
-
-    async def _may(self, resource: Resource) -> bool:
-        """Whether the program may list the kind; asked before, since an informer would retry."""
-        wish = {"group": resource.group, "resource": resource.plural, "verb": "list"}
-        body: JSON = {
-            "apiVersion": SELFSUBJECTACCESSREVIEWS.api_version,
-            "kind": SELFSUBJECTACCESSREVIEWS.kind,
-            "metadata": {},
-            "spec": {"resourceAttributes": wish},
-        }
-        answer = await self._cluster.client.create(SELFSUBJECTACCESSREVIEWS, body)
-        return bool(answer.to_dict().get("status", {}).get("allowed"))
 
 
 _MAY_NOT = (

@@ -1,4 +1,4 @@
-"""The page of a consumer: exports, conditions, tokens and actions."""
+"""The page of a consumer: exports, conditions and actions."""
 
 from __future__ import annotations
 
@@ -7,19 +7,20 @@ from typing import Any
 
 import msgspec
 
-from fairlead.api.kubebind import APIServiceExport, ClusterBinding
+from fairlead.api.kubebind import BINDER_NAME, APIServiceExport, ClusterBinding
 from fairlead.api.kubebind.conditions import KubeBindCondition
 from fairlead.api.meta import Object
 from fairlead.api.reasons.conditions import state_of
 from fairlead.api.reasons.model import State
 from fairlead.client import ClientError
 from fairlead.portal.console.claims import in_words
-from fairlead.portal.console.consumers.access import Access, check
-from fairlead.portal.console.consumers.actions import ACTIONS, TITLES, Actions, preview
+from fairlead.portal.console.consumers.access import Access, gone
+from fairlead.portal.console.consumers.actions import ACTIONS, TITLES, preview
 from fairlead.portal.console.consumers.directory import GRANTED, Directory
 from fairlead.portal.console.consumers.listing import SignedIn, last_sign_in
 from fairlead.portal.console.consumers.standing import export_conditions, helps_of
-from fairlead.portal.console.pages.viewing import AskedPage, MissingError, Topics, View
+from fairlead.portal.console.pages.viewing import AskedPage, Topics, View
+from fairlead.portal.handshake.reviews import AccessReviews
 from fairlead.portal.handshake.reviews import ReviewedAction as Review
 from fairlead.portal.identity.sessions import BrowserSession
 from fairlead.provider.konnectors import is_original, unwatchable
@@ -57,11 +58,11 @@ class ConsumerPage(View):
     template = "consumer.html"
 
     def __init__(
-        self, directory: Directory, access: Access, actions: Actions, signed_in: SignedIn
+        self, directory: Directory, access: Access, reviews: AccessReviews, signed_in: SignedIn
     ) -> None:
         self._directory = directory
         self._access = access
-        self._actions = actions
+        self._reviews = reviews
         self._signed_in = signed_in
 
     async def scope(self, session: BrowserSession, asked: AskedPage) -> Hashable:
@@ -71,7 +72,7 @@ class ConsumerPage(View):
             MissingError: the consumer does not exist, or the person is no administrator.
         """
         name = asked.name("namespace")
-        await check(self._access, session, f"consumer {name}")
+        await self._access.check(session, f"consumer {name}")
         if self._directory.consumer(name) is None:
             raise gone(name)
         return name
@@ -103,17 +104,7 @@ class ConsumerPage(View):
             "previews": [
                 (one, TITLES[one], preview(self._directory, one, scope)) for one in ACTIONS
             ],
-            "progress": self._actions.progress(scope),
         }
-
-    async def own(
-        self, session: BrowserSession, scope: Any, asked: AskedPage
-    ) -> Mapping[str, Any]:
-        """Return the consumer's tokens, or why they cannot be read."""
-        try:
-            return {"tokens": await self._actions.tokens(scope), "unread": ""}
-        except ClientError as error:
-            return {"tokens": None, "unread": str(error)}
 
     async def _granted(self, name: str, binding: Object | None) -> tuple[frozenset[str], str]:
         """Return the names of ClusterRoleBindings whose rights the konnector has, and a problem.
@@ -130,21 +121,13 @@ class ConsumerPage(View):
                 for role, kinds in _watched(export).items():
                     for group, plural in kinds:
                         review = Review("list", group, "", plural)
-                        if not await self._access.login_may(name, review):
+                        if not await self._reviews.allows_account(name, BINDER_NAME, review):
                             break
                     else:
                         found.add(role)
         except ClientError as error:
             return GRANTED, f"its konnector's rights cannot be read: {error}"
         return frozenset(found), ""
-
-
-def gone(name: str) -> MissingError:
-    """Return the error for an unknown consumer."""
-    return MissingError(
-        f"There is no consumer {name}",
-        "It was revoked, or never existed. See the list of consumers.",
-    )
 
 
 def shown(conditions: Iterable[KubeBindCondition]) -> tuple[ShownCondition, ...]:

@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from typing import Any, Final, NamedTuple
 
 from fairlead.api.timestamps import parse_time
-from fairlead.portal.console.consumers.access import Access, check
+from fairlead.portal.console.consumers.access import Access
 from fairlead.portal.console.consumers.directory import TOPIC, Directory, KnownConsumer
 from fairlead.portal.console.pages.viewing import AskedPage, Topics, View
 from fairlead.portal.console.states import OF_CONSUMERS
@@ -71,7 +71,7 @@ class ConsumerList(View):
         Raises:
             MissingError: the person is no administrator.
         """
-        await check(self._access, session, "list of consumers")
+        await self._access.check(session, "list of consumers")
         return None
 
     def topics(self, scope: Any) -> Topics:

@@ -10,7 +10,6 @@ import msgspec
 from aiohttp import web
 
 from fairlead.api.kubebind import APISERVICEBINDINGS
-from fairlead.api.resource import SELFSUBJECTACCESSREVIEWS, Resource
 from fairlead.client import Client, ClientError
 from fairlead.client.lookups import find_custom
 from fairlead.konnector.commands.unbind import Impact, impact, unbind
@@ -20,6 +19,7 @@ from fairlead.portal.console.pages.rendering import Pages
 from fairlead.portal.console.pages.viewing import AskedPage, MissingError, Topics, View
 from fairlead.portal.console.visits.formtokens import FormTokens, field
 from fairlead.portal.console.visits.site import Site
+from fairlead.portal.handshake.reviews import ReviewedAction, client_may
 from fairlead.portal.http.audit import audit
 from fairlead.portal.http.errors import forbidden
 from fairlead.portal.identity.sessions import BrowserSession
@@ -40,37 +40,6 @@ class UnbindingProgress(msgspec.Struct):
     state: Literal["going", "done", "failed"] = "going"
     lines: list[str] = []
     problem: str = ""
-
-
-class _Status(msgspec.Struct):
-    allowed: bool = False
-
-
-class _Review(msgspec.Struct):
-    status: _Status = msgspec.field(default_factory=_Status)
-
-
-async def may(client: Client, resource: Resource, verb: str, name: str = "") -> bool:
-    """Whether the client's user may apply ``verb`` to the resource.
-
-    Raises:
-        ClientError: the API server refused or is unavailable.
-    """
-    attributes = {
-        "group": resource.group,
-        "version": resource.version,
-        "resource": resource.plural,
-        "verb": verb,
-        "name": name,
-    }
-    body = {
-        "apiVersion": SELFSUBJECTACCESSREVIEWS.api_version,
-        "kind": SELFSUBJECTACCESSREVIEWS.kind,
-        "metadata": {},
-        "spec": {"resourceAttributes": attributes},
-    }
-    answer = await client.create(SELFSUBJECTACCESSREVIEWS, body)
-    return answer.decode(_Review).status.allowed
 
 
 class Unbindings:
@@ -181,7 +150,7 @@ class UnbindPage(View):
         self, session: BrowserSession, scope: Any, asked: AskedPage
     ) -> Mapping[str, Any]:
         """Return the preview, whether the person may unbind, and the form."""
-        allowed = await may(self._client, APISERVICEBINDINGS, "delete", scope)
+        allowed = await client_may(self._client, _delete(scope))
         token = self._tokens.token(session, f"unbind/{scope}") if allowed else ""
         return {
             "allowed": allowed,
@@ -253,10 +222,14 @@ class UnbindForms:
                 orphan=orphan,
             )
         # Asked before the task starts: its error would only be in the progress.
-        if not await may(self._client, APISERVICEBINDINGS, "delete", name):
+        if not await client_may(self._client, _delete(name)):
             raise forbidden(f"you may not delete APIServiceBinding {name}: have that granted")
         who = session.person.author
         audit("unbind", who=who, what=name, result="begun", request=request, orphan=orphan)
         self._unbindings.start(name, orphan=orphan)
         location = self._pages.path(f"/bindings/{name}/unbind")
         return web.Response(status=303, headers={"Location": location})
+
+
+def _delete(name: str) -> ReviewedAction:
+    return ReviewedAction.on(APISERVICEBINDINGS, "delete", name=name)

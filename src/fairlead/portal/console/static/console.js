@@ -16,3 +16,14 @@
   };
   setInterval(refresh, 5000);
 })();
+// Shows each button that copies, and copies the text of the element that it names.
+(() => {
+  if (!navigator.clipboard) return;
+  for (const button of document.querySelectorAll("button.copy")) {
+    button.hidden = false;
+    button.addEventListener("click", async () => {
+      await navigator.clipboard.writeText(document.getElementById(button.dataset.copy).textContent);
+      button.textContent = "Copied";
+    });
+  }
+})();
