@@ -11,7 +11,12 @@ import pytest
 
 from fairlead.api.meta import JSON, Object, object_from_dict
 from fairlead.client import Client, ConnectionFailed
-from fairlead.portal.handshake.reviews import BELIEVED_SECONDS, AccessReviews
+from fairlead.portal.handshake.reviews import (
+    BELIEVED_SECONDS,
+    AccessReviews,
+    ReviewedAction,
+    client_may,
+)
 from fairlead.portal.http.errors import Refusal
 from fairlead.portal.identity.people import Person, Prefixes
 
@@ -24,6 +29,7 @@ class Server:
 
     def __init__(self, *allowed: tuple[str, str]) -> None:
         self.allowed = set(allowed)
+        self.denied: set[tuple[str, str]] = set()
         self.asked: list[JSON] = []
         self.fault: Exception | None = None
         self.go_on = asyncio.Event()
@@ -36,7 +42,8 @@ class Server:
             raise self.fault
         attributes = body["spec"]["resourceAttributes"]
         place = attributes.get("resource", ""), attributes.get("name", "")
-        return object_from_dict({**body, "status": {"allowed": place in self.allowed}})
+        status = {"allowed": place in self.allowed, "denied": place in self.denied}
+        return object_from_dict({**body, "status": status})
 
 
 class Clock:
@@ -89,6 +96,19 @@ async def test_s11_names_of_kubernetes_own_are_nobodys() -> None:
     assert server.asked[0]["groups"] == ["team-a"]
     with pytest.raises(Refusal):
         await reviews(server, bare).may(Person("i", "system:admin"), "one")
+
+
+async def test_a_client_asks_about_itself_and_a_denial_counts() -> None:
+    server = Server((TEMPLATES, "one"))
+    client: Client = server  # type: ignore[assignment]
+    action = ReviewedAction("delete", "kube-bind.io", "", TEMPLATES, name="one")
+    assert await client_may(client, action)
+    assert not await client_may(client, action._replace(name="two"))
+    attributes = {"verb": "delete", "group": "kube-bind.io", "resource": TEMPLATES, "name": "one"}
+    assert server.asked[0] == {"resourceAttributes": attributes}
+    server.denied.add((TEMPLATES, "one"))
+    assert not await client_may(client, action)
+    assert not await reviews(server).may(ADA, "one")
 
 
 async def test_an_answer_is_believed_for_a_moment() -> None:
