@@ -1,9 +1,11 @@
-"""All consumers of a provider's cluster, from caches."""
+"""All consumers of a provider's cluster and the numbers of their objects, from caches."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from datetime import datetime, timedelta
 from typing import NamedTuple
 
@@ -20,7 +22,7 @@ from fairlead.api.kubebind import (
 from fairlead.api.meta import Object
 from fairlead.api.resource import NAMESPACES
 from fairlead.api.timestamps import moment
-from fairlead.portal.console.consumers.counting import Counting
+from fairlead.client import ClientError, NotServed
 from fairlead.portal.console.consumers.standing import (
     ConsumerFault,
     ConsumerStanding,
@@ -30,20 +32,28 @@ from fairlead.portal.console.consumers.standing import (
 )
 from fairlead.portal.console.pages.live import Hub
 from fairlead.portal.console.pages.viewing import of_namespace
+from fairlead.portal.handshake.reviews import ReviewedAction, client_may
 from fairlead.provider.commands.overview import ConsumerRow, ProviderState, rows
 from fairlead.provider.commands.revoke.belonging import provider_namespaces
 from fairlead.provider.commands.revoke.inventory import Inventory
 from fairlead.provider.controllers.clusterbinding.reconcile import health
-from fairlead.provider.copies import exported
+from fairlead.provider.copies import CopyNamespaces, exported, places
 from fairlead.provider.namespaces import identity_of, owner_of
 from fairlead.provider.offer import record_of
-from fairlead.runtime import Cluster, Delta
+from fairlead.runtime import Cluster, Delta, Informer
 
 
 TOPIC = "*consumers"
 """Topic of a change of any consumer; not a possible name of a namespace."""
 REST_SECONDS = 0.5
 """Shortest interval between wake-ups of this topic, in seconds; heartbeats change it often."""
+AGAIN_SECONDS = 30.0
+"""Delay before kinds that could not be listed are tried again, in seconds."""
+_BEING_LISTED = "it is being listed for the first time"
+_MAY_NOT = (
+    "this program may not list them in all namespaces; `fairlead manifests provider --export {}` "
+    "prints the role that allows it"
+)
 _AT_A_TIME = 20
 """Number of rows that are computed before other tasks get a turn."""
 _HOME = "consumer-home"
@@ -112,7 +122,7 @@ class Directory:
         for informer in (self._namespaces, self._bindings, self._exports, self._templates):
             informer.subscribe(self._heard)
         self._templates.subscribe(self._offered)
-        self._counting = Counting(cluster, self._namespaces, self._exports, self._copied)
+        self._counting = _Counting(cluster, self._namespaces, self._exports, self._copied)
 
     async def run(self) -> None:
         """Follow exported kinds and changes of consumers, until canceled."""
@@ -276,6 +286,175 @@ class Directory:
     def _tell(self) -> None:
         self._due = None
         self._hub.changed(TOPIC)
+
+
+class _Kind:
+    """The cached objects of a kind, with numbers per namespace if it is namespaced."""
+
+    def __init__(self, informer: Informer, heard: Callable[[Object], None]) -> None:
+        self.informer = informer
+        self.numbers: Counter[str] = Counter()
+        self._whose: tuple[object, Counter[str]] | None = None
+        self._heard = heard
+        informer.subscribe(self._take)
+
+    def _take(self, delta: Delta) -> None:
+        self._whose = None
+        if delta.old is None:
+            self.numbers[delta.object.meta.namespace] += 1
+        elif delta.new is None:
+            self.numbers[delta.object.meta.namespace] -= 1
+        # An update changes no number; but a cluster-scoped object may change its consumer.
+        elif self.informer.resource.namespaced:
+            return
+        self._heard(delta.object)
+
+    @property
+    def is_known(self) -> bool:
+        """Whether the kind's cache is up to date."""
+        return self.informer.has_synced and not self.informer.error
+
+    def of(
+        self, consumer: str, homes: Sequence[str], places_now: Callable[[], CopyNamespaces]
+    ) -> int:
+        """Return the number of a consumer's objects; ``homes`` are namespaces of its copies."""
+        if self.informer.resource.namespaced:
+            return sum(self.numbers[home] for home in homes)
+        where = places_now()
+        if self._whose is None or self._whose[0] is not where:
+            resource = self.informer.resource
+            found = Counter(where.whose(resource, one.meta) for one in self.informer.list())
+            self._whose = where, found
+        return self._whose[1][consumer]
+
+
+class _Counting:
+    """Counts copies of each kind that an export names and that may be listed.
+
+    Args:
+        cluster: the provider's cluster.
+        namespaces: the informer of all namespaces.
+        exports: the informer of all exports.
+        changed: called with each new or deleted copy.
+    """
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        namespaces: Informer,
+        exports: Informer,
+        changed: Callable[[Object], None],
+    ) -> None:
+        self._cluster = cluster
+        self._namespaces = namespaces
+        self._exports = exports
+        self._changed = changed
+        self._kinds: dict[str, _Kind] = {}
+        self._refused: dict[str, str] = {}
+        self._gone: set[str] = set()
+        self._wanted: frozenset[str] | None = None
+        self._turned = asyncio.Event()
+        self._places: CopyNamespaces | None = None
+        namespaces.subscribe(self._moved)
+        exports.subscribe(self._offered)
+
+    def of(self, consumer: str, homes: Sequence[str]) -> Mapping[str, int]:
+        """Return a consumer's numbers of copies by plural and group, without zeros.
+
+        ``homes`` are the namespaces of its namespaced copies.
+        """
+        found = {
+            name: kind.of(consumer, homes, self._where)
+            for name, kind in self._kinds.items()
+            if kind.is_known
+        }
+        return {name: number for name, number in found.items() if number}
+
+    def _where(self) -> CopyNamespaces:
+        """Return the places of copies, needed only for cluster-scoped kinds."""
+        if self._places is None:
+            self._places = places(self._namespaces.list(), self._exports.list())
+        return self._places
+
+    def unseen(self) -> Mapping[str, str]:
+        """Return why kinds are not counted, by plural and group."""
+        known = self._refused.keys() | self._kinds.keys() | self._gone
+        found = self._refused | dict.fromkeys(self._exported() - known, _BEING_LISTED)
+        for name, kind in self._kinds.items():
+            if kind.informer.error:
+                found[name] = " ".join(kind.informer.error.split())
+            elif not kind.informer.has_synced:
+                found[name] = _BEING_LISTED
+        return found
+
+    async def run(self) -> None:
+        """Watch the exported kinds that may be listed, until canceled."""
+        try:
+            while True:
+                self._turned.clear()
+                await self._follow()
+                with suppress(TimeoutError):
+                    async with asyncio.timeout(AGAIN_SECONDS):
+                        await self._turned.wait()
+        finally:
+            for name in list(self._kinds):
+                await self._kinds.pop(name).informer.close()
+
+    def _moved(self, delta: Delta) -> None:
+        self._places = None
+
+    def _offered(self, delta: Delta) -> None:
+        self._moved(delta)
+        self._wanted = None
+        self._turned.set()
+
+    def _exported(self) -> frozenset[str]:
+        """Return all exported kinds, as plural and group."""
+        if self._wanted is None:
+            self._wanted = frozenset().union(*map(exported, self._exports.list()))
+        return self._wanted
+
+    async def _follow(self) -> None:
+        """Watch newly exported kinds, and drop those that are no longer exported."""
+        wanted = self._exported()
+        for name in [*self._kinds, *self._refused, *self._gone]:
+            if name not in wanted:
+                await self._drop(name)
+        for name in sorted(wanted):
+            kind = self._kinds.get(name)
+            # A kind whose watch fails is reviewed again: the right may have been revoked.
+            if kind is not None and not kind.informer.error:
+                continue
+            plural, _, group = name.partition(".")
+            try:
+                resource = await self._cluster.client.discovery.resource_by_plural(group, plural)
+                # Asked before, since an informer would retry.
+                may = await client_may(self._cluster.client, ReviewedAction.on(resource, "list"))
+                refused = "" if may else _MAY_NOT.format(name)
+            except NotServed:
+                # Without its CRD the kind has no objects.
+                await self._drop(name)
+                self._gone.add(name)
+                continue
+            except ClientError as error:
+                refused = " ".join(str(error).split())
+            if refused:
+                await self._drop(name)
+                self._refused[name] = refused
+            elif kind is None:
+                self._refused.pop(name, None)
+                self._gone.discard(name)
+                # Metadata alone: numbers need no spec, and a provider may have many thousands of
+                # objects.
+                informer = self._cluster.informer(resource, metadata_only=True)
+                self._kinds[name] = _Kind(informer, self._changed)
+
+    async def _drop(self, name: str) -> None:
+        self._refused.pop(name, None)
+        self._gone.discard(name)
+        kind = self._kinds.pop(name, None)
+        if kind is not None:
+            await kind.informer.close()
 
 
 def _home(namespace: Object) -> list[str]:
