@@ -80,10 +80,10 @@ async def test_what_fails_is_told_from_what_waits_and_what_helps_stands_beside_i
     assert "create the database, or correct spec.grants" in found
     await page.get_by_role("link", name=FAILING).click()
     await heading(page, FAILING)
-    sentence = " ".join((await page.locator(".sentence").inner_text()).split())
-    assert "it waits for the PostgreSQL server" in sentence
-    assert "(DatabaseNotFound)" in sentence
-    assert "Remedy: create the database, or correct spec.grants" in sentence
+    answer = " ".join((await page.locator(".answer").inner_text()).split())
+    assert "It waits for PostgreSQL role" in answer
+    assert "DatabaseNotFound: " in answer
+    assert "Remedy: create the database, or correct spec.grants" in answer
     # What goes well while False is not told as broken, and what fails while True is not as well.
     assert "in order" in await row(page, "Conditions", "InProgress")
     assert "broken" in await row(page, "Conditions", "Reconciling")

@@ -48,7 +48,7 @@ async def test_a_cluster_sees_what_its_own_side_waits_for(
         page = await browser.page()
         await page.goto(await own.console.link())
         await page.get_by_role("link", name=f"ServiceBinding {SHOP}/{LATE}").click()
-        await page.get_by_text("it waits for PostgresAccess shop/warehouse").wait_for()
+        await page.get_by_text("It waits for PostgresAccess shop/warehouse").wait_for()
         await page.get_by_text("Remedy: create the service").wait_for()
         await page.goto(f"{own.url}/objects/{POSTGRESACCESSES.group_resource}/{SHOP}/{FAILING}")
         await page.get_by_text("Remedy: create the database").wait_for()

@@ -31,7 +31,6 @@ from fairlead.portal.console.pages.rendering import Pages, Tab
 from fairlead.portal.console.pages.terminal import Terminals
 from fairlead.portal.console.pages.viewing import View
 from fairlead.portal.console.visits.arriving import Arriving
-from fairlead.portal.console.visits.entering import Entering
 from fairlead.portal.console.visits.formtokens import FormTokens
 from fairlead.portal.console.visits.site import Site
 from fairlead.portal.handshake.applying import Applying
@@ -224,8 +223,7 @@ def console(
     reviews = _reviews(cluster, options)
     access = Access(reviews.allows)
     pages = _pages(options, access, terminals)
-    entering = Entering(pages, guard, sessions, options.external_url)
-    arriving = Arriving(entering, pages, guard, terminals)
+    arriving = Arriving(pages, guard, sessions, options.external_url, terminals)
     hub = Hub()
     history = History()
     kinds = Kinds(cluster, hub, history)
@@ -261,7 +259,7 @@ def console(
         binds=bind,
         agreements=consents,
     )
-    parts: list[object] = [pages, entering, arriving, kinds, directory, site, binding]
+    parts: list[object] = [pages, arriving, kinds, directory, site, binding]
     parts.append(NewObjects(new, site, guard))
     return parts
 

@@ -31,7 +31,7 @@ async def test_the_console_shows_what_is_broken_and_what_helps() -> None:
             for one in breakages(database.port):
                 there = world.provider if one.side == "provider" else world.consumer
                 await there.merge_patch(one.resource, one.name, one.namespace, one.change)
-                page = await shown.once(one.page, "it waits for", one.says, "Remedy:")
+                page = await shown.once(one.page, "It waits for", one.says, "Remedy:")
                 assert database.password not in page.body
                 name = one.page.rpartition("/")[2]
                 await until(

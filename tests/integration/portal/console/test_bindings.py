@@ -104,9 +104,9 @@ async def test_a_binding_tells_its_objects_by_state(plane: Sandbox, admin: Clien
         page = await shown(there, ADA, TOOLS)
         (path,) = [one for one in page.addresses if one.endswith("/bad")]
         text = (await shown(there, ADA, path)).text
-        assert "it waits for the provider's controller of its kind" in text
+        assert "It waits for the controller of its kind" in text
         assert "colour: red" in text
-        assert "it does not turn (BuildFailed)" in text
+        assert "BuildFailed: it does not turn" in text
         body = (await admin.get(GADGETS, "bad", where)).to_dict()
         await admin.update(GADGETS, body | {"status": {"conditions": [OK]}})
         await admin.delete(GADGETS, "slow", where)
@@ -356,7 +356,7 @@ async def test_an_open_page_tells_what_turned_and_that_it_is_gone(
             body["status"] = {"conditions": [OK]}
             await admin.update(GADGETS, body)
             _, text = await stream.told()
-            assert "it waits for nothing here" in text
+            assert "state ok" in text
             assert "Ready is True" in text
             await admin.delete(GADGETS, "hers", where)
             _, text = await stream.told()

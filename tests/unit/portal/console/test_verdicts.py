@@ -16,8 +16,9 @@ from fairlead.binding.commands.explain import wish_of
 from fairlead.konnector.commands.overview.links import binding_link
 from fairlead.konnector.commands.overview.rows import FetchedBinding
 from fairlead.portal.console.objects.kinds import FollowedKind, kept_of
-from fairlead.portal.console.objects.waits import waits_of
+from fairlead.portal.console.objects.waits import provider_chain
 from fairlead.portal.console.own.things import thing_of
+from fairlead.portal.model.thing import answer_of
 from fairlead.postgres.commands.links import provided_role_link, role_by_status
 from fairlead.postgres.commands.surroundings import is_provided
 from fairlead.runtime import Delta, Informer
@@ -40,8 +41,8 @@ def test_each_page_and_command_gives_the_same_verdict(found: Object) -> None:
     assert link.state == ("ok" if state == "unknown" and not verdict.reason else state)
     if place_of(found) != "consumer":
         # The provider's page is about objects of its own cluster.
-        waits = waits_of(found, verdict)
-        assert waits.state == state or (state == "unknown" and waits.state == "ok")
+        answer = answer_of(verdict, [provider_chain(found, verdict)])
+        assert answer.state == state
 
 
 OURS = {name: row[0] for name, row in ROWS.items()}

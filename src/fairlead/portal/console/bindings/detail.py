@@ -5,14 +5,10 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterable, Mapping
 from typing import Any
 
-from fairlead.api.reasons.verdict import (
-    conditions_of,
-)
 from fairlead.portal.console.bindings.known import Consumers, kinds_of
 from fairlead.portal.console.bindings.showing import (
     object_row,
     problems,
-    shown_conditions,
     together,
     with_objects,
 )
@@ -34,8 +30,9 @@ from fairlead.portal.console.pages.viewing import (
     Topics,
     View,
 )
-from fairlead.portal.console.states import STATES
 from fairlead.portal.identity.sessions import BrowserSession
+from fairlead.portal.model.states import STATES
+from fairlead.portal.model.thing import shown_conditions
 
 
 class BindingPage(View):
@@ -93,7 +90,7 @@ class BindingPage(View):
             "verdict": verdict,
             "helps": remedy,
             "known": known,
-            "conditions": shown_conditions(conditions_of(export), self._history, export),
+            "conditions": shown_conditions(export, self._history.of(export.meta.uid)),
             "kinds": kinds_of(export),
             "scope": spec.informer_scope,
             "isolation": spec.isolation,

@@ -28,8 +28,8 @@ from fairlead.portal.console.pages.viewing import (
     Topics,
     View,
 )
-from fairlead.portal.console.states import STATES
 from fairlead.portal.identity.sessions import BrowserSession
+from fairlead.portal.model.states import STATES
 
 
 MOST_CHOICES = 50

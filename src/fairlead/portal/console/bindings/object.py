@@ -2,24 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping
+from collections.abc import Hashable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 from fairlead.api.kubebind import PermissionClaim
 from fairlead.api.kubebind.claims import reference_targets
 from fairlead.api.meta import JSON, Object
-from fairlead.api.nesting import NestedTooDeeply
-from fairlead.api.reasons.verdict import conditions_of, short
+from fairlead.api.reasons.verdict import short
 from fairlead.portal.console.bindings.known import AT_CLUSTER_SCOPE, Consumers, kinds_of
-from fairlead.portal.console.bindings.showing import shown_conditions
 from fairlead.portal.console.objects.history import History
 from fairlead.portal.console.objects.kinds import FollowedKind, spec_of
-from fairlead.portal.console.objects.readable import parts
 from fairlead.portal.console.objects.sights import Sights
-from fairlead.portal.console.objects.timeline import timeline, writes_of
-from fairlead.portal.console.objects.waits import waits_of
+from fairlead.portal.console.objects.waits import provider_chain
+from fairlead.portal.console.pages.rendering import segment
 from fairlead.portal.console.pages.viewing import AskedPage, MissingError, Topics, View
 from fairlead.portal.identity.sessions import BrowserSession
+from fairlead.portal.model.thing import (
+    ThingPage,
+    answer_of,
+    body_of,
+    explain_command,
+    shown_conditions,
+    side_of,
+)
+from fairlead.portal.model.timeline import timeline, writes_of
 
 
 MOST_NAMED = 50
@@ -44,7 +50,7 @@ class ObjectPage(View):
     """The page of an object of an exported kind."""
 
     route = "/objects/{namespace}/{resource}/{within}/{name}"
-    template = "object.html"
+    template = "thing.html"
 
     def __init__(self, consumers: Consumers, sights: Sights, history: History) -> None:
         self._consumers = consumers
@@ -92,48 +98,62 @@ class ObjectPage(View):
         """Return the object as of now; an open page stays open after its deletion."""
         seen: VisibleObject = scope
         kind = self._consumers.kinds.get(seen.kind)
-        plain = {
-            "seen": seen,
-            "cluster": self._consumers.title(seen.consumer),
-            "bindings": [
-                one.meta.name
-                for one in self._consumers.exports(seen.consumer)
-                if seen.exports and seen.kind in kinds_of(one)
-            ],
-        }
-        found = self._found(seen)
-        if kind is None or found is None:
-            return plain | {"found": None}
-        verdict = kind.verdict(found)
-        conditions = conditions_of(found)
-        whose = self._consumers.kinds.whose(kind, found)
-        known = self._consumers.connection(seen.consumer) if seen.connection else None
-        try:
-            body = found.to_dict()
-        except NestedTooDeeply:
-            body = {}
-        return plain | {
-            "found": found.meta,
-            "kind": found.kind,
-            "version": found.api_version,
-            "whole": bool(body.get("spec") or body.get("status")),
-            "where": whose.namespace if whose is not None else "",
-            "verdict": verdict,
-            "waits": waits_of(found, verdict),
-            "parts": parts(body),
-            "conditions": shown_conditions(conditions, self._history, found),
-            "writers": list(dict.fromkeys(short(one.manager) for one in writes_of(found))),
-            "claimed": self._claimed(seen.consumer, found, body),
-            "timeline": timeline(
-                found,
-                conditions,
-                self._history.of(found.meta.uid),
-                kind.about(found) if seen.events else (),
+        bindings = [
+            export.meta.name
+            for export in self._consumers.exports(seen.consumer)
+            if seen.exports and seen.kind in kinds_of(export)
+        ]
+        at = f"/bindings/{segment(seen.consumer)}"
+        crumbs = [("My bindings", "/bindings"), (self._consumers.title(seen.consumer), "")]
+        crumbs += [(binding, f"{at}/{segment(binding)}") for binding in bindings]
+        plain = {"title": seen.name, "crumbs": crumbs}
+        obj = self._object(seen)
+        if kind is None or obj is None:
+            return plain | {"page": None}
+        return plain | {"page": self._page(seen, kind, obj)}
+
+    def _page(self, seen: VisibleObject, kind: FollowedKind, obj: Object) -> ThingPage:
+        meta, body, verdict = obj.meta, body_of(obj), kind.verdict(obj)
+        whose = self._consumers.kinds.whose(kind, obj)
+        where = whose.namespace if whose is not None else ""
+        chain = provider_chain(obj, verdict)
+        writers = ", ".join(dict.fromkeys(short(write.manager) for write in writes_of(obj)))
+        facts = (
+            ("Kind", f"{obj.kind} {obj.api_version}"),
+            ("Your namespace", where),
+            ("Namespace here", seen.namespace),
+            ("Written by", writers),
+        )
+        return ThingPage(
+            kind=obj.kind,
+            name=meta.name,
+            namespace=seen.namespace,
+            answer=answer_of(verdict, [chain]),
+            command=explain_command(obj.kind, meta.name, where),
+            facts=tuple((label, text) for label, text in facts if text),
+            chains=(chain,) if len(chain.links) > 1 else (),
+            conditions=shown_conditions(obj, self._history.of(meta.uid)),
+            sides=(side_of("On the provider", body),),
+            related=tuple(self._claimed(seen.consumer, obj, body)),
+            timeline=tuple(
+                timeline(obj, self._history.of(meta.uid), kind.about(obj) if seen.events else ())
             ),
-            "events_note": _events_note(kind, seen),
-            "silent": known.verdict if known is not None and known.verdict.state != "ok" else None,
-            "stale": kind.problem,
-        }
+            notes=tuple(self._notes(seen, kind)),
+        )
+
+    def _notes(self, seen: VisibleObject, kind: FollowedKind) -> Iterator[str]:
+        """Yield sentences on what may be wrong or missing on the page."""
+        connection = self._consumers.connection(seen.consumer) if seen.connection else None
+        if connection is not None and connection.verdict.state != "ok":
+            silent = connection.verdict
+            yield (
+                f"{silent.text}. This state may not have reached your cluster. Remedy:"
+                f" {silent.remedy}."
+            )
+        if kind.problem:
+            yield f"{kind.problem}."
+        if note := _events_note(kind, seen):
+            yield f"{note}."
 
     async def own(
         self, session: BrowserSession, scope: Any, asked: AskedPage
@@ -143,11 +163,11 @@ class ObjectPage(View):
         Raises:
             MissingError: the object does not exist.
         """
-        if self._found(scope) is None:
+        if self._object(scope) is None:
             raise _missing(scope.kind, scope.namespace, scope.name)
         return {}
 
-    def _found(self, seen: VisibleObject) -> Object | None:
+    def _object(self, seen: VisibleObject) -> Object | None:
         kind = self._consumers.kinds.get(seen.kind)
         found = kind.objects.get(seen.namespace, seen.name) if kind is not None else None
         if kind is None or found is None:

@@ -4,31 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-import msgspec
-
-from fairlead.api.conditions import Condition
 from fairlead.api.meta import Object
-from fairlead.api.reasons.conditions import state_of
-from fairlead.api.reasons.model import State
-from fairlead.api.reasons.verdict import Judgement, owner_of, place_of, remedy_of
+from fairlead.api.reasons.verdict import Judgement
 from fairlead.portal.console.bindings.known import ConsumerConnection
-from fairlead.portal.console.objects.history import History
 from fairlead.portal.console.objects.kinds import FollowedKind, Kinds
 from fairlead.portal.console.objects.rows import (
     Counts,
     ObjectRow,
     badness,
 )
-
-
-class TurnedCondition(msgspec.Struct, frozen=True):
-    """A condition as a page shows it, with its known history."""
-
-    condition: Condition
-    state: State
-    helps: str
-    before: tuple[tuple[str, str, str], ...] = ()
-    """Time, status and reason of earlier transitions, the newest first."""
 
 
 def object_row(kinds: Kinds, kind: FollowedKind, found: Object) -> ObjectRow:
@@ -46,27 +30,6 @@ def object_row(kinds: Kinds, kind: FollowedKind, found: Object) -> ObjectRow:
         helps=verdict.remedy,
         since=verdict.since,
     )
-
-
-def shown_conditions(
-    conditions: Iterable[Condition], history: History, found: Object
-) -> list[TurnedCondition]:
-    """Return conditions with the transitions that this process saw, the worst first."""
-    turns = history.of(found.meta.uid)
-    shown = [
-        TurnedCondition(
-            one,
-            state := state_of(one),
-            ""
-            if state == "ok"
-            else remedy_of(
-                one.reason, one.message, owner=owner_of(found, one), place=place_of(found)
-            ),
-            tuple((turn.at, turn.status, turn.reason) for turn in turns if turn.type == one.type),
-        )
-        for one in conditions
-    ]
-    return sorted(shown, key=lambda one: (badness(one.state), one.condition.type))
 
 
 def together(verdict: Judgement, known: ConsumerConnection | None) -> Judgement:

@@ -11,9 +11,9 @@ from fairlead.api.timestamps import parse_time
 from fairlead.portal.console.consumers.access import Access
 from fairlead.portal.console.consumers.directory import TOPIC, Directory, KnownConsumer
 from fairlead.portal.console.pages.viewing import AskedPage, Topics, View
-from fairlead.portal.console.states import OF_CONSUMERS
 from fairlead.portal.http.errors import Refusal
 from fairlead.portal.identity.sessions import BrowserSession
+from fairlead.portal.model.states import OF_CONSUMERS
 from fairlead.provider.identity import GROUP_AUTHOR
 
 

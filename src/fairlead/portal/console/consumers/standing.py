@@ -12,7 +12,7 @@ from fairlead.api.meta import Object
 from fairlead.api.reasons.conditions import state_of
 from fairlead.api.reasons.model import State
 from fairlead.api.reasons.verdict import remedy_of
-from fairlead.portal.console.states import OF_CONSUMERS
+from fairlead.portal.model.states import OF_CONSUMERS
 from fairlead.provider.commands.overview import ConsumerRow
 
 

@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections import OrderedDict, deque
 from collections.abc import Iterable, Sequence
 
-import msgspec
-
-from fairlead.api.conditions import Condition, ConditionStatus
+from fairlead.api.conditions import Condition
 from fairlead.api.reasons.verdict import conditions_of, short
 from fairlead.api.timestamps import now
+from fairlead.portal.model.timeline import Transition
 from fairlead.runtime import Delta
 
 
@@ -17,17 +16,6 @@ MOST_OBJECTS = 5000
 """Largest number of objects with a history; those that changed longest ago are dropped."""
 MOST_TURNS = 30
 """Largest number of kept transitions per object."""
-
-
-class Transition(msgspec.Struct, frozen=True, gc=False):
-    """A transition of a condition; ``before`` is the former status, "" for a new condition."""
-
-    type: str
-    status: ConditionStatus
-    reason: str
-    message: str
-    at: str
-    before: str = ""
 
 
 class History:

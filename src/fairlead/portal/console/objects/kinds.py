@@ -27,9 +27,9 @@ from fairlead.api.reasons.verdict import Judgement, short, verdict_of
 from fairlead.api.resource import CUSTOMRESOURCEDEFINITIONS, EVENTS, NAMESPACES, Resource
 from fairlead.client import Forbidden
 from fairlead.portal.console.objects.history import History
-from fairlead.portal.console.objects.timeline import ToldEvent
 from fairlead.portal.console.pages.live import Hub
 from fairlead.portal.console.pages.viewing import Topics, of_namespace
+from fairlead.portal.model.timeline import ShownEvent
 from fairlead.provider.copies import CopyNamespaces, places
 from fairlead.provider.namespaces import owner_of
 from fairlead.runtime import Cluster, Delta, Informer
@@ -325,7 +325,7 @@ def _consumer_of(namespace: Object) -> list[str]:
 
 
 def _uid(event: Object) -> list[str]:
-    return [event.decode(ToldEvent).involved_object.uid]
+    return [event.decode(ShownEvent).involved_object.uid]
 
 
 def _condensed(found: Object) -> Object:
@@ -354,7 +354,7 @@ def _condensed(found: Object) -> Object:
 
 def _brief(event: Object) -> Object:
     """Return an Event with only the fields that pages show."""
-    told = event.decode(ToldEvent)
+    told = event.decode(ShownEvent)
     told.message, told.reason = short(told.message), short(told.reason)
     return msgspec.structs.replace(event, raw=msgspec.json.encode(told))
 

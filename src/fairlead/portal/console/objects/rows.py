@@ -10,7 +10,7 @@ import msgspec
 
 from fairlead.api.reasons.model import State
 from fairlead.portal.console.pages.viewing import AskedPage
-from fairlead.portal.console.states import RANKS, STATES
+from fairlead.portal.model.states import RANKS, STATES
 
 
 ROWS_OF_A_PAGE = 200

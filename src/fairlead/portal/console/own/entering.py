@@ -10,13 +10,13 @@ from aiohttp.typedefs import Handler, Middleware
 
 from fairlead.api.kubebind.wire import ErrorCode
 from fairlead.portal.console.pages.rendering import Pages
+from fairlead.portal.console.visits.entering import Entrance
 from fairlead.portal.http.audit import audit
 from fairlead.portal.http.errors import Refusal
 from fairlead.portal.identity.cookies import Cookies
 from fairlead.portal.identity.guard import SessionGuard
 from fairlead.portal.identity.people import Person
 from fairlead.portal.identity.sessions import (
-    BrowserSession,
     BrowserSessions,
     SessionStore,
     hashed,
@@ -66,7 +66,7 @@ class Links:
         return await self._store.take(hashed(code), kind=_KIND) is not None
 
 
-class ByLink:
+class ByLink(Entrance):
     """An entrance for the one person who runs the program.
 
     Args:
@@ -89,8 +89,8 @@ class ByLink:
         cookies: Cookies,
         tell: Callable[[str], None],
     ) -> None:
+        super().__init__(guard)
         self._pages = pages
-        self._guard = guard
         self._sessions = sessions
         self._links = links
         self._person = person
@@ -102,35 +102,6 @@ class ByLink:
         """Return the routes of a link, and of the form that requests a new one."""
         # A HEAD request would use a link up.
         return [web.get(_ENTER, self.enter, allow_head=False), web.post(_LINK, self.ask)]
-
-    async def session(self, request: web.Request) -> BrowserSession | web.Response:
-        """See :class:`Entrance`.
-
-        Raises:
-            Refusal: the request is not served.
-        """
-        try:
-            return await self._guard.session(request)
-        except Refusal as refusal:
-            if refusal.status != web.HTTPUnauthorized.status_code:
-                raise
-        return self._stranger(request)
-
-    async def signed_in(self, request: web.Request) -> BrowserSession:
-        """See :class:`Entrance`.
-
-        Raises:
-            Refusal: there is no session, or the request is not served.
-        """
-        return await self._guard.session(request)
-
-    async def still(self, request: web.Request) -> bool:
-        """See :class:`Entrance`.
-
-        Raises:
-            Refusal: the store is unavailable.
-        """
-        return await self._guard.still(request)
 
     async def enter(self, request: web.Request) -> web.Response:
         """Use a link: create a session, and redirect to the first page.
@@ -167,6 +138,10 @@ class ByLink:
         self._told = now
         self._tell(await self._links.make())
         return self._stranger(request, status=200, told="A new link was printed in the terminal.")
+
+    def stranger(self, request: web.Request) -> web.Response:
+        """Return the page that asks for a new link."""
+        return self._stranger(request)
 
     def _stranger(
         self, request: web.Request, *, status: int = 401, told: str = ""

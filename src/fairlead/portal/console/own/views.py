@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
-from fairlead.explain.chains import Chain
-from fairlead.portal.console.own.chain import Telling, Whole, broken
+from fairlead.portal.console.own.chain import OwnThing, Telling
 from fairlead.portal.console.own.sight import OwnSight, Seeing
 from fairlead.portal.console.own.things import NO_NAMESPACE, BoundThing, Thing
 from fairlead.portal.console.own.unbinding import SEEN_TOPIC, Unbindings, missing, topic
 from fairlead.portal.console.pages.looking import Looks, SeenLook
+from fairlead.portal.console.pages.rendering import segment
 from fairlead.portal.console.pages.viewing import AskedPage, MissingError, Topics, View
-from fairlead.portal.console.states import RANKS, STATES
 from fairlead.portal.identity.sessions import BrowserSession
+from fairlead.portal.model.states import RANKS, STATES
 
 
 MOST_ROWS = 1000
@@ -157,24 +157,11 @@ class OwnBindingPage(_OfAll):
         }
 
 
-class ToldChain(NamedTuple):
-    """A chain for its page, as one sentence and link by link.
-
-    ``on`` is the object that the chain waits for, ``about`` its message, and ``since`` the time
-    when that state began.
-    """
-
-    chain: Chain
-    on: str
-    about: str
-    since: str
-
-
 class OwnObjectPage(View):
     """The page of an object: its chain, both of its sides, and its timeline."""
 
     route = "/objects/{resource}/{namespace}/{name}"
-    template = "own/object.html"
+    template = "thing.html"
 
     def __init__(self, looks: Looks, telling: Telling) -> None:
         self._looks = looks
@@ -208,21 +195,21 @@ class OwnObjectPage(View):
     async def values(self, scope: Any, asked: AskedPage) -> Mapping[str, Any]:
         """Return the object's data."""
         seen = await self._see(scope)
-        found: Whole | None = seen.value
-        chains = found.chains if found is not None else ()
-        name = "/".join(part for part in scope[1:] if part)
+        thing: OwnThing | None = seen.value
+        crumbs = [("All objects", "/")]
+        if thing is not None and thing.binding:
+            crumbs.append((thing.binding, f"/bindings/{segment(thing.binding)}"))
         return {
             "seen": seen,
-            "whole": found,
-            "title": f"{found.thing.kind if found is not None else scope[0]} {name}",
-            "chains": [_told(one) for one in chains],
-            "notes": found.notes if found is not None else (),
+            "title": scope[2],
+            "crumbs": crumbs,
+            "page": thing.page if thing is not None else None,
         }
 
     async def _see(self, scope: tuple[str, str, str]) -> SeenLook:
         resource, namespace, name = scope
 
-        async def look() -> Whole | None:
+        async def look() -> OwnThing | None:
             return await self._telling(name, namespace, resource)
 
         return await self._looks.see(_topic(scope), look)
@@ -230,13 +217,6 @@ class OwnObjectPage(View):
 
 def _topic(scope: tuple[str, str, str]) -> str:
     return "/".join(("object", *scope))
-
-
-def _told(chain: Chain) -> ToldChain:
-    link = broken(chain)
-    if link is None:
-        return ToldChain(chain, "", "", "")
-    return ToldChain(chain, link.object, link.about, link.since)
 
 
 def _binding(sight: OwnSight, name: str) -> BoundThing | None:

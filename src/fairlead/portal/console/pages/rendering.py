@@ -18,12 +18,12 @@ from markupsafe import Markup, escape
 from fairlead.api.durations import rough_duration
 from fairlead.api.timestamps import moment, parse_time
 from fairlead.portal.console.pages.terminal import Terminal
-from fairlead.portal.console.states import WORDS
 from fairlead.portal.console.topology.text import legible
 from fairlead.portal.http.headers import Headers
 from fairlead.portal.http.requests.context import PATH, REQUEST_ID
 from fairlead.portal.identity.people import Person
 from fairlead.portal.identity.sessions import BrowserSession
+from fairlead.portal.model.states import WORDS
 from fairlead.portal.options import ExternalURL
 
 

@@ -10,9 +10,9 @@ from typing import Final
 import msgspec
 
 from fairlead.api.reasons.model import State
-from fairlead.portal.console.states import RANKS
 from fairlead.portal.console.topology.graph import GraphColumn, GraphNode, counted, told
 from fairlead.portal.console.topology.wiring import Breaks, Wired
+from fairlead.portal.model.states import RANKS
 
 
 MOST: Final = 50

@@ -10,7 +10,6 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from fairlead.api.reasons.model import State
-from fairlead.portal.console.states import RANKS, WORDS
 from fairlead.portal.console.topology.collapse import DrawnPart, Picture, Tie, collapse
 from fairlead.portal.console.topology.graph import (
     Graph,
@@ -31,6 +30,7 @@ from fairlead.portal.console.topology.layout import (
 )
 from fairlead.portal.console.topology.text import cut, harmless, lines, plain, width
 from fairlead.portal.console.topology.wiring import Breaks, Wired, breaks, chosen, wire
+from fairlead.portal.model.states import RANKS, WORDS
 
 
 _EM: Final = 16

@@ -9,7 +9,7 @@ import msgspec
 
 from fairlead.api.links import ORDER, LinkName
 from fairlead.api.reasons.model import State
-from fairlead.portal.console.states import WORDS
+from fairlead.portal.model.states import WORDS
 
 
 Shown = Literal["all", "problems"]

@@ -9,9 +9,9 @@ from typing import Final
 import msgspec
 
 from fairlead.api.reasons.model import State
-from fairlead.portal.console.states import WORDS
 from fairlead.portal.console.topology.graph import Graph, Shown, own
 from fairlead.portal.console.topology.wiring import Breaks, Wired, breaks, chosen, wire
+from fairlead.portal.model.states import WORDS
 
 
 MOST_ROWS: Final = 500

@@ -6,14 +6,15 @@ from aiohttp import web
 
 from fairlead.portal.console.pages.rendering import Pages
 from fairlead.portal.console.pages.terminal import Terminals, introduced
-from fairlead.portal.console.visits.entering import Entrance
+from fairlead.portal.console.visits.entering import Entering
 from fairlead.portal.http.audit import audit
 from fairlead.portal.http.errors import Refusal
 from fairlead.portal.http.headers import PRIVATE
 from fairlead.portal.http.requests.context import PATH
 from fairlead.portal.http.requests.parameters import parameters
 from fairlead.portal.identity.guard import SessionGuard
-from fairlead.portal.identity.sessions import BrowserSession
+from fairlead.portal.identity.sessions import BrowserSession, BrowserSessions
+from fairlead.portal.options import ExternalURL
 
 
 CANCEL_PATH = "/terminal/cancel"
@@ -21,20 +22,23 @@ CANCEL_PATH = "/terminal/cancel"
 _CANCELED = "the person at the browser canceled it"
 
 
-class Arriving:
-    """An :class:`Entrance` that also takes people whom a terminal sends."""
+class Arriving(Entering):
+    """The entrance of a front door, also for people whom a terminal sends."""
 
     def __init__(
-        self, entrance: Entrance, pages: Pages, guard: SessionGuard, terminals: Terminals
+        self,
+        pages: Pages,
+        guard: SessionGuard,
+        sessions: BrowserSessions,
+        external: ExternalURL,
+        terminals: Terminals,
     ) -> None:
-        self._entrance = entrance
-        self._pages = pages
-        self._guard = guard
+        super().__init__(pages, guard, sessions, external)
         self._terminals = terminals
 
     def routes(self) -> list[web.RouteDef]:
-        """Return the route of the form that cancels a terminal's request."""
-        return [web.post(CANCEL_PATH, self.cancel)]
+        """Return the routes of sign-out, and of the form that cancels a terminal's request."""
+        return [*super().routes(), web.post(CANCEL_PATH, self.cancel)]
 
     async def session(self, request: web.Request) -> BrowserSession | web.Response:
         """See :class:`Entrance`; a redirect first moves a terminal's parameters to a cookie.
@@ -56,23 +60,7 @@ class Arriving:
             response = web.Response(status=303, headers=headers)
             self._terminals.remember(response, terminal)
             return response
-        return await self._entrance.session(request)
-
-    async def signed_in(self, request: web.Request) -> BrowserSession:
-        """See :class:`Entrance`.
-
-        Raises:
-            Refusal: there is no session, or the request is not served.
-        """
-        return await self._entrance.signed_in(request)
-
-    async def still(self, request: web.Request) -> bool:
-        """See :class:`Entrance`.
-
-        Raises:
-            Refusal: the store is unavailable.
-        """
-        return await self._entrance.still(request)
+        return await super().session(request)
 
     async def cancel(self, request: web.Request) -> web.Response:
         """Redirect to the terminal with the refusal.

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import secrets
-from typing import Final, Protocol
+from abc import ABC, abstractmethod
+from typing import Final
 from urllib.parse import quote, urlencode
 
 from aiohttp import web
@@ -23,16 +24,24 @@ _LONGEST: Final = 900
 """Longest address to return to after sign-in, in characters, without the origin."""
 
 
-class Entrance(Protocol):
-    """Finds the session of a page's request."""
+class Entrance(ABC):
+    """Finds the session of a page's request; a request without one gets :meth:`stranger`."""
+
+    def __init__(self, guard: SessionGuard) -> None:
+        self._guard = guard
 
     async def session(self, request: web.Request) -> BrowserSession | web.Response:
-        """Return the session of a request, or the sign-in page.
+        """Return the session of a request, or the page of a person without one.
 
         Raises:
             Refusal: the request is refused for another reason.
         """
-        ...
+        try:
+            return await self._guard.session(request)
+        except Refusal as refusal:
+            if refusal.status != web.HTTPUnauthorized.status_code:
+                raise
+        return self.stranger(request)
 
     async def signed_in(self, request: web.Request) -> BrowserSession:
         """Return the session of a request.
@@ -40,7 +49,7 @@ class Entrance(Protocol):
         Raises:
             Refusal: there is no session, or the request is refused for another reason.
         """
-        ...
+        return await self._guard.session(request)
 
     async def still(self, request: web.Request) -> bool:
         """Whether the session of a running request still exists.
@@ -48,17 +57,21 @@ class Entrance(Protocol):
         Raises:
             Refusal: the store is unavailable.
         """
-        ...
+        return await self._guard.still(request)
+
+    @abstractmethod
+    def stranger(self, request: web.Request) -> web.Response:
+        """Return the page of a person without a session."""
 
 
-class Entering:
+class Entering(Entrance):
     """Sign-in and sign-out by links and forms, without script."""
 
     def __init__(
         self, pages: Pages, guard: SessionGuard, sessions: BrowserSessions, external: ExternalURL
     ) -> None:
+        super().__init__(guard)
         self._pages = pages
-        self._guard = guard
         self._sessions = sessions
         self._cookies = Cookies(external)
 
@@ -66,17 +79,8 @@ class Entering:
         """Return the route of sign-out."""
         return [web.post("/sign-out", self.leave)]
 
-    async def session(self, request: web.Request) -> BrowserSession | web.Response:
-        """See :class:`Entrance`.
-
-        Raises:
-            Refusal: the request is not served.
-        """
-        try:
-            return await self._guard.session(request)
-        except Refusal as refusal:
-            if refusal.status != web.HTTPUnauthorized.status_code:
-                raise
+    def stranger(self, request: web.Request) -> web.Response:
+        """Return the sign-in page."""
         sign_in = self._pages.path(
             AUTHORIZE_PATH,
             redirect_url=self._here(request),
@@ -85,22 +89,6 @@ class Entering:
             client_type="page",
         )
         return self._pages.page(request, "signin.html", status=401, sign_in=sign_in)
-
-    async def signed_in(self, request: web.Request) -> BrowserSession:
-        """See :class:`Entrance`.
-
-        Raises:
-            Refusal: there is no session, or the request is not served.
-        """
-        return await self._guard.session(request)
-
-    async def still(self, request: web.Request) -> bool:
-        """See :class:`Entrance`.
-
-        Raises:
-            Refusal: the store is unavailable.
-        """
-        return await self._guard.still(request)
 
     def _here(self, request: web.Request) -> str:
         """Return the requested path with its query, without parameters that sign-in adds."""

@@ -5,12 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 from fairlead.api.meta import JSON, Object, object_from_dict
-from fairlead.api.reasons.verdict import conditions_of, verdict_of
+from fairlead.api.reasons.verdict import verdict_of
 from fairlead.portal.console.objects.history import MOST_OBJECTS, MOST_TURNS, History
 from fairlead.portal.console.objects.kinds import MOST_BYTES, kept_of
-from fairlead.portal.console.objects.readable import MOST_CHARACTERS, keys_of, parts, text
-from fairlead.portal.console.objects.timeline import timeline, writes_of
-from fairlead.portal.console.objects.waits import waits_of
+from fairlead.portal.console.objects.waits import provider_chain
+from fairlead.portal.model.readable import MOST_CHARACTERS, keys_of, parts, text
+from fairlead.portal.model.thing import Answer, answer_of
+from fairlead.portal.model.timeline import timeline, writes_of
 from fairlead.runtime import Delta
 
 
@@ -68,7 +69,7 @@ def test_all_that_is_known_comes_newest_first() -> None:
         managedFields=WRITTEN,
     )
     events = [object_from_dict(event("2026-01-01T00:00:02Z", "Refused"))]
-    entries = timeline(found, conditions_of(found), (), events)
+    entries = timeline(found, (), events)
     assert [(one.what, one.title, one.who) for one in entries] == [
         ("condition", "Ready is False", ""),
         ("write", "wrote its status", "operator"),
@@ -90,7 +91,7 @@ def test_turns_are_remembered_and_told_once() -> None:
     history.heard(Delta("MODIFIED", new, new))
     (turn,) = history.of("u")
     assert (turn.before, turn.status, turn.at) == ("False", "True", "2026-01-01T00:00:05Z")
-    entries = timeline(new, conditions_of(new), history.of("u"))
+    entries = timeline(new, history.of("u"))
     assert [one.title for one in entries] == ["Ready is True"]
     history.heard(Delta("DELETED", new, None))
     assert len(history) == 0
@@ -138,29 +139,31 @@ def test_no_page_shows_what_a_secret_holds() -> None:
         "stringData": {"user": "hunter2"},
         "spec": {"password": "hunter2"},
     }
-    assert parts(secret) == []
+    assert parts(secret) == ()
     assert keys_of(secret) == ["password", "user"]
 
 
 def test_parts_are_yaml_and_cut_where_they_are_long() -> None:
     body = {"kind": "Widget", "metadata": {}, "status": {"made": 1}, "spec": {"a": "<b>"}, "x": 1}
-    assert parts(body) == [("spec", "a: <b>"), ("status", "made: 1"), ("x", "1")]
+    assert parts(body) == (("spec", "a: <b>"), ("status", "made: 1"), ("x", "1"))
     told_ = text(["line"] * MOST_CHARACTERS)
     assert len(told_) < MOST_CHARACTERS + 50
     assert told_.endswith("# the rest is not shown")
 
 
-def test_one_sentence_tells_on_whom_an_object_waits() -> None:
-    found = made(told("Ready", "False", "NamespacePending"))
-    waits = waits_of(found, verdict_of(found))
-    assert waits.state == "waiting"
-    assert waits.on == "the provider's controller of its kind"
-    assert waits.since == "2026-01-01T00:00:00Z"
-    assert waits.helps == "ask who runs its controller what it waits for"
-    well = made(told("Ready", "True"))
-    assert waits_of(well, verdict_of(well)).on == ""
-    silent = made()
-    assert waits_of(silent, verdict_of(silent)).state == "unknown"
+def answered(obj: Object) -> Answer:
+    verdict = verdict_of(obj)
+    return answer_of(verdict, [provider_chain(obj, verdict)])
+
+
+def test_the_answer_names_what_an_object_waits_for() -> None:
+    answer = answered(made(told("Ready", "False", "NamespacePending")))
+    assert answer.state == "waiting"
+    assert answer.awaited == "the controller of its kind"
+    assert answer.since == "2026-01-01T00:00:00Z"
+    assert answer.remedy == "ask who runs its controller what it waits for"
+    assert answered(made(told("Ready", "True"))).awaited == ""
+    assert answered(made()).state == "unknown"
 
 
 def test_an_access_waits_for_its_role() -> None:
@@ -183,6 +186,6 @@ def test_an_access_waits_for_its_role() -> None:
         },
     }
     found = object_from_dict(body)
-    waits = waits_of(found, verdict_of(found))
-    assert "PostgreSQL" in waits.on
-    assert waits.about == "no answer"
+    answer = answered(found)
+    assert (answer.awaited, answer.message) == ("PostgreSQL role shop", "no answer")
+    assert answer.link == "role"

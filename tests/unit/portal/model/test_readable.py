@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from fairlead.api.meta import JSON
-from fairlead.portal.console.own.hiding import HIDDEN, shown
+from fairlead.portal.model.readable import HIDDEN, masked
 
 
 @pytest.mark.parametrize(
@@ -32,4 +32,4 @@ from fairlead.portal.console.own.hiding import HIDDEN, shown
     ],
 )
 def test_what_is_hidden(body: JSON, expected: JSON | None) -> None:
-    assert shown(body) == (body if expected is None else expected)
+    assert masked(body) == (body if expected is None else expected)

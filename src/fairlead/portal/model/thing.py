@@ -1,0 +1,183 @@
+"""The page of an object: its verdict first, then what the verdict rests on."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Final
+
+import msgspec
+
+from fairlead.api.conditions import Condition
+from fairlead.api.links import LinkName
+from fairlead.api.meta import JSON, Object
+from fairlead.api.nesting import NestedTooDeeply
+from fairlead.api.reasons.conditions import state_of
+from fairlead.api.reasons.model import State
+from fairlead.api.reasons.verdict import (
+    Judgement,
+    conditions_of,
+    owner_of,
+    place_of,
+    remedy_of,
+    short,
+)
+from fairlead.explain.chains import Chain
+from fairlead.portal.model.readable import difference, parts
+from fairlead.portal.model.states import RANKS
+from fairlead.portal.model.timeline import TimelineEntry, Transition
+
+
+_CONTROLLER: Final = "the controller of its kind"
+"""The awaited part, if a chain breaks at the object itself."""
+
+
+class Answer(msgspec.Struct, frozen=True, kw_only=True):
+    """The first words of a page: the state, what is awaited since when, why, and the remedy.
+
+    ``awaited`` is "" where nothing is; ``link`` is the link of a chain that decides, so that the
+    page need not repeat it.
+    """
+
+    state: State
+    message: str = ""
+    reason: str = ""
+    awaited: str = ""
+    since: str = ""
+    remedy: str = ""
+    link: LinkName | None = None
+    remarks: tuple[str, ...] = ()
+
+
+class ConditionRow(msgspec.Struct, frozen=True):
+    """A condition as a page shows it, with its earlier transitions that this process saw."""
+
+    condition: Condition
+    state: State
+    remedy: str
+    before: tuple[Transition, ...] = ()
+
+
+class Side(msgspec.Struct, frozen=True):
+    """An object in one cluster: a title, and title and YAML of each part."""
+
+    title: str
+    parts: tuple[tuple[str, str], ...]
+
+
+class ThingPage(msgspec.Struct, frozen=True, kw_only=True):
+    """All that the page of an object shows.
+
+    ``facts`` are pairs of a label and its text, ``differences`` the lines of a diff of both sides,
+    None if only one is seen. ``keys`` are the names of a Secret's entries, ``related`` kind and
+    name of the objects that its fields name.
+    """
+
+    kind: str
+    name: str
+    namespace: str
+    answer: Answer
+    command: str
+    facts: tuple[tuple[str, str], ...] = ()
+    chains: tuple[Chain, ...] = ()
+    conditions: tuple[ConditionRow, ...] = ()
+    sides: tuple[Side, ...] = ()
+    differences: tuple[str, ...] | None = None
+    keys: tuple[str, ...] = ()
+    related: tuple[tuple[str, str], ...] = ()
+    timeline: tuple[TimelineEntry, ...] = ()
+    notes: tuple[str, ...] = ()
+
+    @property
+    def bad_conditions(self) -> list[ConditionRow]:
+        """The conditions that are not ok."""
+        return [shown for shown in self.conditions if shown.state != "ok"]
+
+    @property
+    def good_conditions(self) -> list[ConditionRow]:
+        """The conditions that are ok, which the page folds."""
+        return [shown for shown in self.conditions if shown.state == "ok"]
+
+
+def answer_of(verdict: Judgement, chains: Sequence[Chain]) -> Answer:
+    """Return the first words of a page: those of the broken link, or of the verdict."""
+    remarks = tuple(remark.text for remark in verdict.remarks)
+    broken = [chain for chain in chains if chain.broken is not None]
+    chain = next((chain for chain in broken if not chain.works), None)
+    if chain is None:
+        # An app keeps its login while what gave it is broken: only changes do not arrive.
+        remarks += tuple(f"changes do not arrive: {chain.message}" for chain in broken)
+        # A chain of several links tells more than an object that says nothing of itself.
+        joined = verdict.state == "unknown" and any(len(chain.links) > 1 for chain in chains)
+        state: State = "ok" if broken or joined else verdict.state
+        return Answer(
+            state=state,
+            message=verdict.message if state == verdict.state else "",
+            reason=verdict.reason if state == verdict.state else "",
+            since=verdict.since,
+            remedy=verdict.remedy
+            if state != "ok"
+            else next((chain.next_step for chain in broken), ""),
+            link=next((chain.broken for chain in broken), None),
+            remarks=remarks,
+        )
+    links = [link for link in chain.links if link.name == chain.broken and link.state != "ok"]
+    link = next((link for link in links if link.message == chain.message), links[0])
+    awaited = f"PostgreSQL {link.object}" if link.name == "role" else link.object
+    return Answer(
+        state="failed" if any(link.state == "failed" for link in chain.links) else "waiting",
+        message=short(link.about),
+        reason=short(link.reason),
+        awaited=_CONTROLLER if link.object == chain.subject else awaited,
+        since=short(link.since),
+        remedy=short(chain.next_step),
+        link=chain.broken,
+        remarks=remarks,
+    )
+
+
+def shown_conditions(
+    obj: Object, transitions: Iterable[Transition] = ()
+) -> tuple[ConditionRow, ...]:
+    """Return the conditions of an object, the worst first."""
+    every = list(transitions)
+    shown = [
+        ConditionRow(
+            condition,
+            state := state_of(condition),
+            ""
+            if state == "ok"
+            else remedy_of(
+                condition.reason,
+                condition.message,
+                owner=owner_of(obj, condition),
+                place=place_of(obj),
+            ),
+            tuple(transition for transition in every if transition.type == condition.type),
+        )
+        for condition in conditions_of(obj)
+    ]
+    return tuple(sorted(shown, key=lambda shown: (RANKS[shown.state], shown.condition.type)))
+
+
+def body_of(obj: Object) -> JSON:
+    """Return an object's body; {} if it is nested too deeply to be shown."""
+    try:
+        return obj.to_dict()
+    except NestedTooDeeply:
+        return {}
+
+
+def explain_command(kind: str, name: str, namespace: str) -> str:
+    """Return the command that explains an object in its consumer's cluster."""
+    command = f"fairlead explain {kind.lower()}/{name}"
+    return f"{command} -n {namespace}" if namespace else command
+
+
+def side_of(title: str, body: JSON) -> Side:
+    """Return an object in one cluster, for its page."""
+    return Side(title, parts(body))
+
+
+def differences_of(here: JSON, provider: JSON) -> tuple[str, ...]:
+    """Return the differences between an object and its copy on the provider."""
+    return difference(here, provider, ("this cluster", "provider"))
