@@ -105,7 +105,7 @@ async def test_the_command_of_an_action_is_copied(browser: Browsing, lively: Liv
         await page.goto(f"{own.url}/consumers/{lively.ada}/revoke")
         await heading(page, "Revoke it")
         await page.get_by_role("button", name="Copy the command").click()
-        await page.get_by_role("button", name="Copied").wait_for()
+        await page.get_by_role("status").get_by_text("Copied").wait_for()
         command = await page.evaluate("() => navigator.clipboard.readText()")
         assert command == f"fairlead provider revoke {lively.ada}"
         await looked_at(page)

@@ -115,7 +115,6 @@ async def test_no_form_of_one_does_anything_to_what_is_anothers(
             ("/bind/postgres", {"token": token, "cluster": "new", "identity": "of-ben"}),
             (f"/bind/postgres/{lively.ada}/postgres", {"token": token, "file": "bundle"}),
             (f"/bind/postgres/{lively.ada}/postgres", {"token": token, "file": "response"}),
-            (f"/bindings/{lively.ada}/postgres/new/{ACCESSES}", {"token": token}),
             *(
                 (f"/consumers/{lively.ada}/{action}", {"token": token, "confirm": lively.ada})
                 for action in ("rotate", "hand-over", "revoke")

@@ -11,7 +11,7 @@ from fairlead.client.authorities import read_authority
 from fairlead.portal.console.bindings.detail import BindingPage
 from fairlead.portal.console.bindings.known import Consumers
 from fairlead.portal.console.bindings.listing import Bindings
-from fairlead.portal.console.bindings.newobject import NewObjectPage, NewObjects
+from fairlead.portal.console.bindings.newobject import NewObjectPage
 from fairlead.portal.console.bindings.object import ObjectPage
 from fairlead.portal.console.bindings.provided import ProvidedTopology
 from fairlead.portal.console.consumers.access import Access
@@ -229,7 +229,6 @@ def console(
     kinds = Kinds(cluster, hub, history)
     consumers = Consumers(cluster, hub, kinds)
     sights = Sights(reviews, ownership, kinds)
-    new = NewObjectPage(consumers, sights)
     directory = Directory(cluster, hub)
     clusters = Clusters(cluster, hub, ownership)
     bind_page = BindPage(
@@ -242,7 +241,6 @@ def console(
         bind_page,
         bound_page,
         *_about_bindings(consumers, sights, history, pages),
-        new,
         ConsumerList(directory, access, sessions.signed_in),
         ConsumerPage(directory, access, reviews, sessions.signed_in),
         ActionPage(directory, access),
@@ -259,9 +257,7 @@ def console(
         binds=bind,
         agreements=consents,
     )
-    parts: list[object] = [pages, arriving, kinds, directory, site, binding]
-    parts.append(NewObjects(new, site, guard))
-    return parts
+    return [pages, arriving, kinds, directory, site, binding]
 
 
 def _reviews(cluster: Cluster, options: ServeOptions) -> AccessReviews:
@@ -279,6 +275,7 @@ def _about_bindings(
     return [
         Bindings(consumers, sights),
         BindingPage(consumers, sights, history),
+        NewObjectPage(consumers, sights),
         ObjectPage(consumers, sights, history),
         ProvidedTopology(consumers, sights, pages),
     ]

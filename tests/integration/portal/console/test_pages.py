@@ -163,7 +163,7 @@ async def test_a_template_tells_what_it_brings(plane: Sandbox, admin: Client) ->
 
         await eventually(known)
         answer = await there.ask(ADA, "/templates/widgets")
-        text = re.findall(r"<code>(apiVersion.*?)</code>", answer.text, re.DOTALL)[0]
+        text = re.findall(r"<code[^>]*>(apiVersion.*?)</code>", answer.text, re.DOTALL)[0]
         made = yaml.safe_load(text)
         assert (made["apiVersion"], made["kind"]) == ("example.org/v1", "Widget")
         assert "spec" in read(answer).text

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fairlead.api.meta import JSON
-from fairlead.portal.console.offers.schemas import DEEPEST, MOST, VALUES, example, fields
+from fairlead.portal.console.offers.schemas import DEEPEST, MOST, fields
 
 
 SCHEMA: JSON = {
@@ -50,12 +50,6 @@ def test_fields_are_told_in_their_order() -> None:
     assert fields(SCHEMA)[5].default == "80"
 
 
-def test_an_example_has_what_is_required_and_defaults() -> None:
-    made = example(SCHEMA, api_version="example.org/v1", kind="Widget", namespaced=True)
-    assert made["metadata"] == {"name": "example", "namespace": "default"}
-    assert made["spec"] == {"size": 0, "kind": "a", "port": 80}
-
-
 def test_a_deep_and_a_wide_schema_end() -> None:
     deep: JSON = {"type": "object", "properties": {"end": {"type": "string"}}}
     for _ in range(3 * DEEPEST):
@@ -76,38 +70,6 @@ def test_lists_of_lists_end(word: str) -> None:
     assert [one.name for one in found] == ["x", "end"]
     told = "list of " if word == "items" else "map of "
     assert found[0].type == told * DEEPEST + "…"
-
-
-def values(found: Any) -> int:
-    inner = found.values() if isinstance(found, dict) else found if isinstance(found, list) else ()
-    return 1 + sum(map(values, inner))
-
-
-def grown(levels: int) -> JSON:
-    below = {f"f{n}": grown(levels - 1) if levels else {"type": "string"} for n in range(6)}
-    return {"type": "object", "properties": below, "required": list(below)}
-
-
-@pytest.mark.parametrize(
-    "spec",
-    [
-        pytest.param(grown(4), id="tree"),
-        pytest.param(
-            {
-                "type": "object",
-                "properties": {f"f{n}": {"type": "string", "default": "x"} for n in range(9999)},
-            },
-            id="wide",
-        ),
-        pytest.param({"type": "array", "default": ["x"] * 9999}, id="default"),
-        pytest.param({"enum": [["x"] * 9999]}, id="choice"),
-        pytest.param({"type": "string", "default": "x" * 999_999}, id="long"),
-    ],
-)
-def test_an_example_is_bounded(spec: JSON) -> None:
-    made = example({"properties": {"spec": spec}}, api_version="v1", kind="Odd", namespaced=False)
-    assert values(made) <= VALUES + 10
-    assert len(str(made)) < 100_000
 
 
 def test_defaults_and_values_are_cut() -> None:
@@ -139,8 +101,6 @@ odd = st.recursive(
 @given(schema=odd)
 def test_whatever_stands_in_a_schema(schema: Any) -> None:
     assert len(fields(schema)) <= MOST
-    made = example(schema, api_version="v1", kind="Odd", namespaced=False)
-    assert made["kind"] == "Odd"
 
 
 @pytest.mark.parametrize("schema", [None, {}, [], "x", {"properties": None}], ids=repr)

@@ -17,11 +17,11 @@ from fairlead.api.kubebind import (
 from fairlead.api.meta import JSON, Object
 from fairlead.api.nesting import NestedTooDeeply
 from fairlead.api.resource import CUSTOMRESOURCEDEFINITIONS
-from fairlead.portal.console.authoring.printing import as_yaml
 from fairlead.portal.console.bindings.known import Consumers
 from fairlead.portal.console.claims import in_words
+from fairlead.portal.console.examples import example
 from fairlead.portal.console.offers.clusters import Clusters
-from fairlead.portal.console.offers.schemas import SchemaField, example, fields
+from fairlead.portal.console.offers.schemas import SchemaField, fields
 from fairlead.portal.console.pages.live import Hub
 from fairlead.portal.console.pages.viewing import AskedPage, MissingError, Topics, View
 from fairlead.portal.identity.sessions import BrowserSession
@@ -216,19 +216,18 @@ class TemplatePage(View):
             return ShownResource(name=name, kind=body["names"]["kind"], scope=body["scope"])
         version = served[-1]
         schema = (version.get("schema") or {}).get("openAPIV3Schema")
-        made = example(
-            schema,
-            api_version=f"{group}/{version['name']}",
-            kind=body["names"]["kind"],
-            namespaced=body["scope"] == "Namespaced",
-        )
         return ShownResource(
             name=name,
             kind=body["names"]["kind"],
             version=version["name"],
             scope=body["scope"],
             fields=tuple(fields(_of_people(schema))),
-            example=as_yaml(made),
+            example=example(
+                schema,
+                api_version=f"{group}/{version['name']}",
+                kind=body["names"]["kind"],
+                namespaced=body["scope"] == "Namespaced",
+            ),
         )
 
 

@@ -1,4 +1,4 @@
-"""A CRD's schema as rows of a table, and an example object to copy."""
+"""A CRD's schema as rows of a table."""
 
 from __future__ import annotations
 
@@ -8,18 +8,14 @@ from typing import Any
 import msgspec
 
 from fairlead.api.meta import JSON
-from fairlead.portal.console.authoring.facts import is_plain
 
 
 DEEPEST = 8
 """Largest number of shown levels of a schema."""
 MOST = 400
 """Largest number of shown rows of a schema."""
-VALUES = 1000
-"""Largest number of an example's values, defaults included."""
 _DESCRIPTION = 400
 """Longest shown description, default or value, in characters."""
-_EXAMPLES: JSON = {"string": "", "integer": 0, "number": 0, "boolean": False}
 
 
 class SchemaField(msgspec.Struct, frozen=True):
@@ -100,73 +96,6 @@ def _type(schema: JSON) -> str:
             form = _text(schema.get("format"))
             return f"{told}{kind} ({form})" if form else told + kind
     return f"{told}…"
-
-
-def example(schema: Any, *, api_version: str, kind: str, namespaced: bool) -> JSON:
-    """Return an example object with the required fields and those with defaults."""
-    metadata: JSON = {"name": "example"}
-    if namespaced:
-        metadata["namespace"] = "default"
-    body: JSON = {"apiVersion": api_version, "kind": kind, "metadata": metadata}
-    properties = schema.get("properties") if isinstance(schema, dict) else None
-    spec = properties.get("spec") if isinstance(properties, dict) else None
-    if isinstance(spec, dict):
-        body["spec"] = _Example().of(spec, 0)
-    return body
-
-
-class _Example:
-    """Builds an example with a limited number of values."""
-
-    def __init__(self) -> None:
-        self._left = VALUES
-
-    def of(self, schema: JSON, depth: int) -> Any:
-        """Return an example value of a schema, an empty one if the limit is reached."""
-        self._left -= 1
-        if "default" in schema and self._takes(schema["default"]):
-            return schema["default"]
-        values = schema.get("enum")
-        if isinstance(values, list) and values and self._takes(values[0]):
-            return values[0]
-        kind = _text(schema.get("type"))
-        if kind == "array":
-            items = schema.get("items")
-            if depth < DEEPEST and isinstance(items, dict) and schema.get("minItems"):
-                return [self.of(items, depth + 1)]
-            return []
-        if kind != "object":
-            return _EXAMPLES.get(kind, "")
-        return self._object(schema, depth)
-
-    def _object(self, schema: JSON, depth: int) -> JSON:
-        properties, required = schema.get("properties"), schema.get("required")
-        if depth >= DEEPEST or not isinstance(properties, dict):
-            return {}
-        needed = set(map(str, required)) if isinstance(required, list) else set()
-        found: JSON = {}
-        for name, inner in properties.items():
-            if self._left <= 0:
-                break
-            if isinstance(inner, dict) and (name in needed or "default" in inner):
-                found[str(name)] = self.of(inner, depth + 1)
-        return found
-
-    def _takes(self, value: Any) -> bool:
-        """Count the parts of a schema's value; return False if it is too large."""
-        if not is_plain(value):
-            return False
-        number, waiting = 0, [value]
-        while waiting and number <= self._left:
-            one = waiting.pop()
-            number += 1
-            waiting += (
-                one.values() if isinstance(one, dict) else one if isinstance(one, list) else ()
-            )
-        if waiting:
-            return False
-        self._left -= number
-        return True
 
 
 def _text(value: Any) -> str:

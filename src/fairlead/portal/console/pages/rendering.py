@@ -50,7 +50,8 @@ def _file(name: str) -> _File:
 
 _STYLES: Final = [_file(name) for name in ("console.css", "topology.css")]
 _ICON: Final = _file("icon.svg")
-_SCRIPTS: Final = [_file(name) for name in ("htmx.min.js", "hx-sse.min.js", "console.js")]
+_LIVE_SCRIPTS: Final = [_file(name) for name in ("htmx.min.js", "hx-sse.min.js")]
+_SCRIPT: Final = _file("console.js")
 
 
 class Tab(NamedTuple):
@@ -110,7 +111,8 @@ class Pages:
             "external": external.absolute(""),
             "icon": self.path(_ICON.path),
             "styles": [self.path(one.path) for one in _STYLES],
-            "scripts": [self.path(one.path) for one in _SCRIPTS],
+            "live_scripts": [self.path(one.path) for one in _LIVE_SCRIPTS],
+            "script": self.path(_SCRIPT.path),
         }
         self._environment.filters |= {
             "ago": ago,
@@ -125,7 +127,8 @@ class Pages:
 
     def routes(self) -> list[web.RouteDef]:
         """Return the routes of the static files."""
-        return [web.get(one.path, _serve(one)) for one in (_ICON, *_STYLES, *_SCRIPTS)]
+        static = (_ICON, *_STYLES, *_LIVE_SCRIPTS, _SCRIPT)
+        return [web.get(file.path, _serve(file)) for file in static]
 
     async def tabs(self, session: BrowserSession) -> list[Tab]:
         """Return the tabs that the session's person may see."""

@@ -16,14 +16,19 @@
   };
   setInterval(refresh, 5000);
 })();
-// Shows each button that copies, and copies the text of the element that it names.
-(() => {
-  if (!navigator.clipboard) return;
-  for (const button of document.querySelectorAll("button.copy")) {
-    button.hidden = false;
-    button.addEventListener("click", async () => {
-      await navigator.clipboard.writeText(document.getElementById(button.dataset.copy).textContent);
-      button.textContent = "Copied";
-    });
+
+// Copies the text that a button names. It is selected too, for where no page may copy.
+document.addEventListener("click", async (event) => {
+  const button = event.target.closest("button[data-copy]");
+  const text = button && document.getElementById(button.dataset.copy);
+  if (!text) return;
+  getSelection().selectAllChildren(text);
+  let copied = false;
+  try {
+    await navigator.clipboard.writeText(text.textContent);
+    copied = true;
+  } catch {
+    copied = document.execCommand("copy");
   }
-})();
+  button.nextElementSibling.textContent = copied ? "Copied" : "Selected: copy it with the keyboard";
+});
