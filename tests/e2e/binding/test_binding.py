@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
+import yaml
 from tests.support.binding import (
     DATA,
     DATABASES,
@@ -42,6 +43,7 @@ from fairlead.binding.controller import BindingController
 from fairlead.client import Client
 from fairlead.demo.identity import create_all
 from fairlead.demo.pods.runner import RunResult, run_workload
+from fairlead.portal.console.examples import example
 from fairlead.runtime import install_crds
 
 
@@ -103,6 +105,23 @@ async def test_a_provisioned_service_is_waited_for_bound_and_unbound(
     unbound = await team.admin.get(DEPLOYMENTS, "web", team.namespace)
     assert not mounted(unbound.to_dict())
     assert not pod(unbound.to_dict())["containers"][0].get("volumeMounts")
+
+
+async def test_the_example_of_the_console_binds(
+    team: Team, binding: list[BindingController]
+) -> None:
+    written = example(
+        {},
+        api_version=SERVICEBINDINGS.api_version,
+        kind=SERVICEBINDINGS.kind,
+        namespaced=SERVICEBINDINGS.namespaced,
+    )
+    body = yaml.safe_load(written)
+    await team.deployment("example")
+    await team.create(SECRETS, "example-login", data=encoded(**DATA))
+    await team.create(SERVICEBINDINGS, "example", spec=body["spec"])
+    await team.says("example", "Ready", "True", "ApplicationsBound")
+    await team.when(DEPLOYMENTS, "example", lambda body: mounted(body) == "example-login")
 
 
 async def test_a_bound_workload_runs_here_with_its_binding(

@@ -196,6 +196,19 @@ def test_what_no_field_requires_says_so() -> None:
     )
 
 
+def test_what_no_field_requires_names_the_fields() -> None:
+    names = [f"f{number}" for number in range(9)]
+    below = {"type": "object", "properties": dict.fromkeys(names, TEXT)}
+    assert "# No field is required. There are f0, f1, f2, f3, f4, f5, f6, f7, …\n" in text(
+        {"properties": {"spec": below}}
+    )
+
+
+def test_the_author_of_a_kind_gives_the_example_of_its_spec() -> None:
+    below = {"type": "object", "properties": {"a": TEXT, "b": TEXT}, "example": {"b": "x"}}
+    assert text({"properties": {"spec": below}}).endswith("spec:\n  b: x\n")
+
+
 def test_fields_beside_the_spec() -> None:
     schema = {"properties": {"data": TEXT, "status": TEXT}, "required": ["data", "status", "kind"]}
     body = yaml.safe_load(text(schema, namespaced=False))

@@ -59,7 +59,14 @@ def example(schema: Any, *, api_version: str, kind: str, namespaced: bool) -> st
     root = _joined(schema if isinstance(schema, dict) else {})
     fields = draft.object(root, (), {"spec"} & facts.inner(root, "properties").keys())
     if fields.get("spec") == {}:
-        draft.note(("spec",), "No field is required.")
+        names = list(
+            facts.inner(facts.inner(facts.inner(root, "properties"), "spec"), "properties")
+        )
+        listed = ", ".join(name[:_COST] for name in names[:_BRANCHES])
+        more = ", …" if len(names) > _BRANCHES else ""
+        draft.note(
+            ("spec",), "No field is required." + (f" There are {listed}{more}" if names else "")
+        )
     return as_yaml({**body, **fields}, draft.comments)
 
 
