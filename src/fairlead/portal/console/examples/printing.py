@@ -67,5 +67,6 @@ def _places(node: Any, place: Place, number: int) -> Iterator[tuple[Place, int]]
 
 def _line(comment: str) -> str:
     """Return a comment as one line: a break in a CRD's text would make a field of the rest."""
-    plain = "".join(letter for letter in " ".join(comment.split()) if letter.isprintable())
+    words = " ".join(comment[: 4 * _MOST].split())
+    plain = "".join(letter for letter in words if letter.isprintable())
     return plain if len(plain) <= _MOST else f"{plain[: _MOST - 1]}…"
