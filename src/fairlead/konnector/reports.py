@@ -293,7 +293,7 @@ class Reports:
             return None
         _, first = failures[self._failing.first(binding)]
         number = "1 object cannot" if len(failures) == 1 else f"{len(failures)} objects cannot"
-        why = f"because of: {first.message}"
+        why = f"because the provider refuses it: {first.message}"
         if first.ours:
             # A role or the object's schema is told by the message itself.
             admission = not (first.forbidden or first.invalid)

@@ -12,7 +12,7 @@ from fairlead.api.kubebind import (
     APISERVICENAMESPACES,
     APIServiceNamespace,
 )
-from fairlead.api.kubebind.conditions import NAMESPACE_READY, get_condition
+from fairlead.api.kubebind.conditions import NAMESPACE_READY, KubeBindCondition, get_condition
 from fairlead.api.meta import Key, Object, OwnerReference, Undecodable
 from fairlead.client import Client
 from fairlead.client.errors import AlreadyExists
@@ -181,9 +181,22 @@ def refusal_of(obj: Object | None) -> str:
     if obj is None:
         return ""
     try:
-        conditions = obj.decode(APIServiceNamespace).status.conditions
+        condition = _unready(obj)
     except Undecodable as error:
         return error.message
-    found = get_condition(conditions, NAMESPACE_READY)
-    wrong = found is not None and found.status == "False" and found.severity == "Error"
-    return found.message if found is not None and wrong else ""
+    return condition.message if condition is not None and condition.severity == "Error" else ""
+
+
+def delay_of(obj: Object) -> KubeBindCondition | None:
+    """Return what an APIServiceNamespace waits for; None if it is refused or has a namespace."""
+    try:
+        condition = _unready(obj)
+    except Undecodable:
+        return None
+    return condition if condition is not None and condition.severity != "Error" else None
+
+
+def _unready(obj: Object) -> KubeBindCondition | None:
+    conditions = obj.decode(APIServiceNamespace).status.conditions
+    condition = get_condition(conditions, NAMESPACE_READY)
+    return condition if condition is not None and condition.status == "False" else None

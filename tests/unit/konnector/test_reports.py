@@ -124,7 +124,8 @@ def test_a_refusal_is_told_when_it_lasts(desk: Desk) -> None:
     assert told is not None
     assert (told.type, told.status, told.reason) == ("ObjectsFailing", "True", "Invalid")
     assert (
-        told.message == "1 object cannot be written: Thing a/x; the first because of: "
+        told.message
+        == "1 object cannot be written: Thing a/x; the first because the provider refuses it: "
         'Thing.x "a" is invalid: colour: no'
     )
     desk.of().well(Key("a", "x"))

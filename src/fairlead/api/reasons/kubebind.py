@@ -134,6 +134,12 @@ _BINDINGS: Final = (
         " itself then",
     ),
     Reason(
+        "KonnectorForbidden",
+        "the konnector lacks a right in this cluster",
+        "have an administrator of this cluster run the command that the message names, fairlead"
+        " accept",
+    ),
+    Reason(
         "AnswerTooLarge",
         "the provider answers with more than the konnector takes of it",
         "ask the provider's team; if it is right, raise the flag that the message names",
@@ -304,10 +310,18 @@ _EXPORTS: Final = (
     ),
     Reason("Revoked", "the consumer's access is being removed", "invite the consumer again"),
     Reason(
-        "Forbidden", "the provider may not grant the rights", "grant it what the message names"
+        "Forbidden",
+        "the provider may not grant the rights, or a server refuses objects",
+        "grant it what the message names",
+        consumer="have the team of the cluster that refuses, which the message names, grant the"
+        " right, make room in the quota, or change the policy",
     ),
     Reason(
-        "Invalid", "the rights, or the object, are not valid", "correct what the message names"
+        "Invalid",
+        "the rights, or the object, are not valid",
+        "correct what the message names",
+        consumer="change the objects as the message says, or ask the team of the cluster that"
+        " refuses them",
     ),
     Reason(
         "NamespaceLimitReached",
@@ -315,7 +329,16 @@ _EXPORTS: Final = (
         "delete namespaces on the consumer, or raise --namespaces-per-consumer of the provider",
     ),
     Reason("NamespacePending", "the provider namespace is not there yet", _AGAIN, "waiting"),
-    Reason("NamespaceTerminating", "the provider namespace is going", _AGAIN, "waiting"),
+    Reason(
+        "NamespaceTerminating",
+        "the provider namespace is going",
+        _AGAIN,
+        "waiting",
+        consumer="wait; if it lasts, ask the provider's team which finalizers of objects hold the"
+        " namespace that the message names",
+        provider="wait; if it lasts, see in the namespace's conditions which finalizers hold it:"
+        " kubectl describe namespace",
+    ),
     Reason("PermissionsPending", "the rights are not written yet", _AGAIN, "waiting"),
     Reason(
         "ForeignNamespace",

@@ -14,6 +14,7 @@ from fairlead.konnector.policies.bound import BoundPolicy
 from fairlead.konnector.policies.copies import status_of
 from fairlead.konnector.policies.merge import owned_fields, wrote
 from fairlead.konnector.policies.steps import (
+    Done,
     InSync,
     Pair,
     PatchMetadata,
@@ -71,8 +72,16 @@ def waiting(policy: BoundPolicy, pair: Pair) -> AwaitedStep | None:
             pair = _remembering(policy, pair, settled)
         else:
             break
-    side = None if isinstance(step, InSync) else _side(step, pair)
+    if isinstance(step, InSync) or _has_gone(step, pair):
+        return None
+    side = _side(step, pair)
     return None if side is None else AwaitedStep(side, step)
+
+
+def _has_gone(step: Step, pair: Pair) -> bool:
+    """Whether a deletion has crossed, so that others alone hold the consumer's object."""
+    consumer = pair.consumer
+    return isinstance(step, Done) and consumer is not None and consumer.meta.deleting
 
 
 def _as_good_as_done(step: Step, pair: Pair) -> Side | None:

@@ -27,6 +27,7 @@ from fairlead.api.kubebind import (
     ClusterBinding,
     crd_name,
 )
+from fairlead.api.kubebind.conditions import KubeBindCondition
 from fairlead.api.meta import Key, Object, OwnerReference
 from fairlead.api.reasons.kubebind import KUBE_BIND
 from fairlead.api.resource import CUSTOMRESOURCEDEFINITIONS, EVENTS, SECRETS, Resource
@@ -49,7 +50,7 @@ from fairlead.konnector.crds import has_status
 from fairlead.konnector.policies.bound import BoundPolicy
 from fairlead.konnector.policies.isolation import CopyPlace, IsolationStrategy, choose
 from fairlead.konnector.secrets import content, provider_config
-from fairlead.konnector.servicenamespaces import refusal_of
+from fairlead.konnector.servicenamespaces import delay_of, refusal_of
 
 
 AT_ONCE = 4
@@ -82,6 +83,7 @@ class ProviderNamespaces(msgspec.Struct, frozen=True):
 
     assigned: Mapping[str, str]
     refusals: Mapping[str, str] = {}
+    delays: Mapping[str, KubeBindCondition] = {}
     owner: OwnerReference | None = None
     needs_namespace: bool = True
 
@@ -263,6 +265,8 @@ class Overview:
                 namespaces=places,
             )
             copies = await self._copies(client, kind, strategy, flipped=isolation == "Namespaced")
+            if kind.resource.namespaced:
+                copies = msgspec.structs.replace(copies, delays=places.delays)
             kinds.append(BoundKind(kind.objects, copies, kind.resource))
         return FetchedBinding(binding, kinds, known, reached=True)
 
@@ -296,6 +300,7 @@ class Overview:
         return ProviderNamespaces(
             {name: status.namespace for name, status in statuses.items() if status.namespace},
             {item.meta.name: refused for item in items if (refused := refusal_of(item))},
+            {item.meta.name: delay for item in items if (delay := delay_of(item)) is not None},
         )
 
     async def _copies(

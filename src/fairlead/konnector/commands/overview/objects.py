@@ -7,6 +7,7 @@ from datetime import datetime
 
 import msgspec
 
+from fairlead.api.kubebind.conditions import KubeBindCondition
 from fairlead.api.meta import Object
 from fairlead.api.timestamps import parse_time
 from fairlead.konnector.commands.overview.comparison import changed_at
@@ -66,7 +67,13 @@ def object_rows(
         now: the moment from which ages are told.
     """
     rows = [
-        _row(pair.consumer, found.side, waits_for(found.step, pair), warnings, now)
+        _row(
+            pair.consumer,
+            found.side,
+            waits_for(found.step, pair, kind.delay(pair.key)),
+            warnings,
+            now,
+        )
         for kind in bound.kinds or ()
         for pair, found in unsynced(kind)
         if pair.consumer is not None
@@ -94,8 +101,11 @@ def _row(
     )
 
 
-def waits_for(step: Step, pair: Pair) -> str:
-    """Describe the engine's next step for a person."""
+def waits_for(step: Step, pair: Pair, delay: KubeBindCondition | None = None) -> str:
+    """Describe the engine's next step for a person.
+
+    ``delay`` is what the object's provider namespace waits for.
+    """
     match step:
         case Refuse():
             return f"a person ({step.reason}): {step.message}"
@@ -104,6 +114,8 @@ def waits_for(step: Step, pair: Pair) -> str:
         case Wait() if step.reason == DELETION and pair.provider is not None:
             finalizers = ", ".join(pair.provider.meta.finalizers) or "none"
             return f"its copy to go, which has these finalizers: {finalizers}"
+        case Wait() if pair.target is None and delay is not None:
+            return f"a provider namespace: {delay.message}"
         case Wait():
             return f"a {step.reason}"
         case Create():

@@ -16,6 +16,7 @@ from fairlead.client import Client
 from fairlead.konnector.commands.overview.fetch import Overview
 from fairlead.konnector.commands.overview.objects import waits_for
 from fairlead.konnector.commands.overview.rows import FetchedBinding, binding_verdict, unsynced
+from fairlead.konnector.policies.steps import Refuse, Wait
 
 
 class ObjectOrigin(NamedTuple):
@@ -72,6 +73,13 @@ def judge(bound: FetchedBinding, obj: Object) -> Link:
         link = verdict_link(verdict, name="provider", subject=text)
         waited = f"waits for {waits or 'its copy to be created'}"
         return msgspec.structs.replace(link, about=f"{waited}: {link.about}")
+    stopped = _stopped(bound)
+    if stopped is not None:
+        reason, since = stopped
+        link = broken(reason, f"waits for {waits}", KUBE_BIND.helps(reason, place="consumer"))
+        return msgspec.structs.replace(link, since=since)
+    if copy is None and obj.meta.deleting and not waits:
+        return Link(name="provider", object=text, state="ok", about="its copy is gone")
     if copy is None:
         return broken("NotCopied", f"waits for {waits or 'its copy to be created'}", remedy)
     text = f"{copy.kind} {copy.key} of the provider, by APIServiceBinding {name}"
@@ -95,6 +103,19 @@ def events_at(copy: Object) -> str:
 
 
 def _waits(bound: FetchedBinding) -> str:
+    kind = (bound.kinds or ())[0]
     return next(
-        (waits_for(found.step, pair) for pair, found in unsynced((bound.kinds or ())[0])), ""
+        (waits_for(found.step, pair, kind.delay(pair.key)) for pair, found in unsynced(kind)), ""
     )
+
+
+def _stopped(bound: FetchedBinding) -> tuple[str, str] | None:
+    """Return the reason why the object may not have a copy, and its time; None without one."""
+    kind = (bound.kinds or ())[0]
+    for pair, found in unsynced(kind):
+        delay = kind.delay(pair.key)
+        if isinstance(found.step, Refuse):
+            return found.step.reason, ""
+        if isinstance(found.step, Wait) and pair.target is None and delay is not None:
+            return delay.reason, delay.last_transition_time
+    return None

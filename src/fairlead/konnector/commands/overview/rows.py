@@ -8,7 +8,7 @@ from datetime import datetime
 import msgspec
 
 from fairlead.api.kubebind import APIServiceBinding, BindingStatus, ClusterBinding, crd_name
-from fairlead.api.kubebind.conditions import READY, get_condition
+from fairlead.api.kubebind.conditions import READY, KubeBindCondition, get_condition
 from fairlead.api.kubebind.names import DEFAULT_PRETTY_NAME
 from fairlead.api.meta import Key, Object
 from fairlead.api.reasons.conditions import state_of
@@ -37,6 +37,8 @@ class ProviderCopies(msgspec.Struct, frozen=True):
     policy: BoundPolicy
     strategy: IsolationStrategy
     objects: Mapping[Key, Object]
+    delays: Mapping[str, KubeBindCondition] = {}
+    """Conditions of provider namespaces that are missing, by the consumer's namespaces."""
 
 
 class BoundKind(msgspec.Struct, frozen=True):
@@ -45,6 +47,10 @@ class BoundKind(msgspec.Struct, frozen=True):
     objects: Sequence[Object]
     copies: ProviderCopies | None = None
     resource: Resource | None = None
+
+    def delay(self, key: Key) -> KubeBindCondition | None:
+        """Return what the provider namespace of an object waits for; None if it is assigned."""
+        return self.copies.delays.get(key.namespace) if self.copies is not None else None
 
 
 class FetchedBinding(msgspec.Struct, frozen=True):

@@ -20,7 +20,7 @@ from fairlead.api.kubebind.conditions import (
     true,
 )
 from fairlead.api.meta import Undecodable
-from fairlead.client import AnswerTooLarge, ClientError, ConnectionFailed, Unauthorized
+from fairlead.client import AnswerTooLarge, ClientError, ConnectionFailed, Forbidden, Unauthorized
 from fairlead.client.errors import Bound
 from fairlead.konnector.consumer import Provider
 
@@ -28,6 +28,7 @@ from fairlead.konnector.consumer import Provider
 REFUSED = "ClaimRefused"
 TOO_LARGE = "AnswerTooLarge"
 TIMEOUT = "InformerSyncTimeout"
+FORBIDDEN = "KonnectorForbidden"
 WRITES_REFUSED = "WritesRefused"
 _RENEW = (
     "it does not accept the credentials any more (Unauthorized): ask it for another invitation, "
@@ -114,11 +115,22 @@ class HealthReporter:
         """Return the condition of a binding; None while its state is unknown."""
         if message:
             patient = self._seen[binding] < self._provider.consumer.options.health_patience
-            reason = TOO_LARGE if self._excess(binding) is not None else TIMEOUT
-            return None if patient else false(INFORMERS_SYNCED, reason, message)
+            return None if patient else false(INFORMERS_SYNCED, self._why(binding), message)
         if blocked := self._provider.consumer.reports.blocked(binding):
             return false(INFORMERS_SYNCED, WRITES_REFUSED, blocked)
         return true(INFORMERS_SYNCED) if self._provider.has_synced else None
+
+    def _why(self, binding: str) -> str:
+        if self._excess(binding) is not None:
+            return TOO_LARGE
+        consumer = self._provider.consumer
+        here = consumer.client.config.server
+        lacks_right = any(
+            isinstance(cause, Forbidden) and cause.lacks_right and cause.server == here
+            for cause in consumer.reports.problems.causes(binding)
+        )
+        # A provider that does not answer comes first: no right here mends that.
+        return FORBIDDEN if lacks_right and self._provider.cause() is None else TIMEOUT
 
     def _excess(self, binding: str) -> AnswerTooLarge | None:
         """Return the error about an answer of the provider that is too large; None without one."""
