@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
-from collections.abc import Awaitable, Callable, Iterator
-from contextlib import ExitStack
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import ExitStack, asynccontextmanager
 from pathlib import Path
 from types import SimpleNamespace
 from typing import NamedTuple, cast
 
 import pytest
+from tests.support.binding import Team, administrator, bind, pod
+from tests.support.binding import running as binding
 from tests.support.commands import fairlead
 from tests.support.countingplanes import Plane
 from tests.support.konnector import WIDGETS, Link, World, widget
@@ -18,8 +21,11 @@ from tests.support.waiting import condition, when
 
 from fairlead.api.kubebind import APISERVICENAMESPACES
 from fairlead.api.meta import JSON
-from fairlead.api.resource import CLUSTERROLES, NAMESPACES
+from fairlead.api.resource import CLUSTERROLES, DEPLOYMENTS, NAMESPACES
+from fairlead.api.servicebinding.spec import SERVICEBINDINGS
+from fairlead.client import Conflict
 from fairlead.konnector import reports
+from fairlead_sandbox import Sandbox
 from fairlead_sandbox.errors import StatusError
 from fairlead_sandbox.requests.info import RequestInfo
 
@@ -191,3 +197,91 @@ async def test_the_list_says_who_refuses_objects(
     assert message in remark["message"]
     assert remedy in remark["remedy"]
     assert "the cluster that refuses" in remark["remedy"]
+
+
+STUCK: JSON = {
+    "type": "Progressing",
+    "status": "False",
+    "reason": "ProgressDeadlineExceeded",
+    "message": 'ReplicaSet "stuck-77" has timed out progressing.',
+    "lastTransitionTime": "2026-01-01T00:00:00Z",
+    "lastUpdateTime": "2026-01-01T00:00:00Z",
+}
+
+
+@asynccontextmanager
+async def rival(team: Team, name: str) -> AsyncIterator[None]:
+    """Another program that takes all volumes from a Deployment while the block runs."""
+
+    async def undo() -> None:
+        while True:
+            body = await team.when(DEPLOYMENTS, name, lambda body: "volumes" in pod(body))
+            del pod(body)["volumes"], pod(body)["containers"][0]["volumeMounts"]
+            try:
+                await team.admin.update(DEPLOYMENTS, body)
+            except Conflict:
+                continue
+
+    task = asyncio.create_task(undo())
+    try:
+        yield
+    finally:
+        task.cancel()
+
+
+async def test_explain_names_the_part_of_a_workload_that_is_amiss(tmp_path: Path) -> None:
+    deployments: JSON = {"apiVersion": "apps/v1", "kind": "Deployment"}
+    workloads: dict[str, tuple[JSON, str, str, str]] = {
+        "unserved": (
+            {"apiVersion": "rollouts.example.org/v1", "kind": "Rollout", "name": "web"},
+            *("ApplicationNotFound", "the cluster does not know Rollout", "install its CRD"),
+        ),
+        "unselected": (
+            {**deployments, "selector": {"matchLabels": {"app": "wbe"}}},
+            *("ApplicationNotFound", "by the selector app=wbe: selects", "correct the selector"),
+        ),
+        "uncontained": (
+            {**deployments, "name": "web", "containers": ["ap"]},
+            *("NotProjected", "has the name ap of spec.workload.containers; there are app"),
+            "correct spec.workload.containers",
+        ),
+        "undone": (
+            {**deployments, "name": "undone"},
+            *("WriteUndone", "something else keeps changing", "have the program"),
+        ),
+        "stuck": (
+            {**deployments, "name": "stuck"},
+            *("RolloutStuck", "(since 2026-01-01T00:00:00Z)", "see why the new Pods"),
+        ),
+    }
+    async with Sandbox(name="app") as plane, administrator(plane) as admin, binding(admin):
+        team = await Team.arrive(admin)
+        for name in ("web", "undone", "stuck"):
+            await team.deployment(name)
+        async with rival(team, "undone"):
+            for name, (workload, *_) in workloads.items():
+                await team.create(SERVICEBINDINGS, name, spec=bind(workload=workload))
+            for name in ("unserved", "unselected"):
+                await team.says(name, "InjectionReady", "False", "ApplicationNotFound")
+            await team.says("uncontained", "Ready", "True", "ApplicationsBound")
+            await team.says("stuck", "Ready", "True", "ApplicationsBound")
+            found = (await admin.get(DEPLOYMENTS, "stuck", team.namespace)).to_dict()
+            generation = found["metadata"]["generation"]
+            status: JSON = {"observedGeneration": generation, "conditions": [STUCK]}
+            patch: JSON = {"status": status}
+            await team.patch(DEPLOYMENTS, "stuck", patch, subresource="status")
+            await team.says("undone", "InjectionReady", "False", "WriteUndone")
+
+            async def explained(name: str) -> tuple[int, str]:
+                target = f"servicebinding/{name}"
+                command = ("explain", target, "-n", team.namespace)
+                code, out, _ = await fairlead(plane, tmp_path, *command)
+                return code, out
+
+            answers = await asyncio.gather(*map(explained, workloads))
+        rows = zip(workloads.items(), answers, strict=True)
+        for (name, (_, reason, message, remedy)), (code, out) in rows:
+            head, *rest, last = out.splitlines()
+            assert (code, head.rpartition(": ")[2]) == (1, reason), name
+            assert message in "\n".join(rest), out
+            assert last.startswith(f"next: {remedy}"), out

@@ -754,7 +754,7 @@ async def test_who_keeps_undoing_the_projection_is_not_fought() -> None:
     assert result.requeue_after
     assert bench.client.object("Deployment", "web") == deployment()
     assert "Deployment ns/web" in message(bench.binding, "Ready")
-    assert conditions(bench.binding)["InjectionReady"] == ("False", "Error")
+    assert conditions(bench.binding)["InjectionReady"] == ("False", "WriteUndone")
 
 
 def _rotate(bench: Bench, number: int) -> None:

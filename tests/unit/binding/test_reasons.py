@@ -189,6 +189,7 @@ ELSEWHERE = {
     "ApplicationUpdateError": "test_refusals_end_up_in_the_status",
     "WorkloadNotAllowed": "test_eligible",
     "WritesPaced": "test_controller",
+    "WriteUndone": "test_controller",
     "ItemsLeft": "test_unbinding",
     "PodsRefused": "RolloutFailing: test_rollout, test_controller",
     "RolloutStuck": "RolloutFailing: test_rollout",

@@ -96,9 +96,15 @@ SERVICE_BINDING: Final = Reasons(
         ),
         Reason(
             common.WRITES_PACED,
-            "a workload was changed so often that it is left alone for a while",
-            "find out with metadata.managedFields who changes it back",
+            "a workload was changed so often by its bindings that it is left alone for a while",
+            "bind no field that the binding's own write changes, or that changes all the time",
             "waiting",
+        ),
+        Reason(
+            common.WRITE_UNDONE,
+            "another program takes away from a workload what the binding writes",
+            "have the program that the message or metadata.managedFields names leave the binding's"
+            " part of the workload alone, or stop it",
         ),
         Reason(
             common.ITEMS_LEFT,

@@ -15,7 +15,7 @@ import msgspec
 
 from fairlead.api.conditions import Condition, get_condition, stored_conditions
 from fairlead.api.meta import Object
-from fairlead.api.servicebinding.common import ERROR, INJECTION_READY, READY, WRITES_PACED
+from fairlead.api.servicebinding.common import INJECTION_READY, READY, WRITE_UNDONE, WRITES_PACED
 from fairlead.api.timestamps import moment, parse_time
 from fairlead.binding.cluster.rivals import rivals_text
 from fairlead.binding.contexts.base import BaseContext
@@ -250,7 +250,7 @@ class Pauses:
                 " write changes, such as metadata.generation or metadata.resourceVersion, or one"
                 " that keeps changing"
             )
-        await _withhold(context, held, ERROR if fought else WRITES_PACED, "; ".join(texts))
+        await _withhold(context, held, WRITE_UNDONE if fought else WRITES_PACED, "; ".join(texts))
         return max([*fought.values(), *paced.values()])
 
     def _fought(self, context: BaseContext, changed: Sequence[Workload]) -> dict[int, float]:

@@ -160,7 +160,10 @@ def binding_link(told: ToldBinding) -> Link:
 
 
 def workload_links(
-    bound: Iterable[BoundWorkload], told: ToldBinding, reference: str
+    bound: Iterable[BoundWorkload],
+    told: ToldBinding,
+    reference: str,
+    containers: Sequence[str] = (),
 ) -> list[Link]:
     """Return the links of workloads, those with a problem first.
 
@@ -168,11 +171,13 @@ def workload_links(
         bound: the selected workloads.
         told: the binding's status.
         reference: the description of its selection, for when it is empty.
+        containers: names of the only containers to bind.
     """
-    links = [_workload_link(one, told) for one in bound]
+    links = [_workload_link(one, told, containers) for one in bound]
     if not links:
         _, broken = _linkers("workload", reference)
-        return [broken(APPLICATION_NOT_FOUND, "selects nothing")]
+        remedy = "correct the selector, or label the workload as it says"
+        return [broken(APPLICATION_NOT_FOUND, "selects nothing", remedy)]
     well = [one for one in links if _is_plain(one)]
     wrong = sorted((one for one in links if not _is_plain(one)), key=_urgency)
     if len(well) > FEW:
@@ -211,12 +216,13 @@ def _linkers(name: LinkName, object_: str) -> tuple[_Linked, _Broken]:
     return link, broken
 
 
-def _workload_link(bound: BoundWorkload, told: ToldBinding) -> Link:
+def _workload_link(bound: BoundWorkload, told: ToldBinding, containers: Sequence[str]) -> Link:
     found, record = bound.workload, bound.record
 
     link, broken = _linkers("workload", found.text)
     if found.sight == "NotServed":
-        return broken("NotServed", found.problem)
+        remedy = "install its CRD, or correct the kind of the reference"
+        return broken(APPLICATION_NOT_FOUND, found.problem, remedy)
     if found.sight == "NotFound":
         return broken(APPLICATION_NOT_FOUND, "is not there")
     if found.sight != "there":
@@ -225,6 +231,10 @@ def _workload_link(bound: BoundWorkload, told: ToldBinding) -> Link:
         if failing is not None and failing.status == "True":
             return broken(failing.reason, failing.message)
         return link("unknown", found.problem)
+    absent = _absent_containers(found.body, containers)
+    if record is None and told.ready and absent and len(absent) == len(containers):
+        about = f"has nothing of the binding: {_has_none(found.body, absent)}"
+        return broken("NotProjected", about, "correct spec.workload.containers")
     # Bound before there were records, or the record was lost: the workload alone cannot tell.
     if record is None and told.ready:
         return link("unknown", "has no record of the binding, which says that it is bound")
@@ -240,10 +250,35 @@ def _workload_link(bound: BoundWorkload, told: ToldBinding) -> Link:
         return broken("NotProjected", about, _UNDONE)
     failure = rollout_failure(found.body)
     if failure is not None:
-        return broken(failure.reason, f"has Secret {record.secret}, but {failure.text}")
+        stuck = broken(failure.reason, f"has Secret {record.secret}, but {failure.text}")
+        return msgspec.structs.replace(stuck, since=failure.since)
     about = f"has Secret {record.secret} {_places(record)}".rstrip()
     remarks = [f"{_REMARK}{text}" for text in _file_remarks(found.body, holding)]
+    if absent:
+        remarks.append(f"{_REMARK}{_has_none(found.body, absent)}")
     return link("ok", "; ".join(filter(None, [about, missing_pods(found.body), *remarks])))
+
+
+def _container_names(body: JSON) -> list[str]:
+    """Return the names of a Pod template's containers, [] for a workload without one."""
+    containers: list[str] = []
+    for kind in ("initContainers", "containers"):
+        listed = read_list(body, ("spec", "template", "spec", kind))
+        containers += [name for item in listed if (name := name_of(item)) is not None]
+    return containers
+
+
+def _absent_containers(body: JSON, containers: Sequence[str]) -> list[str]:
+    """Return the names that no container of a workload has, [] where the workload hides them."""
+    there = _container_names(body)
+    return [name for name in containers if name not in there] if there else []
+
+
+def _has_none(body: JSON, absent: Sequence[str]) -> str:
+    return (
+        f"no container has the name {', '.join(absent)} of spec.workload.containers; there are"
+        f" {', '.join(_container_names(body))}"
+    )
 
 
 def _file_remarks(body: JSON, holding: Holding) -> Iterator[str]:
@@ -396,11 +431,14 @@ def chain(told: ToldBinding, links: Iterable[Link]) -> BindingChain:
     does not exist, and a workload whose binding is not Ready.
     """
     ordered = sorted(links, key=lambda one: ORDER.index(one.name))
+    # The binding repeats of a missing workload what that link says with its own remedy.
+    misses = any(one.name == "workload" and one.reason == APPLICATION_NOT_FOUND for one in ordered)
     judged: list[Link] = []
     # From the source on: each link is judged by the states of those that it needs.
     for link in reversed(ordered):
         open_ = {one.name for one in judged if one.state in {"failed", "waiting"}}
-        follows = link.state == "failed" and _follows(link, open_, told)
+        repeats = misses and link.name == "binding" and link.reason == APPLICATION_NOT_FOUND
+        follows = link.state == "failed" and (repeats or _follows(link, open_, told))
         judged.append(following(link) if follows else link)
     first = worst(judged)
     return BindingChain(

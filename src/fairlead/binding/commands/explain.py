@@ -14,7 +14,7 @@ import msgspec
 from fairlead.api.conditions import stored_conditions
 from fairlead.api.links import Link, patient
 from fairlead.api.meta import JSON, Key, Object
-from fairlead.api.reasons.verdict import written_at
+from fairlead.api.reasons.verdict import short, written_at
 from fairlead.api.resource import SECRETS, Resource, split_api_version
 from fairlead.api.selectors import SelectorError
 from fairlead.api.servicebinding.coreos import COREOS_SERVICEBINDINGS, CoreosServiceBinding
@@ -60,6 +60,8 @@ class Reference(msgspec.Struct, frozen=True, kw_only=True):
     namespace: str
     name: str = ""
     selector: JSON | None = None
+    containers: tuple[str, ...] = ()
+    """Names of the containers to bind; all are bound without one."""
 
     @property
     def shown(self) -> str:
@@ -68,9 +70,9 @@ class Reference(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def text(self) -> str:
-        """The kind with namespace and name, or with "by a selector"."""
+        """The kind with namespace and name, or with the terms of the selector."""
         if self.selector is not None:
-            return f"{self.shown} by a selector"
+            return f"{self.shown} in {self.namespace} by the selector {_terms(self.selector)}"
         return f"{self.shown} {Key(self.namespace, self.name)}"
 
 
@@ -237,7 +239,8 @@ class _Explaining:
                 return None
             links = [binding_link(wish.told)]
             if wish.workload is not None:
-                links += workload_links(bound, wish.told, wish.workload.text)
+                reference = wish.workload
+                links += workload_links(bound, wish.told, reference.text, reference.containers)
             links += await self._sources(wish)
         return chain(wish.told, patient(links, moment()))
 
@@ -379,13 +382,14 @@ def wish_of(binding: Object) -> KnownBinding:
 def _spec(binding: Object, told: ToldBinding) -> KnownBinding:
     parsed = binding.decode(ServiceBinding)
     workload, service = parsed.spec.workload, parsed.spec.service
+    reference = _of_kind(
+        binding, workload.api_version, workload.kind, workload.name, workload.selector
+    )
     secret = parsed.status.binding.name if parsed.status and parsed.status.binding else ""
     return KnownBinding(
         told=msgspec.structs.replace(told, secret=secret),
         uid=binding.meta.uid,
-        workload=_of_kind(
-            binding, workload.api_version, workload.kind, workload.name, workload.selector
-        ),
+        workload=msgspec.structs.replace(reference, containers=tuple(workload.containers or ())),
         services=(_of_kind(binding, service.api_version, service.kind, service.name),),
     )
 
@@ -431,6 +435,21 @@ def _coreos(binding: Object, told: ToldBinding) -> KnownBinding:
             for one in parsed.spec.services
         ),
     )
+
+
+def _terms(selector: JSON) -> str:
+    """Return the terms of a selector as kubectl takes them, cut to a line."""
+    labels = [f"{name}={value}" for name, value in (selector.get("matchLabels") or {}).items()]
+    expressions = [
+        " ".join([term["key"], term["operator"].lower(), *_values(term)])
+        for term in selector.get("matchExpressions") or []
+    ]
+    return short(",".join([*labels, *expressions]) or "of all")
+
+
+def _values(term: JSON) -> list[str]:
+    values = term.get("values")
+    return [f"({','.join(values)})"] if values else []
 
 
 def _selector(found: Any) -> JSON | None:

@@ -46,10 +46,14 @@ _LONGEST = 300
 
 
 class RolloutFailure(msgspec.Struct, frozen=True):
-    """A rollout that fails: the reason of a binding's condition, and a quotation of the cause."""
+    """A rollout that fails: the reason of a binding's condition, and a quotation of the cause.
+
+    ``since`` is the time of the workload's condition in RFC 3339.
+    """
 
     reason: str
     text: str
+    since: str = ""
 
 
 def rollout_failure(body: JSON) -> RolloutFailure | None:
@@ -64,7 +68,7 @@ def rollout_failure(body: JSON) -> RolloutFailure | None:
         if type_ == "Progressing" and condition.reason not in _STOPPED:
             continue
         reason = PODS_REFUSED if type_ == "ReplicaFailure" else ROLLOUT_STUCK
-        return RolloutFailure(reason, _quotation(condition))
+        return RolloutFailure(reason, _quotation(condition), condition.last_transition_time)
     return None
 
 
