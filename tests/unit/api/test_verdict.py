@@ -9,7 +9,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fairlead.api.meta import JSON, Object, object_from_dict
-from fairlead.api.reasons.verdict import LONGEST, Finding, conditions_of, verdict_of
+from fairlead.api.reasons.verdict import (
+    LONGEST,
+    Finding,
+    condition_state,
+    conditions_of,
+    verdict_of,
+)
 
 
 AT = "2026-01-01T00:00:00Z"
@@ -531,6 +537,61 @@ def test_what_is_being_deleted_names_what_holds_it() -> None:
     verdict = verdict_of(ROWS["another's object that goes"][0])
     assert "example.org/hold" in verdict.message
     assert (verdict.since, "finalizers" in verdict.remedy) == (AT, True)
+
+
+DEPLOYMENT = "apps/v1/Deployment"
+CRD = "apiextensions.k8s.io/v1/CustomResourceDefinition"
+
+
+@pytest.mark.parametrize(
+    ("kind", "condition", "state"),
+    [
+        *(
+            pytest.param(kind, c(type_, status), None, id=f"{type_}-{status}")
+            for kind, types in {
+                DEPLOYMENT: ("Progressing", "ReplicaFailure"),
+                CRD: ("Established", "NamesAccepted", "NonStructuralSchema", "Terminating"),
+                "v1/Pod": ("PodScheduled", "ContainersReady", "Initialized"),
+                "batch/v1/Job": ("Suspended", "SuccessCriteriaMet"),
+                WIDGET: ("Tide", "Progressing"),
+                ACCESS: ("Tide",),
+            }.items()
+            for type_ in types
+            for status in ("True", "False")
+        ),
+        pytest.param(DEPLOYMENT, c("Available", "True"), "ok", id="available"),
+        pytest.param("batch/v1/Job", c("Failed", "True"), "failed", id="failed-job"),
+        pytest.param("batch/v1/Job", c("Failed", "False"), None, id="job-that-has-not-failed"),
+        pytest.param(WIDGET, c("Stalled", "True", "Broken"), "failed", id="stalled"),
+        pytest.param(WIDGET, c("Stalled", "False"), None, id="not-stalled"),
+        pytest.param(WIDGET, c("Degraded", "True"), "failed", id="degraded"),
+        pytest.param(WIDGET, c("Degraded", "False"), None, id="not-degraded"),
+        pytest.param(WIDGET, c("Reconciling", "True"), "waiting", id="reconciling"),
+        pytest.param(WIDGET, c("Reconciling", "False"), None, id="not-reconciling"),
+        pytest.param(WIDGET, c("Ready", "False", "Odd"), "waiting", id="ready-goes-on"),
+        pytest.param(WIDGET, c("Ready", "False", "SyncError"), "failed", id="ready-failed"),
+        pytest.param(WIDGET, c("Ready", "False", "SyncError", generation=1), None, id="older"),
+        pytest.param(ACCESS, c("Stalled", "True", "PolicyDenied"), "failed", id="own-stalled"),
+        pytest.param(ACCESS, c("Stalled", "False", "Ready"), None, id="own-not-stalled"),
+        pytest.param(ACCESS, c("InProgress", "False", "Ready"), None, id="own-not-in-progress"),
+        pytest.param(ACCESS, c("Expiring", "True", "EndsSoon"), None, id="own-end"),
+        pytest.param(BINDING, c("Conflicts", "True", "ForeignObjectExists"), "failed", id="wrong"),
+        pytest.param(BINDING, c("Conflicts", "False"), None, id="not-wrong"),
+        pytest.param(BINDING, c("WithoutStatus", "True"), None, id="without-status"),
+        pytest.param(BINDING, c("Connected", "True"), "ok", id="own-connected"),
+    ],
+)
+def test_the_state_of_one_condition(kind: str, condition: JSON, state: str | None) -> None:
+    found = obj(kind, condition)
+    assert condition_state(found, conditions_of(found)[0]) == state
+
+
+@pytest.mark.parametrize("found", [pytest.param(row[0], id=name) for name, row in ROWS.items()])
+def test_the_condition_that_decides_has_the_state_of_the_verdict(found: Object) -> None:
+    verdict = verdict_of(found)
+    deciding = [one for one in conditions_of(found) if one.type == verdict.type]
+    states = {condition_state(found, one) for one in deciding}
+    assert states <= {verdict.state, None}
 
 
 _json = st.recursive(

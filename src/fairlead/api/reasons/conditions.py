@@ -100,6 +100,14 @@ TYPES: Final[Mapping[str, ConditionType]] = MappingProxyType(
 )
 """Known types of conditions, by name."""
 
+FACTS: Final = frozenset(
+    {
+        *(EXPIRING, kubebind.CONSUMER_CLUSTER, kubebind.CREDENTIALS_IN_USE),
+        *(kubebind.KONNECTORS, kubebind.WITHOUT_STATUS),
+    }
+)
+"""Types of Fairlead's that tell a name, a number or a time while they are True."""
+
 
 def state_of(condition: AnyCondition) -> State:
     """Return the state of an object by one of its conditions.

@@ -245,12 +245,14 @@ _EXPORTS: Final = (
         "UnsupportedConversion",
         "the CRD converts by a webhook of its own cluster",
         "give the webhook a URL, or convert by the strategy None",
+        consumer="ask the provider's team for a webhook with a URL, or for another kind",
     ),
     Reason("DifferentScopes", "the kinds of a request differ in their scope", "make two requests"),
     Reason(
         "UnsupportedIsolation",
         "the isolation does not fit the scope",
         "run the provider with another isolation",
+        consumer="ask the provider's team for another isolation",
     ),
     Reason(
         "ImmutableFieldChanged",
@@ -276,9 +278,17 @@ _EXPORTS: Final = (
     Reason("TooManyResources", "a request names too many resources", _REQUEST),
     Reason("DuplicateResource", "a resource is named twice", _REQUEST),
     Reason(
-        "BoundSchemaMissing", "the BoundSchema is gone", "restore it, or have the export recreated"
+        "BoundSchemaMissing",
+        "the BoundSchema is gone",
+        "restore it, or have the export recreated",
+        consumer="ask the provider's team to restore it",
     ),
-    Reason("BoundSchemaConflict", "another's BoundSchema has the name", "rename or delete it"),
+    Reason(
+        "BoundSchemaConflict",
+        "another's BoundSchema has the name",
+        "rename or delete it",
+        consumer="ask the provider's team to rename or delete it",
+    ),
     Reason(
         "APIServiceBindingNotFound",
         "the consumer does not bind the export",
@@ -308,7 +318,12 @@ _EXPORTS: Final = (
         _PROVIDER,
         provider="correct the CRD that the message names, or take its export away",
     ),
-    Reason("Revoked", "the consumer's access is being removed", "invite the consumer again"),
+    Reason(
+        "Revoked",
+        "the consumer's access is being removed",
+        "invite the consumer again",
+        consumer="ask the provider's team for another invitation",
+    ),
     Reason(
         "Forbidden",
         "the provider may not grant the rights, or a server refuses objects",

@@ -39,7 +39,7 @@ from fairlead.api.kubebind.names import is_kubernetes
 from fairlead.api.meta import JSON, Object
 from fairlead.api.nesting import NestedTooDeeply
 from fairlead.api.postgresaccess import POSTGRESACCESSES
-from fairlead.api.reasons.conditions import TABLES, TYPES, state_of
+from fairlead.api.reasons.conditions import FACTS, TABLES, TYPES, AnyCondition, state_of
 from fairlead.api.reasons.kubebind import KONNECTOR
 from fairlead.api.reasons.model import Place, Reasons, State
 from fairlead.api.reasons.postgres import POSTGRES, finer, is_operators
@@ -253,7 +253,7 @@ def _group(found: Object) -> str:
     return group
 
 
-def owner_of(found: Object, condition: Condition) -> Owner:
+def owner_of(found: Object, condition: AnyCondition) -> Owner:
     """Return whose reason a condition has."""
     group = _group(found)
     if group in _OURS:
@@ -305,9 +305,10 @@ def _deleting(found: Object, conditions: Sequence[Condition], *, ours: bool) -> 
     )
 
 
-def _is_older(found: Object, condition: Condition) -> bool:
+def _is_older(found: Object, condition: AnyCondition) -> bool:
     """Whether a condition is about an earlier spec."""
-    return not _is_provided(found) and 0 < condition.observed_generation < found.meta.generation
+    generation = condition.observed_generation if isinstance(condition, Condition) else 0
+    return not _is_provided(found) and 0 < generation < found.meta.generation
 
 
 def _is_stale(found: Object, status: _Status) -> bool:
@@ -460,7 +461,7 @@ def _by_conditions(found: Object, conditions: Sequence[Condition]) -> Judgement:
     return _by_others(found, present)
 
 
-def _is(condition: Condition) -> bool:
+def _is(condition: AnyCondition) -> bool:
     return condition.status == "True"
 
 
@@ -523,7 +524,7 @@ _FAILS = re.compile(
 )
 
 
-def _state_by_reason(found: Object, condition: Condition) -> State:
+def _state_by_reason(found: Object, condition: AnyCondition) -> State:
     """Return the state of a condition that does not hold and should.
 
     Its controller says in the reason whether it goes on by itself; kstatus takes all to do so.
@@ -536,6 +537,59 @@ def _state_by_reason(found: Object, condition: Condition) -> State:
     if _FAILS.search(condition.reason):
         return "failed"
     return "waiting"
+
+
+def condition_state(found: Object, condition: AnyCondition) -> State | None:
+    """Return the state of one condition of an object; None for a fact, which is never coloured.
+
+    It has the polarity of the verdict: what means nothing while it is False is a fact then.
+    """
+    if _is_older(found, condition):
+        return None
+    group = _group(found)
+    if group in _OURS:
+        return _state_in_ours(group, condition)
+    if (group, found.kind) in _KINDS and is_kubernetes(group):
+        return _state_in_kubernetes(found, condition)
+    if condition.type in _FAILING:
+        return "failed" if _is(condition) else None
+    if condition.type in _BUSY:
+        if _is(condition):
+            return "waiting"
+        return "failed" if _FAILS.search(condition.reason) else None
+    if condition.type == _READY or condition.type in _SUMMARIES:
+        return "ok" if _is(condition) else _state_by_reason(found, condition)
+    return None
+
+
+def _state_in_ours(group: str, condition: AnyCondition) -> State | None:
+    if condition.type == _READY and condition.status == "Unknown" and group == KUBE_BIND_GROUP:
+        return "waiting"
+    state = state_of(condition)
+    known = TYPES.get(condition.type)
+    if known is None:
+        return state if state in {"failed", "waiting"} else None
+    # True only says that nothing of the kind happens, or tells a name, a number or a time.
+    silent = known.bad == "True" or known.name in FACTS
+    return None if silent and state == "ok" else state
+
+
+_KUBERNETES_SUMMARIES: Final = frozenset({_READY, "Available", "Complete", "Failed"})
+"""Conditions by which Kubernetes' own kinds say whether they work; all others are facts."""
+
+
+def _state_in_kubernetes(found: Object, condition: AnyCondition) -> State | None:
+    if condition.type not in _KUBERNETES_SUMMARIES:
+        return None
+    if condition.type == "Failed":
+        return "failed" if _is(condition) else None
+    if _is(condition):
+        return "ok"
+    if condition.type == "Complete":
+        return None
+    verdict = _own(found)
+    # Whether Pods have come to be missing or are not there yet, only the whole object tells.
+    return verdict.state if verdict.type == condition.type else "waiting"
 
 
 def _of_ours(found: Object, present: Sequence[Condition], ready: Condition | None) -> Judgement:

@@ -11,10 +11,10 @@ from fairlead.api.conditions import Condition
 from fairlead.api.links import LinkName
 from fairlead.api.meta import JSON, Object
 from fairlead.api.nesting import NestedTooDeeply
-from fairlead.api.reasons.conditions import state_of
 from fairlead.api.reasons.model import State
 from fairlead.api.reasons.verdict import (
     Judgement,
+    condition_state,
     conditions_of,
     owner_of,
     place_of,
@@ -49,10 +49,13 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ConditionRow(msgspec.Struct, frozen=True):
-    """A condition as a page shows it, with its earlier transitions that this process saw."""
+    """A condition as a page shows it, with its earlier transitions that this process saw.
+
+    A fact has no state.
+    """
 
     condition: Condition
-    state: State
+    state: State | None
     remedy: str
     before: tuple[Transition, ...] = ()
 
@@ -89,13 +92,13 @@ class ThingPage(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def bad_conditions(self) -> list[ConditionRow]:
-        """The conditions that are not ok."""
-        return [shown for shown in self.conditions if shown.state != "ok"]
+        """The conditions that need a look."""
+        return [shown for shown in self.conditions if shown.state not in {None, "ok"}]
 
     @property
     def good_conditions(self) -> list[ConditionRow]:
-        """The conditions that are ok, which the page folds."""
-        return [shown for shown in self.conditions if shown.state == "ok"]
+        """The conditions that are ok, and facts; the page folds them."""
+        return [shown for shown in self.conditions if shown.state in {None, "ok"}]
 
 
 def answer_of(verdict: Judgement, chains: Sequence[Chain]) -> Answer:
@@ -143,9 +146,9 @@ def shown_conditions(
     shown = [
         ConditionRow(
             condition,
-            state := state_of(condition),
+            state := condition_state(obj, condition),
             ""
-            if state == "ok"
+            if state in {None, "ok"}
             else remedy_of(
                 condition.reason,
                 condition.message,
@@ -156,7 +159,11 @@ def shown_conditions(
         )
         for condition in conditions_of(obj)
     ]
-    return tuple(sorted(shown, key=lambda shown: (RANKS[shown.state], shown.condition.type)))
+    return tuple(sorted(shown, key=_by_state))
+
+
+def _by_state(row: ConditionRow) -> tuple[int, bool, str]:
+    return RANKS[row.state or "ok"], row.state is None, row.condition.type
 
 
 def body_of(obj: Object) -> JSON:

@@ -9,9 +9,8 @@ import msgspec
 
 from fairlead.api.conditions import Condition, ConditionStatus
 from fairlead.api.meta import Object
-from fairlead.api.reasons.conditions import state_of
 from fairlead.api.reasons.model import State
-from fairlead.api.reasons.verdict import conditions_of, short
+from fairlead.api.reasons.verdict import condition_state, conditions_of, short
 
 
 MOST = 200
@@ -71,10 +70,10 @@ def timeline(
     cluster: Cluster = "",
 ) -> list[TimelineEntry]:
     """Return the timeline of an object, the newest entry first."""
-    entries = [*_lifetime(obj), *map(_transition, transitions)]
+    entries = [*_lifetime(obj), *(_transition(obj, one) for one in transitions)]
     listed = {(entry.at, entry.title) for entry in entries}
     # A condition has its last transition alone; one that the history also has is left out.
-    last = [_transition(_last(condition)) for condition in conditions_of(obj)]
+    last = [_transition(obj, _last(condition)) for condition in conditions_of(obj)]
     entries += [entry for entry in last if (entry.at, entry.title) not in listed]
     entries += [entry for event in events for entry in _event(event, obj)]
     entries += map(_write, writes_of(obj))
@@ -111,7 +110,7 @@ def _last(condition: Condition) -> Transition:
     )
 
 
-def _transition(transition: Transition) -> TimelineEntry:
+def _transition(obj: Object, transition: Transition) -> TimelineEntry:
     condition = Condition(type=transition.type, status=transition.status, reason=transition.reason)
     reason, message = short(transition.reason), short(transition.message)
     return TimelineEntry(
@@ -119,7 +118,7 @@ def _transition(transition: Transition) -> TimelineEntry:
         what="condition",
         title=short(f"{transition.type} is {transition.status}"),
         text=": ".join(part for part in (reason, message) if part),
-        state=state_of(condition),
+        state=condition_state(obj, condition),
     )
 
 

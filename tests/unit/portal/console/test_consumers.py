@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import msgspec
 import pytest
 
 from fairlead.api.kubebind.conditions import (
@@ -14,11 +15,26 @@ from fairlead.api.kubebind.conditions import (
     true,
     unknown,
 )
+from fairlead.api.meta import Object, object_from_dict
 from fairlead.api.reasons.conditions import state_of
 from fairlead.portal.console.consumers.directory import KnownConsumer
 from fairlead.portal.console.consumers.listing import chosen
 from fairlead.portal.console.consumers.standing import faults, standing
 from fairlead.provider.commands.overview import ConsumerRow
+
+
+def export(*conditions: KubeBindCondition) -> Object:
+    widgets = {"group": "example.org", "resource": "widgets", "versions": ["v1"]}
+    spec = {"resources": [widgets], "informerScope": "Namespaced", "isolation": "None"}
+    return object_from_dict(
+        {
+            "apiVersion": "kube-bind.io/v1alpha2",
+            "kind": "APIServiceExport",
+            "metadata": {"name": "x", "namespace": "kb-a"},
+            "spec": spec,
+            "status": {"conditions": [msgspec.to_builtins(one) for one in conditions]},
+        }
+    )
 
 
 def row(**more: Any) -> ConsumerRow:
@@ -84,17 +100,17 @@ def row(**more: Any) -> ConsumerRow:
 def test_how_a_consumer_stands(
     given: dict[str, Any], conditions: list[KubeBindCondition], state: str, word: str
 ) -> None:
-    found = standing(row(**given), faults("an export", conditions))
+    found = standing(row(**given), faults(export(*conditions)))
     assert (found.state, found.word) == (state, word)
 
 
 def test_ready_is_told_where_nothing_finer_is() -> None:
     ready = false(READY, "ExportFailed", "refused")
-    (only,) = faults("an export", [ready])
+    (only,) = faults(export(ready))
     assert only.type == READY
     assert only.helps.startswith("grant the provider's controllers the right")
     finer = false("ProviderInSync", "SchemaNotFound", "none")
-    assert [one.type for one in faults("an export", [ready, finer])] == ["ProviderInSync"]
+    assert [one.type for one in faults(export(ready, finer))] == ["ProviderInSync"]
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import cast
 
 import pytest
-from tests.unit.api.test_verdict import ROWS
+from tests.unit.api.test_verdict import BINDING, DEPLOYMENT, ROWS, c, obj
 
 from fairlead.api.links import verdict_link
 from fairlead.api.meta import Object
@@ -17,8 +17,9 @@ from fairlead.konnector.commands.overview.links import binding_link
 from fairlead.konnector.commands.overview.rows import FetchedBinding
 from fairlead.portal.console.objects.kinds import FollowedKind, kept_of
 from fairlead.portal.console.objects.waits import provider_chain
-from fairlead.portal.console.own.things import thing_of
-from fairlead.portal.model.thing import answer_of
+from fairlead.portal.console.own.things import bound_of, thing_of
+from fairlead.portal.model.thing import answer_of, shown_conditions
+from fairlead.portal.model.timeline import timeline
 from fairlead.postgres.commands.links import provided_role_link, role_by_status
 from fairlead.postgres.commands.surroundings import is_provided
 from fairlead.runtime import Delta, Informer
@@ -65,3 +66,14 @@ def test_each_link_of_a_chain_gives_the_same_verdict(found: Object) -> None:
         "APIServiceBinding": lambda: binding_link(FetchedBinding(found, reached=True)),
     }[found.kind]()
     assert link.state == verdict_of(found).state
+
+
+def test_facts_have_no_colour_on_any_page() -> None:
+    found = obj(DEPLOYMENT, c("Progressing", "True"), c("ReplicaFailure", "False"))
+    assert [one.state for one in shown_conditions(found)] == [None, None]
+    lines = timeline(found)
+    assert {one.state for one in lines if one.what == "condition"} == {None}
+    binding = obj(BINDING, c("Ready", "True"), c("Conflicts", "False"), c("WithoutStatus", "True"))
+    bound = bound_of(FetchedBinding(binding, reached=True), {})
+    states = {one.condition.type: one.state for one in bound.conditions}
+    assert states == {"Ready": "ok", "Conflicts": None, "WithoutStatus": None}

@@ -64,7 +64,7 @@ def event(at: str, reason: str, type_: str = "Warning") -> JSON:
 
 def test_all_that_is_known_comes_newest_first() -> None:
     found = made(
-        told("Ready", "False", "Odd", at="2026-01-01T00:00:04Z"),
+        told("Ready", "False", "SyncFailed", at="2026-01-01T00:00:04Z"),
         creationTimestamp="2026-01-01T00:00:00Z",
         managedFields=WRITTEN,
     )

@@ -10,8 +10,8 @@ import msgspec
 from fairlead.api.kubebind import BINDER_NAME, APIServiceExport, ClusterBinding
 from fairlead.api.kubebind.conditions import KubeBindCondition
 from fairlead.api.meta import Object
-from fairlead.api.reasons.conditions import state_of
 from fairlead.api.reasons.model import State
+from fairlead.api.reasons.verdict import condition_state
 from fairlead.client import ClientError
 from fairlead.portal.console.claims import in_words
 from fairlead.portal.console.consumers.access import Access, gone
@@ -28,11 +28,11 @@ from fairlead.provider.rights import cluster_names
 
 
 class ShownCondition(msgspec.Struct, frozen=True):
-    """A condition as a page shows it."""
+    """A condition as a page shows it; a fact has no state."""
 
     type: str
     status: str
-    state: State
+    state: State | None
     reason: str
     message: str
     since: str
@@ -96,7 +96,7 @@ class ConsumerPage(View):
             "faults": known.faults,
             "signed_in": await last_sign_in(self._signed_in, known.author),
             "interval": status.status.heartbeat_interval if status is not None else "",
-            "conditions": shown(status.status.conditions if status is not None else []),
+            "conditions": shown(binding, status.status.conditions if status is not None else []),
             "exports": [_export(one) for one in self._directory.exports(scope)],
             "namespaces": [one.meta.name for one in self._directory.provider_namespaces(scope)],
             "copies": self._directory.copies(scope),
@@ -130,17 +130,21 @@ class ConsumerPage(View):
         return frozenset(found), ""
 
 
-def shown(conditions: Iterable[KubeBindCondition]) -> tuple[ShownCondition, ...]:
-    """Return conditions as a page shows them, ordered by type."""
+def shown(
+    found: Object | None, conditions: Iterable[KubeBindCondition]
+) -> tuple[ShownCondition, ...]:
+    """Return conditions of an object as a page shows them, ordered by type."""
+    if found is None:
+        return ()
     return tuple(
         ShownCondition(
             one.type,
             one.status,
-            state_of(one),
+            condition_state(found, one),
             one.reason,
             one.message,
             one.last_transition_time,
-            helps_of(one),
+            helps_of(found, one),
         )
         for one in sorted(conditions, key=lambda one: one.type)
     )
@@ -164,7 +168,7 @@ def _export(export: Object) -> ShownExport:
         spec.informer_scope,
         spec.isolation,
         tuple(in_words(spec.permission_claims)),
-        shown(export_conditions(export)),
+        shown(export, export_conditions(export)),
     )
 
 

@@ -26,7 +26,6 @@ from fairlead.client import ClientError, NotServed
 from fairlead.portal.console.consumers.standing import (
     ConsumerFault,
     ConsumerStanding,
-    export_conditions,
     faults,
     standing,
 )
@@ -225,11 +224,7 @@ class Directory:
             granted=granted,
         )
         (row,) = rows(state, now=now)
-        wrong = [
-            fault
-            for export in exports
-            for fault in faults(f"APIServiceExport {export.meta.name}", export_conditions(export))
-        ]
+        wrong = [fault for export in exports for fault in faults(export)]
         author = namespace.meta.annotations.get(ANNOTATION_AUTHOR, "")
         known = KnownConsumer(row, author, standing(row, wrong), wrong)
         kinds = frozenset(kind for export in exports for kind in exported(export))

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 import msgspec
 
 from fairlead.api.kubebind import APIServiceExport
 from fairlead.api.kubebind.conditions import READY, KubeBindCondition
 from fairlead.api.meta import Object
-from fairlead.api.reasons.conditions import state_of
 from fairlead.api.reasons.model import State
-from fairlead.api.reasons.verdict import remedy_of
+from fairlead.api.reasons.verdict import condition_state, remedy_of
 from fairlead.portal.model.states import OF_CONSUMERS
 from fairlead.provider.commands.overview import ConsumerRow
 
@@ -34,20 +33,28 @@ class ConsumerStanding(msgspec.Struct, frozen=True):
     word: str
 
 
-def helps_of(condition: KubeBindCondition) -> str:
-    """Return the provider's remedy for a condition, "" if it is ok."""
-    if state_of(condition) == "ok":
+def helps_of(found: Object, condition: KubeBindCondition) -> str:
+    """Return the provider's remedy for a condition of an object, "" if nothing is to do."""
+    if condition_state(found, condition) in {None, "ok"}:
         return ""
     return remedy_of(condition.reason, condition.message, place="provider")
 
 
-def faults(where: str, conditions: Iterable[KubeBindCondition]) -> list[ConsumerFault]:
-    """Return the conditions that are not ok; Ready only if no other is."""
-    wrong = [one for one in conditions if state_of(one) != "ok"]
-    finer = [one for one in wrong if one.type != READY] or wrong
+def faults(export: Object) -> list[ConsumerFault]:
+    """Return an export's conditions that are not ok; Ready only if no other is."""
+    judged = [(condition_state(export, one), one) for one in export_conditions(export)]
+    wrong = [(state, one) for state, one in judged if state not in {None, "ok"}]
+    finer = [pair for pair in wrong if pair[1].type != READY] or wrong
     return [
-        ConsumerFault(where, one.type, state_of(one), one.reason, one.message, helps_of(one))
-        for one in finer
+        ConsumerFault(
+            f"APIServiceExport {export.meta.name}",
+            one.type,
+            state,
+            one.reason,
+            one.message,
+            helps_of(export, one),
+        )
+        for state, one in finer
     ]
 
 

@@ -20,9 +20,9 @@ from fairlead.api.kubebind.conditions import (
     KubeBindCondition,
 )
 from fairlead.api.label_names import subdomain_errors
-from fairlead.api.reasons.conditions import state_of
-from fairlead.api.reasons.kubebind import KUBE_BIND
+from fairlead.api.meta import Object
 from fairlead.api.reasons.model import State
+from fairlead.api.reasons.verdict import condition_state, remedy_of
 from fairlead.portal.console.offers.clusters import Clusters
 from fairlead.portal.console.pages.live import Hub
 from fairlead.portal.console.pages.rendering import segment
@@ -93,12 +93,15 @@ class BoundPage(View):
     async def values(self, scope: Any, asked: AskedPage) -> Mapping[str, Any]:
         """Return the steps, and the first that is not done."""
         cluster, namespace, name = scope
-        known = list(self._conditions(namespace, name))
+        export = self._exports.get(namespace, name)
+        known = list(_conditions(export, APIServiceExport))
         theirs = [one for one in known if one.type in _PROVIDERS]
+        connection = self._clusters.connection(namespace)
+        konnector = _conditions(connection, ClusterBinding)
         steps = [
-            *(_steps(_PROVIDER, theirs) if theirs else [self._exported(namespace, name)]),
-            *_steps("The konnector in your cluster", self._connection(namespace)),
-            *_bound([one for one in known if one.type not in _PROVIDERS]),
+            *(_steps(_PROVIDER, export, theirs) if theirs else [_exported(export)]),
+            *_steps("The konnector in your cluster", connection, konnector),
+            *_bound(export, [one for one in known if one.type not in _PROVIDERS]),
         ]
         return {
             "cluster": cluster,
@@ -119,56 +122,55 @@ class BoundPage(View):
         tokens = {one: self._tokens.token(session, self.action(one, path)) for one in files}
         return {"tokens": tokens, "error": ""}
 
-    def _exported(self, namespace: str, name: str) -> FollowedStep:
-        title = _PROVIDER
-        if self._exports.get(namespace, name) is not None:
-            return FollowedStep(title, "ok", "It exports the requested resources.")
-        return FollowedStep(
-            title,
-            "waiting",
-            "It has not exported the requested resources yet.",
-            "wait a moment; if that does not help, ask the provider's team",
-        )
 
-    def _connection(self, namespace: str) -> Iterable[KubeBindCondition]:
-        found = self._clusters.connection(namespace)
-        try:
-            return found.decode(ClusterBinding).status.conditions if found is not None else ()
-        except msgspec.ValidationError as error:
-            return [KubeBindCondition(READY, "False", reason="Invalid", message=str(error))]
-
-    def _conditions(self, namespace: str, name: str) -> Iterable[KubeBindCondition]:
-        found = self._exports.get(namespace, name)
-        try:
-            return found.decode(APIServiceExport).status.conditions if found is not None else ()
-        except msgspec.ValidationError as error:
-            return [KubeBindCondition(READY, "False", reason="Invalid", message=str(error))]
+def _exported(export: Object | None) -> FollowedStep:
+    if export is not None:
+        return FollowedStep(_PROVIDER, "ok", "It exports the requested resources.")
+    return FollowedStep(
+        _PROVIDER,
+        "waiting",
+        "It has not exported the requested resources yet.",
+        "wait a moment; if that does not help, ask the provider's team",
+    )
 
 
-def _bound(conditions: list[KubeBindCondition]) -> Iterator[FollowedStep]:
+def _conditions(
+    found: Object | None, kind: type[APIServiceExport | ClusterBinding]
+) -> Iterable[KubeBindCondition]:
+    try:
+        return found.decode(kind).status.conditions if found is not None else ()
+    except msgspec.ValidationError as error:
+        return [KubeBindCondition(READY, "False", reason="Invalid", message=str(error))]
+
+
+def _bound(export: Object | None, conditions: list[KubeBindCondition]) -> Iterator[FollowedStep]:
     """Yield the steps of the konnector's conditions."""
     if all(one.type != CONNECTED for one in conditions):
         # Without Connected, Ready may be true though no konnector has seen the binding.
         yield FollowedStep("The binding", "waiting", "No konnector has bound it yet.")
         return
-    yield from _steps("The binding", conditions)
+    yield from _steps("The binding", export, conditions)
 
 
-def _steps(title: str, conditions: Iterable[KubeBindCondition]) -> Iterator[FollowedStep]:
-    """Yield a step per condition that is not ok, or one step if all are ok or unknown."""
+def _steps(
+    title: str, found: Object | None, conditions: Iterable[KubeBindCondition]
+) -> Iterator[FollowedStep]:
+    """Yield a step per condition of an object that is not ok, or one step if all are."""
     known = list(conditions)
     ready = next((one for one in known if one.type == READY), None)
-    wrong = [one for one in known if state_of(one) != "ok"]
+    states = [(condition_state(found, one), one) for one in known] if found is not None else []
+    wrong = [(state, one) for state, one in states if state is not None and state != "ok"]
     # Ready repeats the message of another condition.
-    finer = [one for one in wrong if one.type != READY] or wrong
+    finer = [pair for pair in wrong if pair[1].type != READY] or wrong
     if not known:
         yield FollowedStep(title, "waiting", "No konnector has reported yet.")
-    for one in finer:
+    for state, one in finer:
         yield FollowedStep(
             title,
-            state_of(one),
+            state,
             ": ".join(part for part in (one.reason, one.message) if part),
-            KUBE_BIND.helps(one.reason),
+            # Who binds a service reads it, and has the consumer's cluster.
+            remedy_of(one.reason, one.message, place="consumer"),
             one.last_transition_time or "",
         )
     if known and not finer:

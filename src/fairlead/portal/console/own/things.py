@@ -10,9 +10,8 @@ import msgspec
 from fairlead.api.conditions import Condition
 from fairlead.api.kubebind import APISERVICEBINDINGS, APIServiceBinding
 from fairlead.api.meta import Object
-from fairlead.api.reasons.conditions import state_of
 from fairlead.api.reasons.model import State
-from fairlead.api.reasons.verdict import Finding, Judgement, verdict_of
+from fairlead.api.reasons.verdict import Finding, Judgement, condition_state, verdict_of
 from fairlead.api.resource import Resource
 from fairlead.api.timestamps import format_time, moment
 from fairlead.konnector.commands.overview.comparison import AwaitedStep, changed_at
@@ -59,10 +58,10 @@ class Crossing(msgspec.Struct, frozen=True):
 
 
 class Judged(msgspec.Struct, frozen=True):
-    """A condition with its state: for some types True is bad."""
+    """A condition with its state: for some types True is bad, and a fact has none."""
 
     condition: Condition
-    state: State
+    state: State | None
 
 
 class BoundThing(msgspec.Struct, frozen=True):
@@ -150,7 +149,7 @@ def _conditions(binding: Object) -> tuple[Judged, ...]:
     return tuple(
         Judged(
             Condition(one.type, one.status, one.reason, one.message, one.last_transition_time),
-            state_of(one),
+            condition_state(binding, one),
         )
         for one in stored
     )
