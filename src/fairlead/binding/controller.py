@@ -286,7 +286,7 @@ class BindingController:
             if is_cached and context.binding is binding and context.first_projections():
                 await self._check_present(request, binding)
         written = await self._write(request, context)
-        self._metrics.passed(self.name, request, context)
+        self._metrics.passed(self.name, request, context, written)
         self._remember_version(request, await self._note_kinds(written, context))
         # Step 6, when no workload names the Secrets: a Pod that starts earlier would miss its own.
         await self._committer.delete_superseded(context)
@@ -408,11 +408,12 @@ class BindingController:
     async def _release(self, request: Request, context: BaseContext) -> Result | None:
         """Write what unbinding changed; then let the binding go."""
         await self._committer.workloads(context)
-        self._metrics.passed(self.name, request, context)
         if context.flow.error:
             # The finalizer stays as long as some workload may still have the projection.
-            await self._committer.status(context.binding, context.status(now()))
+            written = await self._committer.status(context.binding, context.status(now()))
+            self._metrics.passed(self.name, request, context, written)
             return Result(backoff=delays.NO_WATCH)
+        self._metrics.passed(self.name, request, context, None)
         if context.left:
             # Clients that wait for the end of the binding can read it; Events say it afterwards. A
             # status that cannot be written must not hold the binding up.

@@ -13,6 +13,8 @@ from typing import Literal, get_args
 from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
+from fairlead.api.meta import Object
+from fairlead.api.reasons.verdict import verdict_of
 from fairlead.binding.contexts.base import BaseContext
 
 
@@ -43,14 +45,26 @@ class BindingMetrics(Collector):
         """Count a pass with too many reads."""
         self._ended(api, binding, _READS, "failed")
 
-    def passed(self, api: str, binding: Hashable, context: BaseContext) -> None:
-        """Count a finished pass."""
-        flow = context.flow
-        if flow.error:
-            outcome: Outcome = "waiting" if flow.waiting else "failed"
-            self._ended(api, binding, flow.stage or _WRITE, outcome)
-        else:
-            self._ended(api, binding, "", "unbound" if context.meta.deleting else "bound")
+    def passed(
+        self, api: str, binding: Hashable, context: BaseContext, written: Object | None
+    ) -> None:
+        """Count a finished pass.
+
+        Args:
+            api: the name of the API.
+            binding: the binding.
+            context: the pass.
+            written: the binding with the status that the pass has written; None if it is gone.
+        """
+        if written is None:
+            self._ended(api, binding, "", "unbound")
+            return
+        state = verdict_of(written).state
+        if state == "ok":
+            self._ended(api, binding, "", "bound")
+            return
+        outcome: Outcome = "waiting" if state == "waiting" else "failed"
+        self._ended(api, binding, context.flow.stage or _WRITE, outcome)
 
     def gone(self, api: str, binding: Hashable) -> None:
         """Drop a deleted binding."""

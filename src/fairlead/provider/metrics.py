@@ -28,6 +28,7 @@ from fairlead.api.kubebind import (
     ClusterBinding,
 )
 from fairlead.api.meta import Object
+from fairlead.api.reasons.conditions import state_of
 from fairlead.api.resource import NAMESPACES
 from fairlead.api.timestamps import moment, parse_time
 from fairlead.client import ClientError
@@ -47,7 +48,6 @@ COUNT_SECONDS = 600.0
 _LONG = 128
 """Length to which an identity is cut in a label, in characters."""
 _VERSION = re.compile(r"v?[0-9][0-9A-Za-z.+-]{0,62}")
-_SILENT = frozenset({"HeartbeatTimeout", "HeartbeatTimeDrift"})
 _LABELS = ("consumer",)
 
 _log = structlog.get_logger(logger_name="fairlead.provider.metrics")
@@ -172,7 +172,7 @@ class ConsumerMetrics(Collector):
         version = status.konnector_version
         return ToldConsumer(
             heartbeat_age=_age(status.last_heartbeat_time, now),
-            silent=condition.reason in _SILENT,
+            silent=state_of(condition) == "failed",
             token_age=token_age,
             # Consumers write the field, and the label takes only a valid version.
             version=version if _VERSION.fullmatch(version) else OTHER if version else "",

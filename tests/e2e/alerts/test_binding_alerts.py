@@ -79,12 +79,12 @@ async def bound(plane: Sandbox, admin: Client) -> AsyncIterator[Bound]:
 async def test_a_binding_whose_service_is_not_there_is_told_of(bound: Bound) -> None:
     spec = bind(service={"apiVersion": "v1", "kind": "Secret", "name": "nowhere"})
     await bound.team.create(SERVICEBINDINGS, "lost", spec=spec)
-    scrape = await bound.tells("fairlead_bindings", lambda value: value == 1, outcome="waiting")
+    scrape = await bound.tells("fairlead_bindings", lambda value: value == 1, outcome="failed")
     (alert,) = await firing((30, scrape), (30, await bound.scrape()))
     assert alert.name == "FairleadBindingsNotProjected"
     await bound.team.admin.delete(SERVICEBINDINGS, "lost", bound.team.namespace)
     await assert_well(
-        await bound.tells("fairlead_bindings", lambda value: value == 0, outcome="waiting")
+        await bound.tells("fairlead_bindings", lambda value: value == 0, outcome="failed")
     )
 
 

@@ -874,7 +874,7 @@ FORBIDDEN = Forbidden(Status("Failure", "no", "Forbidden", 403))
     [
         pytest.param(spec_binding(workload={}), None, ("spec", "invalid"), id="invalid"),
         pytest.param(
-            spec_binding(), None, ("collect_preflight", "waiting"), id="a service is on its way"
+            spec_binding(), None, ("collect_preflight", "failed"), id="a service is not there"
         ),
         pytest.param(
             spec_binding(service=SECRET_SERVICE), None, ("", "bound"), id="all is as it should be"

@@ -1,0 +1,152 @@
+"""Alerts about an object's state agree with the verdict on it."""
+
+from __future__ import annotations
+
+import re
+from datetime import timedelta
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+import yaml
+from tests.unit.api.test_verdict import BINDING, ROWS, SERVER, WIDGET, c, obj
+
+from fairlead.api.kubebind import CLUSTERBINDINGS, ClusterBinding
+from fairlead.api.meta import Object, object_from_dict
+from fairlead.api.reasons.verdict import Finding, condition_state, conditions_of, verdict_of
+from fairlead.api.timestamps import format_time, moment
+from fairlead.binding.contexts.base import BaseContext
+from fairlead.binding.metrics import BindingMetrics
+from fairlead.postgres.errors import AccessError
+from fairlead.postgres.metrics import OwnerMetrics
+from fairlead.provider.commands.overview import connection_verdict
+from fairlead.provider.controllers.clusterbinding.reconcile import health
+from fairlead.provider.metrics import ConsumerMetrics
+from fairlead.runtime import Cluster
+
+
+ROOT = Path(__file__).parents[3]
+RULES: dict[str, str] = {
+    rule["alert"]: rule["expr"]
+    for path in (ROOT / "config" / "alerts").glob("*.yaml")
+    for group in yaml.safe_load(path.read_text())["groups"]
+    for rule in group["rules"]
+}
+OF_STATES = {
+    "FairleadBindingsNotProjected",
+    "FairleadConsumerSilent",
+    "FairleadObjectsConflicting",
+    "FairleadObjectsFailing",
+    "FairleadPostgresServerAway",
+    "FairleadAdministratorRefused",
+    "FairleadWorkHeldByLock",
+}
+"""Alerts about the state of objects; a test below has each."""
+OTHERS = {
+    # Of a program, or of people who sign in.
+    *("FairleadNoLeader", "FairleadWatchRestarts", "FairleadQueueGrowing"),
+    *("FairleadEventLoopLag", "FairleadCertificateExpiring", "FairleadWebhookFailing"),
+    "FairleadSignInsRefused",
+    # Of ages and numbers, which are no state: an object may be well meanwhile.
+    *("FairleadObjectsLagging", "FairleadTokenOld", "FairleadLoginsEnding"),
+    "FairleadDriftHealedAgain",
+}
+
+
+def test_each_alert_is_known_to_tell_of_a_state_or_not() -> None:
+    assert set(RULES) == OF_STATES | OTHERS
+
+
+@pytest.mark.parametrize(
+    "found",
+    [
+        pytest.param(row[0], id=name)
+        for name, row in ROWS.items()
+        if row[0].kind == "ServiceBinding" and not row[0].meta.deleting
+    ],
+)
+def test_bindings_are_counted_by_their_verdict(found: Object) -> None:
+    expr = RULES["FairleadBindingsNotProjected"]
+    pattern = re.search(r'outcome=~"([^"]+)"', expr)
+    assert pattern is not None
+    # Whatever the pass thinks of itself.
+    for flow in (SimpleNamespace(error="", stage=""), SimpleNamespace(error="no", stage="x")):
+        metrics = BindingMetrics()
+        context = cast("BaseContext", SimpleNamespace(flow=flow))
+        metrics.passed("servicebinding", "b", context, found)
+        _, family = metrics.collect()
+        (outcome,) = [one.labels["outcome"] for one in family.samples if one.value]
+        state = verdict_of(found).state
+        assert bool(re.fullmatch(pattern[1], outcome)) == (state != "ok")
+        assert (outcome == "waiting") == (state == "waiting")
+
+
+def _at(**ago: float) -> str:
+    return format_time(moment() - timedelta(**ago))
+
+
+@pytest.mark.parametrize(
+    "status",
+    [
+        pytest.param({}, id="never"),
+        pytest.param({"lastHeartbeatTime": _at(seconds=5)}, id="without-interval"),
+        *(
+            pytest.param({"lastHeartbeatTime": at, "heartbeatInterval": "5m0s"}, id=name)
+            for name, at in {
+                "just-now": _at(seconds=5),
+                "long-ago": _at(hours=2),
+                "ahead": _at(hours=-2),
+            }.items()
+        ),
+    ],
+)
+def test_a_consumer_is_silent_if_its_verdict_is_failed(status: dict[str, str]) -> None:
+    binding = object_from_dict(
+        {
+            "apiVersion": CLUSTERBINDINGS.api_version,
+            "kind": "ClusterBinding",
+            "metadata": {"name": "cluster", "namespace": "kb-a"},
+            "spec": {
+                "kubeconfigSecretRef": {"name": "k", "key": "kubeconfig"},
+                "providerPrettyName": "Fairlead",
+            },
+            "status": status,
+        }
+    )
+
+    class Informer:
+        def get(self, *_: Any) -> Object:
+            return binding
+
+        def list(self, *_: Any) -> list[Object]:
+            return []
+
+    cluster = SimpleNamespace(client=None, informer=lambda _: Informer())
+    now = moment()
+    metrics = ConsumerMetrics(cast("Cluster", cluster))
+    condition, _ = health(binding.decode(ClusterBinding).status, now=now)
+    silent = metrics._told("kb-a", now).silent
+    assert silent == (connection_verdict(condition).state == "failed")
+
+
+@pytest.mark.parametrize("type_", ["Conflicts", "ObjectsFailing"])
+def test_a_binding_whose_objects_alert_shows_them_as_failed(type_: str) -> None:
+    found = obj(BINDING, c("Ready", "True"), c(type_, "True", "WritesRefused", "one of them"))
+    (_, condition) = conditions_of(found)
+    assert condition_state(found, condition) == "failed"
+    assert [remark.type for remark in verdict_of(found).remarks] == [type_]
+    refused = Finding("failed", "it is refused", "SyncFailed")
+    assert verdict_of(obj(WIDGET), [refused]).state == "failed"
+
+
+@pytest.mark.parametrize(
+    "reason", ["ConnectionFailed", "TLSFailed", "TimedOut", "AuthenticationFailed", "Locked"]
+)
+def test_a_server_that_alerts_is_not_in_order(reason: str) -> None:
+    found = obj(SERVER, c("Reachable", "False", reason), observedGeneration=2)
+    assert verdict_of(found).state in {"failed", "waiting"}
+    metrics = OwnerMetrics()
+    metrics.reached(AccessError(reason, "no"))
+    # Another alert tells of a refused login, and of a lock.
+    assert (metrics.reachable == 0) == (reason not in {"AuthenticationFailed", "Locked"})
