@@ -220,7 +220,7 @@ async def test_what_waits_since_the_konnector_went_first_is_let_go(
     assert code == 1
     assert "widgets has 1 object with a copy; for it app stays in Terminating" in err
     assert "as soon as a konnector runs again" in err
-    assert "does not exist: ask the provider for another invitation" in err
+    assert "does not exist: restore the Secret, or bind again with the invitation" in err
     assert "1 copy stays at" in err
     held = await world.consumer.get(WIDGETS, "blue", "app")
     assert held.meta.finalizers == [FINALIZER_SYNCER]

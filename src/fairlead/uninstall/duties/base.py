@@ -7,6 +7,7 @@ from collections.abc import Callable, Collection, Sequence
 from typing import Protocol
 
 from fairlead.api.meta import JSON, Object
+from fairlead.api.reasons.verdict import DELETING, Judgement, verdict_of
 from fairlead.api.resource import Resource
 from fairlead.provider.commands.revoke.cluster import Desk
 from fairlead.uninstall.findings import Use
@@ -63,6 +64,33 @@ async def let_go(
 def having(objects: Sequence[Object], *finalizers: str) -> list[Object]:
     """Return the objects with at least one of these finalizers."""
     return [one for one in objects if not set(finalizers).isdisjoint(one.meta.finalizers)]
+
+
+def standing(found: Object, awaited: str) -> str:
+    """Return the end of a sentence about an object: what it waits for, and the verdict on it.
+
+    Args:
+        found: the object.
+        awaited: what an object that is being deleted waits for, while its program runs.
+    """
+    verdict = verdict_of(found)
+    ends = f", and waits for {awaited}" if found.meta.deleting else ""
+    return ends if verdict.reason == DELETING else ends + judged(verdict)
+
+
+def judged(verdict: Judgement) -> str:
+    """Return a verdict in parentheses, "" for an object that is in order or says nothing."""
+    if verdict.state == "ok" or not verdict.text:
+        return ""
+    return "" if verdict.state == "unknown" else f" ({verdict.state}: {verdict.text})"
+
+
+def remedy_for(found: Object, deletion: str) -> str:
+    """Return the remedy for a use: its ``deletion``, or what lets a deletion that fails go on."""
+    verdict = verdict_of(found)
+    if found.meta.deleting and verdict.state == "failed" and verdict.remedy:
+        return verdict.remedy
+    return deletion
 
 
 def named(objects: Sequence[Object]) -> str:

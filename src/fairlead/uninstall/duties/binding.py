@@ -16,7 +16,7 @@ from fairlead.binding.admission.names import KEY_SECRET, SECRET
 from fairlead.client.lookups import find, list_all
 from fairlead.provider.commands.revoke.belonging import count
 from fairlead.provider.commands.revoke.cluster import Desk
-from fairlead.uninstall.duties.base import having, let_go, named
+from fairlead.uninstall.duties.base import having, let_go, named, remedy_for, standing
 from fairlead.uninstall.findings import Use
 from fairlead.uninstall.footprints import Footprint
 from fairlead.uninstall.presence import runs
@@ -77,14 +77,14 @@ class BindingDuties:
 def _use(resource: Resource, found: Object, going: set[str], again: str) -> Use:
     key = found.meta.key
     what = f"ServiceBinding {key} of {resource.group} is projected onto {_workload(found)}"
-    if found.meta.deleting:
-        what += ", and waits for the controllers to take that back"
+    what += standing(found, "the controllers to take that back")
     if key.namespace in going:
         what += f"; for it {key.namespace} stays in Terminating"
     place = f"-n {shlex.quote(key.namespace)} {shlex.quote(key.name)}"
+    deletion = f"`kubectl delete {resource.group_resource} {place}` takes it back{again}"
     return Use(
         what=what,
-        remedy=f"`kubectl delete {resource.group_resource} {place}` takes it back{again}",
+        remedy=remedy_for(found, deletion),
         option="orphan",
         breaks=f"what ServiceBinding {key} has put onto {_workload(found)} stays there",
     )

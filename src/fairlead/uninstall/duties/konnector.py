@@ -21,6 +21,7 @@ from fairlead.api.kubebind import (
     APIServiceBinding,
 )
 from fairlead.api.meta import JSON, Object, OwnerReference
+from fairlead.api.reasons.verdict import remedy_of, verdict_of
 from fairlead.api.resource import (
     CLUSTERROLES,
     CUSTOMRESOURCEDEFINITIONS,
@@ -41,7 +42,15 @@ from fairlead.konnector.commands.presence import START
 from fairlead.konnector.rights import konnector_role_name
 from fairlead.provider.commands.revoke.belonging import count
 from fairlead.provider.commands.revoke.cluster import Desk
-from fairlead.uninstall.duties.base import having, let_go, named, pause
+from fairlead.uninstall.duties.base import (
+    having,
+    judged,
+    let_go,
+    named,
+    pause,
+    remedy_for,
+    standing,
+)
 from fairlead.uninstall.findings import Use
 from fairlead.uninstall.footprints import Footprint
 from fairlead.uninstall.presence import runs
@@ -159,7 +168,8 @@ class KonnectorDuties:
     def _bundle_use(self, bundle: Object, absent: bool) -> Use:
         name = bundle.meta.name
         return Use(
-            what=f"APIServiceBindingBundle {name} binds what its provider offers",
+            what=f"APIServiceBindingBundle {name} binds what its provider offers"
+            f"{judged(verdict_of(bundle))}",
             remedy=f"`fairlead unbind --bundle {shlex.quote(name)}` takes it back{_once(absent)}",
             option="orphan",
             breaks=f"APIServiceBindingBundle {name} is deleted with all its bindings",
@@ -171,8 +181,7 @@ class KonnectorDuties:
         name = binding.meta.name
         objects = [one for held in mine.values() for one in held]
         what = f"APIServiceBinding {name} has {count(len(objects), 'object')} with a copy"
-        if binding.meta.deleting:
-            what += ", and waits for a konnector to take it apart"
+        what += standing(binding, "a konnector to take it apart")
         command = f"--bundle {shlex.quote(bundle)}" if bundle else shlex.quote(name)
         lost = await self._lost(binding)
         copies = count(len(objects), "copy stays", "copies stay")
@@ -189,7 +198,9 @@ class KonnectorDuties:
             breaks += f"; copies of claimed {', '.join(claims)} stay too"
         return Use(
             what=what + _stuck(objects, going),
-            remedy=f"`fairlead unbind {command}` takes it back{_once(absent)}{lost}",
+            remedy=remedy_for(
+                binding, f"`fairlead unbind {command}` takes it back{_once(absent)}{lost}"
+            ),
             option="orphan",
             breaks=breaks,
         )
@@ -204,7 +215,8 @@ class KonnectorDuties:
         try:
             config = await provider_of(self._client, view.spec.kubeconfig_secret_ref)
         except ConfigError as error:
-            return f"; {error}: ask the provider for another invitation, and `fairlead bind` it"
+            remedy = remedy_of("KubeconfigSecretInvalid", place="consumer")
+            return f"; {error}: {remedy}"
         except ClientError:
             # A server that does not answer says nothing about the credentials.
             return ""

@@ -12,7 +12,7 @@ from fairlead.api.resource import NAMESPACES
 from fairlead.client.lookups import list_all
 from fairlead.provider.commands.revoke.belonging import count
 from fairlead.provider.commands.revoke.cluster import Desk
-from fairlead.uninstall.duties.base import having, let_go, named
+from fairlead.uninstall.duties.base import having, let_go, named, remedy_for, standing
 from fairlead.uninstall.findings import Use
 from fairlead.uninstall.footprints import Footprint
 from fairlead.uninstall.presence import runs
@@ -61,15 +61,14 @@ def _use(found: Object, going: set[str], again: str) -> Use:
     role, policy, where = _role(found)
     key = found.meta.key
     what = f"PostgresAccess {key} has {role}{where}"
-    if found.meta.deleting:
-        what += ", and waits for the operator to remove it"
+    what += standing(found, "the operator to remove it")
     if key.namespace in going:
         what += f"; for it {key.namespace} stays in Terminating"
     place = f"-n {shlex.quote(key.namespace)} {shlex.quote(key.name)}"
-    remedy = f"`kubectl delete {POSTGRESACCESSES.group_resource} {place}` deletes it{policy}"
+    command = f"kubectl delete {POSTGRESACCESSES.group_resource} {place}"
     return Use(
         what=what,
-        remedy=f"{remedy}{again}",
+        remedy=remedy_for(found, f"`{command}` deletes it{policy}{again}"),
         option="orphan",
         breaks=f"{role}{where} stays with its login and all its rights, without an owner",
     )

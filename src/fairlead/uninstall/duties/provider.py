@@ -12,13 +12,14 @@ from fairlead.api.kubebind import (
     APIServiceNamespace,
 )
 from fairlead.api.meta import Object
+from fairlead.api.reasons.verdict import Judgement
 from fairlead.api.resource import NAMESPACES
 from fairlead.api.timestamps import moment
 from fairlead.client.lookups import list_all
 from fairlead.provider.commands.overview import ConsumerRow, age, consumers
 from fairlead.provider.commands.revoke.belonging import count
 from fairlead.provider.commands.revoke.cluster import Desk
-from fairlead.uninstall.duties.base import having, let_go, named
+from fairlead.uninstall.duties.base import having, judged, let_go, named, standing
 from fairlead.uninstall.findings import Use
 from fairlead.uninstall.footprints import Footprint
 from fairlead.uninstall.presence import runs
@@ -65,9 +66,11 @@ class ProviderDuties:
 def _consumer(row: ConsumerRow) -> Use:
     beats = age(row.last_heartbeat_time, moment())
     heard = f"its konnector was heard {beats} ago" if beats else "its konnector was never heard"
+    message = row.healthy.message if row.healthy.reason == row.reason else ""
+    verdict = Judgement(row.state, row.reason, message)
     exports, objects = count(len(row.exports), "export"), count(row.objects, "object")
     return Use(
-        what=f"consumer {row.title} has {exports} and {objects}; {heard}",
+        what=f"consumer {row.title} has {exports} and {objects}; {heard}{judged(verdict)}",
         remedy=f"`fairlead provider revoke {shlex.quote(row.namespace)}` takes it away",
         option="force",
         breaks=(
@@ -83,8 +86,8 @@ def _held_use(held: Object, going: Collection[str]) -> Use:
     stays = f"; for it {held.meta.namespace} stays in Terminating"
     return Use(
         what=(
-            f"APIServiceNamespace {held.key} waits for the provider to delete its namespace "
-            f"{namespace or ''}".rstrip()
+            f"APIServiceNamespace {held.key} is being deleted"
+            + standing(held, f"the provider to delete its namespace {namespace or ''}".rstrip())
             + (stays if held.meta.namespace in going else "")
         ),
         remedy=f"`fairlead provider revoke {shlex.quote(held.meta.namespace)}` takes all away",
