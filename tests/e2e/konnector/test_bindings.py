@@ -311,6 +311,10 @@ async def test_objects_that_are_not_in_sync_say_what_they_wait_for(
     code, out, err = await fairlead(world.consumer_plane, tmp_path, *ask, "--json")
     (found,) = json.loads(out)["objects"]
     assert (found["name"], found["warning"]) == ("blue", f"SyncFailed: {told['message']}")
+    code, out, err = await fairlead(world.consumer_plane, tmp_path, "explain", "widget/blue")
+    assert code == 1, err
+    assert f"the provider refuses its last change: {told['message']}" in " ".join(out.split())
+    assert "next: " in out
 
 
 async def test_one_binding_is_shown_and_a_wrong_name_is_told(world: World, tmp_path: Path) -> None:

@@ -217,7 +217,7 @@ def test_spec(given: dict[str, Any], step: Step) -> None:
             {"provider": provider(annotations=FOREIGN)}, "ForeignObjectExists", id="foreign"
         ),
         pytest.param(
-            {"target": None, "namespace_refusal": "taken"}, "ForeignObjectExists", id="no-place"
+            {"target": None, "namespace_refusal": "taken"}, "NamespaceRefused", id="no-place"
         ),
         pytest.param(
             {"provider": provider(annotations={"theirs": "x"}, uid="native")},

@@ -11,6 +11,7 @@ import pytest
 from tests.integration.konnector.conftest import binding_body
 
 from fairlead.api.kubebind import ClusterBinding
+from fairlead.api.links import Link
 from fairlead.api.meta import JSON, Key, Object, OwnerReference, object_from_dict
 from fairlead.api.reasons.kubebind import KONNECTOR, KUBE_BIND
 from fairlead.api.reasons.model import State
@@ -18,7 +19,7 @@ from fairlead.api.reasons.verdict import remedy_of
 from fairlead.konnector.commands.overview.comparison import changed_at, contains, waiting
 from fairlead.konnector.commands.overview.fetch import ProviderNamespaces
 from fairlead.konnector.commands.overview.objects import UnsyncedObject, happened_at, object_rows
-from fairlead.konnector.commands.overview.origin import events_at
+from fairlead.konnector.commands.overview.origin import events_at, judge
 from fairlead.konnector.commands.overview.rows import (
     BoundKind,
     FetchedBinding,
@@ -28,6 +29,7 @@ from fairlead.konnector.commands.overview.rows import (
 from fairlead.konnector.policies.bound import BoundPolicy
 from fairlead.konnector.policies.isolation import IsolationStrategy, Prefixed
 from fairlead.konnector.policies.steps import Pair
+from fairlead.portal.console.own.things import bound_of
 
 
 NOW = datetime(2026, 1, 1, 12, 0, 0, tzinfo=UTC)
@@ -587,3 +589,68 @@ def test_where_the_events_of_a_copy_are(namespace: str, place: str) -> None:
     assert events_at(copy) == (
         f"Events about it stay in its cluster, by `kubectl {place}describe widget.x.org db` there"
     )
+
+
+QUOTA = 'things "a" is forbidden: exceeded quota: few, requested: count/things=1'
+INVALID = 'Thing.example.org "a" is invalid: spec.size: must be at most 3'
+DENIED = 'admission webhook "policy.example.org" denied the request: no'
+RIGHT = 'things.example.org is forbidden: User "kb" cannot create resource "things"'
+
+
+def refused(message: str, *, time: str = MINUTE_AGO) -> Object:
+    return object_from_dict({**warning(message, time=time), "reason": "SyncFailed"})
+
+
+def origin(ours: Object, event: Object | None, *conditions: JSON) -> Link:
+    copies = ProviderCopies(POLICY, SERVED, {})
+    bound = FetchedBinding(binding(READY, *conditions), [BoundKind([ours], copies)], reached=True)
+    link = judge(bound, ours, event)
+    # The console of the consumer says the same.
+    about = {ours.meta.uid: event} if event is not None else {}
+    (crossing,) = bound_of(bound, about).crossings
+    assert crossing.thing.state == link.state
+    return link
+
+
+@pytest.mark.parametrize(
+    ("message", "remedy"),
+    [
+        pytest.param(INVALID, "correct the fields", id="schema"),
+        pytest.param(QUOTA, "ask the provider's team for a larger quota", id="quota"),
+        pytest.param(DENIED, "change in the object what the provider's policy", id="policy"),
+        pytest.param(RIGHT, "ask the provider's team to give the consumer the right", id="right"),
+    ],
+)
+def test_a_refusal_is_told_with_whose_it_is_and_what_helps(message: str, remedy: str) -> None:
+    link = origin(thing(meta={"creationTimestamp": HOUR_AGO}), refused(message))
+    assert (link.state, link.reason) == ("failed", "SyncFailed")
+    assert link.about == f"the provider refuses its last change: {message}"
+    assert link.remedy.startswith(remedy)
+    assert link.since == MINUTE_AGO
+
+
+def test_a_refusal_before_the_last_change_is_not_told() -> None:
+    ours = thing(meta={"creationTimestamp": MINUTE_AGO})
+    assert origin(ours, refused(QUOTA, time=HOUR_AGO)).state == "waiting"
+    # Unless the konnector counts refused objects still.
+    failing = condition("ObjectsFailing", "True", "Forbidden", "1 object cannot be written")
+    assert origin(ours, refused(QUOTA, time=HOUR_AGO), failing).state == "failed"
+
+
+def test_a_refusal_is_known_without_the_right_to_read_events() -> None:
+    text = f"1 object cannot be written: Thing default/a; the first because of: {QUOTA}"
+    link = origin(thing(), None, condition("ObjectsFailing", "True", "Forbidden", text))
+    assert (link.state, link.about) == (
+        "failed",
+        f"the provider refuses its last change: {QUOTA}",
+    )
+
+
+def test_a_namespace_that_is_refused_has_its_own_reason() -> None:
+    refusal = {"default": "the namespace team-default is another's"}
+    copies = ProviderCopies(POLICY, ProviderNamespaces({}, refusal), {})
+    ours = thing()
+    link = judge(FetchedBinding(binding(READY), [BoundKind([ours], copies)], reached=True), ours)
+    assert (link.state, link.reason) == ("failed", "NamespaceRefused")
+    assert "another's" in link.about
+    assert link.remedy.startswith("use another namespace")

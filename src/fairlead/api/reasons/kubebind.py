@@ -31,6 +31,12 @@ _CONFLICTS: Final = (
         "a claimed object exists on both sides, and neither is the other's copy",
         "delete or rename one of them",
     ),
+    Reason(
+        "NamespaceRefused",
+        "the provider gives no namespace for objects of this one",
+        "use another namespace, or ask the provider's team to mend what the message names",
+        provider="mend what keeps the consumer's APIServiceNamespace from being ready",
+    ),
     Reason("NameTooLong", "the copy's name would have over 253 characters", "use a shorter name"),
     Reason(
         "ReservedNamespace",
@@ -416,8 +422,16 @@ _OBJECTS: Final = (
         "the provider's object is not Ready",
         "ask the provider's team what it waits for",
     ),
-    Reason("SyncFailed", "an Event: a server refuses the object", _AGAIN),
-    Reason("ClaimFailed", "an Event: a server refuses a claimed object", _AGAIN),
+    Reason(
+        "SyncFailed",
+        "an Event: a server refuses the object",
+        "correct what the server's answer names; fairlead explain says whose answer it is",
+    ),
+    Reason(
+        "ClaimFailed",
+        "an Event: a server refuses a claimed object",
+        "correct what the server's answer names, or have its policy, quota or rights changed",
+    ),
     Reason(
         "DeletionPending",
         "an Event: the copy has finalizers of the provider's own",

@@ -42,6 +42,7 @@ from fairlead.konnector.policies.steps import (
     DELETION,
     FOREIGN_OBJECT,
     NAME_TOO_LONG,
+    NAMESPACE_REFUSED,
     AskNamespace,
     Create,
     Delete,
@@ -317,7 +318,7 @@ def _without_namespace(pair: Pair, consumer: Object) -> Step:
         return AskNamespace()
     if pair.namespace_refusal:
         return Refuse(
-            FOREIGN_OBJECT,
+            NAMESPACE_REFUSED,
             f"the provider has no place for objects of namespace {consumer.meta.namespace}: "
             f"{pair.namespace_refusal}",
         )

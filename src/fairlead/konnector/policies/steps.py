@@ -22,9 +22,10 @@ Side = Literal["consumer", "provider"]
 FOREIGN_OBJECT: Final = "ForeignObjectExists"
 OWNER_UNKNOWN: Final = "OwnerUnknown"
 NAME_TOO_LONG: Final = "NameTooLong"
+NAMESPACE_REFUSED: Final = "NamespaceRefused"
 COPY_HELD: Final = "CopyHeld"
 """The reason of a :class:`Refuse` that keeps the copy of another cluster's object."""
-CONFLICTS: Final = frozenset({FOREIGN_OBJECT, OWNER_UNKNOWN, NAME_TOO_LONG})
+CONFLICTS: Final = frozenset({FOREIGN_OBJECT, OWNER_UNKNOWN, NAME_TOO_LONG, NAMESPACE_REFUSED})
 """The reasons of :class:`Refuse` that the binding's condition ``Conflicts`` counts."""
 DELETION: Final = "deletion of the provider's copy"
 """The reason of a :class:`Wait` for the end of a copy."""

@@ -7,10 +7,13 @@ from datetime import datetime
 
 import msgspec
 
-from fairlead.api.kubebind.conditions import KubeBindCondition
+from fairlead.api.conditions import get_condition
+from fairlead.api.kubebind.conditions import OBJECTS_FAILING, KubeBindCondition
 from fairlead.api.meta import Object
-from fairlead.api.timestamps import parse_time
-from fairlead.konnector.commands.overview.comparison import changed_at
+from fairlead.api.reasons.kubebind import KUBE_BIND
+from fairlead.api.reasons.verdict import Finding, conditions_of, remedy_of, written_at
+from fairlead.api.timestamps import format_time, parse_time
+from fairlead.konnector.commands.overview.comparison import AwaitedStep, changed_at
 from fairlead.konnector.commands.overview.rows import FetchedBinding, unsynced
 from fairlead.konnector.policies.steps import (
     DELETION,
@@ -131,6 +134,85 @@ def waits_for(step: Step, pair: Pair, delay: KubeBindCondition | None = None) ->
         case PatchMetadata():
             return "its metadata to be written"
     return "the provider to tell what is there"
+
+
+SYNC_FAILED = "SyncFailed"
+"""Reason of the konnector's Event about an object that a server refuses."""
+
+
+def crossing_finding(
+    found: AwaitedStep,
+    pair: Pair,
+    binding: Object,
+    warning: Object | None = None,
+    delay: KubeBindCondition | None = None,
+) -> Finding:
+    """Return what keeps an object that is not in sync from crossing.
+
+    Args:
+        found: its next step.
+        pair: the object and its copy.
+        binding: its APIServiceBinding, which counts the objects that a server refuses.
+        warning: the last Warning about the object.
+        delay: what the object's provider namespace waits for.
+    """
+    step = found.step
+    waits = f"waits for {waits_for(step, pair, delay)}"
+    if isinstance(step, Refuse):
+        return Finding(
+            "failed", waits, step.reason, remedy=remedy_of(step.reason, place="consumer")
+        )
+    if isinstance(step, Wait) and pair.target is None and delay is not None:
+        remedy = remedy_of(delay.reason, place="consumer")
+        state = KUBE_BIND.state(delay.reason)
+        return Finding(state, waits, delay.reason, delay.last_transition_time, remedy)
+    refusal, since = _refusal(pair, binding, warning)
+    if not refusal:
+        at = changed_at(found.side)
+        return Finding("waiting", waits, since=format_time(at) if at is not None else "")
+    here = getattr(step, "side", "provider") == "consumer"
+    side = "this cluster" if here else "the provider"
+    message = f"{side} refuses its last change: {refusal}"
+    return Finding("failed", message, SYNC_FAILED, since, _remedy(refusal, here=here))
+
+
+def _refusal(pair: Pair, binding: Object, warning: Object | None) -> tuple[str, str]:
+    """Return a server's answer to the object's last change, and its time; "" for none."""
+    obj = pair.consumer
+    if obj is None:
+        return "", ""
+    failing = get_condition(conditions_of(binding), OBJECTS_FAILING)
+    fails = failing is not None and failing.status == "True"
+    told = warning.decode(EventAbout) if warning is not None else EventAbout()
+    if warning is not None and told.reason == SYNC_FAILED:
+        at = format_time(happened_at(warning))
+        # After an edit the Event is about the spec before it, until the server answers again.
+        if fails or at >= written_at(obj):
+            return told.message, at
+    # Without the right to read Events: the condition quotes the answer to the first object.
+    if failing is not None and fails and f"written: {obj.kind} {obj.key}" in failing.message:
+        _, _, quoted = failing.message.partition("; the first because ")
+        return quoted.partition(": ")[2], failing.last_transition_time
+    return "", ""
+
+
+def _remedy(refusal: str, *, here: bool) -> str:
+    """Return what helps against a server's refusal of an object."""
+    if " is invalid: " in refusal:
+        return "correct the fields of the object that the message names"
+    if "exceeded quota" in refusal:
+        raised = "have the quota raised" if here else "ask the provider's team for a larger quota"
+        return f"{raised}, or delete objects that are not needed"
+    if " cannot " in refusal:
+        if here:
+            return "give the konnector's ServiceAccount the right that the message names"
+        return "ask the provider's team to give the consumer the right that the message names"
+    if here:
+        return "have the policy or webhook that the message names let the konnector through"
+    return (
+        "change in the object what the provider's policy refuses, or ask the provider's team to"
+        " admit it"
+    )
 
 
 def happened_at(event: Object) -> datetime:

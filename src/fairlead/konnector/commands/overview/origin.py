@@ -10,13 +10,14 @@ import msgspec
 from fairlead.api.links import Link, verdict_link, wrong
 from fairlead.api.meta import Object
 from fairlead.api.reasons.kubebind import KUBE_BIND
-from fairlead.api.reasons.verdict import verdict_of
+from fairlead.api.reasons.verdict import Judgement, verdict_of, with_findings
 from fairlead.api.resource import Resource, split_api_version
 from fairlead.client import Client
+from fairlead.konnector.commands.overview.comparison import AwaitedStep
 from fairlead.konnector.commands.overview.fetch import Overview
-from fairlead.konnector.commands.overview.objects import waits_for
+from fairlead.konnector.commands.overview.objects import crossing_finding
 from fairlead.konnector.commands.overview.rows import FetchedBinding, binding_verdict, unsynced
-from fairlead.konnector.policies.steps import Refuse, Wait
+from fairlead.konnector.policies.steps import Pair
 
 
 class ObjectOrigin(NamedTuple):
@@ -38,10 +39,12 @@ async def origin_of(consumer: Client, resource: Resource, obj: Object) -> Object
     """
     async with Overview(consumer) as overview:
         bound = await overview.look_at_object(resource, obj)
-    if bound is None:
-        return None
+        if bound is None:
+            return None
+        warnings = await overview.warnings([obj]) if _awaited(bound) is not None else {}
     seen = any(kind.copies is not None for kind in bound.kinds or ())
-    return ObjectOrigin(judge(bound, obj), copy_in(bound, obj), seen)
+    link = judge(bound, obj, warnings.get(obj.meta.uid))
+    return ObjectOrigin(link, copy_in(bound, obj), seen)
 
 
 def copy_in(bound: FetchedBinding, obj: Object) -> Object | None:
@@ -52,8 +55,11 @@ def copy_in(bound: FetchedBinding, obj: Object) -> Object | None:
     return copies.objects.get(target) if copies is not None and target is not None else None
 
 
-def judge(bound: FetchedBinding, obj: Object) -> Link:
-    """Return the link for an object's copy, by the data fetched for its binding."""
+def judge(bound: FetchedBinding, obj: Object, warning: Object | None = None) -> Link:
+    """Return the link for an object's copy, by the data fetched for its binding.
+
+    ``warning`` is the last Warning about the object.
+    """
     name = bound.binding.meta.name
     text = f"the {obj.kind} that APIServiceBinding {name} brings"
 
@@ -66,28 +72,29 @@ def judge(bound: FetchedBinding, obj: Object) -> Link:
     if not bound.kinds or bound.kinds[0].copies is None:
         return broken("NotReached", "the provider was not seen", f"fairlead bindings {name}")
     copy = copy_in(bound, obj)
-    waits = _waits(bound)
+    crossing = None
+    if (awaited := _awaited(bound)) is not None:
+        delay = bound.kinds[0].delay(awaited[1].key)
+        crossing = crossing_finding(*awaited, bound.binding, warning, delay)
+    waits = crossing.message if crossing is not None else "waits for its copy to be created"
     remedy = f"fairlead bindings {name} --objects"
-    if verdict.state == "failed" and (copy is None or waits):
+    if verdict.state == "failed" and (copy is None or crossing is not None):
         # What stops the binding stops the object.
         link = verdict_link(verdict, name="provider", subject=text)
-        waited = f"waits for {waits or 'its copy to be created'}"
-        return msgspec.structs.replace(link, about=f"{waited}: {link.about}")
-    stopped = _stopped(bound)
-    if stopped is not None:
-        reason, since = stopped
-        link = broken(reason, f"waits for {waits}", KUBE_BIND.helps(reason, place="consumer"))
-        return msgspec.structs.replace(link, since=since)
-    if copy is None and obj.meta.deleting and not waits:
+        return msgspec.structs.replace(link, about=f"{waits}: {link.about}")
+    if crossing is not None and crossing.reason:
+        stopped = with_findings(Judgement("unknown"), [crossing])
+        return verdict_link(stopped, name="provider", subject=text)
+    if copy is None and crossing is None and obj.meta.deleting:
         return Link(name="provider", object=text, state="ok", about="its copy is gone")
     if copy is None:
-        return broken("NotCopied", f"waits for {waits or 'its copy to be created'}", remedy)
+        return broken("NotCopied", waits, remedy)
     text = f"{copy.kind} {copy.key} of the provider, by APIServiceBinding {name}"
     link = verdict_link(verdict_of(copy), name="provider", subject=text)
     if link.state != "ok":
         return msgspec.structs.replace(link, remedy=f"{link.remedy}: {events_at(copy)}")
-    if waits:
-        return broken("NotInSync", f"waits for {waits}", remedy)
+    if crossing is not None:
+        return broken("NotInSync", waits, remedy)
     return msgspec.structs.replace(link, about="is in sync")
 
 
@@ -102,20 +109,7 @@ def events_at(copy: Object) -> str:
     )
 
 
-def _waits(bound: FetchedBinding) -> str:
-    kind = (bound.kinds or ())[0]
-    return next(
-        (waits_for(found.step, pair, kind.delay(pair.key)) for pair, found in unsynced(kind)), ""
-    )
-
-
-def _stopped(bound: FetchedBinding) -> tuple[str, str] | None:
-    """Return the reason why the object may not have a copy, and its time; None without one."""
-    kind = (bound.kinds or ())[0]
-    for pair, found in unsynced(kind):
-        delay = kind.delay(pair.key)
-        if isinstance(found.step, Refuse):
-            return found.step.reason, ""
-        if isinstance(found.step, Wait) and pair.target is None and delay is not None:
-            return delay.reason, delay.last_transition_time
-    return None
+def _awaited(bound: FetchedBinding) -> tuple[AwaitedStep, Pair] | None:
+    """Return the next step of the object that was fetched with its binding; None if in sync."""
+    pairs = unsynced(bound.kinds[0]) if bound.kinds else ()
+    return next(((found, pair) for pair, found in pairs), None)

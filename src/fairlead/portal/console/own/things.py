@@ -14,16 +14,20 @@ from fairlead.api.reasons.model import State
 from fairlead.api.reasons.verdict import Finding, Judgement, condition_state, verdict_of
 from fairlead.api.resource import Resource
 from fairlead.api.timestamps import format_time, moment
-from fairlead.konnector.commands.overview.comparison import AwaitedStep, changed_at
+from fairlead.konnector.commands.overview.comparison import AwaitedStep
 from fairlead.konnector.commands.overview.links import binding_link
-from fairlead.konnector.commands.overview.objects import UnsyncedObject, object_rows
+from fairlead.konnector.commands.overview.objects import (
+    UnsyncedObject,
+    crossing_finding,
+    object_rows,
+)
 from fairlead.konnector.commands.overview.rows import (
     BoundKind,
     FetchedBinding,
     make_row,
     unsynced,
 )
-from fairlead.konnector.policies.steps import Refuse, ReplaceStatus
+from fairlead.konnector.policies.steps import ReplaceStatus
 
 
 class Thing(msgspec.Struct, frozen=True, order=True):
@@ -160,14 +164,30 @@ def _crossings(
 ) -> Iterator[Crossing]:
     told = {(row.kind, row.namespace, row.name): row for row in object_rows(found, warnings, now)}
     for kind in found.kinds or ():
-        awaited = {pair.key: step for pair, step in unsynced(kind)}
+        awaited = {
+            pair.key: (
+                step,
+                crossing_finding(
+                    *(step, pair, found.binding, _warning(warnings, pair.consumer)),
+                    kind.delay(pair.key),
+                ),
+            )
+            for pair, step in unsynced(kind)
+        }
         for one in sorted(kind.objects, key=lambda one: one.key):
             row = told.get((one.kind, *one.key))
             yield _crossing(kind, one, awaited.get(one.key), row)
 
 
+def _warning(warnings: Mapping[str, Object], found: Object | None) -> Object | None:
+    return warnings.get(found.meta.uid) if found is not None else None
+
+
 def _crossing(
-    kind: BoundKind, one: Object, awaited: AwaitedStep | None, row: UnsyncedObject | None
+    kind: BoundKind,
+    one: Object,
+    awaited: tuple[AwaitedStep, Finding] | None,
+    row: UnsyncedObject | None,
 ) -> Crossing:
     resource = kind.resource or Resource("", "", one.kind.lower(), one.kind)
     if kind.copies is None:
@@ -176,11 +196,10 @@ def _crossing(
     if awaited is None or row is None:
         thing = thing_of(resource, one, [Finding("ok", "is in sync")])
         return Crossing(thing, "sent", "returned")
-    state: State = "failed" if isinstance(awaited.step, Refuse) else "waiting"
-    since = "" if row.since_seconds is None else _second(changed_at(awaited.side))
-    thing = thing_of(resource, one, [Finding(state, f"waits for {row.waits_for}", since=since)])
+    step, finding = awaited
+    thing = thing_of(resource, one, [finding])
     # Only the status is left to do, so the spec has arrived at the provider.
-    sent = isinstance(awaited.step, ReplaceStatus)
+    sent = isinstance(step.step, ReplaceStatus)
     return Crossing(
         thing,
         "sent" if sent else "not sent yet",
