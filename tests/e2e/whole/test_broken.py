@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Awaitable, Callable
+from datetime import timedelta
 from functools import partial
 from pathlib import Path
 from typing import NamedTuple
@@ -23,10 +24,12 @@ from tests.support.waiting import condition, when
 from fairlead.api.kubebind import APISERVICEEXPORTS, CLUSTERBINDINGS
 from fairlead.api.meta import JSON
 from fairlead.api.postgresaccess.server import POSTGRESSERVERS
-from fairlead.api.resource import CUSTOMRESOURCEDEFINITIONS
+from fairlead.api.resource import CUSTOMRESOURCEDEFINITIONS, LEASES
 from fairlead.api.servicebinding.spec import SERVICEBINDINGS
+from fairlead.api.timestamps import format_micro_time, format_time, moment
 from fairlead.client import Client, parse_kubeconfig
 from fairlead.demo.postgres.server import EmbeddedPostgres
+from fairlead.konnector.manifests import LEASE
 from fairlead.postgres.options import PostgresOptions
 from fairlead_sandbox import Sandbox
 
@@ -44,6 +47,25 @@ async def server_gone(world: World, link: Link) -> None:
 async def export_deleted(world: World, link: Link) -> None:
     await world.provider.delete(APISERVICEEXPORTS, link.name, link.cluster_namespace)
     await link.says(Ready="False")
+
+
+async def lease_left(world: World, link: Link) -> None:
+    """The provider still counts on it, and its own cluster shows that it has stopped."""
+    await world.one.stop()
+    await world.consumer.merge_patch(WIDGETS, "blue", "default", {"spec": {"colour": "red"}})
+    spec = {
+        "holderIdentity": "konnector-a",
+        "renewTime": format_micro_time(moment() - timedelta(minutes=1)),
+        "leaseDurationSeconds": 15,
+    }
+    at = {"name": LEASE, "namespace": "kube-bind"}
+    body: JSON = {"apiVersion": LEASES.api_version, "kind": LEASES.kind, "metadata": at}
+    await world.consumer.create(LEASES, {**body, "spec": spec})
+    beat = {"lastHeartbeatTime": format_time(moment() - timedelta(minutes=1))}
+    place = ("cluster", link.cluster_namespace)
+    await world.provider.merge_patch(
+        CLUSTERBINDINGS, *place, {"status": beat}, subresource="status"
+    )
 
 
 async def konnector_stopped(world: World, link: Link) -> None:
@@ -77,6 +99,7 @@ class Broken(NamedTuple):
         Broken(crd_deleted, "SchemaNotFound", "ask the provider's team to install the kind's CRD"),
         Broken(server_gone, "NotReached", "have this machine reach the provider's API server"),
         Broken(export_deleted, "APIServiceExportNotFound", "ask the provider's team for a new"),
+        Broken(lease_left, "KonnectorStopped", "see whether the konnector runs"),
         Broken(konnector_stopped, "HeartbeatTimeout", "see whether the konnector runs"),
     ],
     ids=lambda broken: broken.breaks.__name__,

@@ -533,6 +533,19 @@ def test_a_stage_that_fails_has_the_remedy_of_the_finer_reason() -> None:
     assert verdict_of(found).remedy == "create the database, or correct spec.grants"
 
 
+def test_a_policy_is_advised_only_to_who_can_set_it() -> None:
+    condition = c("Ready", "False", "OwnsObjects", "role app owns 2 tables")
+    remedies = {
+        place: verdict_of(obj(ACCESS, condition, observedGeneration=2, meta=meta)).remedy
+        for place, meta in {"": GOING, "consumer": PROVIDED, "provider": COPY}.items()
+    }
+    assert "set spec.cleanupPolicy" in remedies[""]
+    assert remedies["consumer"].startswith("set spec.cleanupPolicy")
+    # The consumer's spec would overwrite it in a copy.
+    assert "spec.cleanupPolicy" not in remedies["provider"]
+    assert remedies["provider"].startswith("give what the role owns to another role")
+
+
 def test_what_is_being_deleted_names_what_holds_it() -> None:
     verdict = verdict_of(ROWS["another's object that goes"][0])
     assert "example.org/hold" in verdict.message

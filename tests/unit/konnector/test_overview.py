@@ -26,6 +26,7 @@ from fairlead.konnector.commands.overview.rows import (
     ProviderCopies,
     make_row,
 )
+from fairlead.konnector.commands.presence import KonnectorStop
 from fairlead.konnector.policies.bound import BoundPolicy
 from fairlead.konnector.policies.isolation import IsolationStrategy, Prefixed
 from fairlead.konnector.policies.steps import Pair
@@ -654,3 +655,14 @@ def test_a_namespace_that_is_refused_has_its_own_reason() -> None:
     assert (link.state, link.reason) == ("failed", "NamespaceRefused")
     assert "another's" in link.about
     assert link.remedy.startswith("use another namespace")
+
+
+def test_a_konnector_that_its_own_cluster_shows_as_stopped_is_named() -> None:
+    stop = KonnectorStop("no konnector has renewed Lease kube-bind/kube-bind for 1m", MINUTE_AGO)
+    row = make_row(FetchedBinding(binding(READY), reached=True, stop=stop), NOW)
+    assert (row.state, row.reason, row.since) == ("failed", "KonnectorStopped", MINUTE_AGO)
+    assert row.remedy == KONNECTOR
+    # A provider that is not reached is the nearer cause.
+    far = FetchedBinding(binding(READY), problem="it does not answer", stop=stop)
+    assert make_row(far, NOW).reason == "NotReached"
+    assert bound_of(FetchedBinding(binding(READY), reached=True, stop=stop), {}).state == "failed"

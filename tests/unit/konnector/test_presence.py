@@ -11,7 +11,7 @@ import pytest
 from fairlead.api.kubebind import ClusterBinding
 from fairlead.api.meta import JSON, Object, object_from_dict
 from fairlead.api.timestamps import format_micro_time, format_time
-from fairlead.konnector.commands.presence import Traces, describe
+from fairlead.konnector.commands.presence import Traces, describe, stop_of
 
 
 NOW = datetime(2026, 1, 1, 12, 0, 0, tzinfo=UTC)
@@ -101,3 +101,40 @@ def test_what_the_traces_tell(traces: Traces, expected: str) -> None:
     assert told.startswith(expected)
     assert "`" in told or "its log says why" in told
     assert "?" not in told
+
+
+@pytest.mark.parametrize(
+    ("traces", "expected"),
+    [
+        pytest.param(Traces(), "", id="no trace"),
+        pytest.param(Traces(lease=lease(20)), "", id="leads"),
+        pytest.param(Traces(lease=lease(40)), "no konnector has renewed Lease", id="killed"),
+        pytest.param(
+            Traces(lease=lease(40, "", leaseDurationSeconds=1)), "no konnector", id="given back"
+        ),
+        pytest.param(
+            Traces(lease=lease(5, "", leaseDurationSeconds=1)), "", id="given back just now"
+        ),
+        pytest.param(Traces(lease=lease(40), deployment=deployment(1)), "", id="ready Pod"),
+        pytest.param(
+            Traces(lease=lease(40), deployment=deployment(0)), "has no ready Pod", id="no Pod"
+        ),
+        pytest.param(
+            Traces(lease=lease(40), heartbeat=heartbeat(45)), "no konnector", id="last heartbeat"
+        ),
+        pytest.param(
+            Traces(lease=lease(7200), heartbeat=heartbeat(60)), "", id="heartbeat from elsewhere"
+        ),
+        pytest.param(Traces(deployment=deployment(0)), "Deployment", id="scaled to none"),
+        pytest.param(
+            Traces(deployment=deployment(0), heartbeat=heartbeat(60)), "", id="it has just begun"
+        ),
+        pytest.param(Traces(lease=lease(3, renewTime="soon")), "", id="odd lease"),
+    ],
+)
+def test_a_stop_is_known_from_its_own_cluster(traces: Traces, expected: str) -> None:
+    stop = stop_of(traces, NOW)
+    assert (stop is None) == (not expected)
+    assert stop is None or expected in stop.message
+    renewed = stop is not None and traces.lease is not None
+    assert stop is None or bool(stop.since) == renewed

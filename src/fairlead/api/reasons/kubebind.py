@@ -64,6 +64,11 @@ _BINDINGS: Final = (
         "wait until its objects are gone",
         "waiting",
     ),
+    Reason(
+        "KonnectorStopped",
+        "the konnector of this cluster has stopped, as its Lease or Deployment shows",
+        KONNECTOR,
+    ),
     Reason("APIServiceExportFailed", "the provider refuses what was requested", _REQUEST),
     Reason("APIServiceExportNotFound", "the provider has no such APIServiceExport", _INVITE),
     Reason(
@@ -117,7 +122,7 @@ _BINDINGS: Final = (
     Reason(
         "StoredVersions",
         "the provider lacks a version in which objects may be stored here",
-        "write every object once, and take the version off the CRD as the message says",
+        "write every object once, then take the version out of status.storedVersions of the CRD",
     ),
     Reason(
         "NamesNotAccepted",

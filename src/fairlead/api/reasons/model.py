@@ -31,7 +31,11 @@ class Reason(msgspec.Struct, frozen=True):
 
     def remedy(self, place: Place = "") -> str:
         """Return the remedy for a reader in a cluster."""
-        return {"consumer": self.consumer, "provider": self.provider}.get(place, "") or self.helps
+        return self.of_place(place) or self.helps
+
+    def of_place(self, place: Place) -> str:
+        """Return the remedy for this place alone, "" where ``helps`` is for all."""
+        return {"consumer": self.consumer, "provider": self.provider}.get(place, "")
 
 
 class Reasons:
@@ -66,6 +70,11 @@ class Reasons:
         """Return the remedy for a reason; ``default`` if the table has none."""
         found = self._known.get(name)
         return (found.remedy(place) if found is not None else "") or default
+
+    def knows_place(self, name: str, place: Place) -> bool:
+        """Whether a reason has a remedy of its own for who reads it in this cluster."""
+        found = self._known.get(name)
+        return found is not None and bool(found.of_place(place))
 
     def state(self, name: str) -> State:
         """Return the state that a reason stands for; ``failed`` for a reason not in the table."""

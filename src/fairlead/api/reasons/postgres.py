@@ -165,6 +165,11 @@ _OF_STEP: Final[Mapping[StepName, tuple[Reason, ...]]] = MappingProxyType(
                 "a role that is to go owns something; it cannot log in any more",
                 "give what the role owns to another role (REASSIGN OWNED), or drop it, or set"
                 " spec.cleanupPolicy to Orphan or Cascade",
+                # Who writes the access sets the policy, and who runs the server has its objects.
+                consumer="set spec.cleanupPolicy to Orphan or Cascade, or ask the provider's team"
+                " to give what the role owns to another role",
+                provider="give what the role owns to another role (REASSIGN OWNED), or drop it, or"
+                " ask the consumer's team for another policy of the access",
             ),
             Reason(
                 "Removing",

@@ -187,7 +187,7 @@ def remedy_of(
     inner, _ = finer(reason, message)
     name = inner if inner in table else reason
     remedy = table.helps(name, place=place)
-    if table is not POSTGRES or not place:
+    if table is not POSTGRES or not place or table.knows_place(name, place):
         return remedy
     # The author of an access corrects it in the consumer's cluster; the server is the provider's.
     side = "provider" if is_operators(name) else "consumer"

@@ -17,7 +17,7 @@ from fairlead.api.durations import rough_duration
 from fairlead.api.kubebind import CLUSTER_BINDING_NAME, CLUSTERBINDINGS, ClusterBinding
 from fairlead.api.meta import Object
 from fairlead.api.resource import DEPLOYMENTS, LEASES, Resource
-from fairlead.api.timestamps import moment, parse_time
+from fairlead.api.timestamps import format_time, moment, parse_time
 from fairlead.client import Client, ClientError, ClusterConfig
 from fairlead.client.lookups import find
 from fairlead.konnector.manifests import LEASE, NAME
@@ -121,6 +121,52 @@ def describe(traces: Traces, now: datetime) -> str:
     if beat is not None:
         return f"no konnector has given a heartbeat for {rough_duration(now - beat)}: {START}"
     return f"there is no sign of a konnector in this cluster: {START}"
+
+
+class KonnectorStop(msgspec.Struct, frozen=True):
+    """A konnector that has stopped: the trace that shows it, and since when, "" if unknown."""
+
+    message: str
+    since: str = ""
+
+
+def stop_of(traces: Traces, now: datetime) -> KonnectorStop | None:
+    """Return the stop of a konnector that has left traces; None if one may run.
+
+    Its own cluster shows it long before the provider misses a heartbeat. A konnector without a
+    Lease may run elsewhere, which a heartbeat after the Lease's end shows.
+    """
+    lease, deployment = traces.lease, traces.deployment
+    renewed, lasts = _last_renewal(lease)
+    if renewed is not None and now - renewed <= 2 * lasts:
+        return None
+    if deployment is not None and _ready_pods(deployment):
+        return None
+    beat = _beaten(traces.heartbeat)
+    if renewed is None:
+        # By its Deployment alone: the konnector may be another process, which gives heartbeats.
+        silent = beat is None or now - beat > STALE
+        if deployment is None or not silent:
+            return None
+        return KonnectorStop(f"Deployment {deployment.key} of the konnector has no ready Pod")
+    if beat is not None and beat > renewed + 2 * lasts:
+        return None
+    key = lease.key if lease is not None else ""
+    text = f"no konnector has renewed Lease {key} for {rough_duration(now - renewed)}"
+    if deployment is not None:
+        text += f", and Deployment {deployment.key} has no ready Pod"
+    return KonnectorStop(text, format_time(renewed))
+
+
+def _last_renewal(lease: Object | None) -> tuple[datetime | None, timedelta]:
+    """Return when a Lease was renewed or given back, and at least how long it lasts."""
+    try:
+        spec = lease.decode(_Lease).spec if lease is not None else _LeaseSpec()
+        renewed = parse_time(spec.renew_time) if spec.renew_time else None
+    except (msgspec.ValidationError, ValueError):
+        return None, timedelta()
+    # One that is given back lasts a second; the next leader takes it in the usual time.
+    return renewed, timedelta(seconds=max(spec.lease_duration_seconds or 15, 15))
 
 
 def _ready_pods(deployment: Object) -> int:

@@ -21,6 +21,7 @@ from fairlead.api.postgresaccess import (
 from fairlead.api.postgresaccess.server import POSTGRESSERVERS
 from fairlead.api.reasons.model import State
 from fairlead.api.reasons.postgres import POSTGRES, StepName, step_of
+from fairlead.api.reasons.verdict import place_of, remedy_of
 from fairlead.api.resource import SECRETS
 from fairlead.client import ApiError, ClientError, Forbidden
 from fairlead.client.lookups import find
@@ -111,7 +112,7 @@ async def explain(around: Surroundings, name: str, namespace: str) -> AccessExpl
             reason=problem.reason,
             message=problem.message,
             steps=(_failed("object", problem),),
-            next_step=POSTGRES.helps(problem.reason),
+            next_step=remedy_of(problem.reason, place=place_of(found)),
         )
     explaining = _Explaining(around, found, given.access)
     await explaining.run()
@@ -452,15 +453,17 @@ class _Explaining:
             )
         # A pass reports an exclusion even of a suspended access.
         if access.spec.suspend and reason != "UserExcluded":
-            return POSTGRES.helps("Suspended")
+            return remedy_of("Suspended", place=place_of(self._found))
         if worst is not None and worst.reason == "InsufficientPrivilege" and not self._rights:
             return "give the administrator the right that the message names"
         orphans = access.spec.cleanup_policy == "Orphan"
         if worst is not None and worst.reason == "OwnsObjects" and orphans:
             return NO_HEIR
         if worst is not None:
-            return POSTGRES.helps(worst.reason)
-        return POSTGRES.helps(reason, "wait: the operator goes on by itself")
+            return remedy_of(worst.reason, place=place_of(self._found))
+        if reason not in POSTGRES:
+            return "wait: the operator goes on by itself"
+        return remedy_of(reason, place=place_of(self._found))
 
 
 async def _owned(sessions: Sessions, role: RoleFacts) -> list[Blocking]:

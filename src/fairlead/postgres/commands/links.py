@@ -10,9 +10,9 @@ from fairlead.api.conditions import get_condition
 from fairlead.api.links import Link, wrong
 from fairlead.api.meta import Object, object_from_dict
 from fairlead.api.postgresaccess import READY, PostgresAccess
-from fairlead.api.reasons.model import State
-from fairlead.api.reasons.postgres import POSTGRES, is_operators
-from fairlead.api.reasons.verdict import UNSEEN, written_at
+from fairlead.api.reasons.model import Place, State
+from fairlead.api.reasons.postgres import POSTGRES
+from fairlead.api.reasons.verdict import UNSEEN, place_of, remedy_of, written_at
 from fairlead.client import Client, ClientError
 from fairlead.postgres.commands.explain import AccessExplanation, explain
 from fairlead.postgres.commands.steps import told
@@ -68,15 +68,13 @@ def provided_role_link(access: Object, copy: Object | None, *, seen: bool = True
         copy: the provider's copy of it, whose operator writes the status; None if it is not seen.
         seen: whether the provider's side was seen, so that a missing copy is not there.
     """
-    link = role_by_status(copy or _as_observed(access))
+    link = role_by_status(copy or _as_observed(access), "consumer")
     if link.reason == "Unseen" and copy is None:
         about = "has no copy yet" if seen else "is not known: the provider was not seen"
         return msgspec.structs.replace(link, state="unknown", about=about, reason="", remedy="")
     if link.reason == "Unseen":
         remedy = "wait; if it lasts, ask the provider whether its PostgresAccess operator runs"
         return msgspec.structs.replace(link, remedy=remedy)
-    if link.remedy and is_operators(link.reason):
-        return msgspec.structs.replace(link, remedy=f"ask the provider's team: {link.remedy}")
     return link
 
 
@@ -94,8 +92,11 @@ def _as_observed(access: Object) -> Object:
     return object_from_dict(body)
 
 
-def role_by_status(found: Object) -> Link:
-    """Return the link of an access's role by the access's status alone, in its own cluster."""
+def role_by_status(found: Object, place: Place | None = None) -> Link:
+    """Return the link of an access's role by the access's status alone.
+
+    ``place`` is the reader's cluster; None is that of the access.
+    """
     try:
         access = found.decode(PostgresAccess)
     except msgspec.ValidationError as error:
@@ -119,6 +120,6 @@ def role_by_status(found: Object) -> Link:
         state=state,
         about=message,
         reason=reason,
-        remedy=POSTGRES.helps(reason),
+        remedy=remedy_of(reason, place=place_of(found) if place is None else place),
         since=since,
     )

@@ -59,8 +59,8 @@ ASK = "wait; if it lasts, ask the provider whether its PostgresAccess operator r
             access(3, "OwnsObjects", deletionTimestamp="2026-01-01T00:00:00Z"),
             access(1, "OwnsObjects", deletionTimestamp="2026-01-01T00:00:00Z"),
             "OwnsObjects",
-            "give what the role owns to another role (REASSIGN OWNED), or drop it, or set"
-            " spec.cleanupPolicy to Orphan or Cascade",
+            "set spec.cleanupPolicy to Orphan or Cascade, or ask the provider's team to give what"
+            " the role owns to another role",
             id="remedy-in-the-spec",
         ),
         pytest.param(

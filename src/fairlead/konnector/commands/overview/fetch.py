@@ -31,6 +31,7 @@ from fairlead.api.kubebind.conditions import KubeBindCondition
 from fairlead.api.meta import Key, Object, OwnerReference
 from fairlead.api.reasons.kubebind import KUBE_BIND
 from fairlead.api.resource import CUSTOMRESOURCEDEFINITIONS, EVENTS, SECRETS, Resource
+from fairlead.api.timestamps import moment
 from fairlead.client import (
     AnswerTooLarge,
     Client,
@@ -43,7 +44,7 @@ from fairlead.client import (
 from fairlead.client.lookups import find, list_all, unknown
 from fairlead.konnector.commands.overview.objects import EventAbout, happened_at
 from fairlead.konnector.commands.overview.rows import BoundKind, FetchedBinding, ProviderCopies
-from fairlead.konnector.commands.presence import absence
+from fairlead.konnector.commands.presence import KonnectorStop, absence, look, stop_of
 from fairlead.konnector.commands.readiness import untouched
 from fairlead.konnector.controllers.apiservicebinding.reconcile import EXPORT_NOT_FOUND, no_export
 from fairlead.konnector.crds import has_status
@@ -194,7 +195,21 @@ class Overview:
         self, binding: Object, alone: tuple[Resource, Object] | None = None
     ) -> FetchedBinding:
         found = await self._fetched(binding, alone)
-        return msgspec.structs.replace(found, server=self._servers.get(binding.meta.uid, ""))
+        stop = await self._stop(binding, found.cluster_binding)
+        server = self._servers.get(binding.meta.uid, "")
+        return msgspec.structs.replace(found, server=server, stop=stop)
+
+    async def _stop(
+        self, binding: Object, heartbeat: ClusterBinding | None
+    ) -> KonnectorStop | None:
+        """Return the konnector's stop, as the namespace of the kubeconfig shows it."""
+        try:
+            namespace = binding.decode(APIServiceBinding).spec.kubeconfig_secret_ref.namespace
+        except msgspec.ValidationError:
+            return None
+        async with self._slots:
+            traces = await look(self._consumer, namespace)
+        return stop_of(msgspec.structs.replace(traces, heartbeat=heartbeat), moment())
 
     async def _fetched(
         self, binding: Object, alone: tuple[Resource, Object] | None

@@ -25,6 +25,7 @@ from fairlead.api.reasons.verdict import (
 from fairlead.api.resource import Resource
 from fairlead.api.timestamps import parse_time
 from fairlead.konnector.commands.overview.comparison import AwaitedStep, changed_at, waiting
+from fairlead.konnector.commands.presence import KonnectorStop
 from fairlead.konnector.commands.readiness import PENDING
 from fairlead.konnector.policies.bound import BoundPolicy
 from fairlead.konnector.policies.isolation import IsolationStrategy
@@ -58,7 +59,7 @@ class FetchedBinding(msgspec.Struct, frozen=True):
 
     ``problem`` tells of a failed request, ``reason`` is its reason; ``reached`` is True if the
     provider answered everything. ``absence`` is why no konnector works on the binding, if none
-    does.
+    does. ``stop`` is that of the konnector, as its own cluster shows it.
     """
 
     binding: Object
@@ -69,6 +70,7 @@ class FetchedBinding(msgspec.Struct, frozen=True):
     reason: str = "NotReached"
     reached: bool = False
     absence: str = ""
+    stop: KonnectorStop | None = None
     server: str = ""
     """Host and port of the provider's API server, "" if they are not known."""
 
@@ -184,6 +186,10 @@ def binding_verdict(bound: FetchedBinding) -> Judgement:
         message = f"no konnector has picked it up: {bound.absence}"
         findings.append(Finding(KUBE_BIND.state(PENDING), message, PENDING))
         return with_findings(Judgement("unknown"), findings)
+    elif bound.stop is not None and not bound.binding.meta.deleting:
+        reason, since = "KonnectorStopped", bound.stop.since
+        remedy = remedy_of(reason, place="consumer")
+        findings.append(Finding("failed", bound.stop.message, reason, since, remedy))
     verdict = verdict_of(bound.binding, findings)
     if verdict.state != "ok":
         return verdict
