@@ -130,6 +130,8 @@ async def test_an_object_its_binding_and_the_list_name_one_cause(
         head, *_, last = out.splitlines()
         assert (code, head.rpartition(": ")[2]) == (1, broken.reason), target
         assert last == f"next: {row['remedy']}"
+        # What is to do is said once.
+        assert " ".join(out.split()).count("bind` with") == 0
         assert "(since 20" in out
 
 

@@ -535,9 +535,10 @@ def test_a_stage_that_fails_has_the_remedy_of_the_finer_reason() -> None:
 
 def test_a_policy_is_advised_only_to_who_can_set_it() -> None:
     condition = c("Ready", "False", "OwnsObjects", "role app owns 2 tables")
+    places: dict[str, JSON] = {"": {}, "consumer": PROVIDED, "provider": COPY}
     remedies = {
         place: verdict_of(obj(ACCESS, condition, observedGeneration=2, meta=meta)).remedy
-        for place, meta in {"": GOING, "consumer": PROVIDED, "provider": COPY}.items()
+        for place, meta in places.items()
     }
     assert "set spec.cleanupPolicy" in remedies[""]
     assert remedies["consumer"].startswith("set spec.cleanupPolicy")

@@ -252,6 +252,19 @@ def test_the_first_that_is_broken(
     assert bool(found.next_step) is (broken is not None)
 
 
+def test_a_binding_that_is_not_ready_says_since_when() -> None:
+    since = "2026-01-01T00:00:00Z"
+    failed = Condition("InjectionReady", "False", "Error", "no", since)
+    link = binding_link(ToldBinding(text="x", conditions=[failed, Condition("Ready", "False")]))
+    assert (link.state, link.since) == ("failed", since)
+
+
+def test_a_workload_that_waits_for_a_missing_service_is_not_sent_to_the_controller() -> None:
+    found = whole(NOT_COLLECTED, absent("Database", "db"), (), [BARE])
+    assert found.next_step.startswith("create the service")
+    assert "get pods" not in str([link.remedy for link in found.links])
+
+
 def test_no_value_of_a_secret_is_told() -> None:
     assert "c2VjcmV0" not in repr(whole(READY))
 

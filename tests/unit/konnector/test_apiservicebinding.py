@@ -243,6 +243,8 @@ def test_without_an_export_the_namespaces_that_still_hold_objects_are_told(
 ) -> None:
     told = connected(reconcile(state(export=None, held=held)))
     assert told.reason == "APIServiceExportNotFound"
+    # Who reads it by kubectl has no other advice.
+    assert "`fairlead bind` with" in told.message
     assert ", ".join(sorted(held)) in told.message
     assert ("still holds synced objects" in told.message) is bool(held)
 

@@ -10,7 +10,7 @@ import msgspec
 import pytest
 from tests.integration.konnector.conftest import binding_body
 
-from fairlead.api.kubebind import ClusterBinding
+from fairlead.api.kubebind import APIServiceBinding, ClusterBinding
 from fairlead.api.links import Link
 from fairlead.api.meta import JSON, Key, Object, OwnerReference, object_from_dict
 from fairlead.api.reasons.kubebind import KONNECTOR, KUBE_BIND
@@ -27,6 +27,7 @@ from fairlead.konnector.commands.overview.rows import (
     make_row,
 )
 from fairlead.konnector.commands.presence import KonnectorStop
+from fairlead.konnector.controllers.apiservicebinding.reconcile import no_export
 from fairlead.konnector.policies.bound import BoundPolicy
 from fairlead.konnector.policies.isolation import IsolationStrategy, Prefixed
 from fairlead.konnector.policies.steps import Pair
@@ -666,3 +667,12 @@ def test_a_konnector_that_its_own_cluster_shows_as_stopped_is_named() -> None:
     far = FetchedBinding(binding(READY), problem="it does not answer", stop=stop)
     assert make_row(far, NOW).reason == "NotReached"
     assert bound_of(FetchedBinding(binding(READY), reached=True, stop=stop), {}).state == "failed"
+
+
+@pytest.mark.parametrize("schemas", [[], [{"group": "example.org", "resource": "things"}]])
+def test_an_export_that_is_not_there_has_its_remedy_once(schemas: list[JSON]) -> None:
+    missing = no_export(binding(boundSchemas=schemas).decode(APIServiceBinding))
+    reason = "APIServiceExportNotFound"
+    row = make_row(FetchedBinding(binding(READY), problem=missing, reason=reason), NOW)
+    assert "fairlead bind" not in row.problem
+    assert "fairlead bind" in row.remedy

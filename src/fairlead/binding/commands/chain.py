@@ -153,7 +153,11 @@ def binding_link(told: ToldBinding) -> Link:
         found = told.condition(type_)
         if found is not None and found.status != "True":
             state = state_of(found)
-            return msgspec.structs.replace(broken(found.reason, found.message), state=state)
+            return msgspec.structs.replace(
+                broken(found.reason, found.message),
+                state=state,
+                since=found.last_transition_time,
+            )
     injected = told.condition(INJECTION_READY)
     remark = injected.message if injected is not None else ""
     return link("ok", f"is Ready; {_REMARK}{remark}" if remark else "is Ready")

@@ -256,11 +256,8 @@ def no_export(binding: APIServiceBinding) -> str:
     """Return the message about a binding without an export on the provider."""
     what = f"the provider has no APIServiceExport {binding.metadata.name}"
     if binding.status.bound_schemas:
-        return (
-            f"{what} any more: its administrator has deleted it, or revoked what was offered. Ask "
-            "there; `fairlead bind` with an invitation binds it again"
-        )
-    return f"{what}: `fairlead bind` with its invitation requests it"
+        return f"{what} any more: its administrator has deleted it, or revoked what was offered"
+    return what
 
 
 def _without_export(state: BindingState) -> KubeBindCondition:
@@ -270,6 +267,11 @@ def _without_export(state: BindingState) -> KubeBindCondition:
         message = f"the provider refused APIServiceExportRequest {name}: {told}"
         return false(CONNECTED, EXPORT_FAILED, message)
     message = no_export(state.binding)
+    # Who reads the condition alone has no other advice.
+    if state.binding.status.bound_schemas:
+        message += ". Ask there; `fairlead bind` with an invitation binds it again"
+    else:
+        message += ": `fairlead bind` with its invitation requests it"
     if state.held:
         message += (
             f"; it keeps provider namespace {', '.join(sorted(state.held))}, which still holds "
