@@ -6,9 +6,15 @@ import asyncio
 from collections.abc import Callable, Iterable
 from difflib import get_close_matches
 
+import msgspec
+
 from fairlead.api.kubebind import binding_of_crd
-from fairlead.api.meta import Object
-from fairlead.api.resource import CUSTOMRESOURCEDEFINITIONS, Resource
+from fairlead.api.meta import Key, Object
+from fairlead.api.resource import (
+    CUSTOMRESOURCEDEFINITIONS,
+    SELFSUBJECTACCESSREVIEWS,
+    Resource,
+)
 from fairlead.client.client import Client
 from fairlead.client.errors import (
     ApiError,
@@ -257,3 +263,37 @@ def unknown(what: str, name: str, known: Iterable[str]) -> str:
     there = f"there are: {', '.join(names[:_SHOWN])}{more}" if names else "there are none"
     meant = f"did you mean {close[0]}? " if close else ""
     return f"{what} {name} does not exist; {meant}{there}"
+
+
+class _Status(msgspec.Struct):
+    allowed: bool = False
+    denied: bool = False
+
+
+class _Review(msgspec.Struct):
+    status: _Status = msgspec.field(default_factory=_Status)
+
+
+async def may(client: Client, resource: Resource, verb: str, key: Key) -> bool:
+    """Whether the client's user may apply ``verb`` to an object.
+
+    Raises:
+        ClientError: the API server refused or is unavailable.
+    """
+    attributes = {
+        "group": resource.group,
+        "version": resource.version,
+        "resource": resource.plural,
+        "verb": verb,
+        "namespace": key.namespace,
+        "name": key.name,
+    }
+    body = {
+        "apiVersion": SELFSUBJECTACCESSREVIEWS.api_version,
+        "kind": SELFSUBJECTACCESSREVIEWS.kind,
+        "metadata": {},
+        "spec": {"resourceAttributes": attributes},
+    }
+    status = (await client.create(SELFSUBJECTACCESSREVIEWS, body)).decode(_Review).status
+    # The API never sets both. If a server does, the denial counts.
+    return status.allowed and not status.denied

@@ -25,6 +25,7 @@ from fairlead.client import ApiError, Client, ClientError, Forbidden, NotServed
 from fairlead.client.lookups import find, list_all
 from fairlead.explain.beyond import Beyond
 from fairlead.explain.chains import Chain, Explanation, join, of_binding
+from fairlead.explain.rights import advised
 from fairlead.konnector.commands.overview.fetch import Overview
 from fairlead.konnector.commands.overview.links import binding_link
 
@@ -184,6 +185,7 @@ class _Explaining:
         text = f"{found.kind} {found.key}"
         secret = await self._secret_of(found)
         links = [_object_link(found), *secret, *await self._beyond(resource, found)]
+        links = await advised(self._client, resource, found, links)
         return join(text, patient(links, moment()))
 
     async def _get(self, resource: Resource) -> Object:

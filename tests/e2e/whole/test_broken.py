@@ -18,17 +18,27 @@ from tests.support.commands import fairlead
 from tests.support.konnector import WIDGETS, Link, World, widget
 from tests.support.pgworld import World as Place
 from tests.support.pgworld import grant
-from tests.support.postgres import prepare, running, server_profile
+from tests.support.postgres import access, prepare, running, server_profile
 from tests.support.waiting import condition, when
 
 from fairlead.api.kubebind import APISERVICEEXPORTS, CLUSTERBINDINGS
 from fairlead.api.meta import JSON
+from fairlead.api.postgresaccess import POSTGRESACCESSES
 from fairlead.api.postgresaccess.server import POSTGRESSERVERS
-from fairlead.api.resource import CUSTOMRESOURCEDEFINITIONS, LEASES
+from fairlead.api.resource import (
+    CUSTOMRESOURCEDEFINITIONS,
+    LEASES,
+    ROLEBINDINGS,
+    ROLES,
+    SERVICEACCOUNTS,
+)
 from fairlead.api.servicebinding.spec import SERVICEBINDINGS
 from fairlead.api.timestamps import format_micro_time, format_time, moment
+from fairlead.binding.commands.explain import parse_target
 from fairlead.client import Client, parse_kubeconfig
+from fairlead.demo.identity import as_service_account
 from fairlead.demo.postgres.server import EmbeddedPostgres
+from fairlead.explain.explaining import explain
 from fairlead.konnector.manifests import LEASE
 from fairlead.postgres.options import PostgresOptions
 from fairlead_sandbox import Sandbox
@@ -211,3 +221,43 @@ async def test_an_access_and_a_workload_name_their_cause(
             assert last.startswith(f"next: {remedy}"), target
             if target.startswith("postgresaccess"):
                 assert "(since 20" in out, target
+
+
+async def test_advice_on_an_access_is_for_who_may_change_it() -> None:
+    async with (
+        Sandbox(name="app") as plane,
+        Client(parse_kubeconfig(plane.kubeconfig())) as admin,
+    ):
+        await prepare(admin)
+        await admin.create(POSTGRESACCESSES, access("db", "default", "main"))
+        ready = {
+            "type": "Ready",
+            "status": "False",
+            "reason": "OwnsObjects",
+            "message": "role db owns 2 tables",
+            "lastTransitionTime": format_time(moment()),
+        }
+        status = {"status": {"observedGeneration": 1, "conditions": [ready]}}
+        await admin.merge_patch(POSTGRESACCESSES, "db", "default", status, subresource="status")
+        names: JSON = {"metadata": {"name": "tenant", "namespace": "default"}}
+        rule = {
+            "apiGroups": [POSTGRESACCESSES.group],
+            "resources": ["*"],
+            "verbs": ["get", "list"],
+        }
+        role = {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": "tenant"}
+        subject = {"kind": "ServiceAccount", "name": "tenant", "namespace": "default"}
+        for resource, more in (
+            (SERVICEACCOUNTS, {}),
+            (ROLES, {"rules": [rule]}),
+            (ROLEBINDINGS, {"roleRef": role, "subjects": [subject]}),
+        ):
+            typed = {"apiVersion": resource.api_version, "kind": resource.kind}
+            await admin.create(resource, {**typed, **names, **more})
+        target = parse_target("postgresaccess/db")
+        async with Client(await as_service_account(admin, "default", "tenant")) as tenant:
+            found = await explain(tenant, target, "default", "default")
+            (chain,) = found.chains
+            assert chain.next_step.startswith("ask who may change PostgresAccess default/db: ")
+        (chain,) = (await explain(admin, target, "default", "default")).chains
+        assert "ask who may" not in chain.next_step

@@ -13,6 +13,7 @@ from fairlead.api.reasons.verdict import place_of, verdict_of
 from fairlead.api.resource import Resource
 from fairlead.binding.commands.chain import binding_link as service_binding_link
 from fairlead.binding.commands.explain import wish_of
+from fairlead.binding.workloads.rollout import rollout_failure
 from fairlead.konnector.commands.overview.links import binding_link
 from fairlead.konnector.commands.overview.rows import FetchedBinding
 from fairlead.portal.console.objects.kinds import FollowedKind, kept_of
@@ -77,3 +78,12 @@ def test_facts_have_no_colour_on_any_page() -> None:
     bound = bound_of(FetchedBinding(binding, reached=True), {})
     states = {one.condition.type: one.state for one in bound.conditions}
     assert states == {"Ready": "ok", "Conflicts": None, "WithoutStatus": None}
+
+
+@pytest.mark.parametrize(
+    "found",
+    [pytest.param(row[0], id=name) for name, row in ROWS.items() if not row[0].meta.deleting],
+)
+def test_a_rollout_that_fails_for_a_binding_fails_by_the_verdict(found: Object) -> None:
+    failure = rollout_failure(found.to_dict())
+    assert failure is None or verdict_of(found).state == "failed"
