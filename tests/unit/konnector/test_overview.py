@@ -620,6 +620,9 @@ def origin(ours: Object, event: Object | None, *conditions: JSON) -> Link:
         pytest.param(INVALID, "correct the fields", id="schema"),
         pytest.param(QUOTA, "ask the provider's team for a larger quota", id="quota"),
         pytest.param(DENIED, "change in the object what the provider's policy", id="policy"),
+        pytest.param(
+            f"{DENIED}: the size cannot change", "change in the object", id="policy-on-a-field"
+        ),
         pytest.param(RIGHT, "ask the provider's team to give the consumer the right", id="right"),
     ],
 )

@@ -203,7 +203,8 @@ def _remedy(refusal: str, *, here: bool) -> str:
     if "exceeded quota" in refusal:
         raised = "have the quota raised" if here else "ask the provider's team for a larger quota"
         return f"{raised}, or delete objects that are not needed"
-    if " cannot " in refusal:
+    # Policies, too, say what "cannot" be; a missing right is always a user's.
+    if 'User "' in refusal and '" cannot ' in refusal:
         if here:
             return "give the konnector's ServiceAccount the right that the message names"
         return "ask the provider's team to give the consumer the right that the message names"
