@@ -270,7 +270,7 @@ async def test_beyond_the_limit_the_others_go_on_and_the_binding_says_so(
     waiting = world.widget("green")
     waiting["metadata"] = {"name": "green", "namespace": "till"}
     await world.consumer.create(world.widgets, waiting)
-    told = await event(world.consumer, "till", "ForeignObjectExists")
+    told = await event(world.consumer, "till", "NamespaceRefused")
     assert "--namespaces-per-consumer" in told["message"]
     await link.condition("Conflicts", lambda found: found.get("status") == "True")
     await world.consumer.create(world.widgets, widget(world, "second"))
