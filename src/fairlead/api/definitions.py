@@ -31,6 +31,12 @@ class CRDVersion(msgspec.Struct, frozen=True):
     storage: bool = False
 
 
+class CRDConversion(msgspec.Struct, frozen=True):
+    """Way in which the versions of a kind are converted into one another."""
+
+    strategy: str = "None"
+
+
 class CRDSpec(msgspec.Struct, frozen=True):
     """The kind that a CustomResourceDefinition defines."""
 
@@ -38,6 +44,7 @@ class CRDSpec(msgspec.Struct, frozen=True):
     names: CRDNames
     versions: list[CRDVersion]
     scope: str = "Namespaced"
+    conversion: CRDConversion | None = None
 
     @property
     def namespaced(self) -> bool:
@@ -58,6 +65,19 @@ class CRDSpec(msgspec.Struct, frozen=True):
         """Return the resource of a version."""
         names = self.names
         return Resource(self.group, version, names.plural, names.kind, self.namespaced)
+
+    def unpruned(self, resource: Resource) -> Resource:
+        """Return the resource of the version in which a write of an object takes no field from it.
+
+        A server drops the fields that the schema of a request's version lacks. Without conversion
+        an object looks the same in all versions, so that it is written in the stored one. A
+        webhook keeps the fields, and an object looks different in each version: it is written in
+        the version of ``resource``.
+        """
+        converts = self.conversion is not None and self.conversion.strategy != "None"
+        return (
+            resource if converts or self.stored not in self.served else self.resource(self.stored)
+        )
 
     def readable(self) -> Resource | None:
         """Return the resource in which to read objects; None if no version is served.

@@ -8,9 +8,10 @@ from collections.abc import AsyncIterator, Callable
 import msgspec
 import pytest
 from structlog.testing import capture_logs
-from tests.support.binding import GROUP, Team, crd, mounted, pod, running
+from tests.support.binding import GROUP, Team, crd, mounted, pod, role, running
 from tests.support.waiting import SECONDS
 
+from fairlead.api.manifests import READ_VERBS
 from fairlead.api.meta import JSON, Object
 from fairlead.api.resource import CUSTOMRESOURCEDEFINITIONS, DEPLOYMENTS, Resource
 from fairlead.api.servicebinding.coreos import BINDABLEKINDS, BINDABLEKINDS_NAME
@@ -18,6 +19,7 @@ from fairlead.api.servicebinding.mapping import CLUSTERWORKLOADRESOURCEMAPPINGS
 from fairlead.api.servicebinding.spec import SERVICEBINDINGS
 from fairlead.client import Client
 from fairlead.client.lookups import wait_for
+from fairlead.demo.identity import create_all
 from fairlead.runtime import install_crds
 
 
@@ -142,3 +144,57 @@ async def when_listed(team: Team, until: Callable[[JSON], bool]) -> JSON:
     )
     assert found is not None
     return found.to_dict()
+
+
+def engines(version: str) -> Resource:
+    return Resource("engines.example.org", version, "engines", "Engine")
+
+
+@pytest.fixture
+async def two_versions(admin: Client) -> AsyncIterator[None]:
+    """Engines, stored in a version with a field that the older one lacks; a mapping of that."""
+    old, new = engines("v1"), engines("v2")
+    body = crd(old)
+    (version,) = body["spec"]["versions"]
+
+    def schema(**fields: JSON) -> JSON:
+        free: JSON = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
+        spec: JSON = {"type": "object", "properties": {"run": free, **fields}}
+        return {"openAPIV3Schema": {"type": "object", "properties": {"spec": spec}}}
+
+    body["spec"]["versions"] = [
+        {**version, "storage": False, "schema": schema()},
+        {**version, "name": new.version, "schema": schema(power={"type": "integer"})},
+    ]
+    await install_crds(admin, [body])
+    await create_all(admin, [role(old, (*READ_VERBS, "update", "patch"))])
+    paths: JSON = {"annotations": ".spec.run.annotations", "volumes": ".spec.run.volumes"}
+    paths["containers"] = [{"path": ".spec.run.containers[*]", "name": ".name"}]
+    mapping: JSON = {
+        "apiVersion": CLUSTERWORKLOADRESOURCEMAPPINGS.api_version,
+        "kind": CLUSTERWORKLOADRESOURCEMAPPINGS.kind,
+        "metadata": {"name": old.group_resource},
+        "spec": {"versions": [{"version": "v1", **paths}]},
+    }
+    await admin.create(CLUSTERWORKLOADRESOURCEMAPPINGS, mapping)
+    yield
+    await admin.delete(CLUSTERWORKLOADRESOURCEMAPPINGS, old.group_resource)
+    await admin.delete(CUSTOMRESOURCEDEFINITIONS, old.group_resource)
+
+
+async def test_a_binding_of_an_older_version_takes_no_field_of_a_newer_one(
+    team: Team, two_versions: None
+) -> None:
+    new: JSON = {"power": 9, "run": {"containers": [{"name": "app", "image": "app"}]}}
+    await team.create(engines("v2"), "main", spec=new)
+    workload = {"apiVersion": engines("v1").api_version, "kind": "Engine", "name": "main"}
+    await team.create(SERVICEBINDINGS, "db", spec=spec(workload=workload))
+    await team.says("db", "Ready", "True", "ApplicationsBound")
+    bound = (await team.admin.get(engines("v2"), "main", team.namespace)).to_dict()
+    assert bound["spec"]["power"] == 9
+    assert bound["spec"]["run"]["volumes"][0]["secret"] == {"secretName": "login"}
+    await team.delete(SERVICEBINDINGS, "db")
+    await team.when(SERVICEBINDINGS, "db", lambda body: not body)
+    left = (await team.admin.get(engines("v2"), "main", team.namespace)).to_dict()
+    assert left["spec"]["power"] == 9
+    assert not left["spec"]["run"]["volumes"]

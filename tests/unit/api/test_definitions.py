@@ -49,6 +49,25 @@ def test_objects_are_read_as_they_are_stored(
 
 
 @pytest.mark.parametrize(
+    ("spec", "stored", "expected"),
+    [
+        pytest.param({}, ("served", "storage"), "v2", id="no-conversion"),
+        pytest.param({"conversion": {"strategy": "None"}}, ("served", "storage"), "v2", id="none"),
+        pytest.param({}, ("storage",), "v1", id="stored-not-served"),
+        pytest.param(
+            {"conversion": {"strategy": "Webhook"}}, ("served", "storage"), "v1", id="webhook"
+        ),
+    ],
+)
+def test_an_object_is_written_in_the_version_that_keeps_its_fields(
+    spec: dict[str, Any], stored: tuple[str, ...], expected: str
+) -> None:
+    definition = crd_spec(crd(version("v1", "served"), version("v2", *stored), **spec))
+    older = Resource("example.org", "v1", "things", "Thing")
+    assert definition.unpruned(older).version == expected
+
+
+@pytest.mark.parametrize(
     ("scope", "namespaced"),
     [({}, True), ({"scope": "Namespaced"}, True), ({"scope": "Cluster"}, False)],
 )

@@ -10,6 +10,10 @@ import json
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from fnmatch import fnmatchcase
 
+import msgspec
+
+from fairlead.api.definitions import crd_spec
+from fairlead.api.kubebind.names import is_kubernetes
 from fairlead.api.meta import JSON, Object, ObjectMeta
 from fairlead.api.resource import (
     CONFIGMAPS,
@@ -157,6 +161,8 @@ class Reader:
             [*(one.lookup for one in some), workloads.lookup]
         )
         reads = await self._reads_of(some, kinds)
+        if isinstance(resource, Resource):
+            resource = await self.unpruned(resource)
         # No right of the author is asked about CRDs, nor about what the binding made itself.
         free: list[Read] = [_crd_of(one.resource) for one in reads if one.resource.group]
         free.append(Marked(SECRETS, namespace, owner=self.binding.uid, optional=True))
@@ -173,6 +179,20 @@ class Reader:
                 )
         await self._want_allowed(reads, free, updates)
         self._is_ahead = True
+
+    async def unpruned(self, resource: Resource) -> Resource:
+        """Return the resource in which workloads are read and written without losing fields.
+
+        See :meth:`CRDSpec.unpruned`. Where the CRD cannot be read, or there is none, it is the
+        given one.
+        """
+        if is_kubernetes(resource.group):
+            return resource
+        (crd,) = await self.snapshot.want([_crd_of(resource)])
+        try:
+            return crd_spec(crd).unpruned(resource) if isinstance(crd, Object) else resource
+        except msgspec.ValidationError:
+            return resource
 
     async def services(self, references: Sequence[ServiceReference]) -> list[Service]:
         """Return all services; the ReadError is about the first that cannot be read."""

@@ -85,7 +85,7 @@ class Finder:
         reference = self._reference
         if not reference.name and reference.selector is None:
             return [], []
-        resource = await self._snapshot.lookup(reference.lookup)
+        resource = await self._resource(reference.lookup)
         await self._reader.check_eligible(resource)
         template = await self._template(resource)
         try:
@@ -243,11 +243,15 @@ class Finder:
     async def _served(self, lookup: Lookup) -> Resource | None:
         """Return the resource of a kind; None if it is not served."""
         try:
-            return await self._snapshot.lookup(lookup)
+            return await self._resource(lookup)
         except ReadError as error:
             if error.missing:
                 return None
             raise
+
+    async def _resource(self, lookup: Lookup) -> Resource:
+        """Return the resource of a kind in which its objects are read and written."""
+        return await self._reader.unpruned(await self._snapshot.lookup(lookup))
 
     async def _with_annotation(self, resource: Resource, annotation: str) -> Sequence[Object]:
         """Return the metadata of a kind's objects with an annotation; none if it is not served."""
@@ -261,7 +265,7 @@ class Finder:
     async def _everything(self) -> list[Workload]:
         """Return all workloads of the reference's kind, or those that can be read by name."""
         try:
-            resource = await self._snapshot.lookup(self._reference.lookup)
+            resource = await self._resource(self._reference.lookup)
             found = await self._snapshot.list(ListAll(resource, self._namespace, spec_only=True))
             template = await self._template(resource)
             return [self._workload(item, resource, template) for item in found]
@@ -273,7 +277,7 @@ class Finder:
 
     async def _still_selected(self) -> list[Workload]:
         try:
-            resource = await self._snapshot.lookup(self._reference.lookup)
+            resource = await self._resource(self._reference.lookup)
             selected = await self._named_or_matching(resource)
         except ReadError as error:
             # A reference that is invalid, or whose kind is not served, never selected anything.
@@ -436,9 +440,11 @@ class Finder:
         The binding's superseded mapping counts while it is noted, else that of the cluster.
         """
         added, annotations = self._reference.containers_path, self._reader.binding.annotations
+        # Mappings are of the version that the binding names, which may not be the stored one.
+        version = self._reference.lookup.version or resource.version
         if MAPPING_ANNOTATION in annotations:
             mapping = _old_mapping(annotations[MAPPING_ANNOTATION])
-            return build_template(mapping, resource.version, containers_path=added)
+            return build_template(mapping, version, containers_path=added)
         name = mapping_name(resource)
         refusal = f"Unable to retrieve ClusterWorkloadResourceMapping for type {name}"
         await self._reader.requester.check(
@@ -451,7 +457,7 @@ class Finder:
                 return default_template(resource, containers_path=added)
             raise
         mapping = parse_mapping(found.to_dict())
-        return build_template(mapping, resource.version, containers_path=added)
+        return build_template(mapping, version, containers_path=added)
 
     def _recorded(self, resource: Resource, item: Object) -> Workload:
         """Return a workload with a record, which itself has the paths of its items."""
