@@ -10,7 +10,7 @@ from tests.support.browser import Browsing, fits, looked_at
 from tests.support.e2e import SHOP
 from tests.support.lively import BUCKETS, FAILING, Lively, bucket
 from tests.support.ownconsole import console
-from tests.support.visits import cells, heading, sign_in, stayed, stays
+from tests.support.visits import cells, heading, sign_in, stayed, stays, unfold
 from tests.support.waiting import gone
 
 from fairlead.api.kubebind import APISERVICEEXPORTS, CLUSTER_BINDING_NAME, CLUSTERBINDINGS
@@ -125,25 +125,30 @@ async def test_timeline_of_an_object_tells_the_newest_first(
         assert expected in text
 
 
-async def test_topology_draws_what_its_table_tells_and_marks_where_a_chain_breaks(
+async def test_topology_has_each_row_in_its_tree_and_marks_where_a_chain_breaks(
     browser: Browsing, lively: Lively
 ) -> None:
     page = await browser.page()
     await sign_in(page, lively.market, lively.market.ada, "/topology")
     await heading(page, "Topology")
+    table = page.get_by_role("region", name="Topology as a table", exact=True)
+    assert not await table.is_visible()
+    # Seen without a click, and first.
+    mark = page.locator(".part[data-cause]").first
+    assert await mark.is_visible()
+    assert "DatabaseNotFound" in await mark.inner_text()
+    assert "the chain breaks here" in await mark.inner_text()
+    assert await page.locator(".part").first.get_attribute("data-state") != "unknown"
+    await page.locator(".breaks").get_by_role("link", name=f"Role {FAILING}").click()
+    assert await page.locator(".part:target").get_attribute("data-cause") is not None
+    await unfold(page, "Topology as a table")
     rows = await cells(page, "Topology as a table")
-    parts = page.get_by_role("listitem").filter(has=page.locator(".part"))
-    assert await parts.count() == len(rows)
-    # Seen without a click.
-    mark = page.locator(".break.failed")
-    await mark.wait_for()
-    assert "DatabaseNotFound" in (await mark.get_attribute("aria-label") or "")
-    broken = page.locator(".breaks").get_by_role("link", name=f"Role {FAILING}")
-    await broken.wait_for()
+    assert await page.locator(".part").count() == len(rows)
     # A part leads to its page.
-    await page.locator("a.part").filter(has_text="photos").click()
+    await page.locator(".part").filter(has_text="photos").click()
     await heading(page, "photos")
     await page.goto(f"{lively.market.url}/topology?shown=problems")
+    await unfold(page, "Topology as a table")
     fewer = await cells(page, "Topology as a table")
     assert {line[0] for line in fewer} < {line[0] for line in rows}
     assert not [line for line in fewer if line[0].endswith("/backups")]
@@ -164,6 +169,8 @@ async def test_a_change_appears_on_all_open_pages_and_goes_again(
         pages[name] = await browser.page()
         await sign_in(pages[name], market, market.ada, path)
         await stays(pages[name])
+    # Updates leave open what a reader has unfolded.
+    await unfold(pages["topology"], "Topology as a table")
     about = "the region north is out of space"
     await lively.say("uploads", "False", "OutOfSpace", about)
     try:

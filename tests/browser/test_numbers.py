@@ -12,7 +12,7 @@ from tests.support.browser import Browsing
 from tests.support.e2e import SHOP
 from tests.support.lively import BUCKETS, Lively
 from tests.support.ownconsole import console
-from tests.support.visits import cells, sign_in, times
+from tests.support.visits import cells, sign_in, times, unfold
 from tests.support.waiting import condition
 
 from fairlead.api.kubebind import APISERVICEBINDINGS, APISERVICEEXPORTS, CLUSTERBINDINGS
@@ -119,6 +119,7 @@ async def test_numbers_about_bindings_and_objects(
         since = {line[0].split()[0]: told[0] for line, told in zip(lines, moments, strict=True)}
         assert since == turned(bodies[kind])
     await page.goto(f"{market.url}/topology")
+    await unfold(page, "Topology as a table")
     lines = await cells(page, "Topology as a table")
     every = [body for found in bodies.values() for body in found]
     drawn = {line[0] for line in lines if line[0].split()[0] in {kind.kind for kind in KINDS}}

@@ -53,7 +53,7 @@ async def test_a_cluster_sees_what_its_own_side_waits_for(
         await page.goto(f"{own.url}/objects/{POSTGRESACCESSES.group_resource}/{SHOP}/{FAILING}")
         await page.get_by_text("Remedy: create the database").wait_for()
         await page.goto(f"{own.url}/topology?shown=problems")
-        await page.locator(".break.failed").first.wait_for()
+        await page.locator(".part[data-cause]").first.wait_for()
         # A change of the cluster comes to an open page by itself.
         await page.goto(f"{own.url}/?kind=Bucket")
         await heading(page, "All objects")

@@ -37,6 +37,11 @@ async def cells(page: Page, table: str) -> list[list[str]]:
     return rows
 
 
+async def unfold(page: Page, summary: str) -> None:
+    """Open a fold by its summary."""
+    await page.locator("summary").filter(has_text=summary).click()
+
+
 async def times(page: Page, table: str) -> list[list[str]]:
     """The exact times in a table's rows."""
     rows: list[list[str]] = await page.get_by_role("region", name=table, exact=True).evaluate(

@@ -3,5 +3,5 @@
 ``pages`` has what every page needs, ``visits`` the session of a browser and the routes of pages.
 ``offers``, ``bindings`` and ``consumers`` are pages of a provider, ``own`` those of ``fairlead
 console``. ``objects`` reads exported kinds, ``examples`` makes an object of a CRD's schema, and
-``topology`` draws.
+``topology`` makes trees of chains.
 """

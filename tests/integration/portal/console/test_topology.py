@@ -32,14 +32,14 @@ async def test_a_person_sees_their_own_chains_and_where_one_breaks(
         assert MARKUP in text
         assert "ben" not in text
         page = await shown(there, ADA, "/topology")
-        assert "svg" in page.tags
+        assert "details" in page.tags
         assert any(at.endswith("/good") for at in page.addresses)
         assert TOOLS in page.addresses
         page = await shown(there, ADA, "/topology?shown=problems")
         assert not any(at.endswith("/good") for at in page.addresses)
         assert any(at.endswith("/bad") for at in page.addresses)
         page = await shown(there, ADA, "/topology?cluster=none")
-        assert "There is nothing to draw yet" in page.text
+        assert "There is nothing to show yet" in page.text
         await tells(there, BEN, "/topology", "bens")
         assert "good" not in (await shown(there, BEN, "/topology")).text
 

@@ -21,10 +21,10 @@ from fairlead.api.resource import NAMESPACES
 from fairlead.api.timestamps import moment
 from fairlead.portal.console.objects.kinds import Kinds, spec_of
 from fairlead.portal.console.pages.live import Hub
+from fairlead.portal.console.pages.rendering import legible
 from fairlead.portal.console.pages.viewing import (
     of_namespace,
 )
-from fairlead.portal.console.topology.text import legible
 from fairlead.provider.commands.overview import connection_verdict
 from fairlead.provider.controllers.clusterbinding.reconcile import health
 from fairlead.provider.identity import title_of

@@ -13,11 +13,11 @@ from fairlead.portal.console.bindings.known import AT_CLUSTER_SCOPE, Consumers
 from fairlead.portal.console.objects.kinds import FollowedKind
 from fairlead.portal.console.objects.rows import badness
 from fairlead.portal.console.objects.sights import Sight, Sights
-from fairlead.portal.console.pages.rendering import Pages, ago, segment
+from fairlead.portal.console.pages.rendering import Pages, segment
 from fairlead.portal.console.pages.viewing import AskedPage, Topics, View
-from fairlead.portal.console.topology.drawing import draw
 from fairlead.portal.console.topology.graph import PROVIDED, Edge, Graph, GraphNode, Shown
 from fairlead.portal.console.topology.table import rows
+from fairlead.portal.console.topology.tree import grow
 from fairlead.portal.identity.sessions import BrowserSession
 from fairlead.postgres.commands.links import role_by_status
 
@@ -27,7 +27,7 @@ MOST_OBJECTS = 5000
 
 
 class ProvidedTopology(View):
-    """The drawing and the table; ?shown=problems leaves out chains that work."""
+    """The tree and the table; ?shown=problems leaves out chains that work."""
 
     route = "/topology"
     template = "topology.html"
@@ -46,7 +46,7 @@ class ProvidedTopology(View):
         return ("", *scope.own, *scope.consumers)
 
     async def values(self, scope: Any, asked: AskedPage) -> Mapping[str, Any]:
-        """Return the drawing and the table's rows."""
+        """Return the tree and the table's rows."""
         sight: Sight = scope
         shown: Shown = "problems" if asked.get("shown") == "problems" else "all"
         wanted = asked.get("cluster", 253)
@@ -57,7 +57,7 @@ class ProvidedTopology(View):
             made.add(consumer)
         graph = made.graph()
         return {
-            "drawing": draw(graph, shown, ago=ago) if graph.nodes else "",
+            "tree": grow(graph, shown) if graph.nodes else None,
             "table": rows(graph, shown),
             "shown": shown,
             "wanted": wanted,
@@ -153,14 +153,14 @@ class _Made:
         self._edges.append(Edge(source=node, target=role))
 
     def notes(self) -> list[str]:
-        """Return sentences on what is not drawn, and why."""
+        """Return sentences on what is not shown, and why."""
         return list(self._notes())
 
     def _notes(self) -> Iterator[str]:
         for name in self._hidden:
             yield f"You may not see all objects of {name}."
         if (left := len(self._objects) - MOST_OBJECTS) > 0:
-            yield f"{left:,} objects are not drawn: those with a problem come first."
+            yield f"{left:,} objects are not shown: those with a problem come first."
 
     def _node(
         self,

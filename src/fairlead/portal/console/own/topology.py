@@ -1,4 +1,4 @@
-"""All chains of a cluster as a drawing and as a table."""
+"""All chains of a cluster as a tree and as a table."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ from fairlead.portal.console.own.sight import OwnSight, Seeing
 from fairlead.portal.console.own.things import NO_NAMESPACE, Thing
 from fairlead.portal.console.own.unbinding import SEEN_TOPIC
 from fairlead.portal.console.pages.looking import Looks, SeenLook
-from fairlead.portal.console.pages.rendering import Pages, ago, segment
+from fairlead.portal.console.pages.rendering import Pages, segment
 from fairlead.portal.console.pages.viewing import AskedPage, Topics, View
 from fairlead.portal.console.topology.chains import of_chains
-from fairlead.portal.console.topology.drawing import draw
 from fairlead.portal.console.topology.graph import Shown
 from fairlead.portal.console.topology.table import rows
+from fairlead.portal.console.topology.tree import grow
 from fairlead.portal.identity.sessions import BrowserSession
 
 
@@ -106,7 +106,7 @@ class Following:
         if len(spaces) > MOST_TARGETS or len(others) > MOST_TARGETS:
             notes.append(
                 f"More than {MOST_TARGETS} namespaces or objects have chains: those with a problem"
-                " come first, and the others are not drawn."
+                " come first, and the others are not shown."
             )
         notes += sight.notes
         return Chains(tuple(found + more), tuple(sorted(dict.fromkeys(notes))), sight)
@@ -136,7 +136,7 @@ class Following:
 
 
 class Topology(View):
-    """The drawing and the table; ?shown=problems leaves out chains that work."""
+    """The tree and the table; ?shown=problems leaves out chains that work."""
 
     route = "/topology"
     template = "own/topology.html"
@@ -155,7 +155,7 @@ class Topology(View):
         return (_TOPIC,)
 
     async def values(self, scope: Any, asked: AskedPage) -> Mapping[str, Any]:
-        """Return the drawing and the table's rows."""
+        """Return the tree and the table's rows."""
         seen: SeenLook = await self._looks.see(_TOPIC, self._following)
         found: Chains = seen.value if seen.value is not None else Chains()
         shown: Shown = "problems" if asked.get("shown") == "problems" else "all"
@@ -164,7 +164,7 @@ class Topology(View):
         return {
             "seen": seen,
             "notes": found.notes,
-            "drawing": draw(graph, shown, ago=ago) if graph.nodes else "",
+            "tree": grow(graph, shown) if graph.nodes else None,
             "table": rows(graph, shown),
             "shown": shown,
             "every": len(graph.nodes),

@@ -18,7 +18,6 @@ from markupsafe import Markup, escape
 from fairlead.api.durations import rough_duration
 from fairlead.api.timestamps import moment, parse_time
 from fairlead.portal.console.pages.terminal import Terminal
-from fairlead.portal.console.topology.text import legible
 from fairlead.portal.http.headers import Headers
 from fairlead.portal.http.requests.context import PATH, REQUEST_ID
 from fairlead.portal.identity.people import Person
@@ -31,6 +30,10 @@ _TYPES: Final = {"css": "text/css", "js": "text/javascript", "svg": "image/svg+x
 _KEPT: Final = {"Cache-Control": "public, max-age=31536000, immutable"}
 _TIME: Final = re.compile(r"(<time [^>]*>)[^<]*</time>")
 """A relative time such as "5s ago", which changes although its object does not."""
+_ILLEGIBLE: Final = re.compile(
+    "[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069\ud800-\udfff\ufffe\uffff]"
+)
+"""Control characters, marks that change the direction of writing, and surrogates."""
 
 
 class _File(NamedTuple):
@@ -117,6 +120,7 @@ class Pages:
         self._environment.filters |= {
             "ago": ago,
             "code": code,
+            "dotted": dotted,
             "word": WORDS.__getitem__,
             "segment": segment,
             "pair": lambda state: (state, WORDS[state]),
@@ -200,6 +204,11 @@ class Pages:
         return "".join(found.blocks["live"](context))
 
 
+def legible(text: str) -> str:
+    """Replace characters that could affect other text with a visible mark; keep lines."""
+    return _ILLEGIBLE.sub("\N{REPLACEMENT CHARACTER}", text)
+
+
 def unturned(value: Any) -> Any:
     """Neutralize control characters of a value, which could reorder the text around it.
 
@@ -237,6 +246,11 @@ def code(text: str) -> Markup:
         for number, part in enumerate(parts)
     )
     return Markup("").join(marked)
+
+
+def dotted(text: str) -> Markup:
+    """Escape a name, and let lines end after its dots, so that no word of it is broken."""
+    return Markup(".<wbr>").join(unturned(text).split("."))
 
 
 def segment(text: str) -> str:

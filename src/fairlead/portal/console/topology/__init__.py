@@ -1,1 +1,1 @@
-"""Chains of services as a drawing and as rows: pure functions without I/O."""
+"""Chains of services as a tree and as rows: pure functions without I/O."""

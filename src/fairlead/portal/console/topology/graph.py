@@ -17,11 +17,10 @@ Shown = Literal["all", "problems"]
 
 
 class GraphColumn(msgspec.Struct, frozen=True):
-    """A column of a drawing; ``side`` names the cluster of its parts, "" for none."""
+    """A column of a tree."""
 
     name: str
     title: str
-    side: str = ""
 
 
 _TITLES: Final[dict[LinkName, str]] = {
@@ -72,22 +71,23 @@ class GraphNode(msgspec.Struct, frozen=True, kw_only=True):
             f"{self.kind} {self.where}/{self.name}" if self.where else f"{self.kind} {self.name}"
         )
 
+    @property
+    def link(self) -> str:
+        """Its path on this server, "" without one."""
+        # Browsers read // and /\ as the beginning of another host.
+        elsewhere = self.href[:1] != "/" or self.href[1:2] in {"/", "\\"}
+        return "" if elsewhere else self.href
+
 
 class Edge(msgspec.Struct, frozen=True, kw_only=True):
-    """An edge: ``source`` needs ``target``, in any order of columns.
-
-    ``state`` is set if the connection itself is in another state than its target; ``label``
-    says why.
-    """
+    """An edge: ``source`` needs ``target``, in any order of columns."""
 
     source: str
     target: str
-    state: State | None = None
-    label: str = ""
 
 
 class Graph(msgspec.Struct, frozen=True, kw_only=True):
-    """Nodes and edges; a node of an unknown column gets a column of its own."""
+    """Nodes and edges, in at least one column."""
 
     columns: tuple[GraphColumn, ...] = CHAIN
     nodes: tuple[GraphNode, ...] = ()
@@ -105,9 +105,3 @@ def counted(states: Iterable[State]) -> dict[State, int]:
 def told(tally: dict[State, int]) -> str:
     """Return counts in words, the worst state first."""
     return ", ".join(f"{tally[state]:,} {WORDS[state]}" for state in WORDS if tally.get(state))
-
-
-def own(href: str) -> bool:
-    """Whether ``href`` is a path on this server."""
-    # Browsers read // and /\ as the beginning of another host.
-    return href.startswith("/") and href[1:2] not in {"/", "\\"}

@@ -9,8 +9,8 @@ from typing import Final
 import msgspec
 
 from fairlead.api.reasons.model import State
-from fairlead.portal.console.topology.graph import Graph, Shown, own
-from fairlead.portal.console.topology.wiring import Breaks, Wired, breaks, chosen, wire
+from fairlead.portal.console.topology.graph import Graph, Shown
+from fairlead.portal.console.topology.wiring import Wired, causes, wire
 from fairlead.portal.model.states import WORDS
 
 
@@ -21,14 +21,12 @@ MOST_NEEDS: Final = 5
 
 
 class TableRow(msgspec.Struct, frozen=True):
-    """A part as a row; ``broken`` if it fails or waits by itself."""
+    """A part as a row."""
 
     kind: str
     name: str
     where: str
-    column: str
     state: State
-    broken: bool
     reason: str
     about: str
     since: str
@@ -58,37 +56,35 @@ def rows(graph: Graph, shown: Shown = "all", *, most: int = MOST_ROWS) -> Rows:
         shown: which chains.
         most: largest number of rows; the others are counted.
     """
-    wired = chosen(wire(graph), shown)
-    broken = breaks(wired)
-    made = tuple(_row(wired, broken, number) for number in islice(_order(wired, broken), most))
+    wired = wire(graph, shown)
+    made = tuple(_row(wired, number) for number in islice(_order(wired), most))
     return Rows(made, len(wired.nodes) - len(made))
 
 
-def _order(wired: Wired, broken: Breaks) -> Iterator[int]:
+def _order(wired: Wired) -> Iterator[int]:
+    roots = causes(wired)
     ranked: dict[tuple[bool, State], list[int]] = {
         (root, state): [] for root in (True, False) for state in WORDS
     }
     for number, node in enumerate(wired.nodes):
-        ranked[number in broken.roots, node.state].append(number)
+        ranked[number in roots, node.state].append(number)
     for numbers in ranked.values():
         yield from numbers
 
 
-def _row(wired: Wired, broken: Breaks, number: int) -> TableRow:
+def _row(wired: Wired, number: int) -> TableRow:
     node = wired.nodes[number]
-    needs = dict.fromkeys(wired.ends[edge][1] for edge in wired.needs[number])
+    needs = wired.needs[number]
     return TableRow(
         kind=node.kind,
         name=node.name,
         where=node.where,
-        column=wired.columns[wired.column[number]].title,
         state=node.state,
-        broken=number in broken.roots,
         reason=node.reason,
         about=node.about,
         since=node.since,
         helps=node.helps,
-        href=node.href if own(node.href) else "",
-        needs=tuple(wired.nodes[other].text for other in islice(needs, MOST_NEEDS)),
+        href=node.link,
+        needs=tuple(wired.nodes[other].text for other in needs[:MOST_NEEDS]),
         more_needs=max(len(needs) - MOST_NEEDS, 0),
     )

@@ -1,31 +1,26 @@
-"""A numbered graph for walks, and the places where its chains break."""
+"""A numbered graph for walks, and the nodes at which its chains break."""
 
 from __future__ import annotations
 
 from collections import deque
-from typing import Final
+from collections.abc import Sequence
 
 import msgspec
 
-from fairlead.api.reasons.model import State
-from fairlead.portal.console.topology.graph import Edge, Graph, GraphColumn, GraphNode, Shown
-
-
-MOST_COLUMNS: Final = 12
-"""Largest number of drawn columns; further ones share the last."""
+from fairlead.portal.console.topology.graph import Graph, GraphColumn, GraphNode, Shown
 
 
 class Wired(msgspec.Struct, frozen=True):
-    """A numbered graph: ``needs`` and ``needed_by`` are the edges' numbers of each node.
+    """A numbered graph; ``edges`` join a node to one that it needs.
 
-    Of nodes with the same id the first is kept; edges to missing nodes are dropped.
+    Of nodes with the same id the first stays; edges to missing nodes are dropped. ``columns`` are
+    those with nodes, ``column`` is each node's; an unknown column counts as the last.
     """
 
     columns: tuple[GraphColumn, ...]
     nodes: tuple[GraphNode, ...]
     column: tuple[int, ...]
-    edges: tuple[Edge, ...]
-    ends: tuple[tuple[int, int], ...]
+    edges: tuple[tuple[int, int], ...]
     needs: tuple[list[int], ...]
     needed_by: tuple[list[int], ...]
 
@@ -34,100 +29,60 @@ class Wired(msgspec.Struct, frozen=True):
         return self.nodes[number].state in {"failed", "waiting"}
 
 
-class Breaks(msgspec.Struct, frozen=True):
-    """The places where chains break.
+def wire(graph: Graph, shown: Shown = "all") -> Wired:
+    """Number a graph: all of it, or the nodes that lead to a problem or from it."""
+    whole = _numbered(graph)
+    if shown == "all":
+        return whole
+    seeds = [number for number in range(len(whole.nodes)) if whole.problem(number)]
+    numbers = _reached(seeds, whole.needs) | _reached(seeds, whole.needed_by)
+    nodes = tuple(whole.nodes[number] for number in sorted(numbers))
+    return _numbered(msgspec.structs.replace(graph, nodes=nodes))
 
-    ``roots`` are nodes with a problem that need no other node with one. ``states`` has each
-    edge's state, ``broken`` the edges that lead to a root.
-    """
 
-    roots: frozenset[int]
-    states: tuple[State, ...]
-    broken: frozenset[int]
-
-
-def wire(graph: Graph) -> Wired:
-    """Number the nodes and edges of a graph."""
-    columns: dict[str, int] = {}
-    known: list[GraphColumn] = []
-    for column in graph.columns:
-        _place(column, columns, known)
-    numbers: dict[str, int] = {}
-    nodes: list[GraphNode] = []
-    at: list[int] = []
+def _numbered(graph: Graph) -> Wired:
+    nodes: dict[str, GraphNode] = {}
     for node in graph.nodes:
-        if node.id in numbers:
-            continue
-        numbers[node.id] = len(nodes)
-        nodes.append(node)
-        if node.column not in columns:
-            _place(GraphColumn(node.column, node.column), columns, known)
-        at.append(columns[node.column])
-    return _joined(tuple(known), nodes, at, graph.edges, numbers)
-
-
-def _place(column: GraphColumn, columns: dict[str, int], known: list[GraphColumn]) -> None:
-    if column.name in columns:
-        return
-    if len(known) < MOST_COLUMNS:
-        known.append(column)
-    columns[column.name] = len(known) - 1
-
-
-def _joined(
-    columns: tuple[GraphColumn, ...],
-    nodes: list[GraphNode],
-    at: list[int],
-    found: tuple[Edge, ...],
-    numbers: dict[str, int],
-) -> Wired:
-    edges: list[Edge] = []
-    ends: list[tuple[int, int]] = []
+        nodes.setdefault(node.id, node)
+    numbers = {id_: number for number, id_ in enumerate(nodes)}
+    edges = dict.fromkeys(
+        (numbers[edge.source], numbers[edge.target])
+        for edge in graph.edges
+        if edge.source in numbers and edge.target in numbers and edge.source != edge.target
+    )
     needs: tuple[list[int], ...] = tuple([] for _ in nodes)
     needed_by: tuple[list[int], ...] = tuple([] for _ in nodes)
-    for edge in found:
-        source, target = numbers.get(edge.source), numbers.get(edge.target)
-        if source is None or target is None or source == target:
-            continue
-        needs[source].append(len(edges))
-        needed_by[target].append(len(edges))
-        edges.append(edge)
-        ends.append((source, target))
-    return Wired(columns, tuple(nodes), tuple(at), tuple(edges), tuple(ends), needs, needed_by)
+    for source, target in edges:
+        needs[source].append(target)
+        needed_by[target].append(source)
+    order = {column.name: number for number, column in enumerate(graph.columns)}
+    places = [order.get(node.column, len(order) - 1) for node in nodes.values()]
+    used = sorted(set(places))
+    return Wired(
+        tuple(graph.columns[place] for place in used),
+        tuple(nodes.values()),
+        tuple(map({place: number for number, place in enumerate(used)}.__getitem__, places)),
+        tuple(edges),
+        needs,
+        needed_by,
+    )
 
 
-def breaks(wired: Wired) -> Breaks:
-    """Find the breaks, in one walk from the nodes without needs to those that need them."""
+def causes(wired: Wired) -> frozenset[int]:
+    """Return the nodes with a problem that need no other node with one, in one walk."""
     roots: set[int] = set()
     troubled = [False] * len(wired.nodes)
     for number in _from_the_source(wired):
-        held = any(
-            troubled[wired.ends[edge][1]] or wired.edges[edge].state == "failed"
-            for edge in wired.needs[number]
-        )
-        if wired.problem(number) and not held:
+        waits = any(troubled[target] for target in wired.needs[number])
+        if wired.problem(number) and not waits:
             roots.add(number)
-        troubled[number] = held or wired.problem(number)
-    states: list[State] = []
-    broken: set[int] = set()
-    for number, edge in enumerate(wired.edges):
-        target = wired.ends[number][1]
-        state = edge.state
-        if state is None:
-            state = wired.nodes[target].state
-            if target in roots:
-                broken.add(number)
-            elif state == "failed":
-                state = "waiting"
-        elif state == "failed":
-            broken.add(number)
-        states.append(state)
-    return Breaks(frozenset(roots), tuple(states), frozenset(broken))
+        troubled[number] = waits or wired.problem(number)
+    return frozenset(roots)
 
 
 def _from_the_source(wired: Wired) -> list[int]:
     """Sort nodes topologically, needed ones first; a cycle is opened at its first node."""
-    missing = [len(edges) for edges in wired.needs]
+    missing = [len(targets) for targets in wired.needs]
     ready = deque(number for number, count in enumerate(missing) if not count)
     done = [False] * len(missing)
     ordered: list[int] = []
@@ -139,8 +94,7 @@ def _from_the_source(wired: Wired) -> list[int]:
                 continue
             done[number] = True
             ordered.append(number)
-            for edge in wired.needed_by[number]:
-                source = wired.ends[edge][0]
+            for source in wired.needed_by[number]:
                 missing[source] -= 1
                 if not missing[source]:
                     ready.append(source)
@@ -152,31 +106,11 @@ def _from_the_source(wired: Wired) -> list[int]:
     return ordered
 
 
-def chosen(wired: Wired, shown: Shown) -> Wired:
-    """Return the graph to show: all of it, or the nodes that lead to a problem or from it."""
-    if shown == "all":
-        return wired
-    seeds = [number for number in range(len(wired.nodes)) if wired.problem(number)]
-    for edge, ends in zip(wired.edges, wired.ends, strict=True):
-        if edge.state in {"failed", "waiting"}:
-            seeds.extend(ends)
-    kept = _reached(wired, seeds, wired.needs, 1) | _reached(wired, seeds, wired.needed_by, 0)
-    order = [number for number in range(len(wired.nodes)) if number in kept]
-    return _joined(
-        wired.columns,
-        [wired.nodes[number] for number in order],
-        [wired.column[number] for number in order],
-        wired.edges,
-        {wired.nodes[number].id: place for place, number in enumerate(order)},
-    )
-
-
-def _reached(wired: Wired, seeds: list[int], along: tuple[list[int], ...], end: int) -> set[int]:
+def _reached(seeds: Sequence[int], along: tuple[list[int], ...]) -> set[int]:
     reached = set(seeds)
-    waiting = list(reached)
+    waiting = list(seeds)
     while waiting:
-        for edge in along[waiting.pop()]:
-            other = wired.ends[edge][end]
+        for other in along[waiting.pop()]:
             if other not in reached:
                 reached.add(other)
                 waiting.append(other)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+import pytest
+
 from fairlead.portal.console.topology.graph import Edge, Graph, GraphNode
 from fairlead.portal.console.topology.table import rows
 
@@ -14,12 +16,12 @@ Fleet = Callable[..., Graph]
 
 def test_what_is_broken_comes_first(chain: Chain) -> None:
     told = rows(chain("waiting", "failed", "failed", "ok", "unknown"))
-    assert [(row.column, row.word, row.broken) for row in told.rows] == [
-        ("Secret", "broken", True),
-        ("Binding", "broken", False),
-        ("Workload", "waiting", False),
-        ("Provider", "not known", False),
-        ("Service", "in order", False),
+    assert [(row.kind, row.word) for row in told.rows] == [
+        ("Secret", "broken"),
+        ("ServiceBinding", "broken"),
+        ("Deployment", "waiting"),
+        ("APIServiceBinding", "not known"),
+        ("PostgresAccess", "in order"),
     ]
     assert told.rows[0].reason == "Reason2"
     assert told.rows[0].needs == ("PostgresAccess shop/orders",)
@@ -45,6 +47,18 @@ def test_problems_alone_are_told_when_asked_for(fleet: Fleet) -> None:
     assert len(rows(fleet(480, frozenset({3})), "problems").rows) == 5
 
 
-def test_addresses_elsewhere_are_no_links() -> None:
-    node = GraphNode(id="a", column="role", kind="Role", name="a", href="javascript:alert(1)")
-    assert rows(Graph(nodes=(node,))).rows[0].href == ""
+@pytest.mark.parametrize(
+    ("href", "link"),
+    [
+        ("/objects/a", "/objects/a"),
+        ("/a?b=c", "/a?b=c"),
+        ("", ""),
+        ("javascript:alert(1)", ""),
+        ("//elsewhere.example", ""),
+        ("/\\elsewhere.example", ""),
+        ("https://elsewhere.example", ""),
+    ],
+)
+def test_addresses_elsewhere_are_no_links(href: str, link: str) -> None:
+    node = GraphNode(id="a", column="role", kind="Role", name="a", href=href)
+    assert rows(Graph(nodes=(node,))).rows[0].href == node.link == link

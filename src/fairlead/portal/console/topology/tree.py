@@ -1,0 +1,211 @@
+"""The tree of a graph: each node once, beside its first neighbour in a column further left."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from hashlib import blake2s
+from typing import Final
+
+import msgspec
+
+from fairlead.api.reasons.model import State
+from fairlead.portal.console.topology.collapse import unfolded
+from fairlead.portal.console.topology.graph import Graph, GraphNode, Shown, counted, told
+from fairlead.portal.console.topology.wiring import Wired, causes, wire
+from fairlead.portal.model.states import RANKS, STATES
+
+
+MOST_LISTED: Final = 500
+"""Largest number of nodes within folds of a tree; the others are counted."""
+MOST_IN_FOLD: Final = 100
+"""Largest number of nodes listed in one fold."""
+MOST_IN_NESTED: Final = 10
+"""Largest number of nodes listed in a fold within another."""
+MOST_LINKS: Final = 5
+"""Largest number of a node's links to those that stand elsewhere."""
+MOST_BREAKS: Final = 5
+"""Largest number of breaks that are listed above the tree."""
+
+
+class TreeLink(msgspec.Struct, frozen=True):
+    """A link to a node that stands beside another parent, by its element's id."""
+
+    node: GraphNode
+    id: str
+
+
+class Branch(msgspec.Struct, frozen=True, kw_only=True):
+    """A node with its children; ``skipped`` is the number of empty columns before it.
+
+    ``cause`` says whether chains break here, ``cut`` whether they break between it and its parent.
+    """
+
+    node: GraphNode
+    id: str
+    skipped: int
+    cause: bool
+    cut: State | None
+    branches: tuple[Branch, ...] = ()
+    fold: Fold | None = None
+    links: tuple[TreeLink, ...] = ()
+    more_links: int = 0
+
+
+class Fold(msgspec.Struct, frozen=True):
+    """Siblings that are folded; ``kind`` is that of all of them, "" if they differ.
+
+    ``tally`` counts them by the worst state in each one's subtree, ``left_out`` those that are not
+    listed.
+    """
+
+    id: str
+    size: int
+    kind: str
+    tally: dict[State, int]
+    branches: tuple[Branch, ...]
+    left_out: int
+
+
+class Break(msgspec.Struct, frozen=True):
+    """A node at which chains break, and its element's id."""
+
+    node: GraphNode
+    id: str
+
+
+class Tree(msgspec.Struct, frozen=True):
+    """A graph's tree; ``titles`` are those of its columns."""
+
+    titles: tuple[str, ...]
+    branches: tuple[Branch, ...]
+    fold: Fold | None
+    breaks: tuple[Break, ...]
+    more_breaks: int
+    tally: dict[State, int]
+
+    @property
+    def summary(self) -> str:
+        """The number of nodes by state, as a sentence."""
+        total = sum(self.tally.values())
+        parts = "1 part" if total == 1 else f"{total:,} parts"
+        return f"{parts}: {told(self.tally)}."
+
+
+def grow(graph: Graph, shown: Shown = "all") -> Tree:
+    """Return the tree of a graph, or of its chains with a problem; the worst comes first."""
+    wired = wire(graph, shown)
+    return _Growing(wired, causes(wired)).run()
+
+
+class _Growing:
+    def __init__(self, wired: Wired, origins: frozenset[int]) -> None:
+        self._wired = wired
+        self._origins = origins
+        self._edges = frozenset(wired.edges)
+        numbers = range(len(wired.nodes))
+        self._parents = [-1 for _ in numbers]
+        self._links: list[dict[int, None]] = [{} for _ in numbers]
+        self._join()
+        # An even rank is that of a cause, so that it comes before what waits for it.
+        self._ranks = [
+            2 * RANKS[node.state] + (number not in origins)
+            for number, node in enumerate(wired.nodes)
+        ]
+        self._by_column = sorted(numbers, key=wired.column.__getitem__)
+        self._worst = list(self._ranks)
+        for number in reversed(self._by_column):
+            parent = self._parents[number]
+            if parent >= 0:
+                self._worst[parent] = min(self._worst[parent], self._worst[number])
+        self._children: dict[int, list[int]] = {number: [] for number in (-1, *self._by_column)}
+        for number in numbers:
+            self._children[self._parents[number]].append(number)
+        for group in self._children.values():
+            group.sort(key=self._worst.__getitem__)
+        problems = sorted(filter(wired.problem, numbers), key=self._ranks.__getitem__)
+        self._unfolded = unfolded(self._parents, self._children.values(), problems)
+        self._listed = 0
+
+    def run(self) -> Tree:
+        wired = self._wired
+        branches, fold = self._below(-1)
+        broken = sorted(self._origins, key=lambda number: (self._ranks[number], number))
+        return Tree(
+            tuple(column.title for column in wired.columns),
+            branches,
+            fold,
+            tuple(Break(wired.nodes[one], self._id(one)) for one in broken[:MOST_BREAKS]),
+            max(len(broken) - MOST_BREAKS, 0),
+            counted(node.state for node in wired.nodes),
+        )
+
+    def _join(self) -> None:
+        """Give each node its first parent; other neighbours link to it, as in its own column."""
+        column = self._wired.column
+        for source, target in self._wired.edges:
+            left, right = (source, target)
+            if column[source] > column[target]:
+                left, right = target, source
+            if self._parents[right] < 0 and column[left] < column[right]:
+                self._parents[right] = left
+            elif self._parents[right] != left:
+                self._links[left][right] = None
+
+    def _below(self, parent: int, nested: bool = False) -> tuple[tuple[Branch, ...], Fold | None]:
+        children = self._children[parent]
+        plain = [number for number in children if number in self._unfolded]
+        rest = [number for number in children if number not in self._unfolded]
+        if len(rest) == 1:
+            # A fold would take as much room as what is in it.
+            plain, rest = children, []
+        branches = tuple(self._branch(number, nested) for number in plain)
+        return branches, self._fold(parent, rest, nested) if rest else None
+
+    def _branch(self, number: int, nested: bool) -> Branch:
+        wired, parent = self._wired, self._parents[number]
+        nested = nested or number not in self._unfolded
+        self._listed += nested
+        branches, fold = self._below(number, nested)
+        links = list(self._links[number])
+        links.sort(key=self._ranks.__getitem__)
+        return Branch(
+            node=wired.nodes[number],
+            id=self._id(number),
+            skipped=wired.column[number] - (wired.column[parent] if parent >= 0 else -1) - 1,
+            cause=number in self._origins,
+            cut=self._cut(parent, number),
+            branches=branches,
+            fold=fold,
+            links=tuple(
+                TreeLink(wired.nodes[other], self._id(other)) for other in links[:MOST_LINKS]
+            ),
+            more_links=max(len(links) - MOST_LINKS, 0),
+        )
+
+    def _fold(self, parent: int, members: Sequence[int], nested: bool) -> Fold:
+        branches: list[Branch] = []
+        for number in members[: MOST_IN_NESTED if nested else MOST_IN_FOLD]:
+            if self._listed >= MOST_LISTED:
+                break
+            branches.append(self._branch(number, nested=True))
+        kinds = {self._wired.nodes[number].kind for number in members}
+        return Fold(
+            f"more-{self._id(parent)}" if parent >= 0 else "more",
+            len(members),
+            kinds.pop() if len(kinds) == 1 else "",
+            counted(STATES[self._worst[number] // 2] for number in members),
+            tuple(branches),
+            len(members) - len(branches),
+        )
+
+    def _cut(self, left: int, right: int) -> State | None:
+        """Return the state of the one that the other needs, if chains break there."""
+        for source, target in ((left, right), (right, left)):
+            if target in self._origins and (source, target) in self._edges:
+                return self._wired.nodes[target].state
+        return None
+
+    def _id(self, number: int) -> str:
+        # It stays the same while nodes come and go, so that a live page keeps what is unfolded.
+        name = self._wired.nodes[number].id.encode("utf-8", "surrogatepass")
+        return f"part-{blake2s(name, digest_size=8).hexdigest()}"
