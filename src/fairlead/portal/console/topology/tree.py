@@ -27,17 +27,18 @@ MOST_BREAKS: Final = 5
 """Largest number of breaks that are listed above the tree."""
 
 
-class TreeLink(msgspec.Struct, frozen=True):
-    """A link to a node that stands beside another parent, by its element's id."""
+class Anchor(msgspec.Struct, frozen=True):
+    """A node, and its element's id for links to it."""
 
     node: GraphNode
     id: str
 
 
-class Branch(msgspec.Struct, frozen=True, kw_only=True):
+class TreeBranch(msgspec.Struct, frozen=True, kw_only=True):
     """A node with its children; ``skipped`` is the number of empty columns before it.
 
-    ``cause`` says whether chains break here, ``cut`` whether they break between it and its parent.
+    ``cause`` says whether chains break here, ``cut`` whether they break between it and its parent,
+    and ``links`` has its neighbours that stand beside another parent.
     """
 
     node: GraphNode
@@ -45,9 +46,9 @@ class Branch(msgspec.Struct, frozen=True, kw_only=True):
     skipped: int
     cause: bool
     cut: State | None
-    branches: tuple[Branch, ...] = ()
+    branches: tuple[TreeBranch, ...] = ()
     fold: Fold | None = None
-    links: tuple[TreeLink, ...] = ()
+    links: tuple[Anchor, ...] = ()
     more_links: int = 0
 
 
@@ -62,24 +63,17 @@ class Fold(msgspec.Struct, frozen=True):
     size: int
     kind: str
     tally: dict[State, int]
-    branches: tuple[Branch, ...]
+    branches: tuple[TreeBranch, ...]
     left_out: int
-
-
-class Break(msgspec.Struct, frozen=True):
-    """A node at which chains break, and its element's id."""
-
-    node: GraphNode
-    id: str
 
 
 class Tree(msgspec.Struct, frozen=True):
     """A graph's tree; ``titles`` are those of its columns."""
 
     titles: tuple[str, ...]
-    branches: tuple[Branch, ...]
+    branches: tuple[TreeBranch, ...]
     fold: Fold | None
-    breaks: tuple[Break, ...]
+    breaks: tuple[Anchor, ...]
     more_breaks: int
     tally: dict[State, int]
 
@@ -134,7 +128,7 @@ class _Growing:
             tuple(column.title for column in wired.columns),
             branches,
             fold,
-            tuple(Break(wired.nodes[one], self._id(one)) for one in broken[:MOST_BREAKS]),
+            tuple(Anchor(wired.nodes[one], self._id(one)) for one in broken[:MOST_BREAKS]),
             max(len(broken) - MOST_BREAKS, 0),
             counted(node.state for node in wired.nodes),
         )
@@ -151,7 +145,9 @@ class _Growing:
             elif self._parents[right] != left:
                 self._links[left][right] = None
 
-    def _below(self, parent: int, nested: bool = False) -> tuple[tuple[Branch, ...], Fold | None]:
+    def _below(
+        self, parent: int, nested: bool = False
+    ) -> tuple[tuple[TreeBranch, ...], Fold | None]:
         children = self._children[parent]
         plain = [number for number in children if number in self._unfolded]
         rest = [number for number in children if number not in self._unfolded]
@@ -161,14 +157,14 @@ class _Growing:
         branches = tuple(self._branch(number, nested) for number in plain)
         return branches, self._fold(parent, rest, nested) if rest else None
 
-    def _branch(self, number: int, nested: bool) -> Branch:
+    def _branch(self, number: int, nested: bool) -> TreeBranch:
         wired, parent = self._wired, self._parents[number]
         nested = nested or number not in self._unfolded
         self._listed += nested
         branches, fold = self._below(number, nested)
         links = list(self._links[number])
         links.sort(key=self._ranks.__getitem__)
-        return Branch(
+        return TreeBranch(
             node=wired.nodes[number],
             id=self._id(number),
             skipped=wired.column[number] - (wired.column[parent] if parent >= 0 else -1) - 1,
@@ -177,13 +173,13 @@ class _Growing:
             branches=branches,
             fold=fold,
             links=tuple(
-                TreeLink(wired.nodes[other], self._id(other)) for other in links[:MOST_LINKS]
+                Anchor(wired.nodes[other], self._id(other)) for other in links[:MOST_LINKS]
             ),
             more_links=max(len(links) - MOST_LINKS, 0),
         )
 
     def _fold(self, parent: int, members: Sequence[int], nested: bool) -> Fold:
-        branches: list[Branch] = []
+        branches: list[TreeBranch] = []
         for number in members[: MOST_IN_NESTED if nested else MOST_IN_FOLD]:
             if self._listed >= MOST_LISTED:
                 break

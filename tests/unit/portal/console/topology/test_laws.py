@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from fairlead.portal.console.pages.rendering import Pages
 from fairlead.portal.console.topology.graph import CHAIN, Edge, Graph, GraphColumn, GraphNode
 from fairlead.portal.console.topology.table import rows
-from fairlead.portal.console.topology.tree import Branch, Fold, grow
+from fairlead.portal.console.topology.tree import Fold, TreeBranch, grow
 from fairlead.portal.options import ExternalURL
 
 
@@ -107,7 +107,7 @@ def test_a_tree_has_each_node_once(graph: Graph, shown: Any) -> None:
     assert len(ids) == len(set(ids)) == sum(tree.tally.values())
 
 
-def _branches(branches: tuple[Branch, ...], fold: Fold | None) -> Iterator[Branch]:
+def _branches(branches: tuple[TreeBranch, ...], fold: Fold | None) -> Iterator[TreeBranch]:
     for branch in (*branches, *(fold.branches if fold else ())):
         yield branch
         yield from _branches(branch.branches, branch.fold)

@@ -19,9 +19,9 @@ from fairlead.portal.console.topology.tree import (
     MOST_IN_FOLD,
     MOST_LINKS,
     MOST_LISTED,
-    Branch,
     Fold,
     Tree,
+    TreeBranch,
     grow,
 )
 
@@ -102,7 +102,7 @@ def _graph(row: Row) -> Graph:
     )
 
 
-def _lines(branches: tuple[Branch, ...], depth: int = 0) -> Iterator[str]:
+def _lines(branches: tuple[TreeBranch, ...], depth: int = 0) -> Iterator[str]:
     for branch in branches:
         words = [*["."] * depth, *["cut"] * bool(branch.cut)]
         words.append("_" * branch.skipped + branch.node.name)
@@ -124,17 +124,17 @@ def _names(fold: Fold | None) -> list[str]:
     return [branch.node.name for branch in fold.branches] if fold else []
 
 
-def _all(tree: Tree) -> Iterator[Branch | Fold]:
-    waiting: list[Branch | Fold] = [*tree.branches, *([tree.fold] if tree.fold else [])]
+def _all(tree: Tree) -> Iterator[TreeBranch | Fold]:
+    waiting: list[TreeBranch | Fold] = [*tree.branches, *([tree.fold] if tree.fold else [])]
     while waiting:
         item = waiting.pop()
         yield item
         waiting += item.branches
-        if isinstance(item, Branch) and item.fold:
+        if isinstance(item, TreeBranch) and item.fold:
             waiting.append(item.fold)
 
 
-def _standing(branches: tuple[Branch, ...]) -> int:
+def _standing(branches: tuple[TreeBranch, ...]) -> int:
     return sum(1 + _standing(branch.branches) for branch in branches)
 
 
@@ -210,7 +210,7 @@ def test_what_is_listed_is_bounded_and_the_rest_is_counted(consumers: int) -> No
     nodes += [GraphNode(id=f"o{n}", column="object", kind="O", name="o") for n in range(4000)]
     edges = tuple(Edge(source=f"o{n}", target=f"c{n % consumers}") for n in range(4000))
     tree = grow(Graph(columns=PROVIDED, nodes=tuple(nodes), edges=edges))
-    branches = [item for item in _all(tree) if isinstance(item, Branch)]
+    branches = [item for item in _all(tree) if isinstance(item, TreeBranch)]
     assert len(branches) <= MOST + MOST_LISTED + 1
     assert len({branch.id for branch in branches}) == len(branches)
     assert all(
