@@ -87,6 +87,17 @@ def test_folds_and_the_table_are_closed_and_tell_what_is_in_them(fleet: Fleet) -
     assert texts[-1] == "Topology as a table"
 
 
+def test_a_namespace_or_cluster_is_told_once_on_a_way() -> None:
+    nodes = (
+        GraphNode(id="c", column="workload", kind="Cluster", name="shop"),
+        GraphNode(id="e", column="binding", kind="Binding", name="postgres", where="shop"),
+        GraphNode(id="o", column="service", kind="Bucket", name="photos", where="media"),
+    )
+    edges = (Edge(source="c", target="e"), Edge(source="e", target="o"))
+    page = _page(Graph(nodes=nodes, edges=edges))
+    assert re.findall('<span class="where">([^<]*)</span>', page) == ["media"]
+
+
 def test_names_break_after_their_dots_alone() -> None:
     node = GraphNode(id="a", column="role", kind="Kind", name="buckets.example.org")
     assert "buckets.<wbr>example.<wbr>org" in _page(Graph(nodes=(node,)))
