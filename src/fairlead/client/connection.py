@@ -26,7 +26,7 @@ from fairlead.client.authorities import (
 )
 from fairlead.client.caution import AddressRefused
 from fairlead.client.config import ClusterConfig
-from fairlead.client.errors import ConfigError, ConnectionFailed
+from fairlead.client.errors import CertificateRefused, ConfigError, ConnectionFailed
 
 
 FAULTS = (aiohttp.ClientError, TimeoutError, OSError, UnicodeError)
@@ -39,7 +39,8 @@ def failed(config: ClusterConfig, error: BaseException, issuer: str = "") -> Con
     ``issuer`` has issued the server's certificate, where that was refused; "" if it is unknown.
     """
     text = f"cannot reach {config.server}: " + _reason(error, config, issuer)
-    return ConnectionFailed(text, config.server)
+    is_refused = refused_certificate(error) is not None
+    return (CertificateRefused if is_refused else ConnectionFailed)(text, config.server)
 
 
 def _reason(error: BaseException, config: ClusterConfig, issuer: str) -> str:

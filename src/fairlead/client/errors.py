@@ -7,6 +7,7 @@
     ├── ConfigError            a kubeconfig, a credential or a certificate is unusable
     ├── Fenced                 this process may not write any more
     ├── ConnectionFailed       the server was not reached, or the connection broke
+    │   ├── CertificateRefused its certificate is not trusted
     │   └── UnexpectedAnswer   what answered does not speak Kubernetes
     │       └── AnswerTooLarge     the answer exceeds a bound of the client
     └── ApiError               the server answered with a metav1.Status
@@ -67,6 +68,10 @@ class ConnectionFailed(ClientError):
     def __init__(self, message: str, server: str = "") -> None:
         super().__init__(message)
         self.server = server
+
+
+class CertificateRefused(ConnectionFailed):
+    """The server's certificate is not one that the kubeconfig trusts."""
 
 
 class UnexpectedAnswer(ConnectionFailed):

@@ -10,12 +10,13 @@ from difflib import get_close_matches
 
 import msgspec
 
+from fairlead.api.durations import rough_duration
 from fairlead.api.kubebind import APISERVICEBINDINGS, LABEL_OWNER, APIServiceBinding
 from fairlead.api.kubebind.names import is_kubernetes
 from fairlead.api.links import Link, patient, verdict_link
 from fairlead.api.meta import Key, Object
 from fairlead.api.postgresaccess import POSTGRESACCESSES, PostgresAccess
-from fairlead.api.reasons.verdict import verdict_of
+from fairlead.api.reasons.verdict import short, verdict_of
 from fairlead.api.resource import NAMESPACES, SECRETS, Resource
 from fairlead.api.timestamps import moment
 from fairlead.binding.commands.chain import SeenObject, secret_link, seen
@@ -28,6 +29,7 @@ from fairlead.explain.chains import Chain, Explanation, join, of_binding
 from fairlead.explain.rights import advised
 from fairlead.konnector.commands.overview.fetch import Overview
 from fairlead.konnector.commands.overview.links import binding_link
+from fairlead.konnector.commands.overview.objects import EventAbout, happened_at
 
 
 async def explain(
@@ -239,7 +241,24 @@ class _Explaining:
             self._notes.append(
                 "a provider brings it: fairlead bindings tells how its APIServiceBinding stands"
             )
+        else:
+            await self._warn(found)
         return join(f"Secret {found.key}", patient(links, moment()))
+
+    async def _warn(self, found: Object) -> None:
+        """Note the last Warning about an object, such as a claimed one that is in conflict.
+
+        An Event stays for an hour when its cause is gone, so that it breaks no link.
+        """
+        async with Overview(self._client) as overview:
+            warnings = await overview.warnings([found])
+        event = warnings.get(found.meta.uid)
+        if event is None:
+            return
+        warning = event.decode(EventAbout)
+        when = rough_duration(moment() - happened_at(event))
+        text = ": ".join(part for part in (warning.reason, warning.message) if part)
+        self._notes.append(f"{found.kind} {found.key}: warned {when} ago of {short(text)}")
 
 
 _WORKLOADS = frozenset(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+from base64 import b64decode, b64encode
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import ExitStack, asynccontextmanager
 from pathlib import Path
@@ -15,13 +16,13 @@ from tests.support.binding import Team, administrator, bind, pod
 from tests.support.binding import running as binding
 from tests.support.commands import fairlead
 from tests.support.countingplanes import Plane
-from tests.support.konnector import WIDGETS, Link, World, widget
+from tests.support.konnector import WIDGETS, Link, World, event, secret, widget
 from tests.support.requests import hooked
 from tests.support.waiting import condition, when
 
-from fairlead.api.kubebind import APISERVICENAMESPACES
+from fairlead.api.kubebind import APISERVICEBINDINGS, APISERVICENAMESPACES
 from fairlead.api.meta import JSON
-from fairlead.api.resource import CLUSTERROLES, DEPLOYMENTS, NAMESPACES
+from fairlead.api.resource import CLUSTERROLES, DEPLOYMENTS, NAMESPACES, SECRETS
 from fairlead.api.servicebinding.spec import SERVICEBINDINGS
 from fairlead.client import Conflict
 from fairlead.konnector import reports
@@ -92,6 +93,22 @@ async def finalizer_remaining(world: World, link: Link, _: ExitStack) -> None:
     )
 
 
+async def provider_rebuilt(world: World, link: Link, _: ExitStack) -> None:
+    """Another cluster, with an authority of its own, has the provider's place."""
+    _plane, client = await world.plane("rebuilt")
+    binding = (await world.consumer.get(APISERVICEBINDINGS, link.name)).to_dict()
+    ref = binding["spec"]["kubeconfigSecretRef"]
+    at = (ref["name"], ref["namespace"])
+    found = (await world.consumer.get(SECRETS, *at)).to_dict()
+    former, rebuilt = (one.config.server.encode() for one in (world.provider, client))
+    text = b64decode(found["data"][ref["key"]])
+    assert former in text
+    await world.provider_plane.close()
+    changed = b64encode(text.replace(former, rebuilt)).decode()
+    await world.consumer.merge_patch(SECRETS, *at, {"data": {ref["key"]: changed}})
+    await link.condition("InformersSynced", lambda one: "rebuilt-ca" in one.get("message", ""))
+
+
 class Cause(NamedTuple):
     breaks: Callable[[World, Link, ExitStack], Awaitable[None]]
     target: str
@@ -111,6 +128,11 @@ class Cause(NamedTuple):
             right_withdrawn,
             *("apiservicebinding/widgets", "KonnectorForbidden", "`fairlead accept widgets`"),
             "have an administrator of this",
+        ),
+        Cause(
+            provider_rebuilt,
+            *("apiservicebinding/widgets", "CertificateRefused", "rebuilt-ca"),
+            "ask the provider's team whether its API server has a new certificate",
         ),
         Cause(
             namespace_ending,
@@ -149,6 +171,22 @@ async def _well(world: World) -> Link:
     await when(world.provider, WIDGETS, "blue", await link.provider_namespace(), until=bool)
     await link.says(Ready="True")
     return link
+
+
+async def test_explain_tells_of_the_warning_about_a_claimed_secret(
+    world: World, tmp_path: Path
+) -> None:
+    """Both sides have one of its name, so that neither is copied."""
+    link = await _well(world)
+    here, there = "default", await link.provider_namespace()
+    await world.provider.create(SECRETS, secret("green-origin", there, a="theirs"))
+    await world.consumer.create(SECRETS, secret("green-origin", here, a="ours"))
+    await world.consumer.create(WIDGETS, widget("green"))
+    await link.says(Conflicts="True", Ready="True")
+    await event(world.consumer, here, "OwnerUnknown")
+    _, _, told = await fairlead(world.consumer_plane, tmp_path, "explain", "secret/green-origin")
+    assert "Secret default/green-origin: warned " in told
+    assert "ago of OwnerUnknown: " in told
 
 
 QUOTA = (

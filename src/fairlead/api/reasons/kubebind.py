@@ -417,6 +417,12 @@ _OBJECTS: Final = (
         "the provider was not seen",
         "have this machine reach the provider's API server, and look again",
     ),
+    Reason(
+        "CertificateRefused",
+        "the provider's API server has a certificate that the kubeconfig does not trust",
+        "ask the provider's team whether its API server has a new certificate, or is another one;"
+        " if so, bind again with a new invitation: fairlead bind -f",
+    ),
     Reason("CredentialsRefused", "the provider does not accept the credentials any more", _INVITE),
     Reason("NotCopied", "the copy is not there yet", "see fairlead bindings --objects", "waiting"),
     Reason(

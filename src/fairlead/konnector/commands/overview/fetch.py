@@ -34,6 +34,7 @@ from fairlead.api.resource import CUSTOMRESOURCEDEFINITIONS, EVENTS, SECRETS, Re
 from fairlead.api.timestamps import moment
 from fairlead.client import (
     AnswerTooLarge,
+    CertificateRefused,
     Client,
     ClientError,
     ConfigError,
@@ -229,6 +230,9 @@ class Overview:
             reason = "CredentialsRefused"
             problem = KUBE_BIND.what(reason) + error.clock_hint
             return FetchedBinding(binding, here, problem=problem, reason=reason)
+        except CertificateRefused as error:
+            reason = "CertificateRefused"
+            return FetchedBinding(binding, here, problem=str(error), reason=reason)
         except ConfigError as error:
             reason = "KubeconfigSecretInvalid"
             return FetchedBinding(binding, here, problem=str(error), reason=reason)

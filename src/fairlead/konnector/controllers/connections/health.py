@@ -20,7 +20,14 @@ from fairlead.api.kubebind.conditions import (
     true,
 )
 from fairlead.api.meta import Undecodable
-from fairlead.client import AnswerTooLarge, ClientError, ConnectionFailed, Forbidden, Unauthorized
+from fairlead.client import (
+    AnswerTooLarge,
+    CertificateRefused,
+    ClientError,
+    ConnectionFailed,
+    Forbidden,
+    Unauthorized,
+)
 from fairlead.client.errors import Bound
 from fairlead.konnector.consumer import Provider
 
@@ -29,6 +36,7 @@ REFUSED = "ClaimRefused"
 TOO_LARGE = "AnswerTooLarge"
 TIMEOUT = "InformerSyncTimeout"
 FORBIDDEN = "KonnectorForbidden"
+DISTRUSTED = "CertificateRefused"
 WRITES_REFUSED = "WritesRefused"
 _RENEW = (
     "it does not accept the credentials any more (Unauthorized): ask it for another invitation, "
@@ -123,6 +131,8 @@ class HealthReporter:
     def _why(self, binding: str) -> str:
         if self._excess(binding) is not None:
             return TOO_LARGE
+        if isinstance(self._provider.cause(), CertificateRefused):
+            return DISTRUSTED
         consumer = self._provider.consumer
         here = consumer.client.config.server
         lacks_right = any(
