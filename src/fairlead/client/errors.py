@@ -7,7 +7,7 @@
     ├── ConfigError            a kubeconfig, a credential or a certificate is unusable
     ├── Fenced                 this process may not write any more
     ├── ConnectionFailed       the server was not reached, or the connection broke
-    │   ├── CertificateRefused its certificate is not trusted
+    │   ├── CertificateRefused  its certificate is not trusted
     │   └── UnexpectedAnswer   what answered does not speak Kubernetes
     │       └── AnswerTooLarge     the answer exceeds a bound of the client
     └── ApiError               the server answered with a metav1.Status
