@@ -103,3 +103,8 @@ def test_an_unknown_reason_is_a_failure_whose_message_helps() -> None:
 def test_a_reason_stands_once() -> None:
     with pytest.raises(ValueError, match="Twice"):
         Reasons("odd", [Reason("Twice", "x"), Reason("Twice", "y")])
+
+
+def test_a_fight_has_one_remedy_in_both_systems() -> None:
+    """A verdict takes the remedy from the first table that has the reason."""
+    assert SERVICE_BINDING.helps("WriteUndone") == KUBE_BIND.helps("WriteUndone")

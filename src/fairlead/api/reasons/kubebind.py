@@ -165,7 +165,8 @@ _BINDINGS: Final = (
     Reason(
         "WriteUndone",
         "others undo what the konnector writes",
-        "find out with metadata.managedFields who does",
+        "have the program that the message or metadata.managedFields names leave it alone, or stop"
+        " it",
     ),
     Reason(
         "ClusterIdentityChanged",

@@ -103,8 +103,8 @@ SERVICE_BINDING: Final = Reasons(
         Reason(
             common.WRITE_UNDONE,
             "another program takes away from a workload what the binding writes",
-            "have the program that the message or metadata.managedFields names leave the binding's"
-            " part of the workload alone, or stop it",
+            "have the program that the message or metadata.managedFields names leave it alone, or"
+            " stop it",
         ),
         Reason(
             common.ITEMS_LEFT,
