@@ -18,8 +18,8 @@ from fairlead.api.kubebind.conditions import (
 from fairlead.api.meta import Object, object_from_dict
 from fairlead.api.reasons.conditions import state_of
 from fairlead.portal.console.consumers.directory import KnownConsumer
-from fairlead.portal.console.consumers.listing import chosen
 from fairlead.portal.console.consumers.standing import faults, standing
+from fairlead.portal.model.lists import ListQuery
 from fairlead.provider.commands.overview import ConsumerRow
 
 
@@ -123,4 +123,4 @@ def test_ready_is_told_where_nothing_finer_is() -> None:
 )
 def test_which_consumers_a_list_shows(wanted: str, state: str, fits: bool) -> None:
     known = KnownConsumer(row(), "https://login.example/ada", standing(row(), []), [])
-    assert bool(chosen([known], wanted, state)) is fits
+    assert ListQuery(q=wanted, state=state).selects(known) is fits

@@ -15,14 +15,6 @@ from fairlead.portal.console.bindings.showing import (
 from fairlead.portal.console.claims import in_words
 from fairlead.portal.console.objects.history import History
 from fairlead.portal.console.objects.kinds import spec_of
-from fairlead.portal.console.objects.rows import (
-    Counts,
-    ListQuery,
-    ObjectRow,
-    badness,
-    order,
-    page_of,
-)
 from fairlead.portal.console.objects.sights import Sight, Sights
 from fairlead.portal.console.pages.viewing import (
     AskedPage,
@@ -31,6 +23,14 @@ from fairlead.portal.console.pages.viewing import (
     View,
 )
 from fairlead.portal.identity.sessions import BrowserSession
+from fairlead.portal.model.lists import (
+    Counts,
+    ListQuery,
+    ObjectRow,
+    badness,
+    order,
+    page_of,
+)
 from fairlead.portal.model.states import STATES
 from fairlead.portal.model.thing import shown_conditions
 
@@ -78,11 +78,11 @@ class BindingPage(View):
         verdict, remedy = with_objects(
             together(self._consumers.read(export).verdict, known), counts
         )
-        wanted = ListQuery.of(asked)
+        wanted = ListQuery.of(asked.get)
         found = [
             row
             for row in rows
-            if wanted.fits(row) and (not wanted.kind or row.resource == wanted.kind)
+            if wanted.selects(row) and (not wanted.kind or row.resource == wanted.kind)
         ]
         spec = spec_of(export)
         return plain | {
@@ -96,9 +96,7 @@ class BindingPage(View):
             "isolation": spec.isolation,
             "claims": in_words(spec.permission_claims),
             "counts": counts,
-            "page": page_of(
-                order(found, wanted.sort, _OBJECT_ORDERS, "state"), len(rows), asked, wanted
-            ),
+            "page": page_of(order(found, wanted.sort, _OBJECT_ORDERS, "state"), len(rows), wanted),
             "wanted": wanted,
             "states": STATES,
             "problems": [

@@ -14,14 +14,6 @@ from fairlead.api.reasons.verdict import (
 )
 from fairlead.portal.console.bindings.known import ConsumerConnection, Consumers
 from fairlead.portal.console.bindings.showing import problems, together, with_objects
-from fairlead.portal.console.objects.rows import (
-    BindingRow,
-    Counts,
-    ListQuery,
-    badness,
-    order,
-    page_of,
-)
 from fairlead.portal.console.objects.sights import Sight, Sights
 from fairlead.portal.console.pages.viewing import (
     AskedPage,
@@ -29,6 +21,14 @@ from fairlead.portal.console.pages.viewing import (
     View,
 )
 from fairlead.portal.identity.sessions import BrowserSession
+from fairlead.portal.model.lists import (
+    BindingRow,
+    Counts,
+    ListQuery,
+    badness,
+    order,
+    page_of,
+)
 from fairlead.portal.model.states import STATES
 
 
@@ -57,15 +57,15 @@ class Bindings(View):
     async def values(self, scope: Any, asked: AskedPage) -> Mapping[str, Any]:
         """Return a row for each binding, and for each cluster without one."""
         sight: Sight = scope
-        wanted = ListQuery.of(asked)
+        wanted = ListQuery.of(asked.get)
         rows = [
             row
             for consumer in {*sight.own, *sight.consumers}
             if self._consumers.title(consumer)
             for row in self._rows(sight, consumer)
         ]
-        found = [row for row in rows if wanted.fits(row) and _is_of(row, wanted)]
-        page = page_of(order(found, wanted.sort, _ORDERS, "cluster"), len(rows), asked, wanted)
+        found = [row for row in rows if wanted.selects(row) and _is_of(row, wanted)]
+        page = page_of(order(found, wanted.sort, _ORDERS, "cluster"), len(rows), wanted)
         kinds = sorted({kind for row in rows for kind in row.kinds})
         clusters = sorted({row.cluster for row in rows})
         return {

@@ -11,7 +11,6 @@ from fairlead.api.postgresaccess import POSTGRESACCESSES
 from fairlead.api.reasons.verdict import Judgement, short
 from fairlead.portal.console.bindings.known import AT_CLUSTER_SCOPE, Consumers
 from fairlead.portal.console.objects.kinds import FollowedKind
-from fairlead.portal.console.objects.rows import badness
 from fairlead.portal.console.objects.sights import Sight, Sights
 from fairlead.portal.console.pages.rendering import Pages, segment
 from fairlead.portal.console.pages.viewing import AskedPage, Topics, View
@@ -19,6 +18,7 @@ from fairlead.portal.console.topology.graph import PROVIDED, Edge, Graph, GraphN
 from fairlead.portal.console.topology.table import rows
 from fairlead.portal.console.topology.tree import grow
 from fairlead.portal.identity.sessions import BrowserSession
+from fairlead.portal.model.lists import badness
 from fairlead.postgres.commands.links import role_by_status
 
 

@@ -8,7 +8,7 @@ from fairlead.api.meta import Object
 from fairlead.api.reasons.verdict import Judgement
 from fairlead.portal.console.bindings.known import ConsumerConnection
 from fairlead.portal.console.objects.kinds import FollowedKind, Kinds
-from fairlead.portal.console.objects.rows import (
+from fairlead.portal.model.lists import (
     Counts,
     ObjectRow,
     badness,

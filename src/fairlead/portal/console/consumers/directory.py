@@ -20,6 +20,7 @@ from fairlead.api.kubebind import (
     ClusterBinding,
 )
 from fairlead.api.meta import Object
+from fairlead.api.reasons.model import State
 from fairlead.api.resource import NAMESPACES
 from fairlead.api.timestamps import moment
 from fairlead.client import ClientError, NotServed
@@ -69,6 +70,18 @@ class KnownConsumer(NamedTuple):
     author: str
     standing: ConsumerStanding
     faults: Sequence[ConsumerFault]
+
+    @property
+    def state(self) -> State:
+        """The consumer's state."""
+        return self.standing.state
+
+    @property
+    def words(self) -> str:
+        """The text that a search looks through."""
+        row = self.row
+        parts = [row.identity, row.pretty_name, row.namespace, self.author, row.konnector_version]
+        return " ".join([*parts, *row.exports, *(row.templates or ()), self.standing.word]).lower()
 
 
 class _Kept(NamedTuple):

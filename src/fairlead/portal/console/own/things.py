@@ -42,6 +42,11 @@ class Thing(msgspec.Struct, frozen=True, order=True):
     since: str = ""
 
     @property
+    def words(self) -> str:
+        """The text that a search looks through."""
+        return f"{self.kind} {self.namespace} {self.name} {self.about}".lower()
+
+    @property
     def place(self) -> str:
         """Its namespace as a segment of a path, which cannot be empty."""
         return self.namespace or NO_NAMESPACE

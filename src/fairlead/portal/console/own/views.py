@@ -3,50 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any, NamedTuple
+from typing import Any
 
 from fairlead.portal.console.own.chain import OwnThing, Telling
 from fairlead.portal.console.own.sight import OwnSight, Seeing
-from fairlead.portal.console.own.things import NO_NAMESPACE, BoundThing, Thing
+from fairlead.portal.console.own.things import NO_NAMESPACE, BoundThing
 from fairlead.portal.console.own.unbinding import SEEN_TOPIC, Unbindings, missing, topic
 from fairlead.portal.console.pages.looking import Looks, SeenLook
 from fairlead.portal.console.pages.rendering import segment
 from fairlead.portal.console.pages.viewing import AskedPage, MissingError, Topics, View
 from fairlead.portal.identity.sessions import BrowserSession
+from fairlead.portal.model.lists import Counts, ListQuery, page_of
 from fairlead.portal.model.states import RANKS, STATES
 
 
 MOST_ROWS = 1000
-"""Largest number of a list's rows; filters lead to the others."""
-
-
-class Filters(NamedTuple):
-    """The filters of a list, from its query."""
-
-    text: str = ""
-    kind: str = ""
-    namespace: str = ""
-    state: str = ""
-
-    @classmethod
-    def of(cls, asked: AskedPage) -> Filters:
-        """Read the filters of a requested page."""
-        return cls(asked.get("q"), asked.get("kind"), asked.get("namespace"), asked.get("state"))
-
-    def keep(self, thing: Thing) -> bool:
-        """Whether ``thing`` passes the filters."""
-        wanted = self.state
-        if wanted == "problem":
-            shown = thing.state in {"failed", "waiting"}
-        else:
-            shown = wanted in {"", thing.state}
-        words = f"{thing.kind} {thing.namespace} {thing.name} {thing.about}".lower()
-        return (
-            shown
-            and self.kind in {"", thing.kind}
-            and self.namespace in {"", thing.namespace}
-            and all(word in words for word in self.text.lower().split())
-        )
+"""Largest number of a binding's objects on its page."""
 
 
 class _OfAll(View):
@@ -76,26 +48,26 @@ class Things(_OfAll):
     template = "own/things.html"
 
     async def values(self, scope: Any, asked: AskedPage) -> Mapping[str, Any]:
-        """Return the things that pass the filters, the worst first."""
+        """Return the things that the query selects, the worst first."""
         seen, sight = await self._see()
-        filters = Filters.of(asked)
-        kept = sorted(
-            (one for one in sight.things if filters.keep(one)),
-            key=lambda one: (RANKS[one.state], one),
-        )
-        counts = dict.fromkeys(STATES, 0)
-        for one in sight.things:
-            counts[one.state] += 1
+        query = ListQuery.of(asked.get)
+        things = [
+            thing
+            for thing in sight.things
+            if query.selects(thing)
+            and query.kind in {"", thing.kind}
+            and query.namespace in {"", thing.namespace}
+        ]
+        ordered = sorted(things, key=lambda thing: (RANKS[thing.state], thing))
         return {
             "seen": seen,
             "notes": sight.notes,
-            "things": kept[:MOST_ROWS],
-            "more": max(0, len(kept) - MOST_ROWS),
-            "every": len(sight.things),
-            "counts": counts,
-            "kinds": _each(one.kind for one in sight.things),
-            "namespaces": _each(one.namespace for one in sight.things),
-            "filters": filters,
+            "page": page_of(ordered, len(sight.things), query),
+            "counts": Counts.of(thing.state for thing in sight.things),
+            "kinds": _each(thing.kind for thing in sight.things),
+            "namespaces": _each(thing.namespace for thing in sight.things),
+            "wanted": query,
+            "states": STATES,
         }
 
 

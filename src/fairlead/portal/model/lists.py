@@ -1,4 +1,4 @@
-"""Rows of lists: filters of a page's query, matching rows, and paging."""
+"""Lists: rows, filters by a page's query, order and paging."""
 
 from __future__ import annotations
 
@@ -9,16 +9,20 @@ from typing import Any, Final, Generic, Protocol, TypeVar
 import msgspec
 
 from fairlead.api.reasons.model import State
-from fairlead.portal.console.pages.viewing import AskedPage
 from fairlead.portal.model.states import RANKS, STATES
 
 
 ROWS_OF_A_PAGE = 200
 """Largest number of rows on a page."""
-_FILTERS: Final = ("state", "kind", "cluster", "q", "sort")
+PROBLEM: Final = "problem"
+"""Value of the filter by state for all that needs a look: failed or waiting."""
+_FILTERS: Final = ("state", "kind", "namespace", "cluster", "q", "sort")
 """Parameters of a list's query, beside the page's number."""
 _LONGEST_NAME = 253
 """Longest value of such a parameter, in characters."""
+
+Get = Callable[[str, int], str]
+"""Function that returns a parameter of a query, cut to a number of characters."""
 
 
 class Counts(msgspec.Struct, frozen=True):
@@ -113,40 +117,51 @@ class ListQuery(msgspec.Struct, frozen=True):
 
     state: str = ""
     kind: str = ""
+    namespace: str = ""
     cluster: str = ""
     q: str = ""
     sort: str = ""
     page: int = 1
 
     @classmethod
-    def of(cls, asked: AskedPage) -> ListQuery:
+    def of(cls, get: Get) -> ListQuery:
         """Read a query; an invalid page number counts as 1."""
-        told = asked.get("page", 6)
+        text = get("page", 6)
         # int would also read digits of other scripts.
-        number = int(told) if told.isascii() and told.isdecimal() else 1
-        filters = {name: asked.get(name, _LONGEST_NAME) for name in _FILTERS}
+        number = int(text) if text.isascii() and text.isdecimal() else 1
+        filters = {name: get(name, _LONGEST_NAME) for name in _FILTERS}
         return cls(**filters, page=max(number, 1))
 
     @property
     def narrowed(self) -> bool:
         """Whether a filter is set."""
-        return any((self.state, self.kind, self.cluster, self.q))
+        return any((self.state, self.kind, self.namespace, self.cluster, self.q))
 
-    def fits(self, row: ListedRow) -> bool:
-        """Whether ``row`` has the wanted state and all words of the search."""
-        if self.state and row.state != self.state:
+    def selects(self, row: ListedRow) -> bool:
+        """Whether a row has the state and all words of the search."""
+        if self.state == PROBLEM:
+            if row.state not in {"failed", "waiting"}:
+                return False
+        elif self.state and row.state != self.state:
             return False
         return not self.q or all(word in row.words for word in self.q.lower().split())
 
+    def parameters(self, *, page: int = 1, sort: str | None = None) -> dict[str, str]:
+        """Return the query of another page, or of another order from its first page."""
+        filters = {name: getattr(self, name) for name in _FILTERS}
+        if sort is not None:
+            filters["sort"] = sort
+        return filters | {"page": str(page) if page > 1 else ""}
 
-class ObjectsPage(msgspec.Struct, Generic[R], frozen=True):
-    """One page of a list; ``found`` of ``total`` rows match.
+
+class ListPage(msgspec.Struct, Generic[R], frozen=True):
+    """One page of a list; ``matches`` of ``total`` rows match.
 
     ``previous`` and ``following`` are the queries of the adjacent pages, None without one.
     """
 
     rows: tuple[R, ...]
-    found: int
+    matches: int
     total: int
     first: int
     previous: Mapping[str, str] | None = None
@@ -159,36 +174,33 @@ class ObjectsPage(msgspec.Struct, Generic[R], frozen=True):
 
 
 def page_of(
-    rows: Sequence[R],
-    total: int,
-    asked: AskedPage,
-    wanted: ListQuery,
-    *,
-    size: int = ROWS_OF_A_PAGE,
-) -> ObjectsPage[R]:
-    """Return the wanted page of matching rows, or the last page if there are fewer."""
+    rows: Sequence[R], total: int, query: ListQuery, *, size: int = ROWS_OF_A_PAGE
+) -> ListPage[R]:
+    """Return the page of matching rows that a query names, or the last page if there are fewer."""
     pages = max((len(rows) + size - 1) // size, 1)
-    number = min(wanted.page, pages)
+    number = min(query.page, pages)
     start = (number - 1) * size
-
-    def query(page: int) -> dict[str, str]:
-        return dict(asked.query) | {"page": str(page) if page > 1 else ""}
-
-    return ObjectsPage(
+    return ListPage(
         tuple(rows[start : start + size]),
-        found=len(rows),
+        matches=len(rows),
         total=total,
         first=start + 1,
-        previous=query(number - 1) if number > 1 else None,
-        following=query(number + 1) if number < pages else None,
+        previous=query.parameters(page=number - 1) if number > 1 else None,
+        following=query.parameters(page=number + 1) if number < pages else None,
     )
 
 
 def order(
-    rows: Iterable[R], sort: str, keys: Mapping[str, Callable[[R], tuple[Any, ...]]], default: str
+    rows: Iterable[R], sort: str, keys: Mapping[str, Callable[[R], Any]], default: str
 ) -> list[R]:
-    """Sort rows by the query's key, or by the default if it is unknown."""
-    return sorted(rows, key=keys.get(sort, keys[default]))
+    """Sort rows by the query's key, or by the default if it is unknown.
+
+    A minus before the key turns the order around.
+    """
+    name = sort.removeprefix("-")
+    if name not in keys:
+        name, sort = default, default
+    return sorted(rows, key=keys[name], reverse=sort.startswith("-"))
 
 
 def badness(state: State) -> int:

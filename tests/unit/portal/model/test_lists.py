@@ -6,19 +6,18 @@ import msgspec
 import pytest
 
 from fairlead.api.reasons.model import State
-from fairlead.portal.console.objects.rows import (
+from fairlead.portal.model.lists import (
     Counts,
+    ListPage,
     ListQuery,
     ObjectRow,
-    ObjectsPage,
     order,
     page_of,
 )
-from fairlead.portal.console.pages.viewing import AskedPage
 
 
-def asked(**query: str) -> AskedPage:
-    return AskedPage("/bindings", (), tuple(sorted(query.items())))
+def query(**parameters: str) -> ListQuery:
+    return ListQuery.of(lambda name, most: parameters.get(name, "")[:most])
 
 
 def row(name: str, state: State = "ok", **more: str) -> ObjectRow:
@@ -34,9 +33,8 @@ def row(name: str, state: State = "ok", **more: str) -> ObjectRow:
 )
 def test_a_page_has_200_rows_and_tells_of_all(number: str, shown: int, first: int) -> None:
     rows = [row(f"w{one:04}") for one in range(1001)]
-    query = asked(page=number, q="w")
-    page = page_of(rows, 1500, query, ListQuery.of(query))
-    assert (len(page.rows), page.first, page.found, page.total) == (shown, first, 1001, 1500)
+    page = page_of(rows, 1500, query(page=number, q="w"))
+    assert (len(page.rows), page.first, page.matches, page.total) == (shown, first, 1001, 1500)
     assert page.last == first + shown - 1
     assert (page.previous is None) == (first == 1)
     assert (page.following is None) == (first == 1001)
@@ -48,18 +46,20 @@ def test_a_page_has_200_rows_and_tells_of_all(number: str, shown: int, first: in
 
 
 def test_no_rows_are_one_empty_page() -> None:
-    page: ObjectsPage[ObjectRow] = page_of([], 0, asked(), ListQuery.of(asked()))
-    assert (page.rows, page.found, page.previous, page.following) == ((), 0, None, None)
+    page: ListPage[ObjectRow] = page_of([], 0, query())
+    assert (page.rows, page.matches, page.previous, page.following) == ((), 0, None, None)
 
 
 def test_rows_fit_by_state_and_by_every_word() -> None:
     one = row("database", "failed", about="NotReady: <b>slow</b>", where="shop")
-    assert ListQuery.of(asked()).fits(one)
-    assert ListQuery.of(asked(q="SHOP slow", state="failed")).fits(one)
-    assert not ListQuery.of(asked(q="shop quick")).fits(one)
-    assert not ListQuery.of(asked(state="ok")).fits(one)
-    assert ListQuery.of(asked(state="ok")).narrowed
-    assert not ListQuery.of(asked(sort="name")).narrowed
+    assert query().selects(one)
+    assert query(q="SHOP slow", state="failed").selects(one)
+    assert not query(q="shop quick").selects(one)
+    assert not query(state="ok").selects(one)
+    assert query(state="problem").selects(one)
+    assert not query(state="problem").selects(row("well"))
+    assert query(state="ok").narrowed
+    assert not query(sort="name").narrowed
 
 
 def test_an_order_that_is_not_known_is_the_default() -> None:
@@ -67,6 +67,7 @@ def test_an_order_that_is_not_known_is_the_default() -> None:
     rows = [row("b"), row("a")]
     assert [one.name for one in order(rows, "odd", keys, "name")] == ["a", "b"]
     assert [one.name for one in order(rows, "back", keys, "name")] == ["b", "a"]
+    assert [one.name for one in order(rows, "-name", keys, "name")] == ["b", "a"]
 
 
 def test_counts_are_told_worst_first() -> None:
