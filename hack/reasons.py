@@ -12,8 +12,9 @@ _HEAD = """\
 # Reasons
 
 A condition or an Event shows a reason: find it here by its name, and read what has happened and
-what helps. The column `state` tells whether you have to act: `broken` needs a person, `waits` goes
-on by itself, or when another object is there. `fairlead explain` prints the same for one object.
+what helps. The column `state` tells whether you have to act: `failed` needs a person, `waiting`
+goes on by itself, or when another object is there. `fairlead explain` prints the same for one
+object.
 
 There is one table for each system: [PostgresAccess](#postgresaccess),
 [Service Binding](#service-binding) and [kube-bind](#kube-bind).
@@ -21,7 +22,7 @@ There is one table for each system: [PostgresAccess](#postgresaccess),
 _TAIL = """\
 This page is made of the program's own tables: `python -m hack.reasons > docs/reasons.md`.
 """
-_BAD = {"failed": "broken", "waiting": "waits", "unknown": "not seen", "ok": "well"}
+_BAD = {"failed": "failed", "waiting": "waiting", "unknown": "unknown", "ok": "healthy"}
 
 
 def page() -> str:

@@ -68,7 +68,7 @@ async def test_what_fails_is_told_from_what_waits_and_what_helps_stands_beside_i
     page = await browser.page(script=False)
     await sign_in(page, lively.market, lively.market.ada, "/bindings")
     found = await row(page, "Bindings", "postgres")
-    assert "✕ broken" in await _signs(page, "postgres")
+    assert "✕ failed" in await _signs(page, "postgres")
     assert "see what each of its objects needs" in found
     found = await row(page, "Bindings", lively.new)
     assert "waiting" in found
@@ -76,7 +76,7 @@ async def test_what_fails_is_told_from_what_waits_and_what_helps_stands_beside_i
     await page.get_by_role("link", name="postgres").click()
     await heading(page, "postgres")
     found = await row(page, "Objects", FAILING)
-    assert "broken" in found
+    assert "failed" in found
     assert "create the database, or correct spec.grants" in found
     await page.get_by_role("link", name=FAILING).click()
     await heading(page, FAILING)
@@ -85,8 +85,8 @@ async def test_what_fails_is_told_from_what_waits_and_what_helps_stands_beside_i
     assert "DatabaseNotFound: " in answer
     assert "Remedy: create the database, or correct spec.grants" in answer
     # What goes well while False is not told as broken, and what fails while True is not as well.
-    assert "in order" in await row(page, "Conditions", "InProgress")
-    assert "broken" in await row(page, "Conditions", "Reconciling")
+    assert "healthy" in await row(page, "Conditions", "InProgress")
+    assert "failed" in await row(page, "Conditions", "Reconciling")
     await page.goto(f"{lively.market.url}/bindings/{lively.ada}/buckets")
     found = await row(page, "Objects", lively.waiting)
     assert "waiting" in found
@@ -174,16 +174,16 @@ async def test_a_change_appears_on_all_open_pages_and_goes_again(
     about = "the region north is out of space"
     await lively.say("uploads", "False", "OutOfSpace", about)
     try:
-        assert "1 broken" in await row(pages["list"], "Bindings", "buckets", "1 broken")
-        await row(pages["binding"], "Objects", "uploads", "broken", about)
+        assert "1 failed" in await row(pages["list"], "Bindings", "buckets", "1 failed")
+        await row(pages["binding"], "Objects", "uploads", "failed", about)
         await pages["object"].locator(".sentence").filter(has_text=about).wait_for()
-        await row(pages["topology"], "Topology as a table", "shop/uploads", "broken", about)
+        await row(pages["topology"], "Topology as a table", "shop/uploads", "failed", about)
     finally:
         await lively.say("uploads", "True", "Available", "bucket uploads can be used")
-    await row(pages["list"], "Bindings", "buckets", "2 in order")
-    await row(pages["binding"], "Objects", "uploads", "in order")
+    await row(pages["list"], "Bindings", "buckets", "2 healthy")
+    await row(pages["binding"], "Objects", "uploads", "healthy")
     await pages["object"].locator(".sentence").filter(has_text="waits for nothing").wait_for()
-    await row(pages["topology"], "Topology as a table", "shop/uploads", "in order")
+    await row(pages["topology"], "Topology as a table", "shop/uploads", "healthy")
     # What is gone from a cluster is gone from its pages.
     await market.consumer.admin.create(BUCKETS, bucket("spare"))
     await row(pages["binding"], "Objects", "spare")
@@ -226,10 +226,10 @@ async def test_a_konnector_that_falls_silent_is_told_on_open_pages(
     await row(consumers, "Consumers", lively.new, "waiting", "FirstHeartbeatPending")
     await lively.silence(lively.new)
     try:
-        await row(consumers, "Consumers", lively.new, "broken", "HeartbeatTimeout")
+        await row(consumers, "Consumers", lively.new, "failed", "HeartbeatTimeout")
         wrong = one.get_by_role("listitem").filter(has_text="HeartbeatTimeout")
         await wrong.filter(has_text="see whether the konnector runs").wait_for()
-        found = await row(mine, "Bindings", lively.new, "broken")
+        found = await row(mine, "Bindings", lively.new, "failed")
         assert "the last heartbeat was" in found
         assert "see whether the konnector runs" in found
     finally:
@@ -255,11 +255,11 @@ async def test_an_export_that_is_refused_is_told_with_what_helps(
     twice["metadata"] = {"name": "again", "namespace": lively.ada}
     await admin.create(APISERVICEEXPORTS, twice)
     try:
-        found = await row(page, "Bindings", "again", "broken", "BoundSchemaConflict")
+        found = await row(page, "Bindings", "again", "failed", "BoundSchemaConflict")
         assert "one consumer can bind a resource once" in found
         await page.get_by_role("link", name="again").click()
         await heading(page, "again")
-        found = await row(page, "Conditions", "ProviderInSync", "broken")
+        found = await row(page, "Conditions", "ProviderInSync", "failed")
         assert "delete that export, or this one" in found
         await stays(page)
     finally:

@@ -27,15 +27,15 @@ if TYPE_CHECKING:
 
 pytestmark = [pytest.mark.asyncio(loop_scope="session"), pytest.mark.xdist_group("lively")]
 KINDS = (BUCKETS, POSTGRESACCESSES)
-STATES = ("broken", "waiting", "in order")
+STATES = ("failed", "waiting", "healthy")
 
 
 def state(body: JSON) -> str:
     """How an object stands, by its Ready alone."""
     ready = condition(body, "Ready")
     if ready.get("status") == "True":
-        return "in order"
-    return "waiting" if ready.get("reason") == "Pending" else "broken"
+        return "healthy"
+    return "waiting" if ready.get("reason") == "Pending" else "failed"
 
 
 def counted(bodies: list[JSON]) -> str:

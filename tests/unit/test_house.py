@@ -56,14 +56,14 @@ def named(node: ast.AST) -> set[object]:
     return set()
 
 
-def test_the_order_and_the_words_of_states_stand_in_one_module_of_the_console() -> None:
-    folder = SOURCE / "fairlead" / "portal" / "console"
+def test_the_order_and_the_words_of_states_stand_in_one_module_of_the_portal() -> None:
+    folder = SOURCE / "fairlead" / "portal"
     found = {
         path.relative_to(folder).as_posix()
         for path in folder.rglob("*.py")
         if any(named(node) == STATES for node in ast.walk(tree(path)))
     }
-    assert found == {"states.py"}
+    assert found == {"model/states.py"}
 
 
 def test_a_public_class_has_a_name_of_its_own() -> None:

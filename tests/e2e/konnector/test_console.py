@@ -129,7 +129,7 @@ async def test_the_pages_tell_what_the_commands_tell(world: World, tmp_path: Pat
         (told,) = json.loads(out)["bindings"]
         _, provider, state, synced, lag, heartbeat, problem = row(page, told["binding"])
         assert provider == (told["provider"] or "-")
-        assert (state, synced, lag) == ("in order", "2/2", "none")
+        assert (state, synced, lag) == ("healthy", "2/2", "none")
         assert (told["inSync"], told["objects"], told["lagSeconds"]) == (2, 2, None)
         assert problem == (told["problem"] or "none")
         assert heartbeat.endswith("ago")
@@ -199,10 +199,10 @@ async def test_a_provider_that_is_away_is_told(world: World) -> None:
     async with console(world.consumer) as shown:
         await shown.once("/bindings", "1/1")
         await world.provider_plane.stop()
-        page = await shown.once("/bindings", "?/1", "broken")
-        assert row(page, "widgets")[2] == "broken"
+        page = await shown.once("/bindings", "?/1", "failed")
+        assert row(page, "widgets")[2] == "failed"
         whole = await shown.get("/bindings/widgets")
-        assert row(whole, "Widget default/blue")[1:4] == ["not known", "not seen", "not seen"]
+        assert row(whole, "Widget default/blue")[1:4] == ["unknown", "not seen", "not seen"]
         page = await shown.get(PAGES[3])
         assert "the provider's side was not seen" in page.text
 

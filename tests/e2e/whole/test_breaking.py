@@ -37,12 +37,12 @@ async def test_the_console_shows_what_is_broken_and_what_helps() -> None:
                 await until(
                     shown,
                     lambda page, name=name: any(  # type: ignore[misc]
-                        row[0].endswith(f"/{name}") and row[1] != "in order" for row in page.rows
+                        row[0].endswith(f"/{name}") and row[1] != "healthy" for row in page.rows
                     ),
                 )
                 drawn = await shown.once("/topology?shown=problems", one.says)
                 assert "data-cause" in drawn.body
-                assert {row[1].split()[0] for row in drawn.rows[1:]} & {"broken", "waiting"}
+                assert {row[1].split()[0] for row in drawn.rows[1:]} & {"failed", "waiting"}
                 await there.merge_patch(one.resource, one.name, one.namespace, one.mend)
                 await well(shown)
 
@@ -55,8 +55,8 @@ async def until(shown: Shown, so: Callable[[Page], bool]) -> None:
 
 
 async def well(shown: Shown) -> None:
-    """Wait until all four objects of the story are in order."""
-    await until(shown, lambda page: len(page.rows) == 5 and states(page) == {"in order"})
+    """Wait until all four objects of the story are healthy."""
+    await until(shown, lambda page: len(page.rows) == 5 and states(page) == {"healthy"})
 
 
 async def drawn_well(shown: Shown) -> None:

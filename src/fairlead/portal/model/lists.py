@@ -173,10 +173,9 @@ class ListPage(msgspec.Struct, Generic[R], frozen=True):
         return self.first + len(self.rows) - 1
 
 
-def page_of(
-    rows: Sequence[R], total: int, query: ListQuery, *, size: int = ROWS_OF_A_PAGE
-) -> ListPage[R]:
+def page_of(rows: Sequence[R], total: int, query: ListQuery) -> ListPage[R]:
     """Return the page of matching rows that a query names, or the last page if there are fewer."""
+    size = ROWS_OF_A_PAGE
     pages = max((len(rows) + size - 1) // size, 1)
     number = min(query.page, pages)
     start = (number - 1) * size

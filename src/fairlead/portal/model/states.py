@@ -9,10 +9,10 @@ from fairlead.api.reasons.model import State
 
 
 WORDS: Final[Mapping[State, str]] = {
-    "failed": "broken",
+    "failed": "failed",
     "waiting": "waiting",
-    "unknown": "not known",
-    "ok": "in order",
+    "unknown": "unknown",
+    "ok": "healthy",
 }
 """Words of states for people, where nothing more precise is known; the worst first."""
 

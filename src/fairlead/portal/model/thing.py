@@ -31,7 +31,7 @@ _CONTROLLER: Final = "the controller of its kind"
 """The awaited part, if a chain breaks at the object itself."""
 
 
-class Answer(msgspec.Struct, frozen=True, kw_only=True):
+class PageAnswer(msgspec.Struct, frozen=True, kw_only=True):
     """The first words of a page: the state, what is awaited since when, why, and the remedy.
 
     ``awaited`` is "" where nothing is; ``link`` is the link of a chain that decides, so that the
@@ -78,7 +78,7 @@ class ThingPage(msgspec.Struct, frozen=True, kw_only=True):
     kind: str
     name: str
     namespace: str
-    answer: Answer
+    answer: PageAnswer
     command: str
     facts: tuple[tuple[str, str], ...] = ()
     chains: tuple[Chain, ...] = ()
@@ -101,7 +101,7 @@ class ThingPage(msgspec.Struct, frozen=True, kw_only=True):
         return [shown for shown in self.conditions if shown.state in {None, "ok"}]
 
 
-def answer_of(verdict: Judgement, chains: Sequence[Chain]) -> Answer:
+def answer_of(verdict: Judgement, chains: Sequence[Chain]) -> PageAnswer:
     """Return the first words of a page: those of the broken link, or of the verdict."""
     remarks = tuple(remark.text for remark in verdict.remarks)
     broken = [chain for chain in chains if chain.broken is not None]
@@ -112,7 +112,7 @@ def answer_of(verdict: Judgement, chains: Sequence[Chain]) -> Answer:
         # A chain of several links tells more than an object that says nothing of itself.
         joined = verdict.state == "unknown" and any(len(chain.links) > 1 for chain in chains)
         state: State = "ok" if broken or joined else verdict.state
-        return Answer(
+        return PageAnswer(
             state=state,
             message=verdict.message if state == verdict.state else "",
             reason=verdict.reason if state == verdict.state else "",
@@ -126,7 +126,7 @@ def answer_of(verdict: Judgement, chains: Sequence[Chain]) -> Answer:
     links = [link for link in chain.links if link.name == chain.broken and link.state != "ok"]
     link = next((link for link in links if link.message == chain.message), links[0])
     awaited = f"PostgreSQL {link.object}" if link.name == "role" else link.object
-    return Answer(
+    return PageAnswer(
         state="failed" if any(link.state == "failed" for link in chain.links) else "waiting",
         message=short(link.about),
         reason=short(link.reason),

@@ -159,7 +159,7 @@ async def test_files_of_the_page_bind_with_kubectl_and_the_page_sees_it(
     identity = (await client.get(NAMESPACES, "kube-system")).meta.uid
     path, _ = told(await at.post(PAGE, form(page, PAGE) | {"identity": identity}))
     text = await says(at, path, "FirstHeartbeatPending: no konnector has reported yet")
-    assert "All is in order" not in text
+    assert "Healthy" not in text
     file = await at.post(path, form(await at.get(path), path, file="bundle"))
     for body in yaml.safe_load_all(file.text):
         resource = await client.discovery.resource_for(body["apiVersion"], body["kind"])
@@ -167,8 +167,8 @@ async def test_files_of_the_page_bind_with_kubectl_and_the_page_sees_it(
             await client.create(resource, body, body["metadata"].get("namespace", ""))
         except AlreadyExists:
             assert body["kind"] == "Namespace"
-    text = await says(at, path, "All is in order: widgets is bound.")
-    assert "in order" in text
+    text = await says(at, path, "Healthy: widgets is bound.")
+    assert "healthy" in text
     assert await names(client) == {"widgets"}
 
 
@@ -185,7 +185,7 @@ async def test_an_answer_of_the_page_is_bound_by_the_command(
     arguments = ("bind", "-f", str(given), "--name", "widgets", *against(here, tmp_path))
     code, out, err = await run(tmp_path, *arguments)
     assert (code, out) == (0, "apiservicebinding.kube-bind.io/widgets is Ready\n"), err
-    await says(at, path, "All is in order: widgets is bound.")
+    await says(at, path, "Healthy: widgets is bound.")
     secrets = await client.list(SECRETS, "kube-bind")
     assert any(one.meta.name.startswith("kubeconfig-") for one in secrets.items)
 
@@ -216,7 +216,7 @@ async def test_live_streams_tell_when_the_konnector_comes(there: House, client: 
             continue
 
     async def ready() -> bool:
-        return b"All is in order" in b"".join(told_)
+        return b"Healthy" in b"".join(told_)
 
     await eventually(ready)
     following.cancel()

@@ -83,12 +83,12 @@ async def test_a_binding_tells_its_objects_by_state(plane: Sandbox, admin: Clien
         gadget(where, "good", OK), gadget(where, "bad", BAD), gadget(where, "slow", WAITS)
     )
     async with house(plane, admin, provider=False) as there:
-        text = await tells(there, ADA, "/bindings", "1 broken 1 waiting 1 in order")
+        text = await tells(there, ADA, "/bindings", "1 failed 1 waiting 1 healthy")
         assert "1 of 3 objects fail" in text
         assert "konnector v1.2.3" in text
         text = await tells(there, ADA, TOOLS, "good", "bad", "slow")
-        assert "broken 1 of 3 objects fail" in text
-        assert "3 1 broken 1 waiting 1 in order" in text
+        assert "failed 1 of 3 objects fail" in text
+        assert "3 1 failed 1 waiting 1 healthy" in text
         assert "BuildFailed: it does not turn" in text
         # The worst first, and what helps in the words of the tables.
         assert text.index("bad") < text.index("slow") < text.index("good")
@@ -110,7 +110,7 @@ async def test_a_binding_tells_its_objects_by_state(plane: Sandbox, admin: Clien
         body = (await admin.get(GADGETS, "bad", where)).to_dict()
         await admin.update(GADGETS, body | {"status": {"conditions": [OK]}})
         await admin.delete(GADGETS, "slow", where)
-        text = await tells(there, ADA, "/bindings", "2 in order")
+        text = await tells(there, ADA, "/bindings", "2 healthy")
         assert "waiting" not in text.split("Last heartbeat")[1]
 
 
@@ -132,7 +132,7 @@ async def test_a_list_is_filtered_by_its_query(plane: Sandbox, admin: Client) ->
             links = [at for at in page.addresses if at.startswith("/bindings/")]
             assert [at for at in links if one in at], query
             assert not [at for at in links if other in at], query
-            assert "matches, 2 in all" in page.text
+            assert ", 2 in all" in page.text
         page = await shown(there, ADA, "/bindings?kind=none.example.org")
         assert "None of 2 bindings matches" in page.text
 
@@ -208,7 +208,7 @@ async def test_an_administrator_sees_what_rbac_lets_them(plane: Sandbox, admin: 
             name="more",
         )
         await tells(there, CEM, TOOLS, "hers", "konnector v1.2.3")
-        assert "1 in order" in (await shown(there, CEM, "/bindings")).text
+        assert "1 healthy" in (await shown(there, CEM, "/bindings")).text
         await tells(there, CEM, path, "colour: red")
 
 
@@ -273,7 +273,7 @@ async def test_names_of_253_characters_have_pages(plane: Sandbox, admin: Client)
     await filled.put(gadget(where, LONG, OK))
     assert len(LONG) == 253
     async with house(plane, admin, provider=False) as there:
-        await tells(there, ADA, f"/bindings/ada-1/{LONG}", "1 in order")
+        await tells(there, ADA, f"/bindings/ada-1/{LONG}", "1 healthy")
         for start in ("/bindings", f"/bindings/ada-1/{LONG}"):
             page = await shown(there, ADA, start)
             (path,) = {one for one in page.addresses if one.endswith(f"/{LONG}")} - {start}
@@ -421,7 +421,7 @@ async def test_a_thousand_objects_are_paged_with_their_total(
     bodies = [gadget(where, f"g{one:04}", OK if one % 2 else BAD) for one in range(1000)]
     await asyncio.gather(*(filled.put(*bodies[one::20]) for one in range(20)))
     async with house(plane, admin, provider=False) as there:
-        await tells(there, ADA, "/bindings", "500 broken 500 in order", "1000")
+        await tells(there, ADA, "/bindings", "500 failed 500 healthy", "1000")
         page = await shown(there, ADA, f"{TOOLS}?sort=name")
         assert "1 to 200 of 1000" in page.text
         (following,) = [one for one in page.addresses if "page=2" in one]
@@ -429,7 +429,7 @@ async def test_a_thousand_objects_are_paged_with_their_total(
         assert "201 to 400 of 1000" in page.text
         assert "g0200" in page.text
         page = await shown(there, ADA, f"{TOOLS}?state=failed&page=3")
-        assert "401 to 500 of 500 matches, 1000 in all" in page.text
+        assert "401 to 500 of 500 objects, 1000 in all" in page.text
 
 
 async def plant(filled: Filled, consumer: str, person: Person) -> None:
@@ -482,7 +482,7 @@ async def test_cluster_scoped_objects_are_sorted_out_once_for_all_consumers(
         return WHOSE(places, resource, meta)
 
     async with house(plane, admin, provider=False) as there:
-        await tells(there, ADA, "/bindings", *["1 in order"] * number)
+        await tells(there, ADA, "/bindings", *["1 healthy"] * number)
         monkeypatch.setattr(CopyNamespaces, "whose", whose)
         for path in ("/bindings", "/topology"):
             asked = 0

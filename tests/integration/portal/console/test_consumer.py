@@ -185,7 +185,7 @@ async def test_a_consumer_without_much(plane: Sandbox, admin: Client) -> None:
     async with house(plane, admin, provider=False) as there:
         text = await told(there, f"/consumers/{'k' * 63}", long)
         assert "it has no ClusterBinding: invite it again, or revoke it" in text
-        assert "Owner group:oidc:team-a Last sign-in not known" in text
+        assert "Owner group:oidc:team-a Last sign-in unknown" in text
         for action in ("rotate", "hand-over", "revoke"):
             page = await shown(there, ADA, f"/consumers/{'k' * 63}/{action}")
             assert long in page.text

@@ -28,8 +28,8 @@ from fairlead.api.resource import (
     NAMESPACES,
 )
 from fairlead.client import Client
-from fairlead.portal.console.consumers import listing
 from fairlead.portal.manifests import CONSOLE_ADMIN
+from fairlead.portal.model import lists
 from fairlead.portal.options import DEFAULT_NAMESPACE, NAME
 from fairlead_sandbox import Sandbox
 
@@ -160,7 +160,7 @@ async def test_what_the_list_tells(plane: Sandbox, admin: Client) -> None:
         await there.template()
         text = await told(there, "/consumers", "4 consumers", "d ago 1 0 and not counted")
         assert "this program may not list them in all namespaces" in text
-        assert f"{MARKUP} kube-bind-odd in order" in text
+        assert f"{MARKUP} kube-bind-odd healthy" in text
         assert "<b> widgets" in text
         assert "HeartbeatTimeout" in text
         assert "id-of-kube-bind-new kube-bind-new waiting FirstHeartbeatPending never 0 0" in text
@@ -200,16 +200,16 @@ async def test_filters_and_order_are_in_the_url(
 async def test_a_long_list_has_pages(
     plane: Sandbox, admin: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(listing, "PAGE", 2)
+    monkeypatch.setattr(lists, "ROWS_OF_A_PAGE", 2)
     await administer(admin)
     for name in ("a", "b", "c", "d", "e"):
         await customer(admin, f"kb-{name}", identity=name)
     async with house(plane, admin, provider=False) as there:
-        await told(there, "/consumers", "5 consumers, 1 to 2 shown", "Page 1 of 3")
+        await told(there, "/consumers", "1 to 2 of 5 consumers")
         page = await shown(there, ADA, "/consumers?page=2&q=kb&state=ok")
-        assert "5 consumers, 3 to 4 shown" in page.text
-        assert "/consumers?page=1&q=kb&state=ok" in page.addresses
-        assert "/consumers?page=3&q=kb&state=ok" in page.addresses
+        assert "3 to 4 of 5 consumers" in page.text
+        assert "/consumers?state=ok&q=kb" in page.addresses
+        assert "/consumers?state=ok&q=kb&page=3" in page.addresses
         assert "3 to 4" not in (await shown(there, ADA, "/consumers?page=3")).text
         for nonsense in ("0", "-1", "x", "9" * 100, "%D9%A3"):
             await shown(there, ADA, f"/consumers?page={nonsense}")
@@ -226,11 +226,11 @@ async def test_copies_are_counted_where_they_may_be_listed(plane: Sandbox, admin
         await widget(admin, "one", name)
     async with house(plane, admin, provider=False) as there:
         await there.template()
-        await told(there, "/consumers", "kb-a in order", "ago 1 2 v1.2.3")
+        await told(there, "/consumers", "kb-a healthy", "ago 1 2 v1.2.3")
         await widget(admin, "two", "app-1")
         await told(there, "/consumers", "ago 1 3 v1.2.3")
         await admin.delete(WIDGETS, "one", "app-2")
-        await told(there, "/consumers", "kb-a in order", "ago 1 2 v1.2.3")
+        await told(there, "/consumers", "kb-a healthy", "ago 1 2 v1.2.3")
 
 
 async def test_names_as_long_as_names_can_be(plane: Sandbox, admin: Client) -> None:

@@ -10,7 +10,7 @@ from fairlead.api.reasons.model import State
 from fairlead.api.reasons.verdict import Judgement, Remark
 from fairlead.explain.chains import Chain, join
 from fairlead.portal.model.readable import HIDDEN
-from fairlead.portal.model.thing import Answer, answer_of, differences_of
+from fairlead.portal.model.thing import PageAnswer, answer_of, differences_of
 
 
 OK = Judgement("ok", since="2026-01-01T00:00:00Z")
@@ -106,7 +106,7 @@ def test_what_a_page_says_first(
 def test_a_remark_is_told_beside_a_verdict() -> None:
     verdict = Judgement("ok", remarks=(Remark("Available", "no Pod", "Gone"),))
     assert answer_of(verdict, []).remarks == ("Gone: no Pod",)
-    broken: Answer = answer_of(verdict, [chain(*BROKEN, works=True)])
+    broken: PageAnswer = answer_of(verdict, [chain(*BROKEN, works=True)])
     assert broken.remarks[1] == "changes do not arrive: PostgresAccess shop/db: service text"
 
 

@@ -10,7 +10,7 @@ from fairlead.portal.console.objects.history import MOST_OBJECTS, MOST_TURNS, Hi
 from fairlead.portal.console.objects.kinds import MOST_BYTES, kept_of
 from fairlead.portal.console.objects.waits import provider_chain
 from fairlead.portal.model.readable import MOST_CHARACTERS, keys_of, parts, text
-from fairlead.portal.model.thing import Answer, answer_of
+from fairlead.portal.model.thing import PageAnswer, answer_of
 from fairlead.portal.model.timeline import timeline, writes_of
 from fairlead.runtime import Delta
 
@@ -151,7 +151,7 @@ def test_parts_are_yaml_and_cut_where_they_are_long() -> None:
     assert told_.endswith("# the rest is not shown")
 
 
-def answered(obj: Object) -> Answer:
+def answered(obj: Object) -> PageAnswer:
     verdict = verdict_of(obj)
     return answer_of(verdict, [provider_chain(obj, verdict)])
 

@@ -31,7 +31,7 @@ def _text(markup: str) -> str:
 
 def test_a_chain_that_works_has_no_break(chain: Chain) -> None:
     page = _page(chain("ok", "ok", "ok"))
-    assert "3 parts: 3 in order." in page
+    assert "3 parts: 3 healthy." in page
     assert "data-cause" not in page
     assert 'class="breaks"' not in page
 
@@ -81,8 +81,8 @@ def test_folds_and_the_table_are_closed_and_tell_what_is_in_them(fleet: Fleet) -
     summaries = re.findall("<summary>(.*?)</summary>", page, re.DOTALL)
     texts = [_text(markup) for markup in summaries]
     assert texts[:2] == [
-        "238 more of Bucket 238 in order",
-        "238 more of Database 238 in order",
+        "238 more of Bucket 238 healthy",
+        "238 more of Database 238 healthy",
     ]
     assert texts[-1] == "Topology as a table"
 

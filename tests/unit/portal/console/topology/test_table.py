@@ -17,11 +17,11 @@ Fleet = Callable[..., Graph]
 def test_what_is_broken_comes_first(chain: Chain) -> None:
     told = rows(chain("waiting", "failed", "failed", "ok", "unknown"))
     assert [(row.kind, row.word) for row in told.rows] == [
-        ("Secret", "broken"),
-        ("ServiceBinding", "broken"),
+        ("Secret", "failed"),
+        ("ServiceBinding", "failed"),
         ("Deployment", "waiting"),
-        ("APIServiceBinding", "not known"),
-        ("PostgresAccess", "in order"),
+        ("APIServiceBinding", "unknown"),
+        ("PostgresAccess", "healthy"),
     ]
     assert told.rows[0].reason == "Reason2"
     assert told.rows[0].needs == ("PostgresAccess shop/orders",)

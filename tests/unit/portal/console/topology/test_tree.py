@@ -239,13 +239,13 @@ def test_ids_stay_while_other_nodes_come_and_go(fleet: Fleet) -> None:
 
 def test_the_summary_counts_states_the_worst_first(fleet: Fleet, chain: Chain) -> None:
     tree = grow(fleet(480, frozenset({3})))
-    assert tree.summary == "964 parts: 1 broken, 1 waiting, 962 in order."
-    assert grow(chain("ok")).summary == "1 part: 1 in order."
+    assert tree.summary == "964 parts: 1 failed, 1 waiting, 962 healthy."
+    assert grow(chain("ok")).summary == "1 part: 1 healthy."
 
 
 def test_problems_alone_are_shown_with_what_leads_to_them(fleet: Fleet) -> None:
     tree = grow(fleet(480, frozenset({3})), "problems")
-    assert tree.summary == "5 parts: 1 broken, 1 waiting, 3 in order."
+    assert tree.summary == "5 parts: 1 failed, 1 waiting, 3 healthy."
     assert _standing(tree.branches) == 5
 
 
