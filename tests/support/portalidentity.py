@@ -18,7 +18,6 @@ from yarl import URL
 
 from fairlead.portal.http.errors import Refusal
 from fairlead.portal.http.server import application
-from fairlead.portal.http.urls import ExternalURL
 from fairlead.portal.identity.guard import SessionGuard, session_of
 from fairlead.portal.identity.keys import LocalKeys, Sealing
 from fairlead.portal.identity.memorystore import MemoryStore as Memory
@@ -27,7 +26,14 @@ from fairlead.portal.identity.oidc.outgoing import Issuing, OverHTTP
 from fairlead.portal.identity.people import Prefixes
 from fairlead.portal.identity.sessions import BrowserSessions, SessionStore
 from fairlead.portal.identity.signin import SignIn
-from fairlead.portal.options import CALLBACK_PATH, Limits, OIDCOptions, Rate, ServeOptions
+from fairlead.portal.options import (
+    CALLBACK_PATH,
+    ExternalURL,
+    Limits,
+    OIDCOptions,
+    Rate,
+    ServeOptions,
+)
 
 
 VERIFIER = "w" * 43

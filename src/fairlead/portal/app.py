@@ -43,8 +43,7 @@ from fairlead.portal.handshake.reviews import AccessReviews
 from fairlead.portal.handshake.witness import Witness
 from fairlead.portal.http.introduction import Introduction
 from fairlead.portal.http.metrics import PortalMetrics
-from fairlead.portal.http.routing import Routed
-from fairlead.portal.http.server import application
+from fairlead.portal.http.server import Routed, application
 from fairlead.portal.http.serving import PortalServer
 from fairlead.portal.identity.embedded.issuer import EmbeddedIssuer, OIDCClient
 from fairlead.portal.identity.embedded.people import read_people

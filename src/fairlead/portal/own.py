@@ -35,8 +35,7 @@ from fairlead.portal.console.pages.viewing import View
 from fairlead.portal.console.visits.formtokens import FormTokens
 from fairlead.portal.console.visits.site import Site
 from fairlead.portal.handshake.reviews import AccessReviews, ReviewedAction, client_may
-from fairlead.portal.http.routing import Routed
-from fairlead.portal.http.server import application
+from fairlead.portal.http.server import Routed, application
 from fairlead.portal.http.serving import ListeningError, PortalServer
 from fairlead.portal.identity.cookies import Cookies
 from fairlead.portal.identity.guard import SessionGuard

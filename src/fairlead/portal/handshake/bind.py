@@ -39,12 +39,10 @@ from fairlead.portal.handshake.leftovers import new_name
 from fairlead.portal.handshake.ownership import OwnedNamespace, Ownership
 from fairlead.portal.handshake.reviews import AccessReviews
 from fairlead.portal.http.audit import audit
-from fairlead.portal.http.errors import Refusal, bad_request, forbidden
-from fairlead.portal.http.faults import refusal_of
+from fairlead.portal.http.bounds import count
+from fairlead.portal.http.errors import Refusal, bad_request, forbidden, refusal_of
 from fairlead.portal.http.metrics import result_of
-from fairlead.portal.http.requests.bodies import read_json
-from fairlead.portal.http.requests.context import BIND_RESULT
-from fairlead.portal.http.requests.limits import count
+from fairlead.portal.http.requests import BIND_RESULT, read_json
 from fairlead.portal.identity.people import Person
 from fairlead.portal.options import ServeOptions
 from fairlead.provider.controllers.bindableresources.reconcile import (

@@ -11,9 +11,9 @@ from aiohttp import web
 
 from fairlead.portal.handshake.bind import AskedBind, Bind
 from fairlead.portal.http.audit import audit
+from fairlead.portal.http.bounds import count
 from fairlead.portal.http.errors import bad_request
 from fairlead.portal.http.headers import PRIVATE
-from fairlead.portal.http.requests.limits import count
 from fairlead.portal.identity.codes import Codes
 from fairlead.portal.identity.people import Person
 from fairlead.portal.identity.sessions import BrowserSession, SessionStore

@@ -8,7 +8,7 @@ import structlog
 from aiohttp import web
 
 from fairlead.portal.http.metrics import METRICS
-from fairlead.portal.http.requests.context import ADDRESS, REQUEST_ID
+from fairlead.portal.http.requests import ADDRESS, REQUEST_ID
 
 
 _log = structlog.get_logger(logger_name="fairlead.portal.audit")

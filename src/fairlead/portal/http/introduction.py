@@ -15,7 +15,7 @@ from fairlead.api.kubebind.wire import (
     BindingProvider,
     OAuth2CodeGrantMethod,
 )
-from fairlead.portal.http.requests.parameters import parameters
+from fairlead.portal.http.requests import parameters
 from fairlead.portal.options import AUTHORIZE_PATH, ServeOptions
 
 

@@ -13,7 +13,7 @@ from aiohttp import web
 from prometheus_client.metrics_core import CounterMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-from fairlead.portal.http.requests.context import BIND_RESULT
+from fairlead.portal.http.requests import BIND_RESULT
 
 
 BIND_PATH = "/api/bind"

@@ -8,7 +8,7 @@ import secrets
 import time
 from collections.abc import Iterable, Mapping
 from functools import partial
-from typing import Any
+from typing import Any, Protocol, runtime_checkable
 
 import structlog
 from aiohttp import web
@@ -17,23 +17,21 @@ from aiohttp.typedefs import Handler
 from fairlead.api.kubebind.wire import ErrorCode
 from fairlead.client import ClientError
 from fairlead.portal.http.audit import audit
-from fairlead.portal.http.errors import Refusal, answer
-from fairlead.portal.http.faults import refusal_of
+from fairlead.portal.http.bounds import LIMITER, SIGN_INS, Clock, Deadlines, Limiter
+from fairlead.portal.http.errors import Refusal, answer, refusal_of
 from fairlead.portal.http.headers import Headers
 from fairlead.portal.http.metrics import METRICS, PortalMetrics
-from fairlead.portal.http.requests.addresses import client_address
-from fairlead.portal.http.requests.bodies import LIMITS
-from fairlead.portal.http.requests.context import (
+from fairlead.portal.http.requests import (
     ADDRESS,
     ENDLESS,
+    LIMITS,
     PARAMETERS,
     PATH,
     REQUEST_ID,
     SESSION,
+    client_address,
+    parse_query,
 )
-from fairlead.portal.http.requests.deadlines import Deadlines
-from fairlead.portal.http.requests.limits import LIMITER, SIGN_INS, Clock, Limiter
-from fairlead.portal.http.requests.parameters import parse_query
 from fairlead.portal.options import ServeOptions
 
 
@@ -46,6 +44,15 @@ _BUSY = 2.0
 """Retry-After of an overloaded server, in seconds."""
 _LONGEST_TOLD = 200
 """Longest path in an audit line, in characters."""
+
+
+@runtime_checkable
+class Routed(Protocol):
+    """A part with HTTP routes."""
+
+    def routes(self) -> list[web.RouteDef]:
+        """Return the routes, relative to the root."""
+        ...
 
 
 def application(

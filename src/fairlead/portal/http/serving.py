@@ -21,7 +21,7 @@ from fairlead.api.addresses import Network
 from fairlead.api.kubebind.wire import ErrorCode
 from fairlead.portal.http.errors import Refusal, answer
 from fairlead.portal.http.headers import Headers
-from fairlead.portal.http.requests.addresses import client_address, neighbourhood, trusts
+from fairlead.portal.http.requests import client_address, neighbourhood, trusts
 from fairlead.portal.options import Limits, ServeOptions
 
 

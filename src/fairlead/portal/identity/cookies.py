@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from aiohttp import web
 
-from fairlead.portal.http.urls import ExternalURL
+from fairlead.portal.options import ExternalURL
 
 
 SESSION_COOKIE = "fairlead-session"

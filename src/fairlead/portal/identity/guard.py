@@ -5,13 +5,12 @@ from __future__ import annotations
 from aiohttp import hdrs, web
 
 from fairlead.api.kubebind.wire import ErrorCode
+from fairlead.portal.http.bounds import count
 from fairlead.portal.http.errors import Refusal, forbidden, unauthenticated
-from fairlead.portal.http.requests.bodies import JSON_TYPE
-from fairlead.portal.http.requests.context import SESSION
-from fairlead.portal.http.requests.limits import count
-from fairlead.portal.http.urls import ExternalURL
+from fairlead.portal.http.requests import JSON_TYPE, SESSION
 from fairlead.portal.identity.cookies import Cookies
 from fairlead.portal.identity.sessions import BrowserSession, BrowserSessions
+from fairlead.portal.options import ExternalURL
 
 
 SAFE = frozenset({"GET", "HEAD", "OPTIONS"})

@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 from urllib.parse import parse_qsl, unquote, urlencode
 
-from fairlead.portal.http.urls import ExternalURL
+from fairlead.portal.options import ExternalURL
 
 
 MOST_CHARACTERS = 1024

@@ -15,10 +15,7 @@ from multidict import CIMultiDict
 from fairlead.portal.http.audit import audit
 from fairlead.portal.http.errors import Refusal, bad_request, forbidden
 from fairlead.portal.http.headers import PRIVATE
-from fairlead.portal.http.requests.bodies import read_body, read_json
-from fairlead.portal.http.requests.context import REQUEST_ID
-from fairlead.portal.http.requests.parameters import parameters
-from fairlead.portal.http.urls import ExternalURL
+from fairlead.portal.http.requests import REQUEST_ID, parameters, read_body, read_json
 from fairlead.portal.identity import redirects
 from fairlead.portal.identity.codes import Codes, challenge_in
 from fairlead.portal.identity.cookies import Cookies
@@ -28,7 +25,7 @@ from fairlead.portal.identity.oidc.issuers import Issuer
 from fairlead.portal.identity.people import Person, Prefixes
 from fairlead.portal.identity.redirects import RedirectError
 from fairlead.portal.identity.sessions import BrowserSessions, SessionStore, hashed, random_token
-from fairlead.portal.options import AUTHORIZE_PATH, CALLBACK_PATH
+from fairlead.portal.options import AUTHORIZE_PATH, CALLBACK_PATH, ExternalURL
 
 
 SIGN_IN_SECONDS = 600.0

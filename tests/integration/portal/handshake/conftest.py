@@ -37,7 +37,7 @@ from fairlead.portal.handshake.ownership import Ownership
 from fairlead.portal.handshake.reachable import Reachable
 from fairlead.portal.handshake.reviews import BELIEVED_SECONDS, AccessReviews
 from fairlead.portal.handshake.witness import Witness
-from fairlead.portal.http.routing import Routed
+from fairlead.portal.http.server import Routed
 from fairlead.portal.identity.guard import SessionGuard
 from fairlead.portal.identity.keys import LocalKeys, Sealing
 from fairlead.portal.identity.oidc.issuers import Issuer

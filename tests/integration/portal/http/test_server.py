@@ -19,12 +19,10 @@ from structlog.testing import capture_logs
 from tests.support.portal import Door, opened, place_of, serve_options
 from tests.support.waiting import SECONDS
 
+from fairlead.portal.http.bounds import count
 from fairlead.portal.http.errors import forbidden
 from fairlead.portal.http.introduction import Introduction
-from fairlead.portal.http.requests.bodies import read_json
-from fairlead.portal.http.requests.context import ADDRESS, PATH
-from fairlead.portal.http.requests.limits import count
-from fairlead.portal.http.requests.parameters import parameters
+from fairlead.portal.http.requests import ADDRESS, PATH, parameters, read_json
 from fairlead.portal.options import Limits, Rate, ServeOptions, parse_networks
 
 

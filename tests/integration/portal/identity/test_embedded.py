@@ -24,13 +24,13 @@ from tests.support.portalidentity import (
     told,
 )
 
-from fairlead.portal.http.urls import ExternalURL
 from fairlead.portal.identity.embedded import issuer as module
 from fairlead.portal.identity.embedded.issuer import EmbeddedIssuer, OIDCClient
 from fairlead.portal.identity.embedded.pages import BANNER
 from fairlead.portal.identity.embedded.passwords import PasswordHash
 from fairlead.portal.identity.embedded.people import EmbeddedPerson
 from fairlead.portal.identity.oidc.outgoing import Issuing
+from fairlead.portal.options import ExternalURL
 
 
 OTHER = "http://127.0.0.1:1/other"

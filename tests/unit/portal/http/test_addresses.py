@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fairlead.portal.http.requests.addresses import client_address, neighbourhood
+from fairlead.portal.http.requests import client_address, neighbourhood
 from fairlead.portal.options import parse_networks
 
 

@@ -5,7 +5,7 @@ import asyncio
 import pytest
 from tests.support.waiting import SECONDS
 
-from fairlead.portal.http.requests.deadlines import Deadlines
+from fairlead.portal.http.bounds import Deadlines
 
 
 async def work(deadlines: Deadlines, done: asyncio.Event) -> str:

@@ -7,8 +7,7 @@ from fairlead.api.kubebind.wire import ErrorCode
 from fairlead.api.status import Status
 from fairlead.client import ConnectionFailed
 from fairlead.client.errors import api_error
-from fairlead.portal.http.errors import Refusal, answer
-from fairlead.portal.http.faults import refusal_of
+from fairlead.portal.http.errors import Refusal, answer, refusal_of
 from fairlead.portal.http.introduction import wire_version
 
 

@@ -4,8 +4,8 @@ from collections.abc import Callable
 
 import pytest
 
+from fairlead.portal.http.bounds import Buckets, Limiter
 from fairlead.portal.http.errors import Refusal
-from fairlead.portal.http.requests.limits import Buckets, Limiter
 from fairlead.portal.options import Limits, Rate
 
 

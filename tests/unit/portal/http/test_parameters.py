@@ -7,7 +7,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from fairlead.portal.http.errors import Refusal
-from fairlead.portal.http.requests.parameters import parse_query
+from fairlead.portal.http.requests import parse_query
 from fairlead.portal.options import Limits
 
 

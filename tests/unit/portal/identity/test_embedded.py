@@ -7,7 +7,6 @@ import asyncio
 import msgspec
 import pytest
 
-from fairlead.portal.http.urls import ExternalURL
 from fairlead.portal.identity.embedded import people as tries
 from fairlead.portal.identity.embedded.issuer import check_reach
 from fairlead.portal.identity.embedded.passwords import PasswordError, PasswordHash, hash_line
@@ -18,6 +17,7 @@ from fairlead.portal.identity.embedded.people import (
     TooManyTriesError,
     read_people,
 )
+from fairlead.portal.options import ExternalURL
 
 
 EMPTY = PasswordHash(1 << 14, 8, 1, b"s" * 16, b"\0" * 32)

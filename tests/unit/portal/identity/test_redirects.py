@@ -8,7 +8,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fairlead.portal.http.urls import ExternalURL
 from fairlead.portal.identity.redirects import (
     ADDED,
     RedirectError,
@@ -16,6 +15,7 @@ from fairlead.portal.identity.redirects import (
     of_page,
     with_parameters,
 )
+from fairlead.portal.options import ExternalURL
 
 
 ROOT = ExternalURL.parse("https://bind.example.org")

@@ -29,11 +29,10 @@ from fairlead.portal.console.pages.viewing import AskedPage
 from fairlead.portal.console.visits.formtokens import Fields, FormTokens, field
 from fairlead.portal.console.visits.site import Site
 from fairlead.portal.handshake.bind import AskedBind, problem_of
-from fairlead.portal.http.errors import Refusal, bad_request
-from fairlead.portal.http.faults import refusal_of
+from fairlead.portal.http.bounds import count
+from fairlead.portal.http.errors import Refusal, bad_request, refusal_of
 from fairlead.portal.http.headers import PRIVATE
-from fairlead.portal.http.requests.context import PATH
-from fairlead.portal.http.requests.limits import count
+from fairlead.portal.http.requests import PATH
 from fairlead.portal.identity.people import Person
 from fairlead.portal.identity.sessions import BrowserSession
 from fairlead.runtime import Cluster

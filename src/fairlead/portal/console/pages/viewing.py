@@ -9,7 +9,7 @@ from typing import Any, ClassVar, NamedTuple
 from aiohttp import web
 
 from fairlead.api.meta import Object
-from fairlead.portal.http.requests.context import PATH
+from fairlead.portal.http.requests import PATH
 from fairlead.portal.identity.sessions import BrowserSession
 from fairlead.provider.namespaces import identity_of, owner_of
 

@@ -10,8 +10,7 @@ from fairlead.portal.console.visits.entering import Entering
 from fairlead.portal.http.audit import audit
 from fairlead.portal.http.errors import Refusal
 from fairlead.portal.http.headers import PRIVATE
-from fairlead.portal.http.requests.context import PATH
-from fairlead.portal.http.requests.parameters import parameters
+from fairlead.portal.http.requests import PATH, parameters
 from fairlead.portal.identity.guard import SessionGuard
 from fairlead.portal.identity.sessions import BrowserSession, BrowserSessions
 from fairlead.portal.options import ExternalURL

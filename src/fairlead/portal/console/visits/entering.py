@@ -12,7 +12,7 @@ from aiohttp import web
 from fairlead.portal.console.pages.rendering import Pages
 from fairlead.portal.http.audit import audit
 from fairlead.portal.http.errors import Refusal
-from fairlead.portal.http.requests.context import PATH
+from fairlead.portal.http.requests import PATH
 from fairlead.portal.identity import redirects
 from fairlead.portal.identity.cookies import Cookies
 from fairlead.portal.identity.guard import SessionGuard

@@ -14,7 +14,7 @@ from aiohttp import web
 
 from fairlead.api.kubebind.wire import ErrorCode
 from fairlead.portal.http.errors import Refusal, bad_request, forbidden
-from fairlead.portal.http.requests.bodies import FORM_TYPE, read_body
+from fairlead.portal.http.requests import FORM_TYPE, read_body
 from fairlead.portal.identity.guard import SessionGuard
 from fairlead.portal.identity.keys import Sealing
 from fairlead.portal.identity.sessions import BrowserSession, SessionStore, hashed, random_token

@@ -17,7 +17,7 @@ from fairlead.portal.console.pages.turns import PageTurns
 from fairlead.portal.console.pages.viewing import AskedPage, MissingError, View, asked_of
 from fairlead.portal.console.visits.entering import Entrance
 from fairlead.portal.http.errors import Refusal
-from fairlead.portal.http.requests.context import ENDLESS, REQUEST_ID
+from fairlead.portal.http.requests import ENDLESS, REQUEST_ID
 from fairlead.portal.identity.sessions import BrowserSession
 
 

@@ -22,9 +22,7 @@ from joserfc.jwk import ECKey
 from fairlead.api.addresses import is_loopback
 from fairlead.portal.http.audit import audit
 from fairlead.portal.http.errors import Refusal, forbidden
-from fairlead.portal.http.requests.bodies import FORM_TYPE, read_body
-from fairlead.portal.http.requests.context import ADDRESS
-from fairlead.portal.http.urls import ExternalURL
+from fairlead.portal.http.requests import ADDRESS, FORM_TYPE, read_body
 from fairlead.portal.identity.embedded import pages
 from fairlead.portal.identity.embedded.people import (
     EmbeddedPerson,
@@ -36,7 +34,7 @@ from fairlead.portal.identity.keys import LocalKeys, Sealing
 from fairlead.portal.identity.oidc.issuers import Issuer, challenge_of
 from fairlead.portal.identity.oidc.outgoing import Answered, IssuerAway
 from fairlead.portal.identity.sessions import hashed, random_token
-from fairlead.portal.options import ISSUER_PATH
+from fairlead.portal.options import ISSUER_PATH, ExternalURL
 from fairlead.runtime.manager.health import split_address
 
 

@@ -1,1 +1,0 @@
-"""Reading of requests: address, parameters and body, with the limits of each."""
