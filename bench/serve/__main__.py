@@ -35,9 +35,8 @@ from fairlead.api.resource import CLUSTERROLES
 from fairlead.client import Client
 from fairlead.demo.identity import as_service_account
 from fairlead.portal.handshake.reviews import BELIEVED_SECONDS
-from fairlead.portal.identity.people import Person
 from fairlead.portal.identity.secretstore import SecretStore
-from fairlead.portal.identity.sessions import BrowserSessions
+from fairlead.portal.identity.sessions import BrowserSessions, Person
 from fairlead.portal.options import DEFAULT_NAMESPACE, NAME
 from fairlead.provider import manifests as providing
 from fairlead.provider.options import DEFAULT_NAMESPACE as PROVIDER_NAMESPACE

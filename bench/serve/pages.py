@@ -17,7 +17,7 @@ from tests.support.filled import Filled, condition, gadget
 from bench.rows import say
 from bench.serve.asking import Place
 from fairlead.client import Client
-from fairlead.portal.identity.people import Person
+from fairlead.portal.identity.sessions import Person
 
 
 CONSUMERS = 1000

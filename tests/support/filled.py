@@ -26,7 +26,7 @@ from fairlead.api.resource import (
 from fairlead.api.timestamps import now
 from fairlead.client import AlreadyExists, Client
 from fairlead.demo.identity import create_all
-from fairlead.portal.identity.people import Person
+from fairlead.portal.identity.sessions import Person
 from fairlead.provider.credentials import binder_cluster_role, binder_role_binding
 from fairlead.provider.manifests import shown_roles
 

@@ -23,8 +23,7 @@ from fairlead.portal.identity.keys import LocalKeys, Sealing
 from fairlead.portal.identity.memorystore import MemoryStore as Memory
 from fairlead.portal.identity.oidc.issuers import Issuer
 from fairlead.portal.identity.oidc.outgoing import Issuing, OverHTTP
-from fairlead.portal.identity.people import Prefixes
-from fairlead.portal.identity.sessions import BrowserSessions, SessionStore
+from fairlead.portal.identity.sessions import BrowserSessions, Prefixes, SessionStore
 from fairlead.portal.identity.signin import SignIn
 from fairlead.portal.options import (
     CALLBACK_PATH,

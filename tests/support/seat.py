@@ -10,8 +10,7 @@ from urllib.parse import parse_qsl, urlencode, urlsplit
 from tests.support.portal import EXTERNAL, Answer, Door
 
 from fairlead.portal.identity.cookies import Cookies
-from fairlead.portal.identity.people import Person
-from fairlead.portal.identity.sessions import BrowserSessions
+from fairlead.portal.identity.sessions import BrowserSessions, Person
 from fairlead.portal.options import ExternalURL
 
 

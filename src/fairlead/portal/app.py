@@ -19,8 +19,7 @@ from fairlead.portal.console.consumers.actions import ActionPage
 from fairlead.portal.console.consumers.detail import ConsumerPage
 from fairlead.portal.console.consumers.directory import Directory
 from fairlead.portal.console.consumers.listing import ConsumerList
-from fairlead.portal.console.objects.history import History
-from fairlead.portal.console.objects.kinds import Kinds
+from fairlead.portal.console.objects.kinds import History, Kinds
 from fairlead.portal.console.objects.sights import Sights
 from fairlead.portal.console.offers.binding import BindForms, BindPage
 from fairlead.portal.console.offers.catalogue import Catalogue, TemplatePage
@@ -30,7 +29,7 @@ from fairlead.portal.console.pages.live import Hub
 from fairlead.portal.console.pages.rendering import Pages, Tab
 from fairlead.portal.console.pages.terminal import Terminals
 from fairlead.portal.console.pages.viewing import View
-from fairlead.portal.console.visits.arriving import Arriving
+from fairlead.portal.console.visits.entering import Arriving
 from fairlead.portal.console.visits.formtokens import FormTokens
 from fairlead.portal.console.visits.site import Site
 from fairlead.portal.handshake.applying import Applying
@@ -51,9 +50,8 @@ from fairlead.portal.identity.guard import SessionGuard
 from fairlead.portal.identity.keys import FlagKeys, Sealing, SecretKeys
 from fairlead.portal.identity.oidc.issuers import Issuer
 from fairlead.portal.identity.oidc.outgoing import OverHTTP
-from fairlead.portal.identity.people import Prefixes
 from fairlead.portal.identity.secretstore import SecretStore
-from fairlead.portal.identity.sessions import BrowserSessions, SessionStore
+from fairlead.portal.identity.sessions import BrowserSessions, Prefixes, SessionStore
 from fairlead.portal.identity.signin import SignIn
 from fairlead.portal.options import ServeOptions
 from fairlead.runtime import Cluster, Manager, Runnable

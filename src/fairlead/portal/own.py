@@ -41,8 +41,7 @@ from fairlead.portal.identity.cookies import Cookies
 from fairlead.portal.identity.guard import SessionGuard
 from fairlead.portal.identity.keys import LocalKeys, Sealing
 from fairlead.portal.identity.memorystore import MemoryStore
-from fairlead.portal.identity.people import Person, Prefixes
-from fairlead.portal.identity.sessions import BrowserSessions
+from fairlead.portal.identity.sessions import BrowserSessions, Person, Prefixes
 from fairlead.portal.options import CALLBACK_PATH, ExternalURL, OIDCOptions, ServeOptions
 from fairlead.runtime import Cluster
 

@@ -7,7 +7,8 @@ from collections.abc import Sequence
 from fairlead.api.kubebind import PermissionClaim
 
 
-_KINDS = {"configmaps": "ConfigMap", "secrets": "Secret", "serviceaccounts": "ServiceAccount"}
+KINDS = {"configmaps": "ConfigMap", "secrets": "Secret", "serviceaccounts": "ServiceAccount"}
+"""Kinds of claimed objects by plural."""
 
 
 def in_words(claims: Sequence[PermissionClaim]) -> list[str]:
@@ -16,7 +17,7 @@ def in_words(claims: Sequence[PermissionClaim]) -> list[str]:
 
 
 def _sentences(claim: PermissionClaim) -> list[str]:
-    kind, selector = _KINDS.get(claim.resource, claim.resource), claim.selector
+    kind, selector = KINDS.get(claim.resource, claim.resource), claim.selector
     found: list[str] = []
     for named in selector.named_resources:
         where = f" of namespace {named.namespace}" if named.namespace else " of any namespace"

@@ -43,7 +43,7 @@ from fairlead.portal.http.bounds import count
 from fairlead.portal.http.errors import Refusal, bad_request, forbidden, refusal_of
 from fairlead.portal.http.metrics import result_of
 from fairlead.portal.http.requests import BIND_RESULT, read_json
-from fairlead.portal.identity.people import Person
+from fairlead.portal.identity.sessions import Person
 from fairlead.portal.options import ServeOptions
 from fairlead.provider.controllers.bindableresources.reconcile import (
     ANNOTATION_MOST_CONSUMERS,

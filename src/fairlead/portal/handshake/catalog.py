@@ -22,8 +22,7 @@ from fairlead.api.meta import JSON, Object
 from fairlead.api.resource import Resource
 from fairlead.konnector.manifests import manifests as konnector_manifests
 from fairlead.portal.handshake.reviews import AccessReviews
-from fairlead.portal.identity.people import Person
-from fairlead.portal.identity.sessions import BrowserSession
+from fairlead.portal.identity.sessions import BrowserSession, Person
 from fairlead.runtime import Cluster, Delta
 
 

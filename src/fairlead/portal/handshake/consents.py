@@ -15,8 +15,7 @@ from fairlead.portal.http.bounds import count
 from fairlead.portal.http.errors import bad_request
 from fairlead.portal.http.headers import PRIVATE
 from fairlead.portal.identity.codes import Codes
-from fairlead.portal.identity.people import Person
-from fairlead.portal.identity.sessions import BrowserSession, SessionStore
+from fairlead.portal.identity.sessions import BrowserSession, Person, SessionStore
 
 
 class _Consent(msgspec.Struct, frozen=True):

@@ -7,7 +7,7 @@ from typing import NamedTuple
 from fairlead.api.kubebind import ANNOTATION_AUTHOR
 from fairlead.api.meta import Object
 from fairlead.api.resource import NAMESPACES
-from fairlead.portal.identity.people import Person, Prefixes
+from fairlead.portal.identity.sessions import Person, Prefixes
 from fairlead.provider.identity import GROUP_AUTHOR
 from fairlead.provider.namespaces import identity_of
 from fairlead.runtime import Cluster

@@ -15,7 +15,7 @@ from fairlead.api.kubebind import APISERVICEEXPORTTEMPLATES, GROUP
 from fairlead.api.meta import JSON
 from fairlead.api.resource import SELFSUBJECTACCESSREVIEWS, SUBJECTACCESSREVIEWS, Resource
 from fairlead.client import Client
-from fairlead.portal.identity.people import Person, Prefixes
+from fairlead.portal.identity.sessions import Person, Prefixes
 
 
 BELIEVED_SECONDS = 10.0

@@ -16,8 +16,7 @@ import structlog
 
 from fairlead.portal.http.errors import bad_request
 from fairlead.portal.identity.oidc.issuers import challenge_of
-from fairlead.portal.identity.people import Person
-from fairlead.portal.identity.sessions import SessionStore, hashed, random_token
+from fairlead.portal.identity.sessions import Person, SessionStore, hashed, random_token
 
 
 CODE_SECONDS = 60.0

@@ -22,9 +22,15 @@ from fairlead.portal.identity.cookies import Cookies
 from fairlead.portal.identity.guard import SessionGuard, check_cluster
 from fairlead.portal.identity.keys import Sealing
 from fairlead.portal.identity.oidc.issuers import Issuer
-from fairlead.portal.identity.people import Person, Prefixes
 from fairlead.portal.identity.redirects import RedirectError
-from fairlead.portal.identity.sessions import BrowserSessions, SessionStore, hashed, random_token
+from fairlead.portal.identity.sessions import (
+    BrowserSessions,
+    Person,
+    Prefixes,
+    SessionStore,
+    hashed,
+    random_token,
+)
 from fairlead.portal.options import AUTHORIZE_PATH, CALLBACK_PATH, ExternalURL
 
 

@@ -34,7 +34,7 @@ from fairlead.api.kubebind import (
 )
 from fairlead.api.resource import CUSTOMRESOURCEDEFINITIONS, SECRETS
 from fairlead.client import Client, parse_kubeconfig
-from fairlead.portal.identity.people import Person
+from fairlead.portal.identity.sessions import Person
 from fairlead.portal.options import Limits, Rate
 from fairlead_sandbox import Sandbox
 

@@ -26,7 +26,7 @@ from fairlead.api.kubebind import APISERVICEEXPORTS, APISERVICEEXPORTTEMPLATES
 from fairlead.api.meta import ObjectMeta
 from fairlead.api.resource import CUSTOMRESOURCEDEFINITIONS, NAMESPACES, Resource
 from fairlead.client import AlreadyExists, Client, Forbidden, NotFound
-from fairlead.portal.identity.people import Person
+from fairlead.portal.identity.sessions import Person
 from fairlead.provider.copies import CopyNamespaces
 from fairlead_sandbox import Sandbox
 

@@ -13,8 +13,7 @@ from fairlead.portal.console.visits.formtokens import FIELD, FormTokens, field
 from fairlead.portal.identity.cookies import Cookies
 from fairlead.portal.identity.guard import SessionGuard
 from fairlead.portal.identity.keys import LocalKeys, Sealing
-from fairlead.portal.identity.people import Person
-from fairlead.portal.identity.sessions import BrowserSessions
+from fairlead.portal.identity.sessions import BrowserSessions, Person
 from fairlead.portal.options import ExternalURL
 
 

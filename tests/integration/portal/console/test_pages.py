@@ -28,7 +28,7 @@ from fairlead.api.kubebind import APISERVICEEXPORTTEMPLATES, COLLECTIONS
 from fairlead.api.resource import CUSTOMRESOURCEDEFINITIONS
 from fairlead.client import Client
 from fairlead.portal.identity.cookies import Cookies
-from fairlead.portal.identity.people import Person
+from fairlead.portal.identity.sessions import Person
 from fairlead.portal.options import ExternalURL
 from fairlead_sandbox import Sandbox
 

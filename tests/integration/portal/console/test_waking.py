@@ -16,8 +16,7 @@ from fairlead.api.resource import NAMESPACES
 from fairlead.client import Client
 from fairlead.portal.console.bindings.known import Consumers
 from fairlead.portal.console.consumers.directory import Directory
-from fairlead.portal.console.objects.history import History
-from fairlead.portal.console.objects.kinds import Kinds
+from fairlead.portal.console.objects.kinds import History, Kinds
 from fairlead.portal.console.pages.live import Hub
 from fairlead.runtime import Cluster
 

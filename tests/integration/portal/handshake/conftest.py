@@ -42,9 +42,8 @@ from fairlead.portal.identity.guard import SessionGuard
 from fairlead.portal.identity.keys import LocalKeys, Sealing
 from fairlead.portal.identity.oidc.issuers import Issuer
 from fairlead.portal.identity.oidc.outgoing import OverHTTP
-from fairlead.portal.identity.people import Person, Prefixes
 from fairlead.portal.identity.secretstore import SecretStore
-from fairlead.portal.identity.sessions import BrowserSessions
+from fairlead.portal.identity.sessions import BrowserSessions, Person, Prefixes
 from fairlead.portal.identity.signin import SignIn
 from fairlead.portal.manifests import manifests
 from fairlead.portal.options import DEFAULT_NAMESPACE, NAME

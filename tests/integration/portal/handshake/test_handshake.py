@@ -42,7 +42,7 @@ from fairlead.client import Client, Forbidden, parse_kubeconfig
 from fairlead.client.transport import parse_warnings
 from fairlead.portal.handshake.ownership import OwnedNamespace, Ownership
 from fairlead.portal.handshake.reviews import AccessReviews
-from fairlead.portal.identity.people import Person
+from fairlead.portal.identity.sessions import Person
 from fairlead.portal.options import DEFAULT_NAMESPACE
 from fairlead.provider import identity
 from fairlead.provider.commands.consumers import find_consumer

@@ -16,9 +16,8 @@ from tests.support.pki import Authority
 from tests.support.redisserver import RedisServer, redis_program, redis_server
 
 from fairlead.portal.http.errors import Refusal
-from fairlead.portal.identity.people import Person
 from fairlead.portal.identity.redisstore import RedisStore
-from fairlead.portal.identity.sessions import BrowserSessions
+from fairlead.portal.identity.sessions import BrowserSessions, Person
 from fairlead.portal.options import RedisOptions
 
 

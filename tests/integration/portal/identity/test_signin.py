@@ -28,8 +28,7 @@ from yarl import URL
 from fairlead.api.resource import SECRETS
 from fairlead.client import Client
 from fairlead.portal.identity.keys import LocalKeys, Sealing
-from fairlead.portal.identity.people import Prefixes
-from fairlead.portal.identity.sessions import hashed, unavailable
+from fairlead.portal.identity.sessions import Prefixes, hashed, unavailable
 
 
 @pytest.fixture

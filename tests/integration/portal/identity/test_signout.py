@@ -26,8 +26,7 @@ from fairlead.api.resource import (
 )
 from fairlead.client import Client, Forbidden, parse_kubeconfig
 from fairlead.demo.identity import as_service_account
-from fairlead.portal.identity.people import Person
-from fairlead.portal.identity.sessions import BrowserSessions, SessionStore, hashed
+from fairlead.portal.identity.sessions import BrowserSessions, Person, SessionStore, hashed
 from fairlead.portal.identity.signout import sign_out_in_secrets
 from fairlead_sandbox import Sandbox
 

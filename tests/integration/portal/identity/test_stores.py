@@ -31,9 +31,8 @@ from fairlead.demo.identity import as_service_account
 from fairlead.portal.http.errors import Refusal
 from fairlead.portal.identity import secretstore
 from fairlead.portal.identity.keys import SecretKeys
-from fairlead.portal.identity.people import Person
 from fairlead.portal.identity.secretstore import ANNOTATION_EXPIRES, LABEL_KIND, owner_label
-from fairlead.portal.identity.sessions import BrowserSessions, hashed
+from fairlead.portal.identity.sessions import BrowserSessions, Person, hashed
 from fairlead.runtime import Cluster
 from fairlead_sandbox import Sandbox
 

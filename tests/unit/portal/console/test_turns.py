@@ -7,7 +7,7 @@ import asyncio
 import pytest
 from tests.support.waiting import eventually
 
-from fairlead.portal.console.pages.turns import WAITING, PageTurns
+from fairlead.portal.console.visits.site import WAITING, PageTurns
 from fairlead.portal.http.errors import Refusal
 
 

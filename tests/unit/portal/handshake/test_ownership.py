@@ -8,7 +8,7 @@ import pytest
 
 from fairlead.api.meta import Object, object_from_dict
 from fairlead.portal.handshake.ownership import Ownership
-from fairlead.portal.identity.people import Person, Prefixes
+from fairlead.portal.identity.sessions import Person, Prefixes
 from fairlead.runtime import Cluster
 
 

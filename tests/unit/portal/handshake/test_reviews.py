@@ -18,7 +18,7 @@ from fairlead.portal.handshake.reviews import (
     client_may,
 )
 from fairlead.portal.http.errors import Refusal
-from fairlead.portal.identity.people import Person, Prefixes
+from fairlead.portal.identity.sessions import Person, Prefixes
 
 
 ADA = Person("https://login.example.org", "ada", groups=("team-a", "system:masters"))

@@ -22,7 +22,7 @@ from fairlead.portal.identity.oidc.idtokens import (
     check,
     read_keys,
 )
-from fairlead.portal.identity.people import Person
+from fairlead.portal.identity.sessions import Person
 from fairlead.portal.options import PersonClaims
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from fairlead.portal.http.errors import Refusal
-from fairlead.portal.identity.people import Person, Prefixes
+from fairlead.portal.identity.sessions import Person, Prefixes
 
 
 ISSUER = "https://issuer.example"

@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterable, Mapping
 from typing import Any
 
-from fairlead.portal.console.bindings.known import Consumers, kinds_of
-from fairlead.portal.console.bindings.showing import (
+from fairlead.portal.console.bindings.known import (
+    Consumers,
+    kinds_of,
     object_row,
     problems,
     together,
     with_objects,
 )
 from fairlead.portal.console.claims import in_words
-from fairlead.portal.console.objects.history import History
-from fairlead.portal.console.objects.kinds import spec_of
+from fairlead.portal.console.objects.kinds import History, spec_of
 from fairlead.portal.console.objects.sights import Sight, Sights
 from fairlead.portal.console.pages.viewing import (
     AskedPage,

@@ -1,7 +1,8 @@
-"""Consumers with their exports and connections, from caches."""
+"""Consumers with their exports and connections, from caches, and states of their bindings."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import NamedTuple
 
 import msgspec
@@ -19,11 +20,16 @@ from fairlead.api.meta import Key, Object
 from fairlead.api.reasons.verdict import Judgement, short, verdict_of
 from fairlead.api.resource import NAMESPACES
 from fairlead.api.timestamps import moment
-from fairlead.portal.console.objects.kinds import Kinds, spec_of
+from fairlead.portal.console.objects.kinds import FollowedKind, Kinds, spec_of
 from fairlead.portal.console.pages.live import Hub
 from fairlead.portal.console.pages.rendering import legible
 from fairlead.portal.console.pages.viewing import (
     of_namespace,
+)
+from fairlead.portal.model.lists import (
+    Counts,
+    ObjectRow,
+    badness,
 )
 from fairlead.provider.commands.overview import connection_verdict
 from fairlead.provider.controllers.clusterbinding.reconcile import health
@@ -156,3 +162,40 @@ def _beat(found: Object) -> _Beat | None:
     except msgspec.ValidationError:
         return None
     return _Beat(status, templates)
+
+
+def object_row(kinds: Kinds, kind: FollowedKind, found: Object) -> ObjectRow:
+    """Return the row of a cached object."""
+    verdict = kind.verdict(found)
+    whose = kinds.whose(kind, found)
+    return ObjectRow(
+        kind=found.kind,
+        resource=kind.name,
+        namespace=found.meta.namespace,
+        name=found.meta.name,
+        where=whose.namespace if whose is not None else "",
+        state=verdict.state,
+        about=verdict.text,
+        helps=verdict.remedy,
+        since=verdict.since,
+    )
+
+
+def together(verdict: Judgement, known: ConsumerConnection | None) -> Judgement:
+    """Return the worse of the export's state and the connection's."""
+    if known is None or badness(verdict.state) <= badness(known.verdict.state):
+        return verdict
+    return known.verdict
+
+
+def with_objects(verdict: Judgement, counts: Counts) -> tuple[Judgement, str]:
+    """Return a binding's state with its objects', and the remedy."""
+    if verdict.state != "ok" or not counts.failed:
+        return verdict, verdict.remedy
+    about = f"{counts.failed} of {counts.total} objects fail"
+    return Judgement("failed", message=about), "see what each of its objects needs"
+
+
+def problems(kinds: Kinds, names: Iterable[str]) -> list[str]:
+    """Return a sentence for each named kind whose objects cannot be listed."""
+    return [problem for name in names if (problem := kinds.problem(name))]

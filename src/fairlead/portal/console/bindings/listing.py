@@ -12,8 +12,13 @@ from fairlead.api.reasons.model import State
 from fairlead.api.reasons.verdict import (
     short,
 )
-from fairlead.portal.console.bindings.known import ConsumerConnection, Consumers
-from fairlead.portal.console.bindings.showing import problems, together, with_objects
+from fairlead.portal.console.bindings.known import (
+    ConsumerConnection,
+    Consumers,
+    problems,
+    together,
+    with_objects,
+)
 from fairlead.portal.console.objects.sights import Sight, Sights
 from fairlead.portal.console.pages.viewing import (
     AskedPage,

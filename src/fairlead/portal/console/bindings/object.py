@@ -7,13 +7,15 @@ from typing import Any, NamedTuple
 
 from fairlead.api.kubebind import PermissionClaim
 from fairlead.api.kubebind.claims import reference_targets
+from fairlead.api.links import Link
 from fairlead.api.meta import JSON, Object
-from fairlead.api.reasons.verdict import short
+from fairlead.api.postgresaccess import POSTGRESACCESSES
+from fairlead.api.reasons.verdict import Judgement, short
+from fairlead.explain.chains import Chain, join
 from fairlead.portal.console.bindings.known import AT_CLUSTER_SCOPE, Consumers, kinds_of
-from fairlead.portal.console.objects.history import History
-from fairlead.portal.console.objects.kinds import FollowedKind, spec_of
+from fairlead.portal.console.claims import KINDS
+from fairlead.portal.console.objects.kinds import FollowedKind, History, spec_of
 from fairlead.portal.console.objects.sights import Sights
-from fairlead.portal.console.objects.waits import provider_chain
 from fairlead.portal.console.pages.rendering import segment
 from fairlead.portal.console.pages.viewing import AskedPage, MissingError, Topics, View
 from fairlead.portal.identity.sessions import BrowserSession
@@ -26,6 +28,7 @@ from fairlead.portal.model.thing import (
     side_of,
 )
 from fairlead.portal.model.timeline import timeline, writes_of
+from fairlead.postgres.commands.links import role_by_status
 
 
 MOST_NAMED = 50
@@ -182,11 +185,8 @@ class ObjectPage(View):
         for export in self._consumers.exports(consumer):
             for claim in spec_of(export).permission_claims:
                 for name in _named(claim, group, found, body, self._consumers.kinds):
-                    named[(_KINDS.get(claim.resource, claim.resource), short(name))] = None
+                    named[(KINDS.get(claim.resource, claim.resource), short(name))] = None
         return list(named)[:MOST_NAMED]
-
-
-_KINDS = {"configmaps": "ConfigMap", "secrets": "Secret", "serviceaccounts": "ServiceAccount"}
 
 
 def _named(claim: PermissionClaim, group: str, found: Object, body: JSON, kinds: Any) -> list[str]:
@@ -218,3 +218,21 @@ def _missing(resource: str, namespace: str, name: str) -> MissingError:
         f"There is no object {text} for you",
         "It does not exist, or is not yours. Your objects are listed with your bindings.",
     )
+
+
+def provider_chain(obj: Object, verdict: Judgement) -> Chain:
+    """Return the provider's links of an object: itself, and the role of a PostgresAccess."""
+    subject = f"{obj.kind} {obj.key}"
+    link = Link(
+        name="provider",
+        object=subject,
+        state=verdict.state,
+        about=verdict.message or verdict.reason or ("is Ready" if verdict.state == "ok" else ""),
+        reason=verdict.reason,
+        remedy=verdict.remedy,
+        since=verdict.since,
+    )
+    group = obj.api_version.partition("/")[0]
+    if (group, obj.kind) != (POSTGRESACCESSES.group, POSTGRESACCESSES.kind):
+        return join(subject, [link])
+    return join(subject, [link, role_by_status(obj)])

@@ -9,8 +9,7 @@ from fairlead.client import ClientError
 from fairlead.portal.console.pages.viewing import MissingError
 from fairlead.portal.handshake.reviews import ReviewedAction
 from fairlead.portal.http.errors import Refusal
-from fairlead.portal.identity.people import Person
-from fairlead.portal.identity.sessions import BrowserSession
+from fairlead.portal.identity.sessions import BrowserSession, Person
 
 
 ADMINISTERS = ReviewedAction.on(CLUSTERBINDINGS, "list")

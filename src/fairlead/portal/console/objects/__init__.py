@@ -1,5 +1,1 @@
-"""Objects of exported kinds as pages show them.
-
-``standing``, ``rows``, ``timeline``, ``readable`` and ``waits`` are functions of objects;
-``history`` records transitions, ``kinds`` watches, and ``sights`` checks rights.
-"""
+"""Objects of exported kinds: ``kinds`` watches them, and ``sights`` checks rights."""

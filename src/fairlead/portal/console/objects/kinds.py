@@ -1,4 +1,4 @@
-"""Exported kinds, their objects and Events, and the objects' consumers.
+"""Exported kinds, their objects, Events and transitions, and the objects' consumers.
 
 A kind is watched while an export names it. The cache drops the field lists of
 ``metadata.managedFields``, and keeps only metadata and conditions of a large object.
@@ -7,13 +7,14 @@ A kind is watched while an export names it. The cache drops the field lists of
 from __future__ import annotations
 
 import asyncio
-from collections import Counter
+from collections import Counter, OrderedDict, deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final, NamedTuple
 
 import msgspec
 import structlog
 
+from fairlead.api.conditions import Condition
 from fairlead.api.definitions import crd_schema, crd_spec
 from fairlead.api.kubebind import (
     APISERVICEEXPORTS,
@@ -23,16 +24,75 @@ from fairlead.api.kubebind import (
 )
 from fairlead.api.meta import JSON, Object, object_from_dict
 from fairlead.api.reasons.model import State
-from fairlead.api.reasons.verdict import Judgement, short, verdict_of
+from fairlead.api.reasons.verdict import Judgement, conditions_of, short, verdict_of
 from fairlead.api.resource import CUSTOMRESOURCEDEFINITIONS, EVENTS, NAMESPACES, Resource
+from fairlead.api.timestamps import now
 from fairlead.client import Forbidden
-from fairlead.portal.console.objects.history import History
 from fairlead.portal.console.pages.live import Hub
 from fairlead.portal.console.pages.viewing import Topics, of_namespace
-from fairlead.portal.model.timeline import ShownEvent
+from fairlead.portal.model.timeline import ShownEvent, Transition
 from fairlead.provider.copies import CopyNamespaces, places
 from fairlead.provider.namespaces import owner_of
 from fairlead.runtime import Cluster, Delta, Informer
+
+
+MOST_OBJECTS = 5000
+"""Largest number of objects with a history; those that changed longest ago are dropped."""
+MOST_TURNS = 30
+"""Largest number of kept transitions per object."""
+
+
+class History:
+    """Records transitions of conditions; each replica has its own."""
+
+    def __init__(self) -> None:
+        self._turns: OrderedDict[str, deque[Transition]] = OrderedDict()
+
+    def __len__(self) -> int:
+        return len(self._turns)
+
+    def heard(self, delta: Delta) -> None:
+        """Record the transitions of a change, and drop the history of a deleted object."""
+        if delta.new is None:
+            if delta.old is not None:
+                self._turns.pop(delta.old.meta.uid, None)
+            return
+        # An object that this process sees for the first time: its conditions are no transitions.
+        if delta.old is None:
+            return
+        if turns := turned(conditions_of(delta.old), conditions_of(delta.new), at=now()):
+            self._note(delta.new.meta.uid, turns)
+
+    def of(self, uid: str) -> tuple[Transition, ...]:
+        """Return an object's transitions, the newest first."""
+        return tuple(reversed(self._turns.get(uid, ())))
+
+    def _note(self, uid: str, turns: Iterable[Transition]) -> None:
+        self._turns.setdefault(uid, deque(maxlen=MOST_TURNS)).extend(turns)
+        self._turns.move_to_end(uid)
+        if len(self._turns) > MOST_OBJECTS:
+            self._turns.popitem(last=False)
+
+
+def turned(old: Sequence[Condition], new: Sequence[Condition], *, at: str) -> list[Transition]:
+    """Return the transitions in status or reason; ``at`` is used for conditions without a time."""
+    before = {one.type: one for one in old}
+    turns: list[Transition] = []
+    for one in new:
+        was = before.get(one.type)
+        if was is not None and (was.status, was.reason) == (one.status, one.reason):
+            continue
+        turns.append(
+            Transition(
+                short(one.type),
+                one.status,
+                short(one.reason),
+                short(one.message),
+                short(one.last_transition_time) or at,
+                was.status if was is not None else "",
+            )
+        )
+    return turns
 
 
 MOST_BYTES = 65_536

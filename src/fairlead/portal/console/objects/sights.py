@@ -17,7 +17,7 @@ from fairlead.api.resource import EVENTS, Resource
 from fairlead.portal.console.objects.kinds import FollowedKind, Kinds
 from fairlead.portal.handshake.ownership import Ownership
 from fairlead.portal.handshake.reviews import AccessReviews, ReviewedAction
-from fairlead.portal.identity.people import Person
+from fairlead.portal.identity.sessions import Person
 
 
 MOST_QUESTIONS = 300

@@ -33,8 +33,7 @@ from fairlead.portal.http.bounds import count
 from fairlead.portal.http.errors import Refusal, bad_request, refusal_of
 from fairlead.portal.http.headers import PRIVATE
 from fairlead.portal.http.requests import PATH
-from fairlead.portal.identity.people import Person
-from fairlead.portal.identity.sessions import BrowserSession
+from fairlead.portal.identity.sessions import BrowserSession, Person
 from fairlead.runtime import Cluster
 
 

@@ -12,7 +12,7 @@ from fairlead.api.kubebind import (
 from fairlead.api.meta import Object
 from fairlead.portal.console.pages.live import Hub
 from fairlead.portal.handshake.ownership import Ownership
-from fairlead.portal.identity.people import Person
+from fairlead.portal.identity.sessions import Person
 from fairlead.provider.namespaces import identity_of
 from fairlead.runtime import Cluster
 

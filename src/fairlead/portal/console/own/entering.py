@@ -15,9 +15,9 @@ from fairlead.portal.http.audit import audit
 from fairlead.portal.http.errors import Refusal
 from fairlead.portal.identity.cookies import Cookies
 from fairlead.portal.identity.guard import SessionGuard
-from fairlead.portal.identity.people import Person
 from fairlead.portal.identity.sessions import (
     BrowserSessions,
+    Person,
     SessionStore,
     hashed,
     random_token,

@@ -20,8 +20,7 @@ from fairlead.api.timestamps import moment, parse_time
 from fairlead.portal.console.pages.terminal import Terminal
 from fairlead.portal.http.headers import Headers
 from fairlead.portal.http.requests import PATH, REQUEST_ID
-from fairlead.portal.identity.people import Person
-from fairlead.portal.identity.sessions import BrowserSession
+from fairlead.portal.identity.sessions import BrowserSession, Person
 from fairlead.portal.model.states import WORDS
 from fairlead.portal.options import ExternalURL
 

@@ -1,8 +1,9 @@
-"""The graph of a topology: parts in columns, and edges from a part to those it needs."""
+"""The graph of a topology: parts in columns, edges to what each needs, and where chains break."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections import deque
+from collections.abc import Iterable, Sequence
 from typing import Final, Literal
 
 import msgspec
@@ -105,3 +106,110 @@ def counted(states: Iterable[State]) -> dict[State, int]:
 def told(tally: dict[State, int]) -> str:
     """Return counts in words, the worst state first."""
     return ", ".join(f"{tally[state]:,} {WORDS[state]}" for state in WORDS if tally.get(state))
+
+
+class Wired(msgspec.Struct, frozen=True):
+    """A numbered graph; ``edges`` join a node to one that it needs.
+
+    Of nodes with the same id the first stays; edges to missing nodes are dropped. ``columns`` are
+    those with nodes, ``column`` is each node's; an unknown column counts as the last.
+    """
+
+    columns: tuple[GraphColumn, ...]
+    nodes: tuple[GraphNode, ...]
+    column: tuple[int, ...]
+    edges: tuple[tuple[int, int], ...]
+    needs: tuple[list[int], ...]
+    needed_by: tuple[list[int], ...]
+
+    def problem(self, number: int) -> bool:
+        """Whether the node of this number failed or waits."""
+        return self.nodes[number].state in {"failed", "waiting"}
+
+
+def wire(graph: Graph, shown: Shown = "all") -> Wired:
+    """Number a graph: all of it, or the nodes that lead to a problem or from it."""
+    whole = _numbered(graph)
+    if shown == "all":
+        return whole
+    seeds = [number for number in range(len(whole.nodes)) if whole.problem(number)]
+    numbers = _reached(seeds, whole.needs) | _reached(seeds, whole.needed_by)
+    nodes = tuple(whole.nodes[number] for number in sorted(numbers))
+    return _numbered(msgspec.structs.replace(graph, nodes=nodes))
+
+
+def _numbered(graph: Graph) -> Wired:
+    nodes: dict[str, GraphNode] = {}
+    for node in graph.nodes:
+        nodes.setdefault(node.id, node)
+    numbers = {id_: number for number, id_ in enumerate(nodes)}
+    edges = dict.fromkeys(
+        (numbers[edge.source], numbers[edge.target])
+        for edge in graph.edges
+        if edge.source in numbers and edge.target in numbers and edge.source != edge.target
+    )
+    needs: tuple[list[int], ...] = tuple([] for _ in nodes)
+    needed_by: tuple[list[int], ...] = tuple([] for _ in nodes)
+    for source, target in edges:
+        needs[source].append(target)
+        needed_by[target].append(source)
+    order = {column.name: number for number, column in enumerate(graph.columns)}
+    places = [order.get(node.column, len(order) - 1) for node in nodes.values()]
+    used = sorted(set(places))
+    return Wired(
+        tuple(graph.columns[place] for place in used),
+        tuple(nodes.values()),
+        tuple(map({place: number for number, place in enumerate(used)}.__getitem__, places)),
+        tuple(edges),
+        needs,
+        needed_by,
+    )
+
+
+def causes(wired: Wired) -> frozenset[int]:
+    """Return the nodes with a problem that need no other node with one, in one walk."""
+    roots: set[int] = set()
+    troubled = [False] * len(wired.nodes)
+    for number in _from_the_source(wired):
+        waits = any(troubled[target] for target in wired.needs[number])
+        if wired.problem(number) and not waits:
+            roots.add(number)
+        troubled[number] = waits or wired.problem(number)
+    return frozenset(roots)
+
+
+def _from_the_source(wired: Wired) -> list[int]:
+    """Sort nodes topologically, needed ones first; a cycle is opened at its first node."""
+    missing = [len(targets) for targets in wired.needs]
+    ready = deque(number for number, count in enumerate(missing) if not count)
+    done = [False] * len(missing)
+    ordered: list[int] = []
+    first = 0
+    while len(ordered) < len(missing):
+        while ready:
+            number = ready.popleft()
+            if done[number]:
+                continue
+            done[number] = True
+            ordered.append(number)
+            for source in wired.needed_by[number]:
+                missing[source] -= 1
+                if not missing[source]:
+                    ready.append(source)
+        # Here only cycles and the nodes that need them are left, if any.
+        while first < len(done) and done[first]:
+            first += 1
+        if first < len(done):
+            ready.append(first)
+    return ordered
+
+
+def _reached(seeds: Sequence[int], along: tuple[list[int], ...]) -> set[int]:
+    reached = set(seeds)
+    waiting = list(seeds)
+    while waiting:
+        for other in along[waiting.pop()]:
+            if other not in reached:
+                reached.add(other)
+                waiting.append(other)
+    return reached

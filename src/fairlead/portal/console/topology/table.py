@@ -9,8 +9,7 @@ from typing import Final
 import msgspec
 
 from fairlead.api.reasons.model import State
-from fairlead.portal.console.topology.graph import Graph, Shown
-from fairlead.portal.console.topology.wiring import Wired, causes, wire
+from fairlead.portal.console.topology.graph import Graph, Shown, Wired, causes, wire
 from fairlead.portal.model.states import WORDS
 
 

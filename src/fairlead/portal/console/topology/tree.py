@@ -1,18 +1,64 @@
-"""The tree of a graph: each node once, beside its first neighbour in a column further left."""
+"""The tree of a graph: each node once, beside its first neighbour in a column further left.
+
+A large tree is collapsed: what fails stands unfolded, with all that leads to it.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from hashlib import blake2s
 from typing import Final
 
 import msgspec
 
 from fairlead.api.reasons.model import State
-from fairlead.portal.console.topology.collapse import unfolded
-from fairlead.portal.console.topology.graph import Graph, GraphNode, Shown, counted, told
-from fairlead.portal.console.topology.wiring import Wired, causes, wire
+from fairlead.portal.console.topology.graph import (
+    Graph,
+    GraphNode,
+    Shown,
+    Wired,
+    causes,
+    counted,
+    told,
+    wire,
+)
 from fairlead.portal.model.states import RANKS, STATES
+
+
+MOST: Final = 50
+"""Largest number of nodes that stand unfolded beside only children; larger trees are collapsed."""
+FEWEST: Final = 2
+"""Number of children without a problem that stand unfolded while there is room."""
+
+
+def unfolded(
+    parents: Sequence[int], siblings: Iterable[Sequence[int]], problems: Iterable[int]
+) -> frozenset[int]:
+    """Return the nodes that stand unfolded, each with all its ancestors.
+
+    Args:
+        parents: each node's parent, -1 for none.
+        siblings: the nodes of each parent, the worst first; parents come before their children.
+        problems: the nodes with a problem, the worst first.
+    """
+    if len(parents) <= MOST:
+        return frozenset(range(len(parents)))
+    chosen: set[int] = set()
+    for number in problems:
+        if len(chosen) == MOST:
+            break
+        way: list[int] = []
+        above = number
+        while above >= 0 and above not in chosen:
+            way.append(above)
+            above = parents[above]
+        if len(chosen) + len(way) <= MOST:
+            chosen.update(way)
+    for group in siblings:
+        if group and (parents[group[0]] < 0 or parents[group[0]] in chosen):
+            fresh = [number for number in group[:FEWEST] if number not in chosen]
+            chosen.update(fresh[: MOST - len(chosen)])
+    return frozenset(chosen)
 
 
 MOST_LISTED: Final = 500

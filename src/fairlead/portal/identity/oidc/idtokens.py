@@ -16,7 +16,7 @@ from joserfc import jws
 from joserfc.errors import JoseError, SecurityWarning
 from joserfc.jwk import ECKey, Key, OKPKey, RSAKey, import_key
 
-from fairlead.portal.identity.people import FEWER_GROUPS, Person
+from fairlead.portal.identity.sessions import FEWER_GROUPS, Person
 from fairlead.portal.options import DEFAULT_PERSON_CLAIMS, PersonClaims
 
 

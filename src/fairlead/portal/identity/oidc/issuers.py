@@ -18,8 +18,7 @@ from fairlead.portal.http.errors import Refusal
 from fairlead.portal.identity.oidc import idtokens
 from fairlead.portal.identity.oidc.idtokens import Expected, UnknownKeyError, UntrustedError
 from fairlead.portal.identity.oidc.outgoing import Answered, IssuerAway, Issuing, check_address
-from fairlead.portal.identity.people import Person
-from fairlead.portal.identity.sessions import unavailable
+from fairlead.portal.identity.sessions import Person, unavailable
 from fairlead.portal.options import DEFAULT_PERSON_CLAIMS, DEFAULT_SCOPES, PersonClaims
 from fairlead.runtime import delays
 

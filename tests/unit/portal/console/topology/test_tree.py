@@ -11,10 +11,10 @@ from typing import Any, NamedTuple
 import pytest
 
 from fairlead.api.reasons.model import State
-from fairlead.portal.console.topology.collapse import MOST
 from fairlead.portal.console.topology.graph import PROVIDED, Edge, Graph, GraphNode
 from fairlead.portal.console.topology.table import rows
 from fairlead.portal.console.topology.tree import (
+    MOST,
     MOST_BREAKS,
     MOST_IN_FOLD,
     MOST_LINKS,

@@ -7,8 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from fairlead.api.reasons.model import State
-from fairlead.portal.console.topology.graph import CHAIN, Edge, Graph, GraphNode
-from fairlead.portal.console.topology.wiring import causes, wire
+from fairlead.portal.console.topology.graph import CHAIN, Edge, Graph, GraphNode, causes, wire
 
 
 Chain = Callable[..., Graph]
