@@ -22,9 +22,15 @@ from tests.support.filled import GADGETS, Filled, condition, crd, gadget
 from tests.support.portal import Answer
 from tests.support.waiting import eventually
 
-from fairlead.api.kubebind import APISERVICEEXPORTS, APISERVICEEXPORTTEMPLATES
+from fairlead.api.kubebind import (
+    ANNOTATION_CLUSTER_PRETTY_NAME,
+    APISERVICEEXPORTS,
+    APISERVICEEXPORTTEMPLATES,
+    CLUSTERBINDINGS,
+)
 from fairlead.api.meta import ObjectMeta
 from fairlead.api.resource import CUSTOMRESOURCEDEFINITIONS, NAMESPACES, Resource
+from fairlead.api.timestamps import now
 from fairlead.client import AlreadyExists, Client, Forbidden, NotFound
 from fairlead.portal.identity.sessions import Person
 from fairlead.provider.copies import CopyNamespaces
@@ -112,6 +118,26 @@ async def test_a_binding_tells_its_objects_by_state(plane: Sandbox, admin: Clien
         await admin.delete(GADGETS, "slow", where)
         text = await tells(there, ADA, "/bindings", "2 healthy")
         assert "waiting" not in text.split("Last heartbeat")[1]
+
+
+async def test_a_heartbeat_becomes_late_without_a_change(plane: Sandbox, admin: Client) -> None:
+    filled = Filled(admin)
+    await filled.kinds()
+    await ada(filled)
+    async with house(plane, admin, provider=False) as there:
+        await tells(there, ADA, "/bindings", "cluster of ada", "konnector v1.2.3")
+        await admin.merge_patch(
+            CLUSTERBINDINGS,
+            "cluster",
+            "ada-1",
+            patch={"status": {"lastHeartbeatTime": now(), "heartbeatInterval": "2s"}},
+            subresource="status",
+        )
+        late = "more than twice the interval 2s ago"
+        assert late in await tells(there, ADA, "/bindings", late)
+        named = {"metadata": {"annotations": {ANNOTATION_CLUSTER_PRETTY_NAME: "shop of ada"}}}
+        await admin.merge_patch(CLUSTERBINDINGS, "cluster", "ada-1", patch=named)
+        await tells(there, ADA, "/bindings", "shop of ada", late)
 
 
 async def test_a_list_is_filtered_by_its_query(plane: Sandbox, admin: Client) -> None:

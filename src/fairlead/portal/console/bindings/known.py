@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import time
 from collections.abc import Iterable
 from typing import NamedTuple
 
@@ -59,10 +61,10 @@ class _Export(NamedTuple):
 
 
 class _Beat(NamedTuple):
-    """A decoded ClusterBinding; the heartbeat is judged later, since it depends on the time."""
+    """A connection as judged until a time, in seconds since 1970: then the heartbeat is late."""
 
-    status: ClusterBindingStatus
-    templates: tuple[str, ...]
+    connection: ConsumerConnection
+    until: float
 
 
 class Consumers:
@@ -77,17 +79,17 @@ class Consumers:
         self._connections = hub.informer(cluster, CLUSTERBINDINGS)
         self._read: dict[Key, _Export] = {}
         self._beats: dict[str, _Beat] = {}
+        self._titles: dict[str, str] = {}
+        self._namespaces.subscribe(self._named)
         self._exports.subscribe(self._exported)
         self._connections.subscribe(self._beaten)
 
     def exported(self) -> dict[str, frozenset[str]]:
         """Return the kinds exported to each consumer, by cluster namespace."""
-        found: dict[str, set[str]] = {
-            one.meta.name: set() for one in self._namespaces.list() if identity_of(one)
-        }
-        for export in self._exports.list():
-            if export.meta.namespace in found:
-                found[export.meta.namespace].update(self.read(export).kinds)
+        found: dict[str, set[str]] = {consumer: set() for consumer in self._titles}
+        for key, export in self._read.items():
+            if key.namespace in found:
+                found[key.namespace].update(export.kinds)
         return {name: frozenset(kinds) for name, kinds in found.items()}
 
     def export(self, consumer: str, name: str) -> Object | None:
@@ -100,28 +102,38 @@ class Consumers:
 
     def title(self, consumer: str) -> str:
         """Return name and identity of a consumer's cluster; "" without such a consumer."""
-        namespace = self._namespaces.get("", consumer)
-        if namespace is None or not identity_of(namespace):
-            return ""
-        connection = self._connections.get(consumer, CLUSTER_BINDING_NAME)
-        told = connection.meta.annotations if connection is not None else {}
-        title = title_of(identity_of(namespace), told.get(ANNOTATION_CLUSTER_PRETTY_NAME, ""))
-        return short(legible(title))
+        return self._titles.get(consumer, "")
 
     def connection(self, consumer: str) -> ConsumerConnection | None:
         """Return a consumer's connection; None without a valid ClusterBinding."""
         found = self._beats.get(consumer)
         if found is None:
             return None
-        # At each call: a heartbeat becomes late without a change of its object.
-        judged, _ = health(found.status, now=moment())
-        verdict = connection_verdict(judged, found.status.conditions)
-        return ConsumerConnection(found.status, verdict, found.templates)
+        if found.until <= time.time():
+            # A heartbeat becomes late without a change of its object.
+            known = found.connection
+            found = self._beats[consumer] = _judged(known.status, known.templates)
+        return found.connection
 
     def read(self, export: Object) -> _Export:
         """Return the kinds and the state of a cached export."""
         known = self._read.get(export.key)
         return known if known is not None else _read(export)
+
+    def _named(self, delta: Delta) -> None:
+        self._entitle(delta.object.meta.name)
+
+    def _entitle(self, consumer: str) -> None:
+        """Compute a consumer's title, once per change of its namespace or its connection."""
+        namespace = self._namespaces.get("", consumer)
+        identity = identity_of(namespace) if namespace is not None else ""
+        if not identity:
+            self._titles.pop(consumer, None)
+            return
+        connection = self._connections.get(consumer, CLUSTER_BINDING_NAME)
+        told = connection.meta.annotations if connection is not None else {}
+        title = title_of(identity, told.get(ANNOTATION_CLUSTER_PRETTY_NAME, ""))
+        self._titles[consumer] = short(legible(title))
 
     def _exported(self, delta: Delta) -> None:
         if delta.new is None:
@@ -132,9 +144,10 @@ class Consumers:
 
     def _beaten(self, delta: Delta) -> None:
         namespace, name = delta.object.key
-        beat = _beat(delta.new) if delta.new is not None else None
         if name != CLUSTER_BINDING_NAME:
             return
+        self._entitle(namespace)
+        beat = _beat(delta.new) if delta.new is not None else None
         if beat is None:
             self._beats.pop(namespace, None)
         else:
@@ -161,7 +174,22 @@ def _beat(found: Object) -> _Beat | None:
         templates = record_of(found).templates or ()
     except msgspec.ValidationError:
         return None
-    return _Beat(status, templates)
+    return _judged(
+        msgspec.structs.replace(
+            status,
+            last_heartbeat_time=short(status.last_heartbeat_time),
+            konnector_version=short(status.konnector_version),
+        ),
+        templates,
+    )
+
+
+def _judged(status: ClusterBindingStatus, templates: tuple[str, ...]) -> _Beat:
+    now = moment()
+    judged, wait = health(status, now=now)
+    verdict = connection_verdict(judged, status.conditions)
+    until = now.timestamp() + wait if wait is not None else math.inf
+    return _Beat(ConsumerConnection(status, verdict, templates), until)
 
 
 def object_row(kinds: Kinds, kind: FollowedKind, found: Object) -> ObjectRow:

@@ -9,9 +9,6 @@ from typing import Any
 import msgspec
 
 from fairlead.api.reasons.model import State
-from fairlead.api.reasons.verdict import (
-    short,
-)
 from fairlead.portal.console.bindings.known import (
     ConsumerConnection,
     Consumers,
@@ -86,8 +83,8 @@ class Bindings(View):
     def _rows(self, sight: Sight, consumer: str) -> Iterator[BindingRow]:
         cluster = self._consumers.title(consumer)
         known = self._consumers.connection(consumer) if consumer in sight.connections else None
-        heartbeat = short(known.status.last_heartbeat_time) if known is not None else ""
-        version = short(known.status.konnector_version) if known is not None else ""
+        heartbeat = known.status.last_heartbeat_time if known is not None else ""
+        version = known.status.konnector_version if known is not None else ""
         plain = BindingRow(
             cluster=cluster, namespace=consumer, heartbeat=heartbeat, version=version
         )

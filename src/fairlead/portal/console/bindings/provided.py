@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterator, Mapping
 from itertools import islice
-from typing import Any
+from typing import Any, Final
 
 from fairlead.api.meta import Object
 from fairlead.api.postgresaccess import POSTGRESACCESSES
@@ -18,12 +18,13 @@ from fairlead.portal.console.topology.graph import PROVIDED, Edge, Graph, GraphN
 from fairlead.portal.console.topology.table import rows
 from fairlead.portal.console.topology.tree import grow
 from fairlead.portal.identity.sessions import BrowserSession
-from fairlead.portal.model.lists import badness
+from fairlead.portal.model.states import RANKS
 from fairlead.postgres.commands.links import role_by_status
 
 
 MOST_OBJECTS = 5000
 """Largest number of objects in the graph; those with a problem come first."""
+_ACCESSES: Final = POSTGRESACCESSES.group_resource
 
 
 class ProvidedTopology(View):
@@ -122,7 +123,7 @@ class _Made:
 
     def graph(self) -> Graph:
         """Return the graph of all added consumers."""
-        self._objects.sort(key=lambda one: badness(one[0].state))
+        self._objects.sort(key=lambda one: RANKS[one[0].state])
         for verdict, kind, found, consumer, parent in islice(self._objects, MOST_OBJECTS):
             whose = self._consumers.kinds.whose(kind, found)
             namespace = found.meta.namespace
@@ -140,7 +141,7 @@ class _Made:
                 path="/objects/" + "/".join(map(segment, parts)),
             )
             self._edges.append(Edge(source=node, target=parent))
-            if kind.resource.group_resource == POSTGRESACCESSES.group_resource:
+            if kind.name == _ACCESSES:
                 self._role(node, found)
         return Graph(columns=PROVIDED, nodes=tuple(self._nodes), edges=tuple(self._edges))
 

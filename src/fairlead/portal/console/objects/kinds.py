@@ -120,16 +120,13 @@ class FollowedKind:
 
     def __init__(self, resource: Resource, objects: Informer, events: Informer) -> None:
         self.resource = resource
+        self.name = resource.group_resource
+        """The kind as ``plural.group``."""
         self.objects = objects
         self.events = events
         self._verdicts: dict[str, dict[str, Judgement]] = {}
         self._numbers: dict[str, Counter[State]] = {}
         self._owned: tuple[CopyNamespaces, dict[str, list[Object]]] | None = None
-
-    @property
-    def name(self) -> str:
-        """The kind as ``plural.group``."""
-        return self.resource.group_resource
 
     @property
     def namespaces(self) -> Iterable[str]:
