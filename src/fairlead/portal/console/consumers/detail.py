@@ -2,41 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Mapping
+from collections.abc import Hashable, Mapping
 from typing import Any
 
 import msgspec
 
 from fairlead.api.kubebind import BINDER_NAME, APIServiceExport, ClusterBinding
-from fairlead.api.kubebind.conditions import KubeBindCondition
 from fairlead.api.meta import Object
-from fairlead.api.reasons.model import State
-from fairlead.api.reasons.verdict import condition_state
 from fairlead.client import ClientError
 from fairlead.portal.console.claims import in_words
 from fairlead.portal.console.consumers.access import Access, gone
 from fairlead.portal.console.consumers.actions import ACTIONS, TITLES, preview
 from fairlead.portal.console.consumers.directory import GRANTED, Directory
 from fairlead.portal.console.consumers.listing import SignedIn, last_sign_in
-from fairlead.portal.console.consumers.standing import export_conditions, helps_of
 from fairlead.portal.console.pages.viewing import AskedPage, Topics, View
 from fairlead.portal.handshake.reviews import AccessReviews
 from fairlead.portal.handshake.reviews import ReviewedAction as Review
 from fairlead.portal.identity.sessions import BrowserSession
+from fairlead.portal.model.thing import ConditionRow, shown_conditions
 from fairlead.provider.konnectors import is_original, unwatchable
 from fairlead.provider.rights import cluster_names
-
-
-class ShownCondition(msgspec.Struct, frozen=True):
-    """A condition as a page shows it; a fact has no state."""
-
-    type: str
-    status: str
-    state: State | None
-    reason: str
-    message: str
-    since: str
-    helps: str
 
 
 class ShownExport(msgspec.Struct, frozen=True):
@@ -47,7 +32,7 @@ class ShownExport(msgspec.Struct, frozen=True):
     scope: str = ""
     isolation: str = ""
     claims: tuple[str, ...] = ()
-    conditions: tuple[ShownCondition, ...] = ()
+    conditions: tuple[ConditionRow, ...] = ()
     problem: str = ""
 
 
@@ -96,7 +81,7 @@ class ConsumerPage(View):
             "faults": known.faults,
             "signed_in": await last_sign_in(self._signed_in, known.author),
             "interval": status.status.heartbeat_interval if status is not None else "",
-            "conditions": shown(binding, status.status.conditions if status is not None else []),
+            "conditions": shown_conditions(binding) if binding is not None else (),
             "exports": [_export(one) for one in self._directory.exports(scope)],
             "namespaces": [one.meta.name for one in self._directory.provider_namespaces(scope)],
             "copies": self._directory.copies(scope),
@@ -130,26 +115,6 @@ class ConsumerPage(View):
         return frozenset(found), ""
 
 
-def shown(
-    found: Object | None, conditions: Iterable[KubeBindCondition]
-) -> tuple[ShownCondition, ...]:
-    """Return conditions of an object as a page shows them, ordered by type."""
-    if found is None:
-        return ()
-    return tuple(
-        ShownCondition(
-            one.type,
-            one.status,
-            condition_state(found, one),
-            one.reason,
-            one.message,
-            one.last_transition_time,
-            helps_of(found, one),
-        )
-        for one in sorted(conditions, key=lambda one: one.type)
-    )
-
-
 def _status(binding: Object | None) -> ClusterBinding | None:
     try:
         return binding.decode(ClusterBinding) if binding is not None else None
@@ -168,7 +133,7 @@ def _export(export: Object) -> ShownExport:
         spec.informer_scope,
         spec.isolation,
         tuple(in_words(spec.permission_claims)),
-        shown(export, export_conditions(export)),
+        shown_conditions(export),
     )
 
 

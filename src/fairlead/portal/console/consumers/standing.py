@@ -33,16 +33,9 @@ class ConsumerStanding(msgspec.Struct, frozen=True):
     word: str
 
 
-def helps_of(found: Object, condition: KubeBindCondition) -> str:
-    """Return the provider's remedy for a condition of an object, "" if nothing is to do."""
-    if condition_state(found, condition) in {None, "ok"}:
-        return ""
-    return remedy_of(condition.reason, condition.message, place="provider")
-
-
 def faults(export: Object) -> list[ConsumerFault]:
     """Return an export's conditions that are not ok; Ready only if no other is."""
-    judged = [(condition_state(export, one), one) for one in export_conditions(export)]
+    judged = [(condition_state(export, one), one) for one in _conditions(export)]
     wrong = [(state, one) for state, one in judged if state not in {None, "ok"}]
     finer = [pair for pair in wrong if pair[1].type != READY] or wrong
     return [
@@ -52,18 +45,10 @@ def faults(export: Object) -> list[ConsumerFault]:
             state,
             one.reason,
             one.message,
-            helps_of(export, one),
+            remedy_of(one.reason, one.message, place="provider"),
         )
         for state, one in finer
     ]
-
-
-def export_conditions(export: Object) -> list[KubeBindCondition]:
-    """Return the conditions of an export; an invalid one gets a Ready of its own."""
-    try:
-        return export.decode(APIServiceExport).status.conditions
-    except msgspec.ValidationError as error:
-        return [KubeBindCondition(READY, "False", reason="Invalid", message=str(error))]
 
 
 def standing(row: ConsumerRow, wrong: Sequence[ConsumerFault]) -> ConsumerStanding:
@@ -78,6 +63,14 @@ def standing(row: ConsumerRow, wrong: Sequence[ConsumerFault]) -> ConsumerStandi
         worst = min(wrong, key=lambda one: OF_CONSUMERS.index(one.state))
         return ConsumerStanding(worst.state, worst.reason or worst.type)
     return ConsumerStanding("ok", "healthy")
+
+
+def _conditions(export: Object) -> list[KubeBindCondition]:
+    """Return the conditions of an export; an invalid one gets a Ready of its own."""
+    try:
+        return export.decode(APIServiceExport).status.conditions
+    except msgspec.ValidationError as error:
+        return [KubeBindCondition(READY, "False", reason="Invalid", message=str(error))]
 
 
 def _number(number: int, one: str) -> str:

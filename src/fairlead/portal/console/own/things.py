@@ -7,11 +7,10 @@ from datetime import datetime, timedelta
 
 import msgspec
 
-from fairlead.api.conditions import Condition
-from fairlead.api.kubebind import APISERVICEBINDINGS, APIServiceBinding
+from fairlead.api.kubebind import APISERVICEBINDINGS
 from fairlead.api.meta import Object
 from fairlead.api.reasons.model import State
-from fairlead.api.reasons.verdict import Finding, Judgement, condition_state, verdict_of
+from fairlead.api.reasons.verdict import Finding, Judgement, verdict_of
 from fairlead.api.resource import Resource
 from fairlead.api.timestamps import format_time, moment
 from fairlead.konnector.commands.overview.comparison import AwaitedStep
@@ -28,6 +27,7 @@ from fairlead.konnector.commands.overview.rows import (
     unsynced,
 )
 from fairlead.konnector.policies.steps import ReplaceStatus
+from fairlead.portal.model.thing import ConditionRow, shown_conditions
 
 
 class Thing(msgspec.Struct, frozen=True, order=True):
@@ -66,13 +66,6 @@ class Crossing(msgspec.Struct, frozen=True):
     warning: str = ""
 
 
-class Judged(msgspec.Struct, frozen=True):
-    """A condition with its state: for some types True is bad, and a fact has none."""
-
-    condition: Condition
-    state: State | None
-
-
 class BoundThing(msgspec.Struct, frozen=True):
     """A binding: the line of ``fairlead bindings``, its conditions and its objects.
 
@@ -91,7 +84,7 @@ class BoundThing(msgspec.Struct, frozen=True):
     state: State
     since: str
     deleting: bool
-    conditions: tuple[Judged, ...]
+    conditions: tuple[ConditionRow, ...]
     crossings: tuple[Crossing, ...]
 
 
@@ -113,7 +106,7 @@ def bound_of(found: FetchedBinding, warnings: Mapping[str, Object]) -> BoundThin
         state=link.state,
         since=link.since or verdict_of(found.binding).since,
         deleting=found.binding.meta.deleting,
-        conditions=_conditions(found.binding),
+        conditions=shown_conditions(found.binding),
         crossings=tuple(_crossings(found, warnings, now)),
     )
 
@@ -148,20 +141,6 @@ def note_of(verdict: Judgement) -> str:
     if verdict.state != "ok":
         return verdict.text or f"{verdict.type} is not True"
     return next((f"remark: {remark.text}" for remark in verdict.remarks), "")
-
-
-def _conditions(binding: Object) -> tuple[Judged, ...]:
-    try:
-        stored = binding.decode(APIServiceBinding).status.conditions
-    except msgspec.ValidationError:
-        return ()
-    return tuple(
-        Judged(
-            Condition(one.type, one.status, one.reason, one.message, one.last_transition_time),
-            condition_state(binding, one),
-        )
-        for one in stored
-    )
 
 
 def _crossings(
