@@ -265,6 +265,10 @@ def unknown(what: str, name: str, known: Iterable[str]) -> str:
     return f"{what} {name} does not exist; {meant}{there}"
 
 
+_EVERY = Key("", "")
+"""Key in place of an object's, for all objects of a kind."""
+
+
 class _Status(msgspec.Struct):
     allowed: bool = False
     denied: bool = False
@@ -274,8 +278,8 @@ class _Review(msgspec.Struct):
     status: _Status = msgspec.field(default_factory=_Status)
 
 
-async def may(client: Client, resource: Resource, verb: str, key: Key) -> bool:
-    """Whether the client's user may apply ``verb`` to an object.
+async def may(client: Client, resource: Resource, verb: str, key: Key = _EVERY) -> bool:
+    """Whether the client's user may apply ``verb`` to an object, or to all of a kind.
 
     Raises:
         ClientError: the API server refused or is unavailable.

@@ -218,7 +218,7 @@ def console(
 ) -> list[object]:
     """Return the parts of the pages."""
     reviews = _reviews(cluster, options)
-    access = Access(reviews.allows)
+    access = Access(reviews.administers)
     pages = _pages(options, access, terminals)
     arriving = Arriving(pages, guard, sessions, options.external_url, terminals)
     hub = Hub()

@@ -16,6 +16,7 @@ from fairlead.api.kubebind import (
 )
 from fairlead.api.resource import NAMESPACES
 from fairlead.client import Client, NotServed
+from fairlead.client.lookups import may
 from fairlead.konnector.commands.overview.fetch import Overview
 from fairlead.portal.console.consumers.access import Access
 from fairlead.portal.console.consumers.actions import ActionPage
@@ -34,7 +35,7 @@ from fairlead.portal.console.pages.rendering import Pages, Tab
 from fairlead.portal.console.pages.viewing import View
 from fairlead.portal.console.visits.formtokens import FormTokens
 from fairlead.portal.console.visits.site import Site
-from fairlead.portal.handshake.reviews import AccessReviews, ReviewedAction, client_may
+from fairlead.portal.handshake.reviews import AccessReviews
 from fairlead.portal.http.server import Routed, application
 from fairlead.portal.http.serving import ListeningError, PortalServer
 from fairlead.portal.identity.cookies import Cookies
@@ -174,7 +175,7 @@ async def administers(client: Client) -> bool:
         except NotServed:
             return False
         for verb in ("list", "watch"):
-            if not await client_may(client, ReviewedAction.on(resource, verb)):
+            if not await may(client, resource, verb):
                 return False
     return True
 
@@ -186,7 +187,7 @@ class _Provider:
         self._client = client
         self._cluster = Cluster("provider", client)
         self._directory = Directory(self._cluster, hub)
-        access = Access(self._allows)
+        access = Access(self._administers)
         reviews = AccessReviews(client, Prefixes())
         self.views: list[View] = [
             ConsumerList(self._directory, access, sessions.signed_in),
@@ -194,9 +195,9 @@ class _Provider:
             ActionPage(self._directory, access),
         ]
 
-    async def _allows(self, _: Person, action: ReviewedAction) -> bool:
-        """Whether the client's user may do the action: all sessions are that user's."""
-        return await client_may(self._client, action)
+    async def _administers(self, _: Person) -> bool:
+        """Whether the client's user is an administrator: all sessions are that user's."""
+        return await may(self._client, CLUSTERBINDINGS, "list")
 
     async def run(self) -> None:
         """Follow the cluster until canceled."""

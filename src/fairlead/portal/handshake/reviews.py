@@ -1,4 +1,4 @@
-"""Access reviews: whether a person or the client itself may bind, read or delete."""
+"""Access reviews: whether a person or a ServiceAccount may bind, read or delete."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from typing import NamedTuple, Self
 
 import msgspec
 
-from fairlead.api.kubebind import APISERVICEEXPORTTEMPLATES, GROUP
+from fairlead.api.kubebind import APISERVICEEXPORTTEMPLATES, CLUSTERBINDINGS, GROUP
 from fairlead.api.meta import JSON
-from fairlead.api.resource import SELFSUBJECTACCESSREVIEWS, SUBJECTACCESSREVIEWS, Resource
+from fairlead.api.resource import SUBJECTACCESSREVIEWS, Resource
 from fairlead.client import Client
 from fairlead.portal.identity.sessions import Person, Prefixes
 
@@ -128,6 +128,15 @@ class AccessReviews:
         """
         return (await self._answer(self._asker(person), action)).allowed
 
+    async def administers(self, person: Person) -> bool:
+        """Whether the person is an administrator: may list ClusterBindings in all namespaces.
+
+        Raises:
+            ClientError: the API server refused or is unavailable; deny then.
+            Refusal: the person's name begins with ``system:``.
+        """
+        return await self.allows(person, ReviewedAction.on(CLUSTERBINDINGS, "list"))
+
     async def allows_account(self, namespace: str, name: str, action: ReviewedAction) -> bool:
         """Whether the ServiceAccount may do the action.
 
@@ -221,11 +230,23 @@ class AccessReviews:
 
     async def _ask(self, asker: _Asker, action: ReviewedAction) -> _Answer:
         """Create a review, and return its answer."""
-        who: JSON = {"user": asker.user, "groups": list(asker.groups)}
+        attributes = {key: value for key, value in action._asdict().items() if value}
+        body: JSON = {
+            "apiVersion": SUBJECTACCESSREVIEWS.api_version,
+            "kind": SUBJECTACCESSREVIEWS.kind,
+            "metadata": {},
+            "spec": {
+                "user": asker.user,
+                "groups": list(asker.groups),
+                "resourceAttributes": attributes,
+            },
+        }
         async with self._slots, asyncio.timeout(_CALL_SECONDS):
             # Cached from the start of the review: the right may change before its answer.
             begun = self._clock()
-            allowed = await _review(self._client, SUBJECTACCESSREVIEWS, action, who)
+            review = (await self._client.create(SUBJECTACCESSREVIEWS, body)).decode(_Review)
+        # The API never sets both. If a server does, the denial counts.
+        allowed = review.status.allowed and not review.status.denied
         return _Answer(allowed, begun + self._seconds)
 
     def _answered(self, question: _Question, task: asyncio.Task[_Answer]) -> None:
@@ -238,29 +259,6 @@ class AccessReviews:
         self._known[question] = task.result()
         if len(self._known) > _MOST:
             self._known.popitem(last=False)
-
-
-async def client_may(client: Client, action: ReviewedAction) -> bool:
-    """Whether the client's own user may do the action.
-
-    Raises:
-        ClientError: the API server refused or is unavailable; deny then.
-    """
-    return await _review(client, SELFSUBJECTACCESSREVIEWS, action, {})
-
-
-async def _review(client: Client, kind: Resource, action: ReviewedAction, who: JSON) -> bool:
-    """Create a review of a kind for ``who``, and return its answer."""
-    attributes = {key: value for key, value in action._asdict().items() if value}
-    body: JSON = {
-        "apiVersion": kind.api_version,
-        "kind": kind.kind,
-        "metadata": {},
-        "spec": {**who, "resourceAttributes": attributes},
-    }
-    status = (await client.create(kind, body)).decode(_Review).status
-    # The API never sets both. If a server does, the denial counts.
-    return status.allowed and not status.denied
 
 
 def _hashed(user: str, groups: tuple[str, ...]) -> _Asker:

@@ -9,13 +9,13 @@ from typing import Any
 
 import pytest
 
-from fairlead.api.meta import JSON, Object, object_from_dict
+from fairlead.api.kubebind import APISERVICEEXPORTTEMPLATES
+from fairlead.api.meta import JSON, Key, Object, object_from_dict
 from fairlead.client import Client, ConnectionFailed
+from fairlead.client.lookups import may
 from fairlead.portal.handshake.reviews import (
     BELIEVED_SECONDS,
     AccessReviews,
-    ReviewedAction,
-    client_may,
 )
 from fairlead.portal.http.errors import Refusal
 from fairlead.portal.identity.sessions import Person, Prefixes
@@ -98,16 +98,16 @@ async def test_s11_names_of_kubernetes_own_are_nobodys() -> None:
         await reviews(server, bare).may(Person("i", "system:admin"), "one")
 
 
-async def test_a_client_asks_about_itself_and_a_denial_counts() -> None:
+async def test_a_denial_counts() -> None:
     server = Server((TEMPLATES, "one"))
     client: Client = server  # type: ignore[assignment]
-    action = ReviewedAction("delete", "kube-bind.io", "", TEMPLATES, name="one")
-    assert await client_may(client, action)
-    assert not await client_may(client, action._replace(name="two"))
-    attributes = {"verb": "delete", "group": "kube-bind.io", "resource": TEMPLATES, "name": "one"}
-    assert server.asked[0] == {"resourceAttributes": attributes}
+    key = Key("", "one")
+    assert await may(client, APISERVICEEXPORTTEMPLATES, "delete", key)
+    assert not await may(client, APISERVICEEXPORTTEMPLATES, "delete", Key("", "two"))
+    assert server.asked[0].keys() == {"resourceAttributes"}
+    assert await reviews(server).may(ADA, "one")
     server.denied.add((TEMPLATES, "one"))
-    assert not await client_may(client, action)
+    assert not await may(client, APISERVICEEXPORTTEMPLATES, "delete", key)
     assert not await reviews(server).may(ADA, "one")
 
 

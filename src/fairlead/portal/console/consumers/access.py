@@ -4,28 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 
-from fairlead.api.kubebind import CLUSTERBINDINGS
 from fairlead.client import ClientError
 from fairlead.portal.console.pages.viewing import MissingError
-from fairlead.portal.handshake.reviews import ReviewedAction
 from fairlead.portal.http.errors import Refusal
 from fairlead.portal.identity.sessions import BrowserSession, Person
-
-
-ADMINISTERS = ReviewedAction.on(CLUSTERBINDINGS, "list")
-"""The right that makes an administrator: to list ClusterBindings in all namespaces."""
 
 
 class Access:
     """Admits administrators to pages about consumers.
 
     Args:
-        allows: whether a person may do an action; raises Refusal for a name of Kubernetes' own,
-            and ClientError where the API server refused or is unavailable.
+        administers: whether a person may list ClusterBindings in all namespaces; raises Refusal
+            for a name of Kubernetes' own, and ClientError where the API server refused or is
+            unavailable.
     """
 
-    def __init__(self, allows: Callable[[Person, ReviewedAction], Awaitable[bool]]) -> None:
-        self._allows = allows
+    def __init__(self, administers: Callable[[Person], Awaitable[bool]]) -> None:
+        self._administers = administers
 
     async def check(self, session: BrowserSession, what: str) -> None:
         """Refuse people who are not administrators.
@@ -35,7 +30,7 @@ class Access:
             Refusal: the person's name is Kubernetes' own.
             ClientError: the API server refused or is unavailable.
         """
-        if not await self._allows(session.person, ADMINISTERS):
+        if not await self._administers(session.person):
             raise MissingError(
                 f"There is no {what} for you",
                 "Pages about consumers are for those who may list clusterbindings.kube-bind.io in"
@@ -46,7 +41,7 @@ class Access:
     async def is_shown(self, session: BrowserSession) -> bool:
         """Whether the navigation shows the pages; False if the API server fails."""
         try:
-            return await self._allows(session.person, ADMINISTERS)
+            return await self._administers(session.person)
         except (ClientError, Refusal):
             return False
 

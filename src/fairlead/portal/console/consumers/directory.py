@@ -24,6 +24,7 @@ from fairlead.api.reasons.model import State
 from fairlead.api.resource import NAMESPACES
 from fairlead.api.timestamps import moment
 from fairlead.client import ClientError, NotServed
+from fairlead.client.lookups import may
 from fairlead.portal.console.consumers.standing import (
     ConsumerFault,
     ConsumerStanding,
@@ -32,7 +33,6 @@ from fairlead.portal.console.consumers.standing import (
 )
 from fairlead.portal.console.pages.live import Hub
 from fairlead.portal.console.pages.viewing import of_namespace
-from fairlead.portal.handshake.reviews import ReviewedAction, client_may
 from fairlead.provider.commands.overview import ConsumerRow, ProviderState, rows
 from fairlead.provider.commands.revoke.belonging import provider_namespaces
 from fairlead.provider.commands.revoke.inventory import Inventory
@@ -437,8 +437,8 @@ class _Counting:
             try:
                 resource = await self._cluster.client.discovery.resource_by_plural(group, plural)
                 # Asked before, since an informer would retry.
-                may = await client_may(self._cluster.client, ReviewedAction.on(resource, "list"))
-                refused = "" if may else _MAY_NOT.format(name)
+                allowed = await may(self._cluster.client, resource, "list")
+                refused = "" if allowed else _MAY_NOT.format(name)
             except NotServed:
                 # Without its CRD the kind has no objects.
                 await self._drop(name)

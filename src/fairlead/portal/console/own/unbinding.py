@@ -10,8 +10,9 @@ import msgspec
 from aiohttp import web
 
 from fairlead.api.kubebind import APISERVICEBINDINGS
+from fairlead.api.meta import Key
 from fairlead.client import Client, ClientError
-from fairlead.client.lookups import find_custom
+from fairlead.client.lookups import find_custom, may
 from fairlead.konnector.commands.unbind import Impact, impact, unbind
 from fairlead.portal.console.pages.live import Hub
 from fairlead.portal.console.pages.looking import Looks
@@ -19,7 +20,6 @@ from fairlead.portal.console.pages.rendering import Pages
 from fairlead.portal.console.pages.viewing import AskedPage, MissingError, Topics, View
 from fairlead.portal.console.visits.formtokens import FormTokens, field
 from fairlead.portal.console.visits.site import Site
-from fairlead.portal.handshake.reviews import ReviewedAction, client_may
 from fairlead.portal.http.audit import audit
 from fairlead.portal.http.errors import forbidden
 from fairlead.portal.identity.sessions import BrowserSession
@@ -150,7 +150,7 @@ class UnbindPage(View):
         self, session: BrowserSession, scope: Any, asked: AskedPage
     ) -> Mapping[str, Any]:
         """Return the preview, whether the person may unbind, and the form."""
-        allowed = await client_may(self._client, _delete(scope))
+        allowed = await may(self._client, APISERVICEBINDINGS, "delete", Key("", scope))
         token = self._tokens.token(session, f"unbind/{scope}") if allowed else ""
         return {
             "allowed": allowed,
@@ -222,14 +222,10 @@ class UnbindForms:
                 orphan=orphan,
             )
         # Asked before the task starts: its error would only be in the progress.
-        if not await client_may(self._client, _delete(name)):
+        if not await may(self._client, APISERVICEBINDINGS, "delete", Key("", name)):
             raise forbidden(f"you may not delete APIServiceBinding {name}: have that granted")
         who = session.person.author
         audit("unbind", who=who, what=name, result="begun", request=request, orphan=orphan)
         self._unbindings.start(name, orphan=orphan)
         location = self._pages.path(f"/bindings/{name}/unbind")
         return web.Response(status=303, headers={"Location": location})
-
-
-def _delete(name: str) -> ReviewedAction:
-    return ReviewedAction.on(APISERVICEBINDINGS, "delete", name=name)
