@@ -1,10 +1,10 @@
-"""Sentences about the objects that a template's permission claims select."""
+"""Sentences about the objects that claims select, and the rights that a binding grants."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
-from fairlead.api.kubebind import PermissionClaim
+from fairlead.api.kubebind import GroupResource, PermissionClaim, TemplateSpec, crd_name
 
 
 KINDS = {"configmaps": "ConfigMap", "secrets": "Secret", "serviceaccounts": "ServiceAccount"}
@@ -35,3 +35,59 @@ def _sentences(claim: PermissionClaim) -> list[str]:
         which = f" with the labels {', '.join(terms)}" if terms else ""
         found.append(f"Each {kind}{which} is copied.")
     return found or [f"No {kind} is copied: the claim selects none."]
+
+
+def at_provider(spec: TemplateSpec, cluster_scoped: Iterable[str]) -> list[str]:
+    """Return sentences about the rights of the consumer's ServiceAccount at the provider.
+
+    Args:
+        spec: the template's spec.
+        cluster_scoped: names of CRDs that are known to be cluster-scoped.
+    """
+    everywhere = set(cluster_scoped)
+    found = [
+        "The konnector gets a namespace there, and in it a login: the ServiceAccount kube-binder.",
+    ]
+    for name in _names(spec.resources):
+        if name in everywhere:
+            found.append(
+                f"It may read, write and delete all {name}, also those of others: they are"
+                " cluster-scoped."
+            )
+        else:
+            found.append(
+                f"It may read, write and delete {name} in the namespaces that the provider creates"
+                " for yours."
+            )
+    found += [
+        f"It may read, write and delete {kind} in these namespaces, and copies only those named"
+        " above."
+        for kind in _claimed(spec)
+    ]
+    found.append("It has no other rights there; the provider's team can revoke it at any time.")
+    return found
+
+
+def at_consumer(spec: TemplateSpec) -> list[str]:
+    """Return sentences about the rights of the konnector in the consumer's cluster."""
+    names = ", ".join(_names(spec.resources))
+    found = [
+        f"The konnector creates the CustomResourceDefinitions {names}, and keeps them up to date.",
+        f"It may read and change {names} in all namespaces; it writes their status and metadata.",
+    ]
+    found += [
+        f"It may read, write and delete {kind} in all namespaces: Kubernetes cannot narrow that."
+        " It copies only those named above."
+        for kind in _claimed(spec)
+    ]
+    found.append("It keeps its login at the provider in a Secret of the namespace kube-bind.")
+    return found
+
+
+def _names(resources: Iterable[GroupResource]) -> list[str]:
+    return list(dict.fromkeys(crd_name(one.resource, one.group) for one in resources))
+
+
+def _claimed(spec: TemplateSpec) -> list[str]:
+    names = (one.resource for one in spec.permission_claims)
+    return list(dict.fromkeys(f"{KINDS[one]}s" if one in KINDS else one for one in names))

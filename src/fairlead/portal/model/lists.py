@@ -9,11 +9,13 @@ from typing import Any, Final, Generic, Protocol, TypeVar
 import msgspec
 
 from fairlead.api.reasons.model import State
-from fairlead.portal.model.states import RANKS, STATES
+from fairlead.portal.model.states import STATES
 
 
 ROWS_OF_A_PAGE = 200
 """Largest number of rows on a page."""
+NO_NAMESPACE: Final = "-"
+"""Segment of a path in place of the namespace of cluster-scoped objects."""
 PROBLEM: Final = "problem"
 """Value of the filter by state for all that needs a look: failed or waiting."""
 _FILTERS: Final = ("state", "kind", "namespace", "cluster", "q", "sort")
@@ -49,16 +51,16 @@ class Counts(msgspec.Struct, frozen=True):
         return [(state, count) for state in STATES if (count := getattr(self, state))]
 
 
-class ObjectRow(msgspec.Struct, frozen=True, gc=False, kw_only=True):
-    """An object of an exported kind.
+class ObjectRow(msgspec.Struct, frozen=True, order=True, gc=False, kw_only=True):
+    """An object and its state; ``resource`` is ``plural.group``.
 
-    ``where`` is its namespace in the consumer's cluster, ``namespace`` the provider's.
+    On a provider ``where`` is its namespace in the consumer's cluster.
     """
 
     kind: str
-    resource: str
     namespace: str
     name: str
+    resource: str
     where: str = ""
     state: State
     about: str = ""
@@ -69,6 +71,11 @@ class ObjectRow(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     def words(self) -> str:
         """The text that a search looks through."""
         return f"{self.kind} {self.where} {self.namespace} {self.name} {self.about}".lower()
+
+    @property
+    def place(self) -> str:
+        """Its namespace as a segment of a path, which cannot be empty."""
+        return self.namespace or NO_NAMESPACE
 
 
 class BindingRow(msgspec.Struct, frozen=True, kw_only=True):
@@ -200,8 +207,3 @@ def order(
     if name not in keys:
         name, sort = default, default
     return sorted(rows, key=keys[name], reverse=sort.startswith("-"))
-
-
-def badness(state: State) -> int:
-    """Return a state's rank, 0 for the worst."""
-    return RANKS[state]

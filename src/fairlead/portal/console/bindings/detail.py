@@ -27,11 +27,10 @@ from fairlead.portal.model.lists import (
     Counts,
     ListQuery,
     ObjectRow,
-    badness,
     order,
     page_of,
 )
-from fairlead.portal.model.states import STATES
+from fairlead.portal.model.states import RANKS, STATES
 from fairlead.portal.model.thing import shown_conditions
 
 
@@ -151,7 +150,7 @@ def _by_name(row: ObjectRow) -> tuple[str, ...]:
 
 
 _OBJECT_ORDERS = {
-    "state": lambda row: (badness(row.state), *_by_name(row)),
+    "state": lambda row: (RANKS[row.state], *_by_name(row)),
     "name": _by_name,
     "since": lambda row: (row.since, *_by_name(row)),
 }

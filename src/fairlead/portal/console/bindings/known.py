@@ -31,18 +31,14 @@ from fairlead.portal.console.pages.viewing import (
 from fairlead.portal.model.lists import (
     Counts,
     ObjectRow,
-    badness,
 )
+from fairlead.portal.model.states import RANKS
 from fairlead.provider.commands.overview import connection_verdict
 from fairlead.provider.controllers.clusterbinding.reconcile import health
 from fairlead.provider.identity import title_of
 from fairlead.provider.namespaces import identity_of
 from fairlead.provider.offer import record_of
 from fairlead.runtime import Cluster, Delta
-
-
-AT_CLUSTER_SCOPE = "-"
-"""Segment of a path in place of the namespace of cluster-scoped objects."""
 
 
 class ConsumerConnection(NamedTuple):
@@ -211,7 +207,7 @@ def object_row(kinds: Kinds, kind: FollowedKind, found: Object) -> ObjectRow:
 
 def together(verdict: Judgement, known: ConsumerConnection | None) -> Judgement:
     """Return the worse of the export's state and the connection's."""
-    if known is None or badness(verdict.state) <= badness(known.verdict.state):
+    if known is None or RANKS[verdict.state] <= RANKS[known.verdict.state]:
         return verdict
     return known.verdict
 

@@ -27,11 +27,10 @@ from fairlead.portal.model.lists import (
     BindingRow,
     Counts,
     ListQuery,
-    badness,
     order,
     page_of,
 )
-from fairlead.portal.model.states import STATES
+from fairlead.portal.model.states import RANKS, STATES
 
 
 MOST_CHOICES = 50
@@ -166,7 +165,7 @@ def _by_cluster(row: BindingRow) -> tuple[str, ...]:
 
 _ORDERS = {
     "cluster": _by_cluster,
-    "state": lambda row: (badness(row.state), *_by_cluster(row)),
+    "state": lambda row: (RANKS[row.state], *_by_cluster(row)),
     "binding": lambda row: (row.binding, *_by_cluster(row)),
     "objects": lambda row: (-row.objects.total, *_by_cluster(row)),
     "heartbeat": lambda row: (row.heartbeat, *_by_cluster(row)),

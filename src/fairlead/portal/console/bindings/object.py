@@ -12,13 +12,14 @@ from fairlead.api.meta import JSON, Object
 from fairlead.api.postgresaccess import POSTGRESACCESSES
 from fairlead.api.reasons.verdict import Judgement, short
 from fairlead.explain.chains import Chain, join
-from fairlead.portal.console.bindings.known import AT_CLUSTER_SCOPE, Consumers, kinds_of
+from fairlead.portal.console.bindings.known import Consumers, kinds_of
 from fairlead.portal.console.claims import KINDS
 from fairlead.portal.console.objects.kinds import FollowedKind, History, spec_of
 from fairlead.portal.console.objects.sights import Sights
 from fairlead.portal.console.pages.rendering import segment
 from fairlead.portal.console.pages.viewing import AskedPage, MissingError, Topics, View
 from fairlead.portal.identity.sessions import BrowserSession
+from fairlead.portal.model.lists import NO_NAMESPACE
 from fairlead.portal.model.thing import (
     ThingPage,
     answer_of,
@@ -68,7 +69,7 @@ class ObjectPage(View):
         """
         consumer, resource = asked.name("namespace"), asked.name("resource")
         within, name = asked.name("within"), asked.name("name")
-        namespace = "" if within == AT_CLUSTER_SCOPE else within
+        namespace = "" if within == NO_NAMESPACE else within
         kind = self._consumers.kinds.get(resource)
         missing = _missing(resource, namespace, name)
         if kind is None or kind.resource.namespaced != bool(namespace):

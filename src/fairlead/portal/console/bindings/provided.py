@@ -9,7 +9,7 @@ from typing import Any, Final
 from fairlead.api.meta import Object
 from fairlead.api.postgresaccess import POSTGRESACCESSES
 from fairlead.api.reasons.verdict import Judgement, short
-from fairlead.portal.console.bindings.known import AT_CLUSTER_SCOPE, Consumers
+from fairlead.portal.console.bindings.known import Consumers
 from fairlead.portal.console.objects.kinds import FollowedKind
 from fairlead.portal.console.objects.sights import Sight, Sights
 from fairlead.portal.console.pages.rendering import Pages, segment
@@ -18,6 +18,7 @@ from fairlead.portal.console.topology.graph import PROVIDED, Edge, Graph, GraphN
 from fairlead.portal.console.topology.table import rows
 from fairlead.portal.console.topology.tree import grow
 from fairlead.portal.identity.sessions import BrowserSession
+from fairlead.portal.model.lists import NO_NAMESPACE
 from fairlead.portal.model.states import RANKS
 from fairlead.postgres.commands.links import role_by_status
 
@@ -128,7 +129,7 @@ class _Made:
             whose = self._consumers.kinds.whose(kind, found)
             namespace = found.meta.namespace
             node = f"object {kind.name} {namespace} {found.meta.name}"
-            within = namespace or AT_CLUSTER_SCOPE
+            within = namespace or NO_NAMESPACE
             parts = (consumer, kind.name, within, found.meta.name)
             self._node(
                 node,

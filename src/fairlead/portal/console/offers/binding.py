@@ -17,7 +17,7 @@ from fairlead.api.label_names import subdomain_errors
 from fairlead.api.meta import JSON
 from fairlead.client import ClientError
 from fairlead.portal.console.bindings.known import Consumers
-from fairlead.portal.console.offers.allowed import at_consumer, at_provider
+from fairlead.portal.console.claims import at_consumer, at_provider
 from fairlead.portal.console.offers.bundles import bundle
 from fairlead.portal.console.offers.catalogue import CatalogueOffers, TemplatePage
 from fairlead.portal.console.offers.clusters import Clusters

@@ -24,7 +24,8 @@ from fairlead.binding.services.service import label_selector
 from fairlead.client import ApiError, Client, Forbidden, NotFound, NotServed
 from fairlead.konnector.commands.overview.fetch import Overview
 from fairlead.konnector.commands.overview.rows import unsynced
-from fairlead.portal.console.own.things import BoundThing, Thing, binding_thing, bound_of, thing_of
+from fairlead.portal.console.own.things import BoundThing, binding_thing, bound_of, thing_of
+from fairlead.portal.model.lists import ObjectRow
 
 
 AT_ONCE = 4
@@ -37,7 +38,7 @@ class OwnSight(msgspec.Struct, frozen=True):
     """The result of a look; ``notes`` say what could not be read."""
 
     bindings: tuple[BoundThing, ...] = ()
-    things: tuple[Thing, ...] = ()
+    things: tuple[ObjectRow, ...] = ()
     notes: tuple[str, ...] = ()
 
 
@@ -77,7 +78,7 @@ class _Look:
                 for resource in (POSTGRESACCESSES, SERVICEBINDINGS, COREOS_SERVICEBINDINGS)
             }
         bindings = bound.result()
-        things: dict[tuple[str, str, str], Thing] = {}
+        things: dict[tuple[str, str, str], ObjectRow] = {}
         for resource, task in listed.items():
             for one in task.result():
                 thing = thing_of(resource, one)
@@ -154,9 +155,9 @@ class _Look:
             found = await self._client.list(resource, namespace, metadata_only=metadata_only)
         return found.items
 
-    async def _workloads(self, services: Sequence[tuple[Thing, Object]]) -> list[Thing]:
+    async def _workloads(self, services: Sequence[tuple[ObjectRow, Object]]) -> list[ObjectRow]:
         """Return the workloads of ServiceBindings, each in the state of its worst binding."""
-        found: dict[tuple[str, str, str], Thing] = {}
+        found: dict[tuple[str, str, str], ObjectRow] = {}
         selectors = 0
         for of, binding in services:
             reference = wish_of(binding).workload
@@ -175,7 +176,7 @@ class _Look:
                     found[key] = thing
         return list(found.values())
 
-    async def _named(self, reference: Reference, binding: Thing) -> list[Thing]:
+    async def _named(self, reference: Reference, binding: ObjectRow) -> list[ObjectRow]:
         try:
             resource = await self._resource(reference)
             names = [reference.name]
@@ -198,14 +199,14 @@ class _Look:
         state: State = "ok" if binding.state == "ok" else "waiting"
         about = "" if state == "ok" else f"waits for ServiceBinding {binding.name}"
         return [
-            Thing(
-                resource.kind,
-                reference.namespace,
-                name,
-                resource.group_resource,
-                state,
-                about,
-                binding.since if about else "",
+            ObjectRow(
+                kind=resource.kind,
+                namespace=reference.namespace,
+                name=name,
+                resource=resource.group_resource,
+                state=state,
+                about=about,
+                since=binding.since if about else "",
             )
             for name in names
             if name
@@ -223,7 +224,7 @@ _Place = tuple[str, str, str]
 """Kind or resource, namespace and name of an object."""
 
 
-def _not_working(things: Iterable[Thing]) -> frozenset[_Place]:
+def _not_working(things: Iterable[ObjectRow]) -> frozenset[_Place]:
     """Return the places of things that do not work, by kind and by resource."""
     return frozenset(
         (name, one.namespace, one.name)
@@ -233,7 +234,7 @@ def _not_working(things: Iterable[Thing]) -> frozenset[_Place]:
     )
 
 
-def _behind(thing: Thing, binding: Object, bad: frozenset[_Place]) -> Thing:
+def _behind(thing: ObjectRow, binding: Object, bad: frozenset[_Place]) -> ObjectRow:
     """Return a ServiceBinding, as waiting if it failed and one of its services does not work."""
     if thing.state != "failed":
         return thing

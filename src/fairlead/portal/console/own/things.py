@@ -27,39 +27,14 @@ from fairlead.konnector.commands.overview.rows import (
     unsynced,
 )
 from fairlead.konnector.policies.steps import ReplaceStatus
+from fairlead.portal.model.lists import ObjectRow
 from fairlead.portal.model.thing import ConditionRow, shown_conditions
-
-
-class Thing(msgspec.Struct, frozen=True, order=True):
-    """An object and its state. ``resource`` is ``plural.group``."""
-
-    kind: str
-    namespace: str
-    name: str
-    resource: str
-    state: State
-    about: str = ""
-    since: str = ""
-
-    @property
-    def words(self) -> str:
-        """The text that a search looks through."""
-        return f"{self.kind} {self.namespace} {self.name} {self.about}".lower()
-
-    @property
-    def place(self) -> str:
-        """Its namespace as a segment of a path, which cannot be empty."""
-        return self.namespace or NO_NAMESPACE
-
-
-NO_NAMESPACE = "-"
-"""Segment of a path in place of the namespace of cluster-scoped objects."""
 
 
 class Crossing(msgspec.Struct, frozen=True):
     """An object of a binding: which parts are in sync, and what it waits for."""
 
-    thing: Thing
+    thing: ObjectRow
     spec: str
     status: str
     waits_for: str = ""
@@ -111,28 +86,34 @@ def bound_of(found: FetchedBinding, warnings: Mapping[str, Object]) -> BoundThin
     )
 
 
-def binding_thing(found: BoundThing) -> Thing:
+def binding_thing(found: BoundThing) -> ObjectRow:
     """Return a binding as a thing."""
     about = found.problem
     if not about and found.in_sync is not None and found.in_sync != found.objects:
         about = f"{found.in_sync} of {found.objects} objects are in sync"
     resource = APISERVICEBINDINGS
-    return Thing(
-        resource.kind, "", found.name, resource.group_resource, found.state, about, found.since
+    return ObjectRow(
+        kind=resource.kind,
+        namespace="",
+        name=found.name,
+        resource=resource.group_resource,
+        state=found.state,
+        about=about,
+        since=found.since,
     )
 
 
-def thing_of(resource: Resource, found: Object, findings: Iterable[Finding] = ()) -> Thing:
+def thing_of(resource: Resource, found: Object, findings: Iterable[Finding] = ()) -> ObjectRow:
     """Return an object as a thing, with the verdict on it."""
     verdict, meta = verdict_of(found, findings), found.meta
-    return Thing(
-        resource.kind,
-        meta.namespace,
-        meta.name,
-        resource.group_resource,
-        verdict.state,
-        note_of(verdict),
-        verdict.since,
+    return ObjectRow(
+        kind=resource.kind,
+        namespace=meta.namespace,
+        name=meta.name,
+        resource=resource.group_resource,
+        state=verdict.state,
+        about=note_of(verdict),
+        since=verdict.since,
     )
 
 

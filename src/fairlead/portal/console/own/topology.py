@@ -18,7 +18,6 @@ from fairlead.binding.commands.explain import ExplainedTarget, UnknownTargetErro
 from fairlead.client import ApiError, Client
 from fairlead.explain.explaining import explain
 from fairlead.portal.console.own.sight import OwnSight, Seeing
-from fairlead.portal.console.own.things import NO_NAMESPACE, Thing
 from fairlead.portal.console.own.unbinding import SEEN_TOPIC
 from fairlead.portal.console.pages.looking import Looks, SeenLook
 from fairlead.portal.console.pages.rendering import Pages, segment
@@ -28,6 +27,7 @@ from fairlead.portal.console.topology.graph import Shown
 from fairlead.portal.console.topology.table import rows
 from fairlead.portal.console.topology.tree import grow
 from fairlead.portal.identity.sessions import BrowserSession
+from fairlead.portal.model.lists import ObjectRow
 
 
 MOST_TARGETS = 100
@@ -170,20 +170,19 @@ class Topology(View):
             "every": len(graph.nodes),
         }
 
-    def _href(self, link: Link, known: Mapping[tuple[str, str], Thing]) -> str:
+    def _href(self, link: Link, known: Mapping[tuple[str, str], ObjectRow]) -> str:
         if found := _BINDING.search(link.object):
             return self._pages.path(f"/bindings/{segment(found[1])}")
         kind, place = _named(link.object)
         thing = known.get((kind, place))
         if thing is not None:
-            return self._object(thing.resource, thing.namespace, thing.name)
+            return self._object(thing.resource, thing.place, thing.name)
         namespace, slash, name = place.partition("/")
         if kind == SECRETS.kind and slash:
             return self._object(SECRETS.plural, namespace, name)
         return ""
 
-    def _object(self, resource: str, namespace: str, name: str) -> str:
-        parts = (resource, namespace or NO_NAMESPACE, name)
+    def _object(self, *parts: str) -> str:
         return self._pages.path("/objects/" + "/".join(map(segment, parts)))
 
 
@@ -193,5 +192,5 @@ def _named(text: str) -> tuple[str, str]:
     return kind, rest.partition(" ")[0]
 
 
-def _place(thing: Thing) -> str:
+def _place(thing: ObjectRow) -> str:
     return f"{thing.namespace}/{thing.name}" if thing.namespace else thing.name

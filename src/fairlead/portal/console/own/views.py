@@ -7,13 +7,13 @@ from typing import Any
 
 from fairlead.portal.console.own.chain import OwnThing, Telling
 from fairlead.portal.console.own.sight import OwnSight, Seeing
-from fairlead.portal.console.own.things import NO_NAMESPACE, BoundThing
+from fairlead.portal.console.own.things import BoundThing
 from fairlead.portal.console.own.unbinding import SEEN_TOPIC, Unbindings, missing, topic
 from fairlead.portal.console.pages.looking import Looks, SeenLook
 from fairlead.portal.console.pages.rendering import segment
 from fairlead.portal.console.pages.viewing import AskedPage, MissingError, Topics, View
 from fairlead.portal.identity.sessions import BrowserSession
-from fairlead.portal.model.lists import Counts, ListQuery, page_of
+from fairlead.portal.model.lists import NO_NAMESPACE, Counts, ListQuery, page_of
 from fairlead.portal.model.states import RANKS, STATES
 
 
