@@ -17,8 +17,9 @@ from tests.support.issuers import CLIENT_ID, TestIssuer
 from yarl import URL
 
 from fairlead.portal.http.errors import Refusal
+from fairlead.portal.http.requests import SESSION
 from fairlead.portal.http.server import application
-from fairlead.portal.identity.guard import SessionGuard, session_of
+from fairlead.portal.identity.guard import SessionGuard
 from fairlead.portal.identity.keys import LocalKeys, Sealing
 from fairlead.portal.identity.memorystore import MemoryStore as Memory
 from fairlead.portal.identity.oidc.issuers import Issuer
@@ -143,7 +144,7 @@ async def door(
 
     async def protected(request: web.Request) -> web.Response:
         found = await guard.session(request)
-        assert session_of(request) is found
+        assert request[SESSION] is found
         did.append(request.method)
         return web.json_response({"who": found.person.author, "kind": found.kind})
 

@@ -132,18 +132,6 @@ def _senders(request: web.Request) -> tuple[list[str], list[str]]:
     return request.headers.getall("Origin", []), request.headers.getall("Sec-Fetch-Site", [])
 
 
-def session_of(request: web.Request) -> BrowserSession:
-    """Return the session that the guard set on a request.
-
-    Raises:
-        LookupError: the guard did not check the request.
-    """
-    session = request.get(SESSION)
-    if isinstance(session, BrowserSession):
-        return session
-    raise LookupError("the guard did not check this request")
-
-
 def check_cluster(request: web.Request) -> None:
     """Refuse a request that names a cluster; kube-bind's clients send an empty cluster_id.
 

@@ -180,6 +180,14 @@ def test_s15_the_embedded_issuer_is_for_loopback_alone() -> None:
                 tls_key_file=Path("k"),
             )
         )
+    far = serve_options("https://bind.example.org")
+    oidc = msgspec.structs.replace(
+        oidc, issuer_url="https://bind.example.org/oidc", callback_url=far.oidc.callback_url
+    )
+    with pytest.raises(ValueError, match="is for one machine"):
+        check(msgspec.structs.replace(far, oidc=oidc))
+    told = msgspec.structs.replace(oidc, beyond_loopback=True)
+    check(msgspec.structs.replace(far, oidc=told))
 
 
 def test_networks() -> None:

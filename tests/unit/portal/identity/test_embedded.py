@@ -1,4 +1,4 @@
-"""The embedded issuer's people and passwords, and who may reach it."""
+"""The embedded issuer's people and passwords."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ import msgspec
 import pytest
 
 from fairlead.portal.identity.embedded import people as tries
-from fairlead.portal.identity.embedded.issuer import check_reach
 from fairlead.portal.identity.embedded.passwords import PasswordError, PasswordHash, hash_line
 from fairlead.portal.identity.embedded.people import (
     EmbeddedPerson,
@@ -17,7 +16,6 @@ from fairlead.portal.identity.embedded.people import (
     TooManyTriesError,
     read_people,
 )
-from fairlead.portal.options import ExternalURL
 
 
 EMPTY = PasswordHash(1 << 14, 8, 1, b"s" * 16, b"\0" * 32)
@@ -149,26 +147,3 @@ async def test_passwords_of_many_names_are_not_guessed_either(
         assert await people.find(f"name {number}", "x") is None
     with pytest.raises(TooManyTriesError):
         await people.find("ada", "correct horse")
-
-
-@pytest.mark.parametrize(
-    ("external", "listen", "told", "may"),
-    [
-        ("http://127.0.0.1:8080", "127.0.0.1:8080", 0, True),
-        ("http://localhost", "[::1]:8080", 0, True),
-        ("https://[::1]:8443/x", "localhost:8080", 0, True),
-        ("http://127.0.0.1:8080", "0.0.0.0:8080", 0, False),
-        ("http://127.0.0.1:8080", ":8080", 1, False),
-        ("https://bind.example.org", "127.0.0.1:8080", 1, False),
-        ("https://127.0.0.1.example.org", "127.0.0.1:8080", 0, False),
-        ("https://bind.example.org", "0.0.0.0:8080", 2, True),
-    ],
-)
-def test_s15_it_serves_its_own_machine_unless_told_twice(
-    external: str, listen: str, told: int, *, may: bool
-) -> None:
-    if may:
-        check_reach(ExternalURL.parse(external), listen, told=told)
-        return
-    with pytest.raises(ValueError, match="--embedded-issuer-beyond-loopback twice"):
-        check_reach(ExternalURL.parse(external), listen, told=told)

@@ -35,7 +35,6 @@ from fairlead.portal.identity.oidc.issuers import Issuer, challenge_of
 from fairlead.portal.identity.oidc.outgoing import Answered, IssuerAway
 from fairlead.portal.identity.sessions import hashed, random_token
 from fairlead.portal.options import ISSUER_PATH, ExternalURL
-from fairlead.runtime.manager.health import split_address
 
 
 CLIENT_ID = "fairlead"
@@ -46,8 +45,6 @@ TOKEN_SECONDS = 300
 """Lifetime of an id_token, in seconds."""
 FORM_SECONDS = 600.0
 """Longest time to fill in the form, in seconds."""
-TOLD_TWICE = 2
-"""Number of times that the flag for other machines has to be given."""
 
 _MOST_CODES = 1000
 """Largest number of codes in memory; the oldest is dropped."""
@@ -91,24 +88,6 @@ class _OAuthError(Exception):
         super().__init__(description)
         self.error = error
         self.status = status
-
-
-def check_reach(external: ExternalURL, listen: str, *, told: int) -> None:
-    """Refuse addresses beyond loopback, unless the flag that allows them was given twice.
-
-    ``listen`` is ``host:port``, ``told`` the number of times the flag was given.
-
-    Raises:
-        ValueError: another machine could reach the issuer; the text names the remedy.
-    """
-    host, _ = split_address(listen)
-    if told >= TOLD_TWICE or (is_loopback(host) and external.loopback):
-        return
-    raise ValueError(
-        "--oidc-type embedded is for laptops: --listen-address and --external-url have to be"
-        f" loopback, not {listen!r} and {external.absolute('')!r}. Use an issuer of your own, or"
-        " give --embedded-issuer-beyond-loopback twice"
-    )
 
 
 class EmbeddedIssuer:
