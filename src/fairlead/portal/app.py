@@ -317,7 +317,6 @@ class _Ready(NamedTuple):
 
 
 def _store(cluster: Cluster, options: ServeOptions) -> tuple[SessionStore, list[object]]:
-    """Return the session store, and the parts that it needs."""
     if options.redis is None:
         secrets = SecretStore(cluster, options.namespace)
         return secrets, [secrets]
@@ -332,7 +331,6 @@ def _store(cluster: Cluster, options: ServeOptions) -> tuple[SessionStore, list[
 
 
 def _sealing(cluster: Cluster, options: ServeOptions) -> tuple[Sealing, list[object]]:
-    """Return the sealing of cookies, and the parts that it needs."""
     if options.cookie_keys:
         return Sealing(FlagKeys(options.cookie_keys)), []
     keys = SecretKeys(cluster, options.namespace)

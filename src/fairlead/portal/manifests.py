@@ -174,7 +174,6 @@ def _program(namespace: str, image: str, flags: tuple[str, ...], pods: Pods) -> 
 
 
 def _rights(program: PodProgram) -> list[JSON]:
-    """Return the server's roles and their bindings to its ServiceAccount."""
     own = program.role(NAME, _own_rules())
     catalogue = program.cluster_role(NAME, _catalogue_rules())
     shown = program.aggregated_role(SHOWN_ROLE, LABEL_AGGREGATE_TO_SERVE)

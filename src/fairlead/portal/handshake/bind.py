@@ -369,7 +369,6 @@ class Bind:
             await self._client.delete(resource, key.name, key.namespace)
 
     def _heard(self, delta: Delta) -> None:
-        """Pass the final status of a request on to the bind that waits for it."""
         coming = self._waiting.get(delta.object.key)
         if coming is None or coming.done() or delta.new is None:
             return

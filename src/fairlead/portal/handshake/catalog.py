@@ -173,7 +173,6 @@ def _answer(encoded: bytes, person: Person) -> web.Response:
 
 
 def _offered(templates: Iterable[Object], offered: frozenset[str]) -> Iterator[JSON]:
-    """Yield the offered templates."""
     return (one.to_dict() for one in templates if one.meta.name in offered)
 
 

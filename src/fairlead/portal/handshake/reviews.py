@@ -193,14 +193,12 @@ class AccessReviews:
         )
 
     def _asker(self, person: Person) -> _Asker:
-        """Return the person's names in reviews."""
         user = self._prefixes.user(person)
         # A review adds no groups: rights of system:authenticated do not count for people of an
         # issuer.
         return _hashed(user, tuple(sorted(self._prefixes.groups_of(person))))
 
     async def _every(self, asker: _Asker) -> _Answer:
-        """Ask whether a user may bind all templates."""
         # The review of kube-bind, which has the group and no resource: its role
         # kube-bind-oidc-user allows it.
         verb = await self._answer(asker, ReviewedAction(VERB, GROUP))
@@ -229,7 +227,6 @@ class AccessReviews:
         return await asyncio.shield(task)
 
     async def _ask(self, asker: _Asker, action: ReviewedAction) -> _Answer:
-        """Create a review, and return its answer."""
         attributes = {key: value for key, value in action._asdict().items() if value}
         body: JSON = {
             "apiVersion": SUBJECTACCESSREVIEWS.api_version,
@@ -250,7 +247,6 @@ class AccessReviews:
         return _Answer(allowed, begun + self._seconds)
 
     def _answered(self, question: _Question, task: asyncio.Task[_Answer]) -> None:
-        """Cache the answer of a finished review."""
         self._asked.pop(question, None)
         # A failure is not cached: the next request asks again.
         if task.cancelled() or task.exception() is not None:

@@ -119,7 +119,6 @@ def count(request: web.Request, author: str, what: What = "request") -> None:
 
 
 def _refuse(wait: float) -> None:
-    """Refuse a request with 429 if it has to wait."""
     if wait:
         raise Refusal(
             429,

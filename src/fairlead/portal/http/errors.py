@@ -116,7 +116,6 @@ def refusal_of(error: BaseException) -> Refusal:
 
 
 def _later(message: str, reason: str, retry_after: float | None = None) -> Refusal:
-    """Return the refusal of a request that may succeed later."""
     return Refusal(
         503,
         ErrorCode.CLUSTER_CONNECTION_FAILED,

@@ -151,7 +151,6 @@ class _Door:
         return response
 
     def _admit(self, request: web.Request, path: str) -> None:
-        """Refuse a request over a limit, and parse its query."""
         self.limiter.address(request[ADDRESS], path)
         # Each running request has a deadline, this one included.
         if len(self._deadlines) > self._limits.requests_at_once:
@@ -224,7 +223,6 @@ def _too_large(limit: int) -> Refusal:
 
 
 def _refused(refusal: Refusal, request: web.Request) -> web.StreamResponse:
-    """Log a refusal, and return its answer."""
     # An audit has to show who was refused what, and nothing about limits or malformed requests;
     # those go to the ordinary log, if there is a reason that the client was not told.
     if refusal.status in {401, 403}:
@@ -248,7 +246,6 @@ def _refused(refusal: Refusal, request: web.Request) -> web.StreamResponse:
 
 
 def _failed(error: Exception, request: web.Request) -> web.StreamResponse:
-    """Log an error that no handler caught, and return its answer."""
     # The client disconnected, or sent a body that is no HTTP: this is no fault of the server, and
     # would only fill its log.
     gone = request.transport is None and isinstance(error, ConnectionError)

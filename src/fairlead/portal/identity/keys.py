@@ -202,7 +202,6 @@ class SecretKeys:
             self._take(delta.new)
 
     def _take(self, secret: Object) -> None:
-        """Keep the Secret's keys, if they can be read."""
         keys = _decoded(secret)
         if keys:
             self._keys = keys

@@ -268,7 +268,6 @@ class SecretStore:
             raise unavailable(f"Secrets of {self._namespace}: {error}") from error
 
     def _heard(self, delta: Delta) -> None:
-        """Tell the listeners of a session whose Secret is deleted."""
         meta = delta.object.meta
         self._recent.pop(meta.name, None)
         ended = delta.type == "DELETED" or meta.deleting

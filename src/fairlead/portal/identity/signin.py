@@ -250,7 +250,6 @@ class SignIn:
         )
 
     def _begun(self, request: web.Request, state: str) -> Begun:
-        """Return the browser's pending sign-in of a state."""
         if not state:
             raise bad_request("invalid state format")
         sealed = request.cookies.get(self._cookies.sign_in(hashed(state)), "")

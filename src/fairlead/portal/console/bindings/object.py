@@ -146,7 +146,6 @@ class ObjectPage(View):
         )
 
     def _notes(self, seen: VisibleObject, kind: FollowedKind) -> Iterator[str]:
-        """Yield sentences on what may be wrong or missing on the page."""
         connection = self._consumers.connection(seen.consumer) if seen.connection else None
         if connection is not None and connection.verdict.state != "ok":
             silent = connection.verdict

@@ -417,13 +417,11 @@ class _Counting:
         self._turned.set()
 
     def _exported(self) -> frozenset[str]:
-        """Return all exported kinds, as plural and group."""
         if self._wanted is None:
             self._wanted = frozenset().union(*map(exported, self._exports.list()))
         return self._wanted
 
     async def _follow(self) -> None:
-        """Watch newly exported kinds, and drop those that are no longer exported."""
         wanted = self._exported()
         for name in [*self._kinds, *self._refused, *self._gone]:
             if name not in wanted:

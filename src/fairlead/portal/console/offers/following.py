@@ -144,7 +144,6 @@ def _conditions(
 
 
 def _bound(export: Object | None, conditions: list[KubeBindCondition]) -> Iterator[FollowedStep]:
-    """Yield the steps of the konnector's conditions."""
     if all(one.type != CONNECTED for one in conditions):
         # Without Connected, Ready may be true though no konnector has seen the binding.
         yield FollowedStep("The binding", "waiting", "No konnector has bound it yet.")

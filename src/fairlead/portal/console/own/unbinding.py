@@ -80,7 +80,6 @@ class Unbindings:
             await asyncio.wait(tasks)
 
     async def _unbind(self, name: str, *, orphan: bool) -> None:
-        """Unbind, and keep progress and outcome for the page."""
         known = self._known[name]
 
         def told(line: str) -> None:

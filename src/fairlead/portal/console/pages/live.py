@@ -139,7 +139,6 @@ class Hub:
         return self._people[author]
 
     def _move(self, one: Subscription, before: Collection[str], topics: Collection[str]) -> None:
-        """Move a stream from its former topics to new ones."""
         for topic in set(before) - set(topics):
             waiting = self._waiting[topic]
             del waiting[one]

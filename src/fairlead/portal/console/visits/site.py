@@ -86,7 +86,6 @@ class PageTurns:
             self._forget(loop.time())
 
     def _forget(self, now: float) -> None:
-        """Drop the queues without waiting pages and without a pause."""
         for author in [
             author
             for author, queue in self._queues.items()
