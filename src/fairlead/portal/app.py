@@ -13,6 +13,7 @@ from fairlead.portal.console.bindings.known import Consumers
 from fairlead.portal.console.bindings.listing import Bindings
 from fairlead.portal.console.bindings.newobject import NewObjectPage
 from fairlead.portal.console.bindings.object import ObjectPage
+from fairlead.portal.console.bindings.overview import ProvidedOverview
 from fairlead.portal.console.bindings.provided import ProvidedTopology
 from fairlead.portal.console.consumers.access import Access
 from fairlead.portal.console.consumers.actions import ActionPage
@@ -59,6 +60,7 @@ from fairlead.runtime import Cluster, Manager, Runnable
 
 TABS = (
     Tab("/", "Catalogue", ("/templates/", "/bind/")),
+    Tab("/overview", "Overview"),
     Tab("/bindings", "My bindings", ("/bindings/", "/objects/")),
     Tab("/topology", "Topology"),
 )
@@ -270,6 +272,7 @@ def _about_bindings(
 ) -> list[View]:
     """Return the pages of bindings, their objects, and the topology of a provider."""
     return [
+        ProvidedOverview(consumers, sights),
         Bindings(consumers, sights),
         BindingPage(consumers, sights, history),
         NewObjectPage(consumers, sights),

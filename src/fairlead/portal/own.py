@@ -28,7 +28,13 @@ from fairlead.portal.console.own.entering import ByLink, Links, at_home
 from fairlead.portal.console.own.sight import Seeing
 from fairlead.portal.console.own.topology import Following, Topology
 from fairlead.portal.console.own.unbinding import UnbindForms, Unbindings, UnbindPage
-from fairlead.portal.console.own.views import OwnBindingPage, OwnBindings, OwnObjectPage, Things
+from fairlead.portal.console.own.views import (
+    OwnBindingPage,
+    OwnBindings,
+    OwnObjectPage,
+    OwnOverview,
+    Things,
+)
 from fairlead.portal.console.pages.live import Hub
 from fairlead.portal.console.pages.looking import Looks
 from fairlead.portal.console.pages.rendering import Pages, Tab
@@ -51,6 +57,7 @@ HOST = "127.0.0.1"
 SESSION_SECONDS = 12 * 3600.0
 """Lifetime of a browser's session, in seconds."""
 TABS = (
+    Tab("/overview", "Overview"),
     Tab("/", "All objects", ("/objects/",)),
     Tab("/bindings", "Bindings", ("/bindings/",)),
     Tab("/topology", "Topology"),
@@ -120,6 +127,7 @@ class OwnConsole:
         following = Following(client, self._looks, seeing, operator_namespace)
         unbind = UnbindPage(client, self._unbindings, tokens)
         views: list[View] = [
+            OwnOverview(self._looks, seeing),
             Things(self._looks, seeing),
             OwnBindings(self._looks, seeing),
             OwnBindingPage(self._looks, seeing, self._unbindings),

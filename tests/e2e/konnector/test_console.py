@@ -22,7 +22,13 @@ from fairlead.client.lookups import find
 from fairlead.demo.identity import as_service_account, create_all
 
 
-PAGES = ("/", "/bindings", "/bindings/widgets", "/objects/widgets.example.org/default/blue")
+PAGES = (
+    "/",
+    "/bindings",
+    "/bindings/widgets",
+    "/objects/widgets.example.org/default/blue",
+    "/overview",
+)
 MARKUP = "<script>alert(1)</script>"
 
 

@@ -44,7 +44,8 @@ class Crossing(msgspec.Struct, frozen=True):
 class BoundThing(msgspec.Struct, frozen=True):
     """A binding: the line of ``fairlead bindings``, its conditions and its objects.
 
-    ``lag_since`` is the time of the oldest change that is not in sync.
+    ``lag_since`` is the time of the oldest change that is not in sync. ``silent_since`` is None
+    while a konnector works on the binding, and "" if it is unknown since when none does.
     """
 
     name: str
@@ -61,6 +62,7 @@ class BoundThing(msgspec.Struct, frozen=True):
     deleting: bool
     conditions: tuple[ConditionRow, ...]
     crossings: tuple[Crossing, ...]
+    silent_since: str | None = None
 
 
 def bound_of(found: FetchedBinding, warnings: Mapping[str, Object]) -> BoundThing:
@@ -83,7 +85,14 @@ def bound_of(found: FetchedBinding, warnings: Mapping[str, Object]) -> BoundThin
         deleting=found.binding.meta.deleting,
         conditions=shown_conditions(found.binding),
         crossings=tuple(_crossings(found, warnings, now)),
+        silent_since=_silent_since(found),
     )
+
+
+def _silent_since(found: FetchedBinding) -> str | None:
+    if found.stop is not None:
+        return found.stop.since
+    return "" if found.absence else None
 
 
 def binding_thing(found: BoundThing) -> ObjectRow:
@@ -100,6 +109,7 @@ def binding_thing(found: BoundThing) -> ObjectRow:
         state=found.state,
         about=about,
         since=found.since,
+        helps=found.helps,
     )
 
 
@@ -114,6 +124,7 @@ def thing_of(resource: Resource, found: Object, findings: Iterable[Finding] = ()
         state=verdict.state,
         about=note_of(verdict),
         since=verdict.since,
+        helps=verdict.remedy if verdict.state != "ok" else "",
     )
 
 

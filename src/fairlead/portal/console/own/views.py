@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from fairlead.api.kubebind import APISERVICEBINDINGS
 from fairlead.portal.console.own.chain import OwnThing, Telling
 from fairlead.portal.console.own.sight import OwnSight, Seeing
 from fairlead.portal.console.own.things import BoundThing
@@ -13,7 +14,8 @@ from fairlead.portal.console.pages.looking import Looks, SeenLook
 from fairlead.portal.console.pages.rendering import segment
 from fairlead.portal.console.pages.viewing import AskedPage, MissingError, Topics, View
 from fairlead.portal.identity.sessions import BrowserSession
-from fairlead.portal.model.lists import NO_NAMESPACE, Counts, ListQuery, page_of
+from fairlead.portal.model.lists import NO_NAMESPACE, Counts, ListQuery, ObjectRow, page_of
+from fairlead.portal.model.overview import CountedList, Failure, overview_of
 from fairlead.portal.model.states import RANKS, STATES
 
 
@@ -39,6 +41,29 @@ class _OfAll(View):
     async def _see(self) -> tuple[SeenLook, OwnSight]:
         seen = await self._looks.see(SEEN_TOPIC, self._seeing)
         return seen, seen.value if seen.value is not None else OwnSight()
+
+
+class OwnOverview(_OfAll):
+    """The overview of the cluster: numbers by state, what failed last, silent konnectors."""
+
+    route = "/overview"
+    template = "overview.html"
+
+    async def values(self, scope: Any, asked: AskedPage) -> Mapping[str, Any]:
+        """Return the overview."""
+        seen, sight = await self._see()
+        kind = APISERVICEBINDINGS.kind
+        bindings = Counts.of(row.state for row in sight.bindings)
+        objects = Counts.of(thing.state for thing in sight.things if thing.kind != kind)
+        overview = overview_of(
+            [
+                CountedList("Bindings", bindings, "/", {"kind": kind}),
+                CountedList("Objects", objects, "/"),
+            ],
+            [_failure(thing) for thing in sight.things if thing.state == "failed"],
+            [_silent(row) for row in sight.bindings if row.silent_since is not None],
+        )
+        return {"seen": seen, "notes": sight.notes, "overview": overview}
 
 
 class Things(_OfAll):
@@ -193,6 +218,32 @@ def _topic(scope: tuple[str, str, str]) -> str:
 
 def _binding(sight: OwnSight, name: str) -> BoundThing | None:
     return next((one for one in sight.bindings if one.name == name), None)
+
+
+def _failure(thing: ObjectRow) -> Failure:
+    if thing.kind == APISERVICEBINDINGS.kind:
+        at = f"/bindings/{segment(thing.name)}"
+    else:
+        at = "/objects/" + "/".join(map(segment, (thing.resource, thing.place, thing.name)))
+    where = f"{thing.namespace}/" if thing.namespace else ""
+    return Failure(
+        text=f"{thing.kind} {where}{thing.name}",
+        at=at,
+        message=thing.about,
+        remedy=thing.helps,
+        since=thing.since,
+    )
+
+
+def _silent(row: BoundThing) -> Failure:
+    return Failure(
+        text=f"{APISERVICEBINDINGS.kind} {row.name}",
+        at=f"/bindings/{segment(row.name)}",
+        state=row.state,
+        message=row.problem,
+        remedy=row.helps,
+        since=row.silent_since or row.heartbeat,
+    )
 
 
 def _each(values: Iterable[str]) -> list[str]:

@@ -32,3 +32,14 @@ document.addEventListener("click", async (event) => {
   }
   button.nextElementSibling.textContent = copied ? "Copied" : "Selected: copy it with the keyboard";
 });
+
+// Keeps the title true, which stands outside the part that an update replaces.
+(() => {
+  const live = document.getElementById("live");
+  if (!live) return;
+  const end = document.title.slice(document.title.lastIndexOf(" \u00b7 "));
+  new MutationObserver(() => {
+    const source = live.querySelector("[data-title]");
+    if (source && document.title !== source.dataset.title + end) document.title = source.dataset.title + end;
+  }).observe(live, { attributes: true, childList: true, subtree: true });
+})();

@@ -1,0 +1,68 @@
+"""The overview of ``fairlead console``, from one look."""
+
+from __future__ import annotations
+
+from typing import cast
+
+from fairlead.portal.console.own.sight import OwnSight, Seeing
+from fairlead.portal.console.own.things import BoundThing, binding_thing
+from fairlead.portal.console.own.views import OwnOverview
+from fairlead.portal.console.pages.live import Hub
+from fairlead.portal.console.pages.looking import Looks
+from fairlead.portal.console.pages.rendering import Pages
+from fairlead.portal.console.pages.viewing import AskedPage
+from fairlead.portal.model.lists import ObjectRow
+from fairlead.portal.options import ExternalURL
+
+
+BOUND = BoundThing(
+    name="widgets",
+    provider="shop",
+    resources=(),
+    in_sync=None,
+    objects=None,
+    lag_since="",
+    heartbeat="",
+    problem="no konnector runs",
+    helps="start `konnector`",
+    state="failed",
+    since="2026-01-01T00:00:00Z",
+    deleting=False,
+    conditions=(),
+    crossings=(),
+    silent_since="2026-01-02T00:00:00Z",
+)
+LOGIN = ObjectRow(
+    kind="PostgresAccess",
+    namespace="shop",
+    name="orders",
+    resource="postgresaccesses.access.k8s.delta10.nl",
+    state="failed",
+    about="ServerUnreachable: <no answer>",
+    since="2026-01-03T00:00:00Z",
+    helps="look at the server",
+)
+
+
+async def test_it_counts_bindings_and_objects_and_names_what_failed() -> None:
+    healthy = ObjectRow(
+        kind="Widget", namespace="shop", name="w", resource="widgets.example.org", state="ok"
+    )
+
+    async def look() -> OwnSight:
+        return OwnSight((BOUND,), (binding_thing(BOUND), LOGIN, healthy), ("You may not list x.",))
+
+    pages = Pages(ExternalURL.parse("http://127.0.0.1:8088"), leave="")
+    view = OwnOverview(Looks(Hub()), cast("Seeing", look))
+    values = await view.values("", AskedPage("/overview"))
+    text = pages.part("overview.html", values)
+    assert 'data-title="(2) Overview"' in text
+    assert 'href="/?state=failed&amp;kind=APIServiceBinding"' in text
+    login = "/objects/postgresaccesses.access.k8s.delta10.nl/shop/orders"
+    # The latest first, and each binding with a silent konnector again below.
+    assert text.index(login) < text.index('href="/bindings/widgets"') < text.index("Silent")
+    assert text.count('href="/bindings/widgets"') == 2
+    assert "ServerUnreachable: &lt;no answer&gt;" in text
+    assert "start <code>konnector</code>" in text
+    assert 'datetime="2026-01-02T00:00:00Z"' in text.partition("Silent")[2]
+    assert "You may not list x." in text
