@@ -81,6 +81,10 @@ def read(answer: Answer) -> Read:
     assert {"style", "iframe"} & set(page.tags) == set()
     assert all(one and f"script-src 'nonce-{one}';" in policy for one in page.nonces)
     assert page.tags.count("h1") == 1
+    for attributes in re.findall(r"<pre[^>]*><code([^>]*)>", answer.text):
+        name = re.search(r'id="([^"]+)"', attributes)
+        assert name, f"a text has no name to copy it by: {attributes}"
+        assert f'data-copy="{name[1]}"' in answer.text
     assert "main" in page.tags
     return page
 
