@@ -17,7 +17,7 @@ from tests.support.waiting import SECONDS
 from yarl import URL
 
 from fairlead.api.meta import JSON
-from fairlead.portal.http.server import application
+from fairlead.portal.http.server import Lost, application
 from fairlead.portal.http.serving import PortalServer
 from fairlead.portal.options import ExternalURL, OIDCOptions, ServeOptions
 
@@ -92,9 +92,10 @@ async def opened(
     *,
     clock: Callable[[], float] = time.monotonic,
     ssl_context: ssl.SSLContext | None = None,
+    lost: Lost | None = None,
 ) -> AsyncIterator[Door]:
     """Serve routes until the block ends."""
-    server = PortalServer(options, application(options, routes, clock=clock))
+    server = PortalServer(options, application(options, routes, clock=clock, lost=lost))
     task = asyncio.create_task(server.run())
     try:
         async with asyncio.timeout(SECONDS):

@@ -127,7 +127,8 @@ def build(
 
     metrics = PortalMetrics()
     manager.metrics.registry.register(metrics)
-    served = application(options, routes, metrics=metrics)
+    lost = next((part.lost for part in found if isinstance(part, Pages)), None)
+    served = application(options, routes, metrics=metrics, lost=lost)
     server = PortalServer(options, served, started=started, listening=listening)
     manager.metrics.certificates["front door"] = server.certificate_ends
     manager.add_cluster(cluster)
@@ -289,6 +290,7 @@ def _pages(options: ServeOptions, access: Access, terminals: Terminals) -> Pages
         embedded=options.oidc.type == "embedded",
         tabs=[*TABS, Tab("/consumers", "Consumers", ("/consumers/",), access.is_shown)],
         waiting=terminals.waiting,
+        manual="The front door; How Fairlead judges an object",
     )
 
 

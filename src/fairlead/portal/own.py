@@ -118,7 +118,13 @@ class OwnConsole:
         sessions = BrowserSessions(store, lifetime=SESSION_SECONDS)
         guard = SessionGuard(sessions, self.external, cookies=cookies)
         tabs = [*TABS, _CONSUMERS] if consumers else TABS
-        pages = Pages(self.external, provider=config.context or config.server, tabs=tabs, leave="")
+        pages = Pages(
+            self.external,
+            provider=config.context or config.server,
+            tabs=tabs,
+            leave="",
+            manual="See it all in a browser; How Fairlead judges an object",
+        )
         person = Person("kubeconfig", config.context or config.username or config.server)
         entering = ByLink(pages, guard, sessions, self._links, person, cookies, tell)
         tokens = FormTokens(Sealing(LocalKeys()), store, guard)
@@ -148,7 +154,8 @@ class OwnConsole:
             oidc=OIDCOptions(issuer_url="", client_id="", callback_url=callback),
         )
         parts: list[Routed] = [pages, entering, self._site, forms]
-        app = application(options, [route for part in parts for route in part.routes()])
+        routes = [route for part in parts for route in part.routes()]
+        app = application(options, routes, lost=pages.lost)
         app.middlewares.append(at_home(self.external))
         self._server = PortalServer(options, app, listening=listening, patience=_PATIENCE)
 

@@ -52,6 +52,8 @@ async def test_a_replica_tells_what_it_has_answered(
         assert (await ada.bind(one))[0] == 401
         for path in ("/nothing", "/api/nothing", "/api/templates/x"):
             assert (await ada.browser.get(f"{one.url}{path}")).status == 404
+        lost = await ada.browser.get(f"{one.url}/nothing", headers={"Accept": "text/html"})
+        assert (lost.status, "Back to the first page" in await lost.text()) == (404, True)
         headers = {"Authorization": f"Bearer {token}"}
         assert (await ada.browser.post(f"{one.url}/api/logout", headers=headers)).status == 200
         strange = await ada.browser._ask("MOVE", f"{one.url}/api/bind")
@@ -72,7 +74,7 @@ async def test_a_replica_tells_what_it_has_answered(
     assert requests["/api/authorize", "GET", "302"] == 2
     assert requests["/api/callback", "GET", "302"] == 2
     # What strangers make up makes no series.
-    assert requests["", "GET", "404"] == 3
+    assert requests["", "GET", "404"] == 4
     assert requests["", "other", "405"] == 1
     shown = str(found)
     for secret in (token, "ada", "cluster-1", "nothing"):

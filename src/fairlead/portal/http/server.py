@@ -6,7 +6,7 @@ import asyncio
 import itertools
 import secrets
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from typing import Any, Protocol, runtime_checkable
 
@@ -42,6 +42,8 @@ _MACHINES = ("/api/", "/oidc/")
 """Path prefixes of the routes whose errors are JSON."""
 _BUSY = 2.0
 """Retry-After of an overloaded server, in seconds."""
+Lost = Callable[[web.Request], web.Response]
+"""Function that makes the page for a browser at an unknown path."""
 _LONGEST_TOLD = 200
 """Longest path in an audit line, in characters."""
 
@@ -61,16 +63,18 @@ def application(
     *,
     clock: Clock = time.monotonic,
     metrics: PortalMetrics | None = None,
+    lost: Lost | None = None,
 ) -> web.Application:
     """Return the application; each route is served at the root and below the external path.
 
-    A proxy may strip that path or keep it, and kube-bind's own CLI does not know of it.
+    A proxy may strip that path or keep it, and kube-bind's own CLI does not know of it. ``lost``
+    makes the page for a browser at an unknown path.
     """
     limits = options.limits
     found = list(routes)
     metrics = metrics or PortalMetrics()
     paths = frozenset(route.path for route in found)
-    door = _Door(options, Limiter(limits, clock), metrics, paths)
+    door = _Door(options, Limiter(limits, clock), metrics, paths, lost)
     app = web.Application(
         middlewares=[door.passed],
         # aiohttp counts a body while it reads it, so one without a Content-Length is bounded, too.
@@ -102,10 +106,12 @@ class _Door:
         limiter: Limiter,
         metrics: PortalMetrics,
         paths: frozenset[str],
+        lost: Lost | None,
     ) -> None:
         self.limiter = limiter
         self._metrics = metrics
         self._paths = paths
+        self._lost = lost
         self._limits = options.limits
         self._trusted = options.trusted_proxies
         self._prefix = options.external_url.path
@@ -139,7 +145,10 @@ class _Door:
                 raise
             response = _failed(TimeoutError("the handler took too long"), request)
         except web.HTTPException as said:
-            response = _said(said, path, request_id)
+            if self._lost is not None and _is_lost(said, request, path):
+                response = self._lost(request)
+            else:
+                response = _said(said, path, request_id)
         except Refusal as refusal:
             response = _refused(refusal, request)
         except Exception as error:  # noqa: BLE001  # every request gets an answer
@@ -187,6 +196,12 @@ class _Door:
             return path
         rest = path.removeprefix(self._prefix)
         return rest if rest.startswith("/") else path
+
+
+def _is_lost(said: web.HTTPException, request: web.Request, path: str) -> bool:
+    """Whether a browser requested a page that does not exist."""
+    reads_html = "text/html" in request.headers.get("Accept", "")
+    return said.status == 404 and reads_html and not path.startswith(_MACHINES)
 
 
 def _said(said: web.HTTPException, path: str, request_id: str) -> web.StreamResponse:

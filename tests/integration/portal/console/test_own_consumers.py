@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from aiohttp import web
 from tests.integration.portal.handshake.conftest import ADA, _quiet, admin, plane
@@ -51,6 +53,8 @@ async def test_actions_are_previews_with_the_command(admin: Client) -> None:
             assert page.fields == {}
             assert (await there.post(path, {"confirm": "kb-a"})).status == 405
         assert (await there.get("/consumers/kb-a/none")).status == 404
+        lost = await there.get("/none", Accept="text/html")
+        assert (lost.status, "Back to the first page" in lost.text) == (404, True)
         assert (await there.get("/consumers/kb-b/revoke")).status == 404
     await admin.get(NAMESPACES, "kb-a")
 
@@ -60,9 +64,9 @@ async def test_forms_let_in_and_unbind_alone(
 ) -> None:
     routes: list[web.RouteDef] = []
 
-    def record(options: ServeOptions, given: list[web.RouteDef]) -> web.Application:
+    def record(options: ServeOptions, given: list[web.RouteDef], **more: Any) -> web.Application:
         routes.extend(given)
-        return application(options, given)
+        return application(options, given, **more)
 
     monkeypatch.setattr("fairlead.portal.own.application", record)
     async with console(admin) as there:

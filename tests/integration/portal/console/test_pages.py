@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from html.parser import HTMLParser
+from importlib.metadata import version
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
@@ -253,3 +254,29 @@ async def test_signing_out_needs_no_script_and_takes_no_foreign_form(
         answer = await there.door.ask("/sign-out", "POST", headers=form | {"Origin": EXTERNAL})
         assert (answer.status, answer.headers["Location"]) == (303, "/")
         assert (await there.door.ask("/", headers={"Cookie": cookie})).status == 401
+
+
+async def test_a_browser_that_is_lost_finds_the_way_back(plane: Sandbox, admin: Client) -> None:
+    async with house(plane, admin, provider=False) as there:
+        html = {"Accept": "text/html,*/*;q=0.8"}
+        answer = await there.door.ask("/none", headers=html)
+        assert answer.status == 404
+        page = read(answer)
+        assert "There is no page at this address" in page.text
+        assert "Back to the first page" in page.text
+        assert "/bindings" not in page.addresses
+        answer = await there.ask(ADA, "/bindings/kb-a/none")
+        assert answer.status == 404
+        assert "/bindings" in read(answer).addresses
+        assert "Back to My bindings Back to the first page" in read(answer).text
+        answer = await there.ask(ADA, "/none")
+        assert answer.headers["Content-Type"].startswith("text/plain")
+        answer = await there.door.ask("/api/none", headers=html)
+        assert answer.headers["Content-Type"].startswith("application/json")
+
+
+async def test_the_footer_has_the_version_for_who_signed_in(plane: Sandbox, admin: Client) -> None:
+    async with house(plane, admin, provider=False) as there:
+        text = f"Fairlead {version('fairlead')} In a terminal: fairlead --help In the manual: The"
+        assert text in (await shown(there, ADA, "/")).text
+        assert version("fairlead") not in (await there.door.ask("/")).text

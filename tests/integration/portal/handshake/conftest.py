@@ -26,6 +26,7 @@ from fairlead.api.resource import CLUSTERROLEBINDINGS, CLUSTERROLES
 from fairlead.client import Client, parse_kubeconfig
 from fairlead.demo.identity import as_service_account, create_all
 from fairlead.portal.app import Running, console
+from fairlead.portal.console.pages.rendering import Pages
 from fairlead.portal.console.pages.terminal import Terminals
 from fairlead.portal.console.visits.formtokens import FormTokens
 from fairlead.portal.handshake.applying import Applying, ApplyingPatience
@@ -276,7 +277,8 @@ async def house(
         async with asyncio.timeout(SECONDS):
             for informer in list(cluster.informers()):
                 await informer.synced.wait()
-        async with opened(options, routes) as door:
+        (lost,) = [part.lost for part in pages if isinstance(part, Pages)]
+        async with opened(options, routes, lost=lost) as door:
             yield House(plane, admin, door, sessions, leftovers)
         for task in tasks:
             task.cancel()

@@ -7,6 +7,7 @@ import re
 import secrets
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from datetime import datetime
+from importlib.metadata import version
 from importlib.resources import files
 from typing import Any, Final, NamedTuple
 from urllib.parse import quote, urlencode
@@ -77,6 +78,7 @@ class Pages:
         embedded: whether people sign in at the embedded issuer.
         tabs: the pages in the navigation.
         leave: the path of the form that signs out, "" without one.
+        manual: the titles of the manual's pages about these pages.
         waiting: returns the terminal that waits for a request's browser.
     """
 
@@ -88,6 +90,7 @@ class Pages:
         embedded: bool = False,
         tabs: Iterable[Tab] = (),
         leave: str = "/sign-out",
+        manual: str = "",
         waiting: Callable[[web.Request], Terminal | None] = lambda _request: None,
     ) -> None:
         self._external = external
@@ -110,6 +113,8 @@ class Pages:
             "embedded": embedded,
             "tabs": [tab for tab in self._tabs if tab.may is None],
             "leave": leave,
+            "manual": manual,
+            "version": version("fairlead"),
             "external": external.absolute(""),
             "icon": self.path(_ICON.path),
             "styles": [self.path(one.path) for one in _STYLES],
@@ -195,6 +200,11 @@ class Pages:
         return web.Response(
             text=text, status=status, content_type="text/html", headers=own | dict(headers or {})
         )
+
+    def lost(self, request: web.Request) -> web.Response:
+        """Return the page for a browser at a path without a page; it reads no session."""
+        text = "There is no page at this address"
+        return self.page(request, "missing.html", status=404, told=text, helps="")
 
     def part(self, template: str, values: Mapping[str, Any]) -> str:
         """Render a template's block ``live``, which its stream keeps up to date."""
