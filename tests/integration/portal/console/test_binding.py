@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import re
 from collections.abc import AsyncIterator
 from typing import Any
 from urllib.parse import urlencode
@@ -490,9 +491,18 @@ async def test_a_field_that_cannot_be_used_is_named(
         at = await seat(there)
         page = await at.get(PAGE)
         known = {"identity": "cluster-1", "title": MARKUP}
+        # The form comes before what it grants.
+        assert page.text.index("Name of the binding") < page.text.index("Copied objects")
         answer = await at.post(PAGE, form(page, PAGE) | known | change)
         assert answer.status == 422
         assert words in read(answer).text
+        # The error stands at its field, once, and the field names it.
+        (field,) = change
+        assert answer.text.count('role="alert"') == 1
+        assert re.search(
+            rf'<(input|fieldset)[^>]*aria-describedby="{field}-fault[ "]', answer.text
+        )
+        assert f'id="{field}-fault" role="alert">' in answer.text
         # What was typed is there again, with a token that works.
         again = form(answer, PAGE)
         assert again["title"] == change.get("title", MARKUP).replace("\n", "\n")

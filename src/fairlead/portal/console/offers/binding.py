@@ -88,7 +88,11 @@ class GivenForm(msgspec.Struct, frozen=True):
 
 
 class WrongFieldError(ValueError):
-    """A field of the form is invalid; the text names it and the remedy."""
+    """A field of the form is invalid; ``field`` is its name, the text has the remedy."""
+
+    def __init__(self, field: str, text: str) -> None:
+        super().__init__(text)
+        self.field = field
 
 
 class BindPage(TemplatePage):
@@ -136,6 +140,7 @@ class BindPage(TemplatePage):
             "by_identity": {one.identity: one for one in clusters},
             "given": GivenForm(name=scope, cluster=first),
             "error": "",
+            "wrong": "",
         }
 
 
@@ -201,7 +206,7 @@ class BindForms:
                 raise _another_terminal()
             asked = self._asked(session.person, template, given, terminal)
         except WrongFieldError as error:
-            return await self._again(request, session, given, str(error), 422)
+            return await self._again(request, session, given, str(error), 422, error.field)
         except Refusal as refusal:
             return await self._again(request, session, given, refusal.message, refusal.status)
         try:
@@ -288,22 +293,25 @@ class BindForms:
             WrongFieldError: a field is invalid.
         """
         if errors := subdomain_errors(given.name):
-            raise WrongFieldError(f"Name: {errors[0]}.")
+            raise WrongFieldError("name", f"Name: {errors[0]}.")
         clusters = self._clusters.of(person)
         identity = terminal.consumer if terminal is not None else ""
         known = next((one for one in clusters if one.identity == identity), None)
         if not identity and given.cluster != NEW:
             known = next((one for one in clusters if one.namespace == given.cluster), None)
             if known is None:
-                raise WrongFieldError("Cluster: it is no longer yours. Choose another.")
+                raise WrongFieldError("cluster", "Cluster: it is no longer yours. Choose another.")
         if known is not None:
             identity, title = known.identity, known.title
         else:
             identity = identity or given.identity
             title = given.title or person.name or identity
-        for name, value in (("Identity of the cluster", identity), ("Name for people", title)):
+        for name, label, value in (
+            ("identity", "Identity of the cluster", identity),
+            ("title", "Name for people", title),
+        ):
             if problem := problem_of(value):
-                raise WrongFieldError(f"{name}: it {problem}.")
+                raise WrongFieldError(name, f"{label}: it {problem}.")
         return AskedBind(template, given.name, identity, title, page=terminal is None)
 
     async def _again(
@@ -313,9 +321,10 @@ class BindForms:
         given: GivenForm,
         error: str,
         status: int,
+        wrong: str = "",
     ) -> web.Response:
         return await self._site.show(
-            self._page, request, session, status=status, given=given, error=error
+            self._page, request, session, status=status, given=given, error=error, wrong=wrong
         )
 
     def _here(self, request: web.Request) -> web.Response:
