@@ -67,6 +67,41 @@ async def test_a_cluster_sees_what_its_own_side_waits_for(
         await browser.close()
 
 
+async def test_an_overview_counts_in_its_title_and_filters_apply_at_once(
+    browser: Browsing, lively: Lively
+) -> None:
+    async with console(lively.market.consumer.admin, entered=False) as own:
+        page = await browser.page(width=768)
+        await page.goto(await own.console.link())
+        await page.get_by_role("link", name="Overview").click()
+        await heading(page, "Overview")
+        await page.get_by_role("link", name=f"PostgresAccess {SHOP}/{FAILING}").first.wait_for()
+        await looked_at(page)
+        title = await page.title()
+        assert title.startswith("(")
+        # An update of the page tells the title, too.
+        await page.evaluate("document.title = `(99) Overview${document.title.slice(-4)}`")
+        await page.evaluate("document.querySelector('[data-title]').append(' ')")
+        await page.wait_for_function(
+            "title => document.title.split(' ')[0] === title", arg=title.split()[0]
+        )
+        await page.goto(f"{own.url}/")
+        state = page.get_by_label("State", exact=True)
+        await state.select_option("failed")
+        await page.wait_for_url("**/?*state=failed*")
+        await heading(page, "All objects")
+        assert await state.evaluate("box => box === document.activeElement")
+        # The button is for who has no script.
+        size = await page.get_by_role("button", name="Show", exact=True).bounding_box()
+        assert size is not None
+        assert size["width"] <= 1
+        await looked_at(page)
+        await page.get_by_label("Search").fill("no such")
+        await page.keyboard.press("Enter")
+        await page.get_by_text("No object matches these filters").wait_for()
+        await browser.close()
+
+
 async def test_a_binding_is_taken_back_by_a_form_that_asks_for_its_name(
     browser: Browsing, lively: Lively
 ) -> None:

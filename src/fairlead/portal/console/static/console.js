@@ -37,9 +37,23 @@ document.addEventListener("click", async (event) => {
 (() => {
   const live = document.getElementById("live");
   if (!live) return;
-  const end = document.title.slice(document.title.lastIndexOf(" \u00b7 "));
+  const end = document.title.slice(document.title.indexOf(" \u00b7 "));
   new MutationObserver(() => {
     const source = live.querySelector("[data-title]");
     if (source && document.title !== source.dataset.title + end) document.title = source.dataset.title + end;
   }).observe(live, { attributes: true, childList: true, subtree: true });
+})();
+
+// A choice in a row of filters applies at once, and keeps the focus; the button is for the search.
+(() => {
+  const key = "fairlead-filter";
+  document.addEventListener("change", (event) => {
+    if (!event.target.matches("form.filters select")) return;
+    try { sessionStorage.setItem(key, event.target.id); } catch { /* storage may be forbidden */ }
+    event.target.form.requestSubmit();
+  });
+  try {
+    document.getElementById(sessionStorage.getItem(key) ?? "")?.focus();
+    sessionStorage.removeItem(key);
+  } catch { /* storage may be forbidden */ }
 })();
