@@ -15,7 +15,7 @@ from tests.support.waiting import SECONDS, when
 
 from fairlead.api.kubebind import CLUSTERBINDINGS, kubeconfig_digest
 from fairlead.api.meta import JSON
-from fairlead.api.resource import CLUSTERROLEBINDINGS, SECRETS
+from fairlead.api.resource import CLUSTERROLEBINDINGS, SECRETS, SERVICEACCOUNTS
 from fairlead.api.timestamps import now
 from fairlead.client import Client, parse_kubeconfig
 from fairlead.provider.commands.consumers import find_consumer
@@ -77,6 +77,22 @@ async def test_whoever_gave_the_last_heartbeat_is_the_konnector(
         assert (found.original_konnector, found.konnector_version) == (True, "v0.8.1")
         await beat(team, **OURS)
         assert not (await row(admin, team)).original_konnector
+
+
+@pytest.mark.parametrize("gone", ["ServiceAccount", "token"])
+async def test_a_consumer_whose_credentials_are_gone_is_told_before_its_heartbeat_is_missed(
+    admin: Client, stack: AsyncExitStack, gone: str
+) -> None:
+    async with running(admin):
+        team = await consumer(stack, admin)
+        await beat(team, **OURS)
+        assert (await row(admin, team)).reason != "CredentialsRefused"
+        account = gone == "ServiceAccount"
+        await admin.delete(SERVICEACCOUNTS if account else SECRETS, "kube-binder", team.namespace)
+        found = await row(admin, team)
+        assert (found.state, found.reason) == ("failed", "CredentialsRefused")
+        assert gone in found.message
+        assert found.healthy.status == "True"
 
 
 BEFORE = "2026-01-01T00:00:00Z"

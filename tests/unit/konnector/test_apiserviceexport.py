@@ -14,6 +14,7 @@ from fairlead.api.kubebind import (
     BoundSchema,
     BoundSchemaStatus,
 )
+from fairlead.api.kubebind.conditions import KubeBindCondition
 from fairlead.api.meta import JSON, Object, object_from_dict
 from fairlead.api.resource import Resource
 from fairlead.konnector.controllers.apiserviceexport.reconcile import (
@@ -380,6 +381,18 @@ def test_the_provider_is_told(
     assert found["Connected"] == connected
     assert found["ConsumerInSync"] == in_sync
     assert "Ready" in found
+
+
+@pytest.mark.parametrize("type_", ["ObjectsFailing", "Conflicts", "ObjectsRewritten"])
+def test_the_provider_is_told_of_objects_that_do_not_cross(type_: str) -> None:
+    fault = {"type": type_, "status": "True", "reason": "R", "message": "1 object"}
+    told = binding()
+    told.status.conditions.append(msgspec.convert(fault, KubeBindCondition))
+    found = conditions(planned(binding=told))
+    assert found[type_] == ("True", "R")
+    assert found["Ready"] == ("True", "")
+    # It goes when the binding has lost it.
+    assert type_ not in conditions(planned(export=export(conditions=[fault])))
 
 
 def test_the_providers_own_conditions_stay_and_count() -> None:

@@ -348,3 +348,71 @@ def test_a_narrow_terminal_cuts_no_word(width: int, left_out: list[str]) -> None
 def test_a_word_that_no_terminal_holds_is_cut_after_all() -> None:
     lines = shown(one(binding("x" * 90)), width=80)
     assert "x" * 90 in "".join(line.split()[0] if line.split() else "" for line in lines[1:])
+
+
+def condition(type_: str, status: str, reason: str = "", message: str = "") -> JSON:
+    return {
+        "type": type_,
+        "status": status,
+        "reason": reason,
+        "message": message,
+        "lastTransitionTime": "2026-05-01T11:00:00Z",
+    }
+
+
+def with_conditions(*conditions: JSON) -> Object:
+    body = export("widgets").to_dict()
+    body |= {"apiVersion": "kube-bind.io/v1alpha2", "status": {"conditions": list(conditions)}}
+    return object_from_dict(body)
+
+
+REFUSED = condition(
+    "ObjectsFailing", "True", "Forbidden", "2 objects cannot be written: Widget shop/blue"
+)
+
+
+@pytest.mark.parametrize(
+    ("conditions", "state", "reason"),
+    [
+        pytest.param([condition("Ready", "True"), REFUSED], "failed", "Forbidden", id="refused"),
+        pytest.param(
+            [
+                condition("Ready", "False"),
+                condition("PermissionsGranted", "False", "Forbidden", "no"),
+            ],
+            "failed",
+            "Forbidden",
+            id="rights",
+        ),
+        pytest.param(
+            [condition("Connected", "False", "APIServiceBindingNotFound")],
+            "waiting",
+            "APIServiceBindingNotFound",
+            id="not-bound-yet",
+        ),
+        pytest.param([condition("Conflicts", "True")], "failed", "Conflicts", id="bad-when-true"),
+        pytest.param([condition("Ready", "True")], "ok", "", id="well"),
+    ],
+)
+def test_a_consumer_whose_exports_show_a_fault_is_not_healthy(
+    conditions: list[JSON], state: str, reason: str
+) -> None:
+    row = one(binding("Team A", **BEATS), exports=[with_conditions(*conditions)])
+    assert (row.state, row.reason) == (state, reason)
+    assert shown(row)[1].endswith("healthy") == (state == "ok")
+    if state != "ok":
+        assert row.message.startswith("APIServiceExport widgets: ")
+        assert row.since == "2026-05-01T11:00:00Z"
+
+
+def test_a_consumer_without_credentials_is_not_healthy_while_its_heartbeat_is_good() -> None:
+    row = one(binding("Team A", **BEATS), lost={"ns": "its ServiceAccount is gone"})
+    assert (row.state, row.reason, row.healthy.status) == ("failed", "CredentialsRefused", "True")
+    assert row.message == "its ServiceAccount is gone"
+    assert row.remedy.startswith("invite the consumer again")
+    assert shown(row)[1].endswith(KUBE_BIND.what("CredentialsRefused"))
+
+
+def test_a_consumer_with_warnings_is_not_healthy() -> None:
+    row = one(binding("Team A", record={}, **BEATS), exports=[export("widgets")])
+    assert shown(row)[1].endswith("1 warning")

@@ -424,7 +424,13 @@ _OBJECTS: Final = (
         "ask the provider's team whether its API server has a new certificate, or is another one;"
         " if so, bind again with a new invitation: fairlead bind -f",
     ),
-    Reason("CredentialsRefused", "the provider does not accept the credentials any more", _INVITE),
+    Reason(
+        "CredentialsRefused",
+        "the provider does not accept the credentials any more",
+        _INVITE,
+        provider="invite the consumer again, and have it bind with that: fairlead provider invite,"
+        " then fairlead bind -f there",
+    ),
     Reason("NotCopied", "the copy is not there yet", "see fairlead bindings --objects", "waiting"),
     Reason(
         "NotInSync", "a change has not crossed yet", "see fairlead bindings --objects", "waiting"

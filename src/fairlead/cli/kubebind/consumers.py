@@ -23,6 +23,7 @@ from fairlead.cli.texts import printable, to_json
 from fairlead.client import Client
 from fairlead.provider.commands.overview import ConsumerRow, age
 from fairlead.provider.commands.overview import consumers as census
+from fairlead.provider.commands.revoke.belonging import count
 from fairlead.provider.manifests import NAME
 from fairlead.provider.presence import check_provider
 
@@ -49,8 +50,9 @@ def consumers(as_json: bool, kubeconfig: str | None, context: str | None) -> Non
 
     TEMPLATES are those that the consumer was invited to, and may request. A narrow terminal shows
     fewer columns. If a kind cannot be listed, the command names it, puts "+ ?" behind the OBJECTS
-    of its consumers, and ends with exit code 3. HEALTH names the problem; the remedy is printed
-    below, on standard error.
+    of its consumers, and ends with exit code 3. HEALTH names the problem: that of
+    the credentials, of the konnector's reports, or of objects that a server refuses, as the
+    konnector tells. Its message and the remedy are printed below, on standard error.
 
     \b
     Example:
@@ -82,6 +84,8 @@ def consumers(as_json: bool, kubeconfig: str | None, context: str | None) -> Non
         for row in found:
             for warning in row.warnings:
                 click.echo(printable(f"warning: {row.title}: {warning}"), err=True)
+            if row.message and not row.deleting:
+                click.echo(printable(f"because: {row.title}: {row.message}"), err=True)
             if row.remedy and not row.deleting:
                 click.echo(printable(f"next: {row.title}: {row.remedy}"), err=True)
     else:
@@ -171,5 +175,7 @@ def _konnector(row: ConsumerRow) -> str:
 def _health(row: ConsumerRow) -> Text:
     if row.deleting:
         return Text("being revoked", style=STYLES["waiting"])
+    if row.warnings and row.state != "failed":
+        return Text(count(len(row.warnings), "warning"), style=STYLES["failed"])
     text = "healthy" if row.state == "ok" else KUBE_BIND.what(row.reason)
     return Text(printable(text), style=STYLES[row.state])

@@ -16,6 +16,7 @@ from fairlead.api.kubebind import (
     ANNOTATION_CLUSTER_PRETTY_NAME,
     APISERVICEEXPORTS,
     APISERVICEEXPORTTEMPLATES,
+    BINDER_NAME,
     CLUSTERBINDINGS,
     APIServiceExport,
     APIServiceExportTemplate,
@@ -32,10 +33,16 @@ from fairlead.api.kubebind.conditions import (
 from fairlead.api.meta import Object
 from fairlead.api.reasons import model
 from fairlead.api.reasons.conditions import state_of
-from fairlead.api.reasons.verdict import Finding, Judgement, remedy_of, with_findings
-from fairlead.api.resource import CLUSTERROLEBINDINGS, NAMESPACES
+from fairlead.api.reasons.verdict import (
+    Finding,
+    Judgement,
+    condition_state,
+    remedy_of,
+    with_findings,
+)
+from fairlead.api.resource import CLUSTERROLEBINDINGS, NAMESPACES, SECRETS, SERVICEACCOUNTS
 from fairlead.api.timestamps import moment, parse_time
-from fairlead.client import Client
+from fairlead.client import Client, Forbidden
 from fairlead.client.lookups import list_all
 from fairlead.provider.controllers.clusterbinding.reconcile import health
 from fairlead.provider.copies import count_copies, exported, places
@@ -43,6 +50,7 @@ from fairlead.provider.identity import title_of
 from fairlead.provider.konnectors import is_original, shortcoming
 from fairlead.provider.namespaces import identity_of
 from fairlead.provider.offer import Offer, beyond, record_of
+from fairlead.provider.tokens import ACCOUNT_ANNOTATION, TOKEN_TYPE
 
 
 class ConsumerRow(msgspec.Struct, rename="camel", frozen=True, kw_only=True):
@@ -50,8 +58,9 @@ class ConsumerRow(msgspec.Struct, rename="camel", frozen=True, kw_only=True):
 
     ``not_counted`` gives the reason why exported kinds are not counted, by plural and group.
     ``templates`` are the templates of its invitations, None if they were not recorded, and
-    ``warnings`` are faults that need a person. ``state``, ``reason`` and ``remedy`` are those of
-    the verdict on the connection: ``healthy``, and the other conditions of the ClusterBinding.
+    ``warnings`` are faults that need a person. ``state``, ``reason``, ``message``, ``since`` and
+    ``remedy`` are those of the verdict on the consumer: its credentials, ``healthy``, the other
+    conditions of the ClusterBinding, and those of its exports.
     """
 
     identity: str
@@ -67,6 +76,8 @@ class ConsumerRow(msgspec.Struct, rename="camel", frozen=True, kw_only=True):
     healthy: KubeBindCondition
     state: model.State
     reason: str = ""
+    message: str = ""
+    since: str = ""
     remedy: str = ""
     deleting: bool = False
     warnings: list[str] = []
@@ -81,7 +92,8 @@ class ProviderState(NamedTuple):
     """Objects of a provider's cluster from which the rows are made.
 
     ``counts`` are numbers of copies by cluster namespace, ``unseen`` the reasons why kinds are not
-    counted, by plural and group, and ``granted`` the names of ClusterRoleBindings.
+    counted, by plural and group, ``granted`` the names of ClusterRoleBindings, and ``lost`` what
+    is gone of consumers' credentials, by cluster namespace.
     """
 
     namespaces: Sequence[Object]
@@ -91,6 +103,7 @@ class ProviderState(NamedTuple):
     counts: Mapping[str, int] = {}
     unseen: Mapping[str, str] = {}
     granted: frozenset[str] = frozenset()
+    lost: Mapping[str, str] = {}
 
 
 def rows(state: ProviderState, *, now: datetime) -> list[ConsumerRow]:
@@ -132,16 +145,16 @@ def _row(
     now: datetime,
 ) -> ConsumerRow:
     read = ClusterBindingView() if binding is None else _view(binding, now)
-    record = record_of(binding)
-    verdict = connection_verdict(read.healthy, read.conditions)
+    record, name = record_of(binding), namespace.meta.name
+    verdict = _verdict(read, exports, "" if binding is None else state.lost.get(name, ""))
     kinds = {kind for export in exports for kind in exported(export)}
     return ConsumerRow(
         identity=identity_of(namespace),
         pretty_name=read.pretty_name,
-        namespace=namespace.meta.name,
+        namespace=name,
         templates=None if record.templates is None else list(record.templates),
         exports=sorted(export.meta.name for export in exports),
-        objects=state.counts.get(namespace.meta.name, 0),
+        objects=state.counts.get(name, 0),
         not_counted={kind: why for kind, why in state.unseen.items() if kind in kinds},
         konnector_version=read.version,
         original_konnector=read.original,
@@ -149,6 +162,8 @@ def _row(
         healthy=read.healthy,
         state=verdict.state,
         reason=verdict.reason,
+        message=verdict.message if verdict.state != "ok" else "",
+        since=verdict.since if verdict.state != "ok" else "",
         remedy=verdict.remedy,
         deleting=namespace.meta.deleting or record.revoked,
         warnings=[] if binding is None else _warnings(state, binding, exports),
@@ -167,6 +182,58 @@ def connection_verdict(
     """
     findings = [_finding(condition) for condition in (healthy, *_others(conditions))]
     return with_findings(Judgement("unknown"), findings)
+
+
+def _verdict(read: ClusterBindingView, exports: Sequence[Object], lost: str) -> Judgement:
+    """Return the verdict on a consumer, by what the provider can know of it.
+
+    Without credentials nothing crosses, although the last heartbeat is good for a while. The
+    konnector tells in conditions of the exports of objects that do not cross.
+    """
+    if lost:
+        remedy = remedy_of(_REFUSED, place="provider")
+        finding = Finding("failed", lost, _REFUSED, remedy=remedy)
+        return with_findings(Judgement("unknown"), [finding])
+    connection = connection_verdict(read.healthy, read.conditions)
+    if connection.state in {"failed", "unknown"}:
+        # The first that is broken on the way to the exports.
+        return connection
+    findings = [
+        _export_finding(export, condition)
+        for export in exports
+        for condition in export_faults(export)
+    ]
+    return with_findings(connection, findings)
+
+
+def _export_finding(export: Object, condition: KubeBindCondition) -> Finding:
+    found = _finding(condition)
+    said = found.message or f"{condition.type} is {condition.status}"
+    return msgspec.structs.replace(
+        found,
+        state=condition_state(export, condition) or found.state,
+        message=f"APIServiceExport {export.meta.name}: {said}",
+        # Where a condition has no reason, its type is all that a table can show.
+        reason=found.reason or condition.type,
+    )
+
+
+_REFUSED = "CredentialsRefused"
+
+
+def export_faults(export: Object) -> list[KubeBindCondition]:
+    """Return an export's conditions that are not ok; Ready only if no other is."""
+    conditions = export_conditions(export)
+    wrong = [one for one in conditions if condition_state(export, one) not in {None, "ok"}]
+    return [one for one in wrong if one.type != READY] or wrong
+
+
+def export_conditions(export: Object) -> list[KubeBindCondition]:
+    """Return the conditions of an export; an invalid one gets a Ready of its own."""
+    try:
+        return export.decode(APIServiceExport).status.conditions
+    except msgspec.ValidationError as error:
+        return [KubeBindCondition(READY, "False", reason="Invalid", message=str(error))]
 
 
 def _finding(condition: KubeBindCondition) -> Finding:
@@ -268,5 +335,33 @@ async def consumers(client: Client) -> list[ConsumerRow]:
         copies.counts,
         copies.unseen,
         frozenset(binding.meta.name for binding in bindings),
+        await _lost(client, [one.meta.name for one in namespaces if identity_of(one)]),
     )
     return rows(state, now=moment())
+
+
+async def _lost(client: Client, consumers: Sequence[str]) -> dict[str, str]:
+    """Return what is gone of the credentials in these cluster namespaces.
+
+    A reader who may not list them learns nothing of them.
+    """
+    by_name, by_type = f"metadata.name={BINDER_NAME}", f"type={TOKEN_TYPE}"
+    try:
+        accounts = await client.list(SERVICEACCOUNTS, fields=by_name, metadata_only=True)
+        # Of Secrets the names and annotations, not the tokens.
+        secrets = await client.list(SECRETS, fields=by_type, metadata_only=True)
+    except Forbidden:
+        return {}
+    present = {one.meta.namespace for one in accounts.items if not one.meta.deleting}
+    armed = {
+        one.meta.namespace
+        for one in secrets.items
+        if one.meta.annotations.get(ACCOUNT_ANNOTATION) == BINDER_NAME and not one.meta.deleting
+    }
+    found = {}
+    for name in consumers:
+        if name not in present:
+            found[name] = f"its ServiceAccount {name}/{BINDER_NAME} is gone"
+        elif name not in armed:
+            found[name] = f"the token of its ServiceAccount {name}/{BINDER_NAME} is gone"
+    return found

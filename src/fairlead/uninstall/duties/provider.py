@@ -66,8 +66,7 @@ class ProviderDuties:
 def _consumer(row: ConsumerRow) -> Use:
     beats = age(row.last_heartbeat_time, moment())
     heard = f"its konnector was heard {beats} ago" if beats else "its konnector was never heard"
-    message = row.healthy.message if row.healthy.reason == row.reason else ""
-    verdict = Judgement(row.state, row.reason, message)
+    verdict = Judgement(row.state, row.reason, row.message)
     exports, objects = count(len(row.exports), "export"), count(row.objects, "object")
     return Use(
         what=f"consumer {row.title} has {exports} and {objects}; {heard}{judged(verdict)}",

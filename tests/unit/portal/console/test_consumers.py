@@ -52,55 +52,39 @@ def row(**more: Any) -> ConsumerRow:
 
 
 @pytest.mark.parametrize(
-    ("given", "conditions", "state", "word"),
+    ("given", "state", "word"),
     [
-        pytest.param({}, [], "ok", "healthy", id="well"),
-        pytest.param({"deleting": True}, [], "waiting", "being revoked", id="revoked"),
+        pytest.param({}, "ok", "healthy", id="well"),
+        pytest.param({"deleting": True}, "waiting", "being revoked", id="revoked"),
         pytest.param(
             {"healthy": false(HEALTHY, "HeartbeatTimeout", "")},
-            [],
             "failed",
             "HeartbeatTimeout",
             id="silent",
         ),
         pytest.param(
             {"healthy": false(HEALTHY, "FirstHeartbeatPending", "")},
-            [],
             "waiting",
             "FirstHeartbeatPending",
             id="new",
         ),
         pytest.param(
             {"healthy": unknown(HEALTHY, "NotInvited", "")},
-            [],
             "unknown",
             "NotInvited",
             id="no-binding",
         ),
-        pytest.param({"warnings": ["one", "two"]}, [], "failed", "2 warnings", id="warnings"),
+        pytest.param({"warnings": ["one", "two"]}, "failed", "2 warnings", id="warnings"),
         pytest.param(
-            {},
-            [false(READY, "", ""), false("PermissionsGranted", "Forbidden", "")],
+            {"warnings": ["one"], "healthy": false(HEALTHY, "HeartbeatTimeout", "")},
             "failed",
-            "Forbidden",
-            id="rights",
-        ),
-        pytest.param(
-            {},
-            [false("Connected", "APIServiceBindingNotFound", "")],
-            "waiting",
-            "APIServiceBindingNotFound",
-            id="not-bound-yet",
-        ),
-        pytest.param(
-            {}, [KubeBindCondition("Conflicts", "True")], "failed", "Conflicts", id="bad-when-true"
+            "HeartbeatTimeout",
+            id="silent-with-a-warning",
         ),
     ],
 )
-def test_how_a_consumer_stands(
-    given: dict[str, Any], conditions: list[KubeBindCondition], state: str, word: str
-) -> None:
-    found = standing(row(**given), faults(export(*conditions)))
+def test_how_a_consumer_stands(given: dict[str, Any], state: str, word: str) -> None:
+    found = standing(row(**given))
     assert (found.state, found.word) == (state, word)
 
 
@@ -122,5 +106,5 @@ def test_ready_is_told_where_nothing_finer_is() -> None:
     ],
 )
 def test_which_consumers_a_list_shows(wanted: str, state: str, fits: bool) -> None:
-    known = KnownConsumer(row(), "https://login.example/ada", standing(row(), []), [])
+    known = KnownConsumer(row(), "https://login.example/ada", standing(row()), [])
     assert ListQuery(q=wanted, state=state).selects(known) is fits

@@ -11,9 +11,12 @@ from fairlead.api.conditions import Condition as CRDCondition
 from fairlead.api.definitions import CRDStatus, crd_status
 from fairlead.api.kubebind import BoundSchema, BoundSchemaStatus, SchemaNames
 from fairlead.api.kubebind.conditions import (
+    CONFLICTS,
     CONNECTED,
     CONSUMER_CLUSTER,
     CONSUMER_IN_SYNC,
+    OBJECTS_FAILING,
+    OBJECTS_REWRITTEN,
     PERMISSION_CLAIM,
     PROVIDER_IN_SYNC,
     READY,
@@ -35,8 +38,13 @@ _CRD_TYPES = frozenset(
     }
 )
 """The conditions that API servers set on CRDs (apiextensions.k8s.io/v1)."""
+OBJECT_FAULTS = frozenset({CONFLICTS, OBJECTS_FAILING, OBJECTS_REWRITTEN})
+"""Types of a binding's conditions about its objects, which the export repeats for the provider."""
 _EXPORTS_OWN = frozenset(
-    {CONNECTED, CONSUMER_CLUSTER, CONSUMER_IN_SYNC, PERMISSION_CLAIM, PROVIDER_IN_SYNC, READY}
+    {
+        *(CONNECTED, CONSUMER_CLUSTER, CONSUMER_IN_SYNC, PERMISSION_CLAIM, PROVIDER_IN_SYNC),
+        *(READY, *OBJECT_FAULTS),
+    }
 )
 """Types of an export's own conditions, which a CRD's condition never replaces."""
 _BADNESS = {"False": 0, "Unknown": 1, "True": 2}

@@ -35,6 +35,7 @@ from fairlead.api.kubebind.conditions import (
 )
 from fairlead.api.meta import Object
 from fairlead.konnector.controllers.apiserviceexport.crdstatus import (
+    OBJECT_FAULTS,
     schema_status,
     stale_types,
     worst_conditions,
@@ -241,9 +242,12 @@ def _export_status(
 ) -> ConditionsStatus:
     """Return the export's conditions: the worst of each type in the CRDs, and the binding's."""
     stale = stale_types(state.schemas.values(), crds.values())
+    faults = _object_faults(state)
+    # A fault that is over goes from the export too.
+    stale |= OBJECT_FAULTS - {one.type for one in faults}
     kept = [one for one in export.status.conditions if one.type not in stale]
     found = [*worst_conditions(crds), _connected(state, export), _consumer_in_sync(state)]
-    found += _consumer_cluster(state)
+    found += [*_consumer_cluster(state), *faults]
     conditions = set_conditions(kept, *found, now=now, summary=True)
     return msgspec.structs.replace(export.status, conditions=conditions)
 
@@ -254,6 +258,16 @@ def _consumer_cluster(state: SyncState) -> list[KubeBindCondition]:
     if state.binding is None or state.binding.metadata.deleting or not uid:
         return []
     return [KubeBindCondition(CONSUMER_CLUSTER, "True", reason="Recorded", message=uid)]
+
+
+def _object_faults(state: SyncState) -> list[KubeBindCondition]:
+    """Return copies of the binding's conditions about objects that do not cross."""
+    conditions = state.binding.status.conditions if state.binding is not None else []
+    return [
+        msgspec.structs.replace(condition, last_transition_time="")
+        for condition in conditions
+        if condition.type in OBJECT_FAULTS
+    ]
 
 
 def _connected(state: SyncState, export: APIServiceExport) -> KubeBindCondition:

@@ -239,7 +239,7 @@ class Directory:
         (row,) = rows(state, now=now)
         wrong = [fault for export in exports for fault in faults(export)]
         author = namespace.meta.annotations.get(ANNOTATION_AUTHOR, "")
-        known = KnownConsumer(row, author, standing(row, wrong), wrong)
+        known = KnownConsumer(row, author, standing(row), wrong)
         kinds = frozenset(kind for export in exports for kind in exported(export))
         return _Kept(versions, _until(binding, now), known, kinds)
 
