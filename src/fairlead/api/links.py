@@ -6,7 +6,7 @@ one. Each system reports its own links in this form, and ``fairlead.explain`` jo
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from datetime import datetime
 from typing import Final, Literal
 
@@ -75,6 +75,39 @@ def patient(links: Iterable[Link], now: datetime) -> list[Link]:
 def following(link: Link) -> Link:
     """Return a link that fails because of another one: it waits, and the other has the remedy."""
     return msgspec.structs.replace(link, state="waiting", remedy="")
+
+
+def blame_secret(links: Sequence[Link]) -> tuple[list[Link], Link | None]:
+    """Return links whose Secret is another's with the failure at the Secret, and that link.
+
+    The role and its access repeat what is wrong with the Secret, and wait for it. Behind a
+    provider's object the Secret is another one, in the provider's cluster.
+    """
+    told = next((one for one in links if one.name == "role" and one.reason == _CONFLICT), None)
+    secret = next((one for one in links if one.name == "Secret"), None)
+    if told is None or secret is None or any(one.name == "provider" for one in links):
+        return list(links), None
+    cause = msgspec.structs.replace(
+        secret,
+        state="failed",
+        about=told.about,
+        reason=told.reason,
+        remedy=told.remedy,
+        since=told.since,
+    )
+    result = []
+    for link in links:
+        if link is secret:
+            result.append(cause)
+        elif link is told:
+            waits = "waits until its Secret can be written"
+            result.append(msgspec.structs.replace(following(link), about=waits))
+        else:
+            result.append(following(link) if link.reason == _CONFLICT else link)
+    return result, cause
+
+
+_CONFLICT: Final = "SecretConflict"
 
 
 def worst(links: Iterable[Link]) -> Link | None:

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 import msgspec
 
-from fairlead.api.links import ORDER, Link, LinkName, following, worst
+from fairlead.api.links import ORDER, Link, LinkName, blame_secret, following, worst
 from fairlead.binding.commands.chain import BindingChain
 
 
@@ -53,13 +53,13 @@ def of_binding(found: BindingChain) -> Chain:
 
 def join(subject: str, links: Iterable[Link]) -> Chain:
     """Return the chain of sorted links; a link that fails because of a later one is waiting."""
-    ordered = sorted(links, key=lambda one: ORDER.index(one.name))
+    ordered, cause = blame_secret(sorted(links, key=lambda one: ORDER.index(one.name)))
     judged: list[Link] = []
     # From the origin on: a link may fail for want of the one behind it, so that only the first
     # failure from there is a cause.
     for link in reversed(ordered):
         behind = any(one.state in {"failed", "waiting"} for one in judged)
-        follows = link.state == "failed" and behind
+        follows = link.state == "failed" and behind and link is not cause
         judged.append(following(link) if follows else link)
     # ``judged`` begins at the origin, and ``worst`` takes the first.
     first = worst(judged)

@@ -6,6 +6,7 @@ of a bound kind. Objects that the caller may not read are noted.
 
 from __future__ import annotations
 
+from contextlib import suppress
 from difflib import get_close_matches
 
 import msgspec
@@ -30,6 +31,7 @@ from fairlead.explain.rights import advised
 from fairlead.konnector.commands.overview.fetch import Overview
 from fairlead.konnector.commands.overview.links import binding_link
 from fairlead.konnector.commands.overview.objects import EventAbout, happened_at
+from fairlead.postgres.commands.links import role_by_status
 
 
 async def explain(
@@ -225,18 +227,12 @@ class _Explaining:
         found = await self._get(SECRETS)
         link = secret_link([seen(f"Secret {found.key}", found)], None)
         links = [link] if link is not None else []
-        owner = found.meta.controller()
-        if owner is not None and owner.kind == POSTGRESACCESSES.kind:
-            try:
-                access = await find(
-                    self._client, POSTGRESACCESSES, owner.name, found.meta.namespace
-                )
-            except ClientError as error:
-                # The Secret itself was read: its own link is shown without the access.
-                self._notes.append(f"{owner.kind} {owner.name}, which generates it: {error}")
-                access = None
-            if access is not None:
-                links += [_object_link(access), *await self._beyond(POSTGRESACCESSES, access)]
+        access = await self._access_of(found)
+        if access is not None:
+            links += [_object_link(access), *await self._beyond(POSTGRESACCESSES, access)]
+        elif _is_generated(found):
+            # A note tells why its access is not shown.
+            pass
         elif found.meta.labels.get(LABEL_OWNER) == "provider":
             self._notes.append(
                 "a provider brings it: fairlead bindings tells how its APIServiceBinding stands"
@@ -244,6 +240,27 @@ class _Explaining:
         else:
             await self._warn(found)
         return join(f"Secret {found.key}", patient(links, moment()))
+
+    async def _access_of(self, secret: Object) -> Object | None:
+        """Return the access that generates a Secret, or that is kept from it by another's."""
+        owner = secret.meta.controller()
+        if _is_generated(secret) and owner is not None:
+            try:
+                return await find(
+                    self._client, POSTGRESACCESSES, owner.name, secret.meta.namespace
+                )
+            except ClientError as error:
+                # The Secret itself was read: its own link is shown without the access.
+                self._notes.append(f"{owner.kind} {owner.name}, which generates it: {error}")
+                return None
+        # Without the kind, or the right to list it, a stranger's Secret is all there is.
+        with suppress(ClientError):
+            listed = await self._client.list(POSTGRESACCESSES, secret.meta.namespace)
+            for access in listed.items:
+                conflict = role_by_status(access).reason == "SecretConflict"
+                if conflict and _secret_named(access) == secret.meta.name:
+                    return access
+        return None
 
     async def _warn(self, found: Object) -> None:
         """Note the last Warning about an object, such as a claimed one that is in conflict.
@@ -273,6 +290,12 @@ _WORKLOADS = frozenset(
 def _object_link(found: Object) -> Link:
     """Return the link of an object by its own status."""
     return verdict_link(verdict_of(found), name="service", subject=f"{found.kind} {found.key}")
+
+
+def _is_generated(secret: Object) -> bool:
+    """Whether an access generates a Secret."""
+    owner = secret.meta.controller()
+    return owner is not None and owner.kind == POSTGRESACCESSES.kind
 
 
 def _secret_named(found: Object) -> str:

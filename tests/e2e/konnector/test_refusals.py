@@ -13,9 +13,9 @@ import pytest
 from tests.support.countingplanes import WRITES, Plane
 from tests.support.konnector import Link, Requests, World, event
 from tests.support.requests import hooked
-from tests.support.waiting import SECONDS, eventually, gone, when
+from tests.support.waiting import SECONDS, condition, eventually, gone, when
 
-from fairlead.api.kubebind import APISERVICEEXPORTTEMPLATES
+from fairlead.api.kubebind import APISERVICEEXPORTS, APISERVICEEXPORTTEMPLATES
 from fairlead.api.meta import JSON
 from fairlead.api.resource import CUSTOMRESOURCEDEFINITIONS, EVENTS
 from fairlead.client import Invalid
@@ -113,6 +113,14 @@ async def test_what_a_stricter_provider_refuses(provider_world: World) -> None:
     assert all(f"Widget default/{name}" in found["message"] for name in ("green", "red"))
     assert "colour" in found["message"]
     await link.says(Ready="True", ObjectsFailing="True")
+    # The provider's team learns of it from the export.
+    await when(
+        world.provider,
+        APISERVICEEXPORTS,
+        link.name,
+        link.cluster_namespace,
+        until=lambda body: "2 objects" in condition(body, "ObjectsFailing").get("message", ""),
+    )
     assert (await problem(world)).startswith("Invalid: 2 objects cannot be written")
     await konnector.tells(
         "fairlead_sync_failing", 2, binding=link.name, resource=world.widgets.group_resource

@@ -12,7 +12,7 @@ from tests.support.postgres import running
 from fairlead.api.links import Link
 from fairlead.api.meta import JSON
 from fairlead.api.postgresaccess import POSTGRESACCESSES
-from fairlead.api.resource import CONFIGMAPS, DEPLOYMENTS
+from fairlead.api.resource import CONFIGMAPS, DEPLOYMENTS, SECRETS
 from fairlead.api.servicebinding.spec import SERVICEBINDINGS
 from fairlead.binding.app import install_crds
 from fairlead.binding.commands.explain import UnknownTargetError, parse_target
@@ -135,3 +135,19 @@ async def test_what_is_not_there(world: World, bound: str) -> None:
     chain = await one(world, "servicebinding/db")
     assert (chain.broken, chain.reason) == ("service", "ServiceNotFound")
     assert bound in chain.message
+
+
+async def test_a_strangers_secret_is_the_link_that_failed(world: World, bound: str) -> None:
+    name = f"{bound}-login"
+    stranger: JSON = {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": name}}
+    await world.admin.create(SECRETS, stranger, world.namespace)
+    async with running(world.admin, OPTIONS):
+        await world.create(grants=[grant(world.database, "CONNECT")])
+        await world.wait(bound, lambda body: "SecretConflict" in str(body.get("status")))
+    for target in (f"secret/{name}", f"postgresaccess/{bound}"):
+        chain = await one(world, target)
+        assert (chain.broken, chain.reason) == ("Secret", "SecretConflict"), target
+        assert link(chain, "Secret").state == "failed"
+        assert link(chain, "Secret").since.endswith("Z")
+        assert link(chain, "role").state == "waiting"
+        assert "delete the Secret" in chain.next_step

@@ -36,6 +36,27 @@ def link(name: LinkName, state: State, reason: str = "") -> Link:
             id="what is not seen is not blamed",
         ),
         pytest.param([], None, [], id="nothing"),
+        pytest.param(
+            [
+                link("Secret", "ok"),
+                link("service", "failed", "SecretConflict"),
+                link("role", "failed", "SecretConflict"),
+            ],
+            "Secret",
+            ["failed", "waiting", "waiting"],
+            id="another's Secret is what is in the way",
+        ),
+        pytest.param(
+            [
+                link("Secret", "waiting"),
+                link("service", "failed", "SecretConflict"),
+                link("provider", "failed", "SecretConflict"),
+                link("role", "failed", "SecretConflict"),
+            ],
+            "role",
+            ["waiting", "waiting", "waiting", "failed"],
+            id="the provider's Secret is not the one here",
+        ),
     ],
 )
 def test_the_link_that_breaks_first(
@@ -44,5 +65,7 @@ def test_the_link_that_breaks_first(
     found = join("it", links)
     assert (found.broken, [one.state for one in found.links]) == (broken, states)
     assert found.ready is (broken is None)
-    assert found.next_step == (f"mend {broken}" if broken else "")
+    # Another's Secret has the remedy that its access tells.
+    mends = "role" if broken == "Secret" and links[0].state == "ok" else broken
+    assert found.next_step == (f"mend {mends}" if broken else "")
     assert bool(found.reason) is not found.ready

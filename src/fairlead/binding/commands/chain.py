@@ -11,7 +11,16 @@ from typing import Literal, Protocol
 import msgspec
 
 from fairlead.api.conditions import Condition, get_condition
-from fairlead.api.links import ORDER, Link, LinkName, following, verdict_link, worst, wrong
+from fairlead.api.links import (
+    ORDER,
+    Link,
+    LinkName,
+    blame_secret,
+    following,
+    verdict_link,
+    worst,
+    wrong,
+)
 from fairlead.api.meta import JSON, Key, Object, object_from_dict
 from fairlead.api.reasons.conditions import state_of
 from fairlead.api.reasons.model import State
@@ -434,7 +443,7 @@ def chain(told: ToldBinding, links: Iterable[Link]) -> BindingChain:
     A link that fails because of an earlier one waits and is not broken: a binding whose service
     does not exist, and a workload whose binding is not Ready.
     """
-    ordered = sorted(links, key=lambda one: ORDER.index(one.name))
+    ordered, cause = blame_secret(sorted(links, key=lambda one: ORDER.index(one.name)))
     # The binding repeats of a missing workload what that link says with its own remedy.
     misses = any(one.name == "workload" and one.reason == APPLICATION_NOT_FOUND for one in ordered)
     judged: list[Link] = []
@@ -443,7 +452,7 @@ def chain(told: ToldBinding, links: Iterable[Link]) -> BindingChain:
         open_ = {one.name for one in judged if one.state in {"failed", "waiting"}}
         repeats = misses and link.name == "binding" and link.reason == APPLICATION_NOT_FOUND
         follows = link.state == "failed" and (repeats or _follows(link, open_, told))
-        judged.append(following(link) if follows else link)
+        judged.append(following(link) if follows and link is not cause else link)
     first = worst(judged)
     return BindingChain(
         binding=told.text,
