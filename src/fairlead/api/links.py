@@ -126,6 +126,7 @@ def verdict_link(verdict: Judgement, *, name: LinkName, subject: str) -> Link:
         about = "is Ready" if verdict.type == "Ready" else "is there"
         for remark in verdict.remarks:
             about += f"; remark: {remark.text}"
+            about += f" (since {remark.since})" if remark.since else ""
         return Link(name=name, object=subject, state="ok", about=about)
     return Link(
         name=name,

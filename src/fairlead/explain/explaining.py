@@ -28,9 +28,9 @@ from fairlead.client.lookups import find, list_all
 from fairlead.explain.beyond import Beyond
 from fairlead.explain.chains import Chain, Explanation, join, of_binding
 from fairlead.explain.rights import advised
+from fairlead.konnector.commands.overview.crossing import EventAbout, happened_at
 from fairlead.konnector.commands.overview.fetch import Overview
 from fairlead.konnector.commands.overview.links import binding_link
-from fairlead.konnector.commands.overview.objects import EventAbout, happened_at
 from fairlead.postgres.commands.links import role_by_status
 
 

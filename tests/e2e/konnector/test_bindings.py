@@ -304,16 +304,18 @@ async def test_objects_that_are_not_in_sync_say_what_they_wait_for(
     code, out, err = await fairlead(world.consumer_plane, tmp_path, *ask)
     assert code == 0, err
     header, line = out.splitlines()
-    assert header.split() == ["OBJECT", "SINCE", "WAITS", "FOR"]
+    assert header.split() == ["OBJECT", "SINCE", "WHY"]
     assert line.startswith("Widget default/blue ")
-    assert "its last change to reach the copy; warned" in line
-    assert f"SyncFailed: {told['message']}" in line
+    refusal = f"the provider refuses its last change: {told['message']}"
+    assert f"{refusal}; next: " in line
+    assert "warned" not in line
     code, out, err = await fairlead(world.consumer_plane, tmp_path, *ask, "--json")
     (found,) = json.loads(out)["objects"]
-    assert (found["name"], found["warning"]) == ("blue", f"SyncFailed: {told['message']}")
+    assert (found["name"], found["state"], found["waitsFor"]) == ("blue", "failed", refusal)
+    assert (found["reason"], found["warning"]) == ("SyncFailed", "")
     code, out, err = await fairlead(world.consumer_plane, tmp_path, "explain", "widget/blue")
     assert code == 1, err
-    assert f"the provider refuses its last change: {told['message']}" in " ".join(out.split())
+    assert refusal in " ".join(out.split())
     assert "next: " in out
 
 

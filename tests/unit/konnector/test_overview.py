@@ -8,17 +8,22 @@ from typing import Any
 
 import msgspec
 import pytest
+from rich.console import Console
 from tests.integration.konnector.conftest import binding_body
 
 from fairlead.api.kubebind import APIServiceBinding, ClusterBinding
-from fairlead.api.links import Link
+from fairlead.api.kubebind.conditions import KubeBindCondition
+from fairlead.api.links import Link, verdict_link
 from fairlead.api.meta import JSON, Key, Object, OwnerReference, object_from_dict
 from fairlead.api.reasons.kubebind import KONNECTOR, KUBE_BIND
 from fairlead.api.reasons.model import State
-from fairlead.api.reasons.verdict import remedy_of
+from fairlead.api.reasons.verdict import remedy_of, verdict_of
+from fairlead.api.timestamps import format_time
+from fairlead.cli.kubebind.bindings import BindingsTable
 from fairlead.konnector.commands.overview.comparison import changed_at, contains, waiting
+from fairlead.konnector.commands.overview.crossing import happened_at
 from fairlead.konnector.commands.overview.fetch import ProviderNamespaces
-from fairlead.konnector.commands.overview.objects import UnsyncedObject, happened_at, object_rows
+from fairlead.konnector.commands.overview.objects import UnsyncedObject, object_rows
 from fairlead.konnector.commands.overview.origin import events_at, judge
 from fairlead.konnector.commands.overview.rows import (
     BoundKind,
@@ -679,3 +684,145 @@ def test_an_export_that_is_not_there_has_its_remedy_once(schemas: list[JSON]) ->
     row = make_row(FetchedBinding(binding(READY), problem=missing, reason=reason), NOW)
     assert "fairlead bind" not in row.problem
     assert "fairlead bind" in row.remedy
+
+
+def fought(*names: str, more: str = "") -> JSON:
+    told = ", ".join(f"Thing {name} (field manager busybody)" for name in names) + more
+    return condition(
+        "ObjectsRewritten",
+        "True",
+        "WriteUndone",
+        f"others undo again and again what is written to {len(names)} objects: {told}; an Event",
+    )
+
+
+def undone(uid: str = "uid-a") -> Object:
+    message = "field manager busybody undoes what the konnector writes to its copy, again"
+    body = {**warning(message, uid=uid), "reason": "WriteUndone"}
+    body["metadata"] = {"name": "e", "creationTimestamp": HOUR_AGO}
+    return object_from_dict(body)
+
+
+@pytest.mark.parametrize("theirs", [copy(spec={"a": 2}), copy()], ids=["undone", "just-written"])
+@pytest.mark.parametrize(
+    ("told", "event", "since"),
+    [
+        pytest.param(fought("default/a"), None, MINUTE_AGO, id="condition"),
+        pytest.param(fought("default/a"), undone(), HOUR_AGO, id="event"),
+        pytest.param(
+            fought("default/b", more=", and 2 more"), undone(), HOUR_AGO, id="one-of-the-rest"
+        ),
+    ],
+)
+def test_an_object_whose_writes_are_undone_has_failed(
+    theirs: Object, told: JSON, event: Object | None, since: str
+) -> None:
+    ours = thing(spec={"a": 1}) if theirs.to_dict().get("spec") == {"a": 2} else thing()
+    told = {**told, "lastTransitionTime": MINUTE_AGO}
+    target = SERVED.place(ours.key).target
+    assert target is not None
+    copies = ProviderCopies(POLICY, SERVED, {target: theirs})
+    bound = FetchedBinding(binding(READY, told), [BoundKind([ours], copies)], reached=True)
+    link = judge(bound, ours, event)
+    assert (link.state, link.reason, link.since) == ("failed", "WriteUndone", since)
+    assert "busybody" in link.about
+    assert link.remedy.startswith("have the program that")
+    about = {ours.meta.uid: event} if event is not None else {}
+    (crossing,) = bound_of(bound, about).crossings
+    assert crossing.thing.state == "failed"
+
+
+def test_a_fight_that_is_over_or_about_another_object_is_not_told() -> None:
+    assert origin(thing(), undone()).reason == "NotCopied"
+    assert origin(thing(), undone(), fought("default/b")).reason == "NotCopied"
+    assert origin(thing(), None, fought("default/b", more=", and 2 more")).reason == "NotCopied"
+
+
+def test_the_list_of_objects_says_who_refuses_as_explain_does() -> None:
+    ours = thing(meta={"creationTimestamp": HOUR_AGO})
+    (row,) = listed(ours, None, {**warning(QUOTA), "reason": "SyncFailed"})
+    link = origin(ours, refused(QUOTA))
+    assert (row.state, row.reason, row.waits_for, row.remedy) == (
+        link.state,
+        link.reason,
+        link.about,
+        link.remedy,
+    )
+    assert row.warning == ""
+
+
+TERMINATING = msgspec.convert(
+    {**condition("NamespaceReady", "False", "NamespaceTerminating", "it is going")},
+    KubeBindCondition,
+)
+
+
+@pytest.mark.parametrize(
+    ("ours", "theirs", "delays", "reason", "told"),
+    [
+        pytest.param(
+            thing(meta=LEAVING),
+            copy(meta=GOING),
+            {},
+            "DeletionPending",
+            "Thing default/a: waits for its copy to go, which has these finalizers: example.org/",
+            id="finalizer",
+        ),
+        pytest.param(
+            thing(namespace="other"),
+            None,
+            {"other": msgspec.structs.replace(TERMINATING, last_transition_time=MINUTE_AGO)},
+            "NamespaceTerminating",
+            "Thing other/a: waits for a provider namespace: it is going",
+            id="namespace-that-is-going",
+        ),
+        pytest.param(
+            thing(namespace="other"),
+            None,
+            {},
+            "NamespacePending",
+            "Thing other/a: waits for a provider namespace",
+            id="namespace-that-never-comes",
+        ),
+    ],
+)
+def test_an_object_that_is_stuck_is_named_beside_its_binding(
+    ours: Object,
+    theirs: Object | None,
+    delays: dict[str, KubeBindCondition],
+    reason: str,
+    told: str,
+) -> None:
+    target = SERVED.place(ours.key).target
+    known = {target: theirs} if target is not None and theirs is not None else {}
+    copies = ProviderCopies(POLICY, SERVED, known, delays)
+    bound = FetchedBinding(binding(READY), [BoundKind([ours], copies)], reached=True)
+    row = make_row(bound, NOW)
+    (remark,) = row.remarks
+    assert (row.state, remark.reason) == ("ok", reason)
+    assert remark.message.startswith(told)
+    assert remark.remedy
+    assert remark.since in {MINUTE_AGO, HOUR_AGO}
+    shown = BindingsTable([row], NOW)
+    console = Console(width=400, color_system=None)
+    with console.capture() as capture:
+        console.print(shown)
+    assert f"remark: {reason}: {told}" in capture.get()
+    assert "(for " in capture.get()
+
+
+def test_an_object_that_waits_for_a_moment_is_no_remark() -> None:
+    ours = thing(namespace="other", meta={"creationTimestamp": format_time(NOW)})
+    copies = ProviderCopies(POLICY, SERVED, {})
+    bound = FetchedBinding(binding(READY), [BoundKind([ours], copies)], reached=True)
+    assert make_row(bound, NOW).remarks == []
+
+
+def test_a_remark_says_since_when() -> None:
+    conflict = {**condition("Conflicts", "True", "NameTooLong", "1 object: a")}
+    conflict["lastTransitionTime"] = HOUR_AGO
+    row = make_row(FetchedBinding(binding(READY, conflict), reached=True), NOW)
+    assert [remark.since for remark in row.remarks] == [HOUR_AGO]
+    verdict = verdict_of(binding(READY, conflict))
+    link = verdict_link(verdict, name="provider", subject="it")
+    assert f"(since {HOUR_AGO})" in link.about

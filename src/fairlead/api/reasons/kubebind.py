@@ -355,7 +355,14 @@ _EXPORTS: Final = (
         "the consumer has as many provider namespaces as one may have",
         "delete namespaces on the consumer, or raise --namespaces-per-consumer of the provider",
     ),
-    Reason("NamespacePending", "the provider namespace is not there yet", _AGAIN, "waiting"),
+    Reason(
+        "NamespacePending",
+        "the provider namespace is not there yet",
+        _AGAIN,
+        "waiting",
+        consumer="wait; if it lasts, ask the provider's team whether its controllers run",
+        provider="wait; if it lasts, see whether fairlead provider run works",
+    ),
     Reason(
         "NamespaceTerminating",
         "the provider namespace is going",

@@ -88,6 +88,7 @@ class Remark(msgspec.Struct, frozen=True):
     message: str
     reason: str = ""
     remedy: str = ""
+    since: str = ""
 
     @property
     def text(self) -> str:
@@ -644,6 +645,7 @@ def _remarks(
             short(condition.message) or f"{condition.type} is {condition.status}",
             short(condition.reason),
             remedy_of(condition.reason, condition.message, place=place_of(found)),
+            short(condition.last_transition_time),
         )
         for condition in present
         if condition.type != _READY

@@ -31,7 +31,12 @@ from fairlead.cli.texts import to_json
 from fairlead.client import Client, ClientError, ClusterConfig
 from fairlead.konnector.commands.overview.fetch import TIMEOUTS, Overview
 from fairlead.konnector.commands.overview.objects import UnsyncedObject, object_rows
-from fairlead.konnector.commands.overview.rows import OverviewRow, make_row, unsynced
+from fairlead.konnector.commands.overview.rows import (
+    OverviewRow,
+    make_row,
+    seconds_since,
+    unsynced,
+)
 
 
 REFRESH = 2.0
@@ -66,7 +71,7 @@ _NONE = "Nothing is bound here. With a provider's invitation: fairlead bind -f F
 @click.option(
     "--objects",
     is_flag=True,
-    help="List the objects of BINDING that are not in sync, each with what it waits for.",
+    help="List the objects of BINDING that are not in sync, each with the reason and the remedy.",
 )
 @json_option
 def command(
@@ -205,7 +210,7 @@ class ObjectsTable:
         made = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False)
         made.add_column("OBJECT", overflow="fold")
         made.add_column("SINCE", justify="right", no_wrap=True)
-        made.add_column("WAITS FOR", overflow="fold")
+        made.add_column("WHY", overflow="fold")
         for row in self._rows:
             name = f"{row.namespace}/{row.name}" if row.namespace else row.name
             made.add_row(
@@ -217,9 +222,10 @@ class ObjectsTable:
 
 
 def _waits(row: UnsyncedObject) -> str:
-    if not row.warning:
-        return row.waits_for
-    return f"{row.waits_for}; warned {age(row.warning_seconds)} ago of {row.warning}"
+    text = row.waits_for
+    if row.warning:
+        text += f"; warned {age(row.warning_seconds)} ago of {row.warning}"
+    return f"{text}; next: {row.remedy}" if row.remedy else text
 
 
 class BindingsTable:
@@ -274,14 +280,14 @@ def _problem(row: OverviewRow, now: datetime) -> Text:
     They are one line for each binding, if the width allows it; a binding that is well has its
     remarks there.
     """
-    problems = [(row.problem, row.remedy)] if row.problem else []
-    problems += [(f"remark: {remark.text}", remark.remedy) for remark in row.remarks]
+    problems = [(row.problem, row.remedy, row.since)] if row.problem else []
+    problems += [(f"remark: {remark.text}", remark.remedy, remark.since) for remark in row.remarks]
     text = Text("" if problems else "-")
-    for number, (problem, remedy) in enumerate(problems):
+    for number, (problem, remedy, since) in enumerate(problems):
         is_remark = number or not row.problem
         text.append("; " if number else "")
         text.append(_plain(problem), style="yellow" if is_remark else STYLES[row.state])
-        lasts = None if is_remark else row.problem_age(now)
+        lasts = seconds_since(since, now)
         if lasts is not None:
             text.append(f" (for {age(lasts)})")
         if remedy:

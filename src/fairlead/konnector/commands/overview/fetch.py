@@ -43,7 +43,7 @@ from fairlead.client import (
     Unauthorized,
 )
 from fairlead.client.lookups import find, list_all, unknown
-from fairlead.konnector.commands.overview.objects import EventAbout, happened_at
+from fairlead.konnector.commands.overview.crossing import EventAbout, happened_at
 from fairlead.konnector.commands.overview.rows import BoundKind, FetchedBinding, ProviderCopies
 from fairlead.konnector.commands.presence import KonnectorStop, absence, look, stop_of
 from fairlead.konnector.commands.readiness import untouched

@@ -14,8 +14,8 @@ from fairlead.api.reasons.verdict import Judgement, verdict_of, with_findings
 from fairlead.api.resource import Resource, split_api_version
 from fairlead.client import Client
 from fairlead.konnector.commands.overview.comparison import AwaitedStep
+from fairlead.konnector.commands.overview.crossing import crossing_finding, rewriting_finding
 from fairlead.konnector.commands.overview.fetch import Overview
-from fairlead.konnector.commands.overview.objects import crossing_finding
 from fairlead.konnector.commands.overview.rows import FetchedBinding, binding_verdict, unsynced
 from fairlead.konnector.policies.steps import Pair
 
@@ -41,7 +41,8 @@ async def origin_of(consumer: Client, resource: Resource, obj: Object) -> Object
         bound = await overview.look_at_object(resource, obj)
         if bound is None:
             return None
-        warnings = await overview.warnings([obj]) if _awaited(bound) is not None else {}
+        matters = _awaited(bound) is not None or rewriting_finding(obj, bound.binding) is not None
+        warnings = await overview.warnings([obj]) if matters else {}
     seen = any(kind.copies is not None for kind in bound.kinds or ())
     link = judge(bound, obj, warnings.get(obj.meta.uid))
     return ObjectOrigin(link, copy_in(bound, obj), seen)
@@ -76,6 +77,8 @@ def judge(bound: FetchedBinding, obj: Object, warning: Object | None = None) -> 
     if (awaited := _awaited(bound)) is not None:
         delay = bound.kinds[0].delay(awaited[1].key)
         crossing = crossing_finding(*awaited, bound.binding, warning, delay)
+    elif copy is not None:
+        crossing = rewriting_finding(obj, bound.binding, warning)
     waits = crossing.message if crossing is not None else "waits for its copy to be created"
     remedy = f"fairlead bindings {name} --objects"
     if verdict.state == "failed" and (copy is None or crossing is not None):

@@ -15,6 +15,7 @@ from fairlead.api.reasons.conditions import state_of
 from fairlead.api.reasons.kubebind import KUBE_BIND
 from fairlead.api.reasons.model import State
 from fairlead.api.reasons.verdict import (
+    PATIENCE,
     Finding,
     Judgement,
     Remark,
@@ -25,11 +26,12 @@ from fairlead.api.reasons.verdict import (
 from fairlead.api.resource import Resource
 from fairlead.api.timestamps import parse_time
 from fairlead.konnector.commands.overview.comparison import AwaitedStep, changed_at, waiting
+from fairlead.konnector.commands.overview.crossing import crossing_finding
 from fairlead.konnector.commands.presence import KonnectorStop
 from fairlead.konnector.commands.readiness import PENDING
 from fairlead.konnector.policies.bound import BoundPolicy
 from fairlead.konnector.policies.isolation import IsolationStrategy
-from fairlead.konnector.policies.steps import Pair
+from fairlead.konnector.policies.steps import DELETION, AskNamespace, Pair, Wait
 
 
 class ProviderCopies(msgspec.Struct, frozen=True):
@@ -96,21 +98,11 @@ class OverviewRow(msgspec.Struct, frozen=True, rename="camel"):
     since: str = ""
     remedy: str = ""
     remarks: list[Remark] = []
-    """Remarks on a binding that is ready."""
-
-    def problem_age(self, now: datetime) -> float | None:
-        """Return the seconds since which the problem is there; None if it does not say so."""
-        try:
-            return _seconds(now, parse_time(self.since))
-        except ValueError:
-            return None
+    """Remarks on a binding, and on objects that wait for what does not come by itself."""
 
     def heartbeat_age(self, now: datetime) -> float | None:
         """Return the seconds since the last heartbeat; None if none is known."""
-        try:
-            return _seconds(now, parse_time(self.last_heartbeat_time or ""))
-        except ValueError:
-            return None
+        return seconds_since(self.last_heartbeat_time or "", now)
 
 
 def make_row(bound: FetchedBinding, now: datetime) -> OverviewRow:
@@ -139,8 +131,45 @@ def make_row(bound: FetchedBinding, now: datetime) -> OverviewRow:
         reason="" if verdict.state == "ok" else verdict.reason,
         since="" if verdict.state == "ok" else verdict.since,
         remedy=verdict.remedy,
-        remarks=list(verdict.remarks),
+        remarks=[*verdict.remarks, *_stuck(bound, now)],
     )
+
+
+def _stuck(bound: FetchedBinding, now: datetime) -> list[Remark]:
+    """Return a remark for each reason why objects wait that no condition of the binding has.
+
+    That is a finalizer of their copies, or a provider namespace that does not come.
+    """
+    found: dict[str, list[tuple[str, Finding]]] = {}
+    for kind in bound.kinds or ():
+        for pair, awaited in unsynced(kind):
+            delay = kind.delay(pair.key)
+            obj, step = pair.consumer, awaited.step
+            homeless = pair.target is None and isinstance(step, Wait | AskNamespace)
+            held = isinstance(step, Wait) and step.reason == DELETION
+            if obj is None or not (homeless or held):
+                continue
+            finding = crossing_finding(awaited, pair, bound.binding, delay=delay)
+            if finding.state == "failed" or _lasts(finding, now):
+                reason = finding.reason or ("DeletionPending" if held else "NamespacePending")
+                found.setdefault(reason, []).append((f"{obj.kind} {obj.key}", finding))
+    return [_remark(reason, objects) for reason, objects in sorted(found.items())]
+
+
+def _remark(reason: str, objects: Sequence[tuple[str, Finding]]) -> Remark:
+    """Return the remark on objects that wait for one reason, with the longest waiting first."""
+    name, first = min(objects, key=lambda pair: (pair[1].since, pair[0]))
+    more = f", and {len(objects) - 1} more" if len(objects) > 1 else ""
+    remedy = first.remedy or remedy_of(reason, place="consumer")
+    return Remark("", f"{name}{more}: {first.message}", reason, remedy, first.since)
+
+
+def _lasts(finding: Finding, now: datetime) -> bool:
+    """Whether an object waits for longer than what comes by itself takes."""
+    try:
+        return now - parse_time(finding.since) >= PATIENCE
+    except ValueError:
+        return False
 
 
 def _title(pretty_name: str, server: str) -> str:
@@ -209,6 +238,14 @@ def _providers_findings(found: ClusterBinding | None) -> list[Finding]:
     remedy = "" if state == "ok" else remedy_of(ready.reason, place="consumer")
     since = ready.last_transition_time
     return [Finding(state, f"on the provider: {message}", ready.reason, since, remedy)]
+
+
+def seconds_since(since: str, now: datetime) -> float | None:
+    """Return the seconds since a time in RFC 3339; None if the text is none."""
+    try:
+        return _seconds(now, parse_time(since))
+    except ValueError:
+        return None
 
 
 def _seconds(now: datetime, then: datetime) -> float:

@@ -14,12 +14,9 @@ from fairlead.api.reasons.verdict import Finding, Judgement, verdict_of
 from fairlead.api.resource import Resource
 from fairlead.api.timestamps import format_time, moment
 from fairlead.konnector.commands.overview.comparison import AwaitedStep
+from fairlead.konnector.commands.overview.crossing import crossing_finding, rewriting_finding
 from fairlead.konnector.commands.overview.links import binding_link
-from fairlead.konnector.commands.overview.objects import (
-    UnsyncedObject,
-    crossing_finding,
-    object_rows,
-)
+from fairlead.konnector.commands.overview.objects import UnsyncedObject, object_rows
 from fairlead.konnector.commands.overview.rows import (
     BoundKind,
     FetchedBinding,
@@ -152,7 +149,8 @@ def _crossings(
         }
         for one in sorted(kind.objects, key=lambda one: one.key):
             row = told.get((one.kind, *one.key))
-            yield _crossing(kind, one, awaited.get(one.key), row)
+            fight = rewriting_finding(one, found.binding, _warning(warnings, one))
+            yield _crossing(kind, one, awaited.get(one.key), row, fight)
 
 
 def _warning(warnings: Mapping[str, Object], found: Object | None) -> Object | None:
@@ -164,13 +162,15 @@ def _crossing(
     one: Object,
     awaited: tuple[AwaitedStep, Finding] | None,
     row: UnsyncedObject | None,
+    fight: Finding | None,
 ) -> Crossing:
     resource = kind.resource or Resource("", "", one.kind.lower(), one.kind)
     if kind.copies is None:
         thing = thing_of(resource, one, [Finding("unknown", "the provider was not seen")])
         return Crossing(thing, "not seen", "not seen")
     if awaited is None or row is None:
-        thing = thing_of(resource, one, [Finding("ok", "is in sync")])
+        # Between two writes an object that others change looks as if it were in sync.
+        thing = thing_of(resource, one, [fight or Finding("ok", "is in sync")])
         return Crossing(thing, "sent", "returned")
     step, finding = awaited
     thing = thing_of(resource, one, [finding])
