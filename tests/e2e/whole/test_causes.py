@@ -203,7 +203,7 @@ POLICY = (
     ("code", "message", "remedy"),
     [
         pytest.param(403, QUOTA, "make room in the quota", id="quota"),
-        pytest.param(422, POLICY, "change the objects as the message says", id="policy"),
+        pytest.param(422, POLICY, "correct the fields of the objects", id="policy"),
     ],
 )
 async def test_the_list_says_who_refuses_objects(

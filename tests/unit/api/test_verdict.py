@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any
+import re
+from typing import Any, get_args
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from fairlead.api.meta import JSON, Object, object_from_dict
+from fairlead.api.reasons.conditions import TABLES
+from fairlead.api.reasons.model import Place
 from fairlead.api.reasons.verdict import (
     LONGEST,
     Finding,
@@ -16,6 +19,12 @@ from fairlead.api.reasons.verdict import (
     conditions_of,
     verdict_of,
 )
+from fairlead.postgres.database.reading.dependencies import (
+    keeps_subscription,
+    owns_objects,
+    runs_as_owner,
+)
+from fairlead.postgres.errors import AccessError
 
 
 AT = "2026-01-01T00:00:00Z"
@@ -545,6 +554,26 @@ def test_a_policy_is_advised_only_to_who_can_set_it() -> None:
     # The consumer's spec would overwrite it in a copy.
     assert "spec.cleanupPolicy" not in remedies["provider"]
     assert remedies["provider"].startswith("give what the role owns to another role")
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        owns_objects("app", [("shop", ["table a"])]),
+        keeps_subscription("s", "shop"),
+        runs_as_owner("app", "shop", "boss", ["function f"]),
+    ],
+    ids=["restrict", "subscription", "orphan"],
+)
+def test_what_a_role_owns_is_a_fact_for_readers_in_either_cluster(error: AccessError) -> None:
+    # Who reads the message in the provider's cluster cannot set the policy: see the remedies.
+    assert not re.search(r"\bset spec\.|drop it|drop or|reassign", error.message)
+
+
+@pytest.mark.parametrize("place", get_args(Place))
+def test_no_remedy_only_points_to_the_message(place: Place) -> None:
+    for reason in (reason for table in TABLES for reason in table):
+        assert "as the message says" not in reason.remedy(place)
 
 
 def test_what_is_being_deleted_names_what_holds_it() -> None:

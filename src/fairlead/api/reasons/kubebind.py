@@ -347,8 +347,8 @@ _EXPORTS: Final = (
         "Invalid",
         "the rights, or the object, are not valid",
         "correct what the message names",
-        consumer="change the objects as the message says, or ask the team of the cluster that"
-        " refuses them",
+        consumer="correct the fields of the objects that the message names, or ask the team of the"
+        " cluster that refuses them",
     ),
     Reason(
         "NamespaceLimitReached",

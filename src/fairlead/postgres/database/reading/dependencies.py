@@ -262,8 +262,8 @@ def owns_objects(username: str, blockers: Sequence[tuple[str, Sequence[str]]]) -
     parts = _by_database(blockers)
     return AccessError(
         "OwnsObjects",
-        f"role {username} owns {parts}; its login is taken away;"
-        " drop or reassign them, or set spec.cleanupPolicy to Cascade or Orphan",
+        f"role {username} owns {parts}; its login is taken away, and the cleanupPolicy Restrict"
+        " leaves them where they are",
         blockers=blockers,
     )
 
@@ -329,8 +329,8 @@ def keeps_subscription(name: str, database: str) -> AccessError:
     owned = f"subscription {name}"
     return AccessError(
         "OwnsObjects",
-        f"{owned} in database {database} may be given to superusers alone before PostgreSQL 16;"
-        " drop it, or set spec.cleanupPolicy to Cascade",
+        f"{owned} in database {database} may be given to superusers alone before PostgreSQL 16,"
+        " and the cleanupPolicy Orphan drops nothing",
         blockers=[(database, [owned])],
     )
 
@@ -353,8 +353,7 @@ def runs_as_owner(username: str, database: str, owner: str, objects: Sequence[st
     return AccessError(
         "OwnsObjects",
         f"role {username} owns {_some(objects)} in database {database}, which would run with the"
-        f" rights of the database's owner {owner}; set spec.orphanTo, drop or reassign them, or"
-        " set spec.cleanupPolicy to Cascade",
+        f" rights of the database's owner {owner}, and spec.orphanTo names no other role",
         blockers=[(database, objects)],
     )
 
