@@ -241,6 +241,10 @@ ROWS = (
                 _one("max by (owner, reason) (fairlead_postgres_refused)", "{{owner}} {{reason}}"),
             ),
             Panel(
+                "Accesses that have failed",
+                _one("max by (owner) (fairlead_postgres_failing)", "{{owner}}"),
+            ),
+            Panel(
                 "Drift healed",
                 _one(
                     "sum by (owner) (increase(fairlead_postgres_drift_healed_total[1h]))",

@@ -9,7 +9,7 @@ work and read at each scrape.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Hashable, Iterable
+from collections.abc import Callable, Hashable, Iterable, Mapping
 from datetime import datetime, timedelta
 from typing import Protocol
 
@@ -21,6 +21,8 @@ from prometheus_client.metrics_core import (
 )
 from prometheus_client.registry import Collector
 
+from fairlead.api.conditions import Condition
+from fairlead.api.reasons.postgres import POSTGRES, finer
 from fairlead.api.timestamps import moment
 from fairlead.client.metrics import Histogram
 from fairlead.postgres.database.connections.sessions import SessionCosts
@@ -36,6 +38,8 @@ ENDING = {"1d": timedelta(days=1), "7d": timedelta(days=7), "30d": timedelta(day
 _LABELS = ("owner",)
 _UNREACHABLE = frozenset({"ConnectionFailed", "TLSFailed", "TimedOut"})
 """Reasons of errors by which a server counts as unreachable."""
+_ELSEWHERE = _UNREACHABLE | {"AuthenticationFailed", "Expired", "LoginEnded"}
+"""Reasons of accesses that fail with their server, or whose end was asked for."""
 
 
 class Worked(Protocol):
@@ -91,6 +95,7 @@ class PostgresMetrics(Collector):
         self._owners: dict[str, OwnerMetrics] = {}
         self._refused: dict[Hashable, tuple[str, str]] = {}
         self._held: dict[Hashable, str] = {}
+        self._failing: dict[Hashable, str] = {}
         self._ends: dict[Hashable, datetime] = {}
 
     def of(self, owner: str) -> OwnerMetrics:
@@ -118,6 +123,18 @@ class PostgresMetrics(Collector):
         self._refused.pop(access, None)
         self._held[access] = owner
 
+    def judged(self, access: Hashable, owner: str, ready: Condition | None) -> None:
+        """Count an access as failing, or not, by its condition Ready; None for one that is gone.
+
+        Other metrics stand for those that fail with their server, and for logins that end.
+        """
+        self._failing.pop(access, None)
+        if ready is None or ready.status == "True":
+            return
+        reason, _ = finer(ready.reason, ready.message)
+        if POSTGRES.state(reason) == "failed" and reason not in _ELSEWHERE:
+            self._failing[access] = owner
+
     def ends(self, access: Hashable, at: datetime | None) -> None:
         """Count the login of an access among those that end; None for one that does not."""
         if at is None:
@@ -133,7 +150,12 @@ class PostgresMetrics(Collector):
         )
         yield self._gauge("roles", "Roles that are kept in sync", _roles)
         yield self._gauge("changes_pending", "Accesses waiting for their server", _pending)
-        yield self._lockings()
+        yield self._numbers(
+            "locked", "Accesses that wait for a lock of another session", self._held
+        )
+        yield self._numbers(
+            "failing", "Accesses that have failed while their server answers", self._failing
+        )
         yield self._counter("drift_healed", "Accesses brought back after they drifted", _healed)
         yield self._counter("statements", "Statements sent, COMMIT and its like too", _statements)
         yield self._counter("logins", "Connections made", _logins)
@@ -166,15 +188,11 @@ class PostgresMetrics(Collector):
             family.add_metric([owner], seconds.cumulative(), sum_value=seconds.sum)
         return family
 
-    def _lockings(self) -> Metric:
-        family = GaugeMetricFamily(
-            "fairlead_postgres_locked",
-            "Accesses that wait for a lock of another session",
-            labels=_LABELS,
-        )
-        held = Counter(self._held.values())
-        for owner in {**self._owners, **held}:
-            family.add_metric([owner], held[owner])
+    def _numbers(self, name: str, help_: str, owners: Mapping[Hashable, str]) -> Metric:
+        family = GaugeMetricFamily(f"fairlead_postgres_{name}", help_, labels=_LABELS)
+        numbers = Counter(owners.values())
+        for owner in {**self._owners, **numbers}:
+            family.add_metric([owner], numbers[owner])
         return family
 
     def _endings(self) -> Metric:

@@ -121,6 +121,18 @@ async def test_work_that_waits_for_a_lock_of_another_session_is_told_of(
     await assert_well(await operated.tells("fairlead_postgres_locked", lambda value: value == 0))
 
 
+async def test_an_access_that_has_failed_for_long_is_told_of(operated: Operated) -> None:
+    name = operated.world.name()
+    await operated.world.patch(name, grants=[{"database": "missing", "privileges": ["CONNECT"]}])
+    scrape = await operated.tells(
+        "fairlead_postgres_failing", lambda value: value == 1, **operated.owner
+    )
+    found = await firing((40, scrape), (10, await operated.scrape()))
+    assert names(found) == {"FairleadAccessesFailing"}
+    await operated.world.patch(name, grants=[])
+    await assert_well(await operated.tells("fairlead_postgres_failing", lambda value: value == 0))
+
+
 async def test_logins_that_end_soon_are_told_of(operated: Operated) -> None:
     world = operated.world
     # No object that was created now can have both an end within 7 days and a life of 28.

@@ -10,16 +10,18 @@ from typing import Any, cast
 
 import pytest
 import yaml
-from tests.unit.api.test_verdict import BINDING, ROWS, SERVER, WIDGET, c, obj
+from tests.unit.api.test_verdict import ACCESS, BINDING, ROWS, SERVER, WIDGET, c, obj
 
+from fairlead.api.conditions import get_condition
 from fairlead.api.kubebind import CLUSTERBINDINGS, ClusterBinding
 from fairlead.api.meta import Object, object_from_dict
+from fairlead.api.reasons.postgres import POSTGRES
 from fairlead.api.reasons.verdict import Finding, condition_state, conditions_of, verdict_of
 from fairlead.api.timestamps import format_time, moment
 from fairlead.binding.contexts.base import BaseContext
 from fairlead.binding.metrics import BindingMetrics
 from fairlead.postgres.errors import AccessError
-from fairlead.postgres.metrics import OwnerMetrics
+from fairlead.postgres.metrics import OwnerMetrics, PostgresMetrics
 from fairlead.provider.commands.overview import connection_verdict
 from fairlead.provider.controllers.clusterbinding.reconcile import health
 from fairlead.provider.metrics import ConsumerMetrics
@@ -39,6 +41,7 @@ OF_STATES = {
     "FairleadObjectsConflicting",
     "FairleadObjectsFailing",
     "FairleadPostgresServerAway",
+    "FairleadAccessesFailing",
     "FairleadAdministratorRefused",
     "FairleadWorkHeldByLock",
 }
@@ -150,3 +153,30 @@ def test_a_server_that_alerts_is_not_in_order(reason: str) -> None:
     metrics.reached(AccessError(reason, "no"))
     # Another alert tells of a refused login, and of a lock.
     assert (metrics.reachable == 0) == (reason not in {"AuthenticationFailed", "Locked"})
+
+
+def _failing(found: Object) -> int:
+    metrics = PostgresMetrics()
+    metrics.judged("a", "owner", get_condition(conditions_of(found), "Ready"))
+    families = {family.name: family for family in metrics.collect()}
+    return sum(int(one.value) for one in families["fairlead_postgres_failing"].samples)
+
+
+@pytest.mark.parametrize("reason", [reason.name for reason in POSTGRES])
+def test_an_access_is_counted_as_failing_by_its_verdict(reason: str) -> None:
+    found = obj(ACCESS, c("Ready", "False", reason, "no"), observedGeneration=2)
+    # Other alerts tell of the server, and of a login that ends as it was asked to.
+    others = {"ConnectionFailed", "TLSFailed", "AuthenticationFailed", "Expired", "LoginEnded"}
+    alerts = verdict_of(found).state == "failed" and reason not in others
+    assert _failing(found) == alerts
+
+
+def test_an_access_that_is_well_or_gone_is_not_failing() -> None:
+    metrics = PostgresMetrics()
+    failed = obj(ACCESS, c("Ready", "False", "UsernameConflict", "no"), observedGeneration=2)
+    well = obj(ACCESS, c("Ready", "True", "Ready"), observedGeneration=2)
+    for last in (well, None):
+        metrics.judged("a", "owner", get_condition(conditions_of(failed), "Ready"))
+        ready = get_condition(conditions_of(last), "Ready") if last is not None else None
+        metrics.judged("a", "owner", ready)
+        assert not metrics._failing

@@ -324,6 +324,8 @@ class AccessController:
         approved_by = await self._approver(found) if uses_approval(desired, observed) else ""
         status, outcome, refused = report_of(desired, observed, now=now(), approved_by=approved_by)
         self._count(request, desired, observed, outcome.reason if refused else "")
+        owner = self._owner_label(desired)
+        self._metrics.judged(request, owner, get_condition(status.conditions, READY))
         end = desired.end
         self._metrics.ends(request, None if end is None or end.is_short else end.at)
         body = found.to_dict()
@@ -375,10 +377,13 @@ class AccessController:
             else:
                 self._metrics.accepted(request)
             return
+        self._metrics.refused(request, self._owner_label(desired), refused)
+
+    def _owner_label(self, desired: Desired) -> str:
         reference = desired.access.spec.connection.server_ref
         # An access may name any missing server: such a name must not become a label.
         exists = reference is None or self._servers("", reference.name) is not None
-        self._metrics.refused(request, desired.owner if exists else "", refused)
+        return desired.owner if exists else ""
 
     async def _approver(self, found: Object) -> str:
         """Return the field manager of the approval annotation, read from the API server."""
@@ -406,6 +411,7 @@ class AccessController:
             torn_out: whether the object was removed without its finalizer, and may leave a role.
         """
         self._metrics.accepted(request)
+        self._metrics.judged(request, "", None)
         self._metrics.ends(request, None)
         self._work.forget(request, torn_out=torn_out)
         self._last.forget(request.namespace, request.name)
