@@ -11,6 +11,7 @@ from difflib import get_close_matches
 
 import msgspec
 
+from fairlead.api.definitions import crd_spec
 from fairlead.api.durations import rough_duration
 from fairlead.api.kubebind import APISERVICEBINDINGS, LABEL_OWNER, APIServiceBinding
 from fairlead.api.kubebind.names import is_kubernetes
@@ -18,7 +19,7 @@ from fairlead.api.links import Link, patient, verdict_link
 from fairlead.api.meta import Key, Object
 from fairlead.api.postgresaccess import POSTGRESACCESSES, PostgresAccess
 from fairlead.api.reasons.verdict import short, verdict_of
-from fairlead.api.resource import NAMESPACES, SECRETS, Resource
+from fairlead.api.resource import CUSTOMRESOURCEDEFINITIONS, NAMESPACES, SECRETS, Resource
 from fairlead.api.timestamps import moment
 from fairlead.binding.commands.chain import SeenObject, secret_link, seen
 from fairlead.binding.commands.explain import ExplainedTarget, UnknownTargetError
@@ -77,6 +78,8 @@ class _Explaining:
 
     async def _chains(self) -> list[Chain]:
         target = self._target
+        if target.version:
+            await self._check_version()
         if target.of_binding:
             return await self._bindings()
         if target.is_kind(POSTGRESACCESSES):
@@ -97,6 +100,31 @@ class _Explaining:
             return await self._bindings()
         except UnknownTargetError as error:
             raise UnknownTargetError(await self._missing(str(error))) from None
+
+    async def _check_version(self) -> None:
+        """Refuse a version of a custom kind that is not served, as one that a provider took away.
+
+        Raises:
+            UnknownTargetError: the version is not served.
+        """
+        served = await self._client.discovery.resources()
+        resource = next((found for found in served if self._target.is_kind(found)), None)
+        if resource is None:
+            return
+        try:
+            crd = await find(self._client, CUSTOMRESOURCEDEFINITIONS, resource.group_resource)
+        except ClientError:
+            # Without the right to read it the version cannot be judged.
+            return
+        versions = crd_spec(crd).served if crd is not None else []
+        if not versions or self._target.version in versions:
+            return
+        latest = resource.version if resource.version in versions else versions[0]
+        raise UnknownTargetError(
+            f"{resource.kind} is served in {', '.join(versions)} of {resource.group}, and not in"
+            f" {self._target.version}: write apiVersion {resource.group}/{latest} in the"
+            " manifests, with the fields of that version"
+        )
 
     async def _missing(self, unbound: str) -> str:
         """Return which of kind, namespace and object is not there, or that nothing binds it.

@@ -328,6 +328,14 @@ async def test_one_binding_is_shown_and_a_wrong_name_is_told(world: World, tmp_p
         shown = await fairlead(world.consumer_plane, tmp_path, "bindings", "widget", *more)
         message = "Error: APIServiceBinding widget does not exist; did you mean widgets?\n"
         assert shown == (1, "", message)
+    # Manifests of a version that the provider has taken away are refused by a 404 alone.
+    shown = await fairlead(
+        world.consumer_plane, tmp_path, "explain", "widget.v2beta1.example.org/x"
+    )
+    served = out.splitlines()[1].partition("(")[2].partition(")")[0]
+    assert shown[0] == 1
+    assert f"Widget is served in {served} of example.org, and not in v2beta1" in shown[2]
+    assert "write apiVersion example.org/v1" in shown[2]
     world.provider_plane.faults.partition()
     code, out, err = await fairlead(
         world.consumer_plane, tmp_path, "bindings", "widgets", "--objects"

@@ -457,5 +457,20 @@ def test_targets(text: str, of_binding: bool) -> None:
     assert parse_target(text).of_binding is of_binding
 
 
+@pytest.mark.parametrize(
+    ("text", "kind", "version"),
+    [
+        ("widgets.v1alpha1.example.org/a", "widgets.example.org", "v1alpha1"),
+        ("Deployment.v1.apps/web", "deployment.apps", "v1"),
+        ("widgets.example.org/a", "widgets.example.org", ""),
+        ("widgets.vault.example.org/a", "widgets.vault.example.org", ""),
+        ("pods.v1/a", "pods.v1", ""),
+    ],
+)
+def test_a_target_may_name_the_version_of_its_kind(text: str, kind: str, version: str) -> None:
+    found = parse_target(text)
+    assert (found.kind, found.version) == (kind, version)
+
+
 def test_no_target_is_all_bindings() -> None:
     assert parse_target("") == ExplainedTarget()

@@ -86,6 +86,7 @@ def test_json_names_everything_and_says_null_for_what_is_unknown() -> None:
         "reason": "NameTooLong",
         "remedy": "use a shorter name",
         "since": "",
+        "versions": {},
         "remarks": [],
     }
     assert document["bindings"][1]["inSync"] is None

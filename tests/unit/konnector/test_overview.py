@@ -18,6 +18,7 @@ from fairlead.api.meta import JSON, Key, Object, OwnerReference, object_from_dic
 from fairlead.api.reasons.kubebind import KONNECTOR, KUBE_BIND
 from fairlead.api.reasons.model import State
 from fairlead.api.reasons.verdict import remedy_of, verdict_of
+from fairlead.api.resource import Resource
 from fairlead.api.timestamps import format_time
 from fairlead.cli.kubebind.bindings import BindingsTable
 from fairlead.konnector.commands.overview.comparison import changed_at, contains, waiting
@@ -46,6 +47,7 @@ SERVED = ProviderNamespaces({"default": "c-default"})
 PREFIXED = Prefixed(OwnerReference("v1", "Namespace", "c", "u"), "c-")
 
 
+THINGS = Resource("example.org", "v1", "things", "Thing")
 POLICY = BoundPolicy(cluster_namespace="c")
 
 
@@ -826,3 +828,13 @@ def test_a_remark_says_since_when() -> None:
     verdict = verdict_of(binding(READY, conflict))
     link = verdict_link(verdict, name="provider", subject="it")
     assert f"(since {HOUR_AGO})" in link.about
+
+
+def test_the_versions_that_are_served_are_named() -> None:
+    kinds = [BoundKind([], resource=THINGS, versions=("v1", "v2beta1"))]
+    row = make_row(FetchedBinding(binding(READY), kinds, reached=True), NOW)
+    assert row.versions == {"things.example.org": ["v1", "v2beta1"]}
+    console = Console(width=400, color_system=None)
+    with console.capture() as capture:
+        console.print(BindingsTable([row], NOW))
+    assert " things (v1, v2beta1) " in capture.get()

@@ -6,6 +6,7 @@ Objects that the caller may not read are noted, and judged by the binding's stat
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, TypeAlias
 
@@ -86,10 +87,14 @@ class KnownBinding(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ExplainedTarget(msgspec.Struct, frozen=True):
-    """The target to explain: a workload or a binding; a kind of "" means all bindings."""
+    """The target to explain: a workload or a binding; a kind of "" means all bindings.
+
+    ``version`` is that of the kind, as in ``widgets.v1.example.org``; "" is any.
+    """
 
     kind: str = ""
     name: str = ""
+    version: str = ""
 
     @property
     def of_binding(self) -> bool:
@@ -131,7 +136,14 @@ def parse_target(text: str) -> ExplainedTarget:
             f"{text!r} is not a target: use deployment/NAME, servicebinding/NAME, or nothing for "
             "all bindings of the namespace"
         )
+    plural, _, rest = kind.lower().partition(".")
+    version, _, group = rest.partition(".")
+    if _VERSION.fullmatch(version) and group:
+        return ExplainedTarget(f"{plural}.{group}", name, version)
     return ExplainedTarget(kind.lower(), name)
+
+
+_VERSION = re.compile(r"v[1-9][0-9]*((alpha|beta)[1-9][0-9]*)?")
 
 
 class BindingExplanation(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):

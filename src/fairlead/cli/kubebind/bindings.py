@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
+from types import MappingProxyType
 from typing import Any
 
 import click
@@ -59,6 +60,7 @@ _EVENTS = (
     "Events about the copies stay in the provider's cluster, where its team reads them; "
     "`fairlead explain KIND/NAME` names the object there"
 )
+NO_VERSIONS: Mapping[str, Sequence[str]] = MappingProxyType({})
 _NONE = "Nothing is bound here. With a provider's invitation: fairlead bind -f FILE"
 
 
@@ -86,7 +88,8 @@ def command(
 
     IN SYNC counts objects that are equal to their copies. LAG is the age of the oldest change that
     has not crossed. HEARTBEAT is the age of the konnector's last report to the provider. A
-    question mark stands for a value that could not be read. PROBLEM ends with the remedy. With
+    question mark stands for a value that could not be read. RESOURCES names the versions that are
+    served: manifests of another one are refused. PROBLEM ends with the remedy. With
     BINDING only that binding is shown. The command writes nothing.
 
     \b
@@ -262,7 +265,7 @@ def _cells(row: OverviewRow, now: datetime) -> list[Text]:
     return [
         _name(row),
         Text(_plain(row.provider) or "-"),
-        Text(_plain(short(row.resources))),
+        Text(_plain(short(row.resources, row.versions))),
         Text(_count(row.in_sync, row.objects), style=behind),
         Text(age(row.lag_seconds) if known else "?", style=behind),
         Text("?" if heartbeat is None else age(heartbeat)),
@@ -301,14 +304,21 @@ def _count(in_sync: int | None, objects: int | None) -> str:
     return f"{'?' if in_sync is None else in_sync}/{objects}"
 
 
-def short(resources: Sequence[str]) -> str:
-    """Return the plural names of resources, with the group if a plural occurs twice."""
+def short(resources: Sequence[str], versions: Mapping[str, Sequence[str]] = NO_VERSIONS) -> str:
+    """Return the plural names of resources, with the group if a plural occurs twice.
+
+    ``versions`` are those that are served, by plural and group; manifests have to name one.
+    """
     plurals = [name.partition(".")[0] for name in resources]
     shown: list[Any] = [
-        plural if plurals.count(plural) == 1 else name
+        (plural if plurals.count(plural) == 1 else name) + _in_versions(versions.get(name, ()))
         for plural, name in zip(plurals, resources, strict=True)
     ]
     return ", ".join(shown) or "-"
+
+
+def _in_versions(versions: Sequence[str]) -> str:
+    return f" ({', '.join(versions)})" if versions else ""
 
 
 def age(seconds: float | None) -> str:

@@ -70,6 +70,7 @@ class _Consumed(msgspec.Struct, frozen=True):
     resource: Resource
     objects: Sequence[Object]
     status: bool
+    versions: Sequence[str] = ()
 
 
 class UnknownBindingError(ClientError):
@@ -219,7 +220,10 @@ class Overview:
             consumed = await self._consumed(binding, alone)
         except (ClientError, msgspec.MsgspecError) as error:
             return FetchedBinding(binding, problem=str(error))
-        here = [BoundKind(kind.objects, resource=kind.resource) for kind in consumed]
+        here = [
+            BoundKind(kind.objects, resource=kind.resource, versions=kind.versions)
+            for kind in consumed
+        ]
         try:
             async with asyncio.timeout(PATIENCE):
                 return await self._provided(binding, consumed)
@@ -253,11 +257,15 @@ class Overview:
                 continue
             async with self._slots:
                 crd = await find(self._consumer, CUSTOMRESOURCEDEFINITIONS, name)
-            resource = crd_spec(crd).readable() if crd is not None else None
-            if crd is None or resource is None:
+            if crd is None:
+                continue
+            spec = crd_spec(crd)
+            resource = spec.readable()
+            if resource is None:
                 continue
             objects = [alone[1]] if alone else await self._list(self._consumer, resource)
-            found.append(_Consumed(resource, objects, has_status(crd, resource.version)))
+            has = has_status(crd, resource.version)
+            found.append(_Consumed(resource, objects, has, spec.served))
         return found
 
     async def _provided(self, binding: Object, consumed: Sequence[_Consumed]) -> FetchedBinding:
@@ -269,7 +277,10 @@ class Overview:
         async with self._slots:
             export = await find(client, APISERVICEEXPORTS, binding.meta.name, namespace)
         if export is None:
-            here = [BoundKind(kind.objects, resource=kind.resource) for kind in consumed]
+            here = [
+                BoundKind(kind.objects, resource=kind.resource, versions=kind.versions)
+                for kind in consumed
+            ]
             problem = no_export(binding.decode(APIServiceBinding))
             return FetchedBinding(binding, here, known, problem=problem, reason=EXPORT_NOT_FOUND)
         isolation = export.decode(APIServiceExport).spec.isolation
@@ -286,7 +297,7 @@ class Overview:
             copies = await self._copies(client, kind, strategy, flipped=isolation == "Namespaced")
             if kind.resource.namespaced:
                 copies = msgspec.structs.replace(copies, delays=places.delays)
-            kinds.append(BoundKind(kind.objects, copies, kind.resource))
+            kinds.append(BoundKind(kind.objects, copies, kind.resource, kind.versions))
         return FetchedBinding(binding, kinds, known, reached=True)
 
     async def _provider(self, binding: Object) -> Client:

@@ -50,6 +50,8 @@ class BoundKind(msgspec.Struct, frozen=True):
     objects: Sequence[Object]
     copies: ProviderCopies | None = None
     resource: Resource | None = None
+    versions: Sequence[str] = ()
+    """Versions in which the kind is served here, as its provider gives it."""
 
     def delay(self, key: Key) -> KubeBindCondition | None:
         """Return what the provider namespace of an object waits for; None if it is assigned."""
@@ -97,6 +99,8 @@ class OverviewRow(msgspec.Struct, frozen=True, rename="camel"):
     reason: str = ""
     since: str = ""
     remedy: str = ""
+    versions: dict[str, list[str]] = {}
+    """Versions in which the bound kinds are served here, by plural and group."""
     remarks: list[Remark] = []
     """Remarks on a binding, and on objects that wait for what does not come by itself."""
 
@@ -131,6 +135,11 @@ def make_row(bound: FetchedBinding, now: datetime) -> OverviewRow:
         reason="" if verdict.state == "ok" else verdict.reason,
         since="" if verdict.state == "ok" else verdict.since,
         remedy=verdict.remedy,
+        versions={
+            kind.resource.group_resource: list(kind.versions)
+            for kind in bound.kinds or ()
+            if kind.resource is not None and kind.versions
+        },
         remarks=[*verdict.remarks, *_stuck(bound, now)],
     )
 
