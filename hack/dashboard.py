@@ -138,6 +138,10 @@ ROWS = (
                         "conflict: {{binding}} {{resource}}",
                     ),
                     Query(
+                        "max by (binding) (fairlead_konnector_binding_failed)",
+                        "binding failed: {{binding}}",
+                    ),
+                    Query(
                         "max by (binding, resource) (fairlead_sync_failing)",
                         "refused: {{binding}} {{resource}}",
                     ),

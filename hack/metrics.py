@@ -9,9 +9,10 @@ from typing import NamedTuple
 from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
 
+from fairlead.api.kubebind import APISERVICEBINDINGS
 from fairlead.binding.metrics import BindingMetrics
 from fairlead.client import Client, ClusterConfig
-from fairlead.konnector.metrics import Syncs
+from fairlead.konnector.metrics import BindingStates, Syncs
 from fairlead.portal.http.metrics import PortalMetrics
 from fairlead.postgres.metrics import PostgresMetrics
 from fairlead.provider.metrics import MOST_CONSUMERS, ConsumerMetrics
@@ -74,7 +75,10 @@ def parts() -> list[Part]:
     cluster = Cluster("provider", Client(ClusterConfig(server="http://127.0.0.1:1")))
     return [
         Part("Every program", [metrics.registry]),
-        Part("`fairlead konnector run`", [Syncs(konnector)]),
+        Part(
+            "`fairlead konnector run`",
+            [Syncs(konnector), BindingStates(konnector, cluster.informer(APISERVICEBINDINGS))],
+        ),
         Part("`fairlead provider run`", [ConsumerMetrics(cluster)]),
         Part("`fairlead postgres run`", [PostgresMetrics()]),
         Part("`fairlead binding run`", [BindingMetrics(), ReviewMetrics()]),

@@ -31,7 +31,7 @@ from fairlead.api.meta import Object, OwnerReference
 from fairlead.api.resource import CUSTOMRESOURCEDEFINITIONS, NAMESPACES
 from fairlead.client import Forbidden, NotFound, Unauthorized
 from fairlead.konnector.files import WatchBudget
-from fairlead.konnector.metrics import Syncs
+from fairlead.konnector.metrics import BindingStates, Syncs
 from fairlead.konnector.options import Options
 from fairlead.konnector.policies.copies import is_orphan
 from fairlead.konnector.policies.holding import (
@@ -100,6 +100,7 @@ class Consumer:
         self._metrics = metrics or Metrics()
         self.syncs = Syncs(self._metrics)
         """Metrics of each binding's synchronisation."""
+        BindingStates(self._metrics, self.bindings)
 
     @property
     def uid(self) -> str:

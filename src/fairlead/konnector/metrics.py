@@ -21,6 +21,7 @@ from prometheus_client.metrics_core import (
 from prometheus_client.registry import Collector
 
 from fairlead.api.meta import Key
+from fairlead.api.reasons.verdict import verdict_of
 from fairlead.client.metrics import Histogram
 from fairlead.runtime import Informer, Metrics
 
@@ -343,3 +344,22 @@ def _failing(metrics: SyncMetrics) -> int:
 
 def _depth(metrics: SyncMetrics) -> int:
     return metrics.depth
+
+
+class BindingStates(Collector):
+    """Failures of bindings, by the verdict on each at a scrape."""
+
+    def __init__(self, metrics: Metrics, bindings: Informer) -> None:
+        self._bindings = bindings
+        metrics.registry.register(self)
+
+    def collect(self) -> Iterable[Metric]:
+        """Return the series; called at each scrape."""
+        family = GaugeMetricFamily(
+            "fairlead_konnector_binding_failed",
+            "1 when the verdict on an APIServiceBinding is failed, else 0",
+            labels=("binding",),
+        )
+        for binding in sorted(self._bindings.list(), key=lambda found: found.meta.name):
+            family.add_metric([binding.meta.name], verdict_of(binding).state == "failed")
+        yield family

@@ -11,6 +11,7 @@ from tests.support.konnector import Link, World
 from tests.support.provider import WIDGETS
 from tests.support.waiting import when
 
+from fairlead.api.kubebind import APISERVICEEXPORTS
 from fairlead.konnector import metrics as sync_metrics
 
 
@@ -58,6 +59,15 @@ async def test_an_object_that_a_server_refuses_is_told_of_as_failing(synced: Syn
     assert names(await firing((30, scrape), (30, await synced.scrape()))) == {
         "FairleadObjectsFailing"
     }
+
+
+async def test_a_binding_that_has_failed_is_told_of(synced: Synced) -> None:
+    link = synced.link
+    await synced.world.provider.delete(APISERVICEEXPORTS, link.name, link.cluster_namespace)
+    failed = "fairlead_konnector_binding_failed"
+    scrape = await synced.tells(failed, lambda value: value == 1, binding=synced.link.name)
+    found = await firing((30, scrape), (30, await synced.scrape()))
+    assert names(found) == {"FairleadBindingFailed"}
 
 
 async def test_a_change_that_does_not_cross_is_told_of_as_lagging(

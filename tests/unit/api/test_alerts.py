@@ -20,12 +20,13 @@ from fairlead.api.reasons.verdict import Finding, condition_state, conditions_of
 from fairlead.api.timestamps import format_time, moment
 from fairlead.binding.contexts.base import BaseContext
 from fairlead.binding.metrics import BindingMetrics
+from fairlead.konnector.metrics import BindingStates
 from fairlead.postgres.errors import AccessError
 from fairlead.postgres.metrics import OwnerMetrics, PostgresMetrics
 from fairlead.provider.commands.overview import connection_verdict
 from fairlead.provider.controllers.clusterbinding.reconcile import health
 from fairlead.provider.metrics import ConsumerMetrics
-from fairlead.runtime import Cluster
+from fairlead.runtime import Cluster, Informer, Metrics
 
 
 ROOT = Path(__file__).parents[3]
@@ -36,6 +37,7 @@ RULES: dict[str, str] = {
     for rule in group["rules"]
 }
 OF_STATES = {
+    "FairleadBindingFailed",
     "FairleadBindingsNotProjected",
     "FairleadConsumerSilent",
     "FairleadObjectsConflicting",
@@ -153,6 +155,22 @@ def test_a_server_that_alerts_is_not_in_order(reason: str) -> None:
     metrics.reached(AccessError(reason, "no"))
     # Another alert tells of a refused login, and of a lock.
     assert (metrics.reachable == 0) == (reason not in {"AuthenticationFailed", "Locked"})
+
+
+@pytest.mark.parametrize(
+    "found",
+    [
+        pytest.param(row[0], id=name)
+        for name, row in ROWS.items()
+        if row[0].kind == "APIServiceBinding"
+    ],
+)
+def test_a_binding_alerts_if_its_verdict_is_failed(found: Object) -> None:
+    informer = SimpleNamespace(list=lambda: [found])
+    (family,) = BindingStates(Metrics(), cast("Informer", informer)).collect()
+    (sample,) = family.samples
+    assert sample.labels == {"binding": found.meta.name}
+    assert bool(sample.value) == (verdict_of(found).state == "failed")
 
 
 def _failing(found: Object) -> int:
