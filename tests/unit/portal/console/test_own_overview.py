@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
-from typing import cast
+from typing import Any, cast
 
+import pytest
+from tests.unit.api.test_verdict import BINDING, c, obj
+
+from fairlead.konnector.commands.overview.rows import FetchedBinding
+from fairlead.konnector.commands.presence import KonnectorStop
 from fairlead.portal.console.own.sight import OwnSight, Seeing
-from fairlead.portal.console.own.things import BoundThing, binding_thing
+from fairlead.portal.console.own.things import BoundThing, binding_thing, bound_of
 from fairlead.portal.console.own.views import OwnOverview
 from fairlead.portal.console.pages.live import Hub
 from fairlead.portal.console.pages.looking import Looks
@@ -66,3 +71,22 @@ async def test_it_counts_bindings_and_objects_and_names_what_failed() -> None:
     assert "start <code>konnector</code>" in text
     assert 'datetime="2026-01-02T00:00:00Z"' in text.partition("Silent")[2]
     assert "You may not list x." in text
+
+
+@pytest.mark.parametrize(
+    ("traces", "since"),
+    [
+        ({"reached": True}, None),
+        ({"absence": "no konnector runs"}, ""),
+        (
+            {"stop": KonnectorStop("its Lease ended", "2026-01-04T00:00:00Z")},
+            "2026-01-04T00:00:00Z",
+        ),
+    ],
+    ids=["at work", "absent", "stopped"],
+)
+def test_a_binding_says_since_when_its_konnector_is_silent(
+    traces: dict[str, Any], since: str | None
+) -> None:
+    binding = obj(BINDING, c("Ready", "True"))
+    assert bound_of(FetchedBinding(binding, **traces), {}).silent_since == since
