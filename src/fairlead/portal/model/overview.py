@@ -44,7 +44,7 @@ class Failure(msgspec.Struct, frozen=True, kw_only=True):
     since: str = ""
 
 
-class Overview(msgspec.Struct, frozen=True):
+class ConsoleOverview(msgspec.Struct, frozen=True):
     """All that an overview shows; ``more_silent`` konnectors are not named."""
 
     lists: tuple[CountedList, ...]
@@ -70,9 +70,9 @@ class Overview(msgspec.Struct, frozen=True):
 
 def overview_of(
     lists: Iterable[CountedList], failures: Iterable[Failure], silent: Sequence[Failure]
-) -> Overview:
+) -> ConsoleOverview:
     """Return the overview; of failures and silent konnectors it names the latest."""
-    return Overview(
+    return ConsoleOverview(
         tuple(lists),
         tuple(latest(failures, _since)),
         tuple(latest(silent, _since)),
