@@ -32,8 +32,9 @@ async def test_the_way_from_the_door_to_a_template_and_out_again(
     await page.keyboard.type(market.ada.password)
     await page.keyboard.press("Enter")
     await heading(page, "Catalogue")
-    assert await _tabbed(page, 12) == [
-        *("Skip to content", "Fairlead", "Catalogue", "My bindings", "Topology", "Sign out"),
+    assert await _tabbed(page, 13) == [
+        *("Skip to content", "Fairlead", "Catalogue", "Overview", "My bindings", "Topology"),
+        "Sign out",
         *("Search", "Search", "postgres", "buckets", "topics", "mailboxes"),
     ]
     await page.keyboard.press("Shift+Tab")
@@ -43,14 +44,15 @@ async def test_the_way_from_the_door_to_a_template_and_out_again(
     assert await _tabbed(page, 1) == ["Skip to content"]
     await page.keyboard.press("Enter")
     # What follows is what stands in the page, and not in its head.
-    assert await _tabbed(page, 5) == [
-        *("Catalogue", "Bind", "Commands that bind it", "Fields of Topic"),
+    assert await _tabbed(page, 6) == [
+        *("Catalogue", "Bind", "Commands that bind it", "Copy the commands that bind it"),
+        "Fields of Topic",
         "Returned status",
     ]
     await page.keyboard.press("Enter")
     assert await _tabbed(page, 2) == ["Status of Topic", "Example of Topic"]
     await page.goto(f"{market.url}/bindings")
-    assert (await _tabbed(page, 6))[-1] == "Sign out"
+    assert (await _tabbed(page, 7))[-1] == "Sign out"
     await page.keyboard.press("Enter")
     await heading(page, "Sign in")
 
