@@ -21,6 +21,7 @@ from fairlead.api.kubebind.conditions import (
     OBJECTS_FAILING,
     OBJECTS_REWRITTEN,
     PERMISSIONS_GRANTED,
+    REFUSED_HERE,
     KubeBindCondition,
     get_condition,
 )
@@ -298,7 +299,7 @@ class Reports:
             # A role or the object's schema is told by the message itself.
             admission = not (first.forbidden or first.invalid)
             remedy = f". {ADMISSION_REMEDY}" if admission else ""
-            why = f"because this cluster refuses it: {first.message}{remedy}"
+            why = f"{REFUSED_HERE}{first.message}{remedy}"
         return KubeBindCondition(
             OBJECTS_FAILING,
             "True",

@@ -14,7 +14,7 @@ from fairlead.api.kubebind import (
     BoundSchema,
     BoundSchemaStatus,
 )
-from fairlead.api.kubebind.conditions import KubeBindCondition
+from fairlead.api.kubebind.conditions import REFUSED_HERE, KubeBindCondition, get_condition
 from fairlead.api.meta import JSON, Object, object_from_dict
 from fairlead.api.resource import Resource
 from fairlead.konnector.controllers.apiserviceexport.reconcile import (
@@ -393,6 +393,33 @@ def test_the_provider_is_told_of_objects_that_do_not_cross(type_: str) -> None:
     assert found["Ready"] == ("True", "")
     # It goes when the binding has lost it.
     assert type_ not in conditions(planned(export=export(conditions=[fault])))
+
+
+@pytest.mark.parametrize(
+    ("message", "expected"),
+    [
+        pytest.param(
+            "1 object: Widget a/b; the first because the provider refuses it: no",
+            "1 object: Widget a/b; the first because the provider refuses it: no",
+            id="its-own-words",
+        ),
+        pytest.param(
+            f"1 object cannot be written: Widget a/b; the first {REFUSED_HERE}policy x: no",
+            "1 object cannot be written: Widget a/b; the first because the consumer's cluster"
+            " refuses it",
+            id="not-those-of-the-consumers-server",
+        ),
+    ],
+)
+def test_which_words_of_a_refusal_the_provider_reads(message: str, expected: str) -> None:
+    fault = {"type": "ObjectsFailing", "status": "True", "reason": "R", "message": message}
+    bound = binding()
+    bound.status.conditions.append(msgspec.convert(fault, KubeBindCondition))
+    plan = planned(binding=bound)
+    assert plan.status is not None
+    copied = get_condition(plan.status.conditions, "ObjectsFailing")
+    assert copied is not None
+    assert copied.message == expected
 
 
 def test_the_providers_own_conditions_stay_and_count() -> None:

@@ -26,6 +26,7 @@ from fairlead.api.kubebind.conditions import (
     CONNECTED,
     CONSUMER_CLUSTER,
     CONSUMER_IN_SYNC,
+    REFUSED_HERE,
     SCHEMA_IN_SYNC,
     KubeBindCondition,
     false,
@@ -264,10 +265,18 @@ def _object_faults(state: SyncState) -> list[KubeBindCondition]:
     """Return copies of the binding's conditions about objects that do not cross."""
     conditions = state.binding.status.conditions if state.binding is not None else []
     return [
-        msgspec.structs.replace(condition, last_transition_time="")
+        msgspec.structs.replace(
+            condition, message=_for_provider(condition.message), last_transition_time=""
+        )
         for condition in conditions
         if condition.type in OBJECT_FAULTS
     ]
+
+
+def _for_provider(message: str) -> str:
+    """Return a message without what the consumer's server says: its policies are its own."""
+    before, refused_here, _ = message.partition(REFUSED_HERE)
+    return f"{before}because the consumer's cluster refuses it" if refused_here else message
 
 
 def _connected(state: SyncState, export: APIServiceExport) -> KubeBindCondition:
