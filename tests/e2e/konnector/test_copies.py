@@ -259,8 +259,8 @@ async def test_a_namespace_that_the_provider_refuses_is_told_here(stack: AsyncEx
     link = await world.bound()
     await world.consumer.create(world.widgets, world.widget())
     told = await link.condition("Conflicts", bool)
-    assert told["reason"] == "ForeignObjectExists"
-    said = await event(world.consumer, "default", "ForeignObjectExists")
+    assert told["reason"] == "NamespaceRefused"
+    said = await event(world.consumer, "default", "NamespaceRefused")
     assert "namespace default can never be a consumer's" in said["message"]
     shop: JSON = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "shop"}}
     await world.consumer.create(NAMESPACES, shop)
