@@ -86,7 +86,7 @@ async def test_who_applies_an_atomic_list_without_us_is_named_and_not_fought(
         rounds = 0
         said: JSON = {"reason": ""}
         async with asyncio.timeout(SECONDS):
-            while said["reason"] != "Error":
+            while said["reason"] != "WriteUndone":
                 rounds += 1
                 await applied(team, RIGS)
                 said = await _answered(team)
@@ -108,7 +108,7 @@ async def _answered(team: Team) -> JSON:
         rig = (await team.admin.get(RIGS, "web", team.namespace)).to_dict()
         binding = await team.admin.get(SERVICEBINDINGS, "rig", team.namespace)
         said = condition(binding.to_dict(), "InjectionReady")
-        if _mounts(rig) or said["reason"] == "Error":
+        if _mounts(rig) or said["reason"] == "WriteUndone":
             return said
         await asyncio.sleep(0.02)
 
