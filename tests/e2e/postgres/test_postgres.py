@@ -8,7 +8,6 @@ from collections.abc import AsyncIterator
 
 import psycopg
 import pytest
-import yaml
 from psycopg import sql
 from tests.support.pgworld import World, grant
 from tests.support.planes import ControlPlane
@@ -28,7 +27,6 @@ from fairlead.api.postgresaccess.server import POSTGRESSERVERS
 from fairlead.api.resource import CONFIGMAPS, EVENTS, NAMESPACES, SECRETS
 from fairlead.client import Client, NotFound, parse_kubeconfig
 from fairlead.demo.postgres.server import EmbeddedPostgres
-from fairlead.portal.console.examples import example
 from fairlead.postgres.controllers.servers import work
 from fairlead.postgres.database.connections import login, session
 from fairlead.postgres.database.plans.snapshot import GIVEN_UP, RoleClaim
@@ -49,23 +47,6 @@ async def world(control_plane: ControlPlane, postgres: EmbeddedPostgres) -> Asyn
         async with running(admin, OPTIONS):
             yield made
             await made.leave()
-
-
-async def test_the_example_of_the_console_becomes_a_login(world: World) -> None:
-    written = example(
-        {},
-        api_version=POSTGRESACCESSES.api_version,
-        kind=POSTGRESACCESSES.kind,
-        namespaced=POSTGRESACCESSES.namespaced,
-    )
-    # What its comments say to change.
-    body = yaml.safe_load(written)
-    body["metadata"]["namespace"] = world.namespace
-    body["spec"]["connection"]["serverRef"]["name"] = world.server
-    body["spec"]["grants"][0]["database"] = world.database
-    await world.admin.create(POSTGRESACCESSES, body)
-    await world.ready("example")
-    assert await world.logs_in((await world.secret("example"))["uri"])
 
 
 @pytest.mark.edge

@@ -280,3 +280,22 @@ def test_the_plan_names_each_part(tmp_path: Path) -> None:
 def test_a_folder_that_is_no_checkout_is_run_and_not_recorded(tmp_path: Path) -> None:
     assert contents.tracked(tmp_path) == []
     assert not contents.is_clean(tmp_path)
+
+
+@pytest.mark.parametrize(
+    "part", [part for part in PARTS if part.tests], ids=lambda part: part.name
+)
+def test_the_tests_of_a_part_import_no_package_that_it_leaves_out(part: Part) -> None:
+    packages = [
+        pattern.removeprefix("src/").strip("/").replace("/", ".")
+        for pattern in part.unread or ()
+        if pattern.startswith("src/fairlead/") and pattern.endswith("/")
+    ]
+    modules = [path for start in part.tests for path in ROOT.glob(f"{start.rstrip('/')}/**/*.py")]
+    wrong = [
+        f"{path.relative_to(ROOT)} imports {package}"
+        for path in modules
+        for package in packages
+        if f"from {package}" in path.read_text() or f"import {package}" in path.read_text()
+    ]
+    assert not wrong
