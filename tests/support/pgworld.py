@@ -4,19 +4,22 @@ from __future__ import annotations
 
 import base64
 import uuid
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
 from typing import Any, cast
 
 import psycopg
-from tests.support.postgres import access, credentials, server_profile
+from tests.support.planes import ControlPlane
+from tests.support.postgres import access, credentials, prepare, running, server_profile
 from tests.support.waiting import is_ready, when
 
 from fairlead.api.meta import JSON
 from fairlead.api.postgresaccess import ABANDON_ANNOTATION, POSTGRESACCESSES
 from fairlead.api.postgresaccess.server import POSTGRESSERVERS
 from fairlead.api.resource import NAMESPACES, SECRETS
-from fairlead.client import Client
+from fairlead.client import Client, parse_kubeconfig
 from fairlead.demo.postgres.server import EmbeddedPostgres
+from fairlead.postgres.options import PostgresOptions
 
 
 class World:
@@ -110,3 +113,18 @@ class World:
 
 def grant(database: str, *privileges: str) -> JSON:
     return {"database": database, "privileges": list(privileges)}
+
+
+@asynccontextmanager
+async def operated(
+    control_plane: ControlPlane, postgres: EmbeddedPostgres, options: PostgresOptions
+) -> AsyncIterator[World]:
+    """A world with a database, and an operator at work in it."""
+    async with Client(parse_kubeconfig(control_plane.kubeconfig())) as admin:
+        await prepare(admin)
+        world = World(admin, postgres, is_real=control_plane.is_real)
+        await world.arrive()
+        await world.create_database()
+        async with running(admin, options):
+            yield world
+            await world.leave()

@@ -323,7 +323,9 @@ class Reports:
             f"others undo again and again what is written to {number}: {shown}; an Event of each "
             "says where"
         )
-        return KubeBindCondition(OBJECTS_REWRITTEN, "True", reason="WriteUndone", message=message)
+        return KubeBindCondition(
+            OBJECTS_REWRITTEN, "True", reason=steps.WRITE_UNDONE, message=message
+        )
 
     def invalid(self, binding: str) -> bool:
         """Whether a server refuses an object of a binding because of its schema."""

@@ -9,14 +9,12 @@ from collections.abc import AsyncIterator
 import psycopg
 import pytest
 from psycopg import sql
-from tests.support.pgworld import World, grant
+from tests.support.pgworld import World, grant, operated
 from tests.support.planes import ControlPlane
 from tests.support.postgres import (
     Hanging,
     access,
     credentials,
-    prepare,
-    running,
     server_profile,
 )
 from tests.support.waiting import SECONDS, condition, eventually, failed_with, is_ready, when
@@ -25,7 +23,7 @@ from fairlead.api.meta import JSON
 from fairlead.api.postgresaccess import FINALIZER, POSTGRESACCESSES
 from fairlead.api.postgresaccess.server import POSTGRESSERVERS
 from fairlead.api.resource import CONFIGMAPS, EVENTS, NAMESPACES, SECRETS
-from fairlead.client import Client, NotFound, parse_kubeconfig
+from fairlead.client import NotFound
 from fairlead.demo.postgres.server import EmbeddedPostgres
 from fairlead.postgres.controllers.servers import work
 from fairlead.postgres.database.connections import login, session
@@ -38,15 +36,9 @@ OPTIONS = PostgresOptions(excluded_users=("postgres", "excluded"), pending_inter
 
 @pytest.fixture
 async def world(control_plane: ControlPlane, postgres: EmbeddedPostgres) -> AsyncIterator[World]:
-    async with Client(parse_kubeconfig(control_plane.kubeconfig())) as admin:
-        await prepare(admin)
-        made = World(admin, postgres, is_real=control_plane.is_real)
-        await made.arrive()
-        await made.create_database()
-        await made.fetch("CREATE TABLE orders (id int)")
-        async with running(admin, OPTIONS):
-            yield made
-            await made.leave()
+    async with operated(control_plane, postgres, OPTIONS) as opened:
+        await opened.fetch("CREATE TABLE orders (id int)")
+        yield opened
 
 
 @pytest.mark.edge

@@ -6,12 +6,10 @@ from collections.abc import AsyncIterator
 
 import pytest
 import yaml
-from tests.support.pgworld import World
+from tests.support.pgworld import World, operated
 from tests.support.planes import ControlPlane
-from tests.support.postgres import prepare, running
 
 from fairlead.api.postgresaccess import POSTGRESACCESSES
-from fairlead.client import Client, parse_kubeconfig
 from fairlead.demo.postgres.server import EmbeddedPostgres
 from fairlead.portal.console.examples import example
 from fairlead.postgres.options import PostgresOptions
@@ -19,14 +17,8 @@ from fairlead.postgres.options import PostgresOptions
 
 @pytest.fixture
 async def world(control_plane: ControlPlane, postgres: EmbeddedPostgres) -> AsyncIterator[World]:
-    async with Client(parse_kubeconfig(control_plane.kubeconfig())) as admin:
-        await prepare(admin)
-        made = World(admin, postgres, is_real=control_plane.is_real)
-        await made.arrive()
-        await made.create_database()
-        async with running(admin, PostgresOptions(pending_interval=0.5)):
-            yield made
-            await made.leave()
+    async with operated(control_plane, postgres, PostgresOptions(pending_interval=0.5)) as opened:
+        yield opened
 
 
 async def test_the_example_of_the_console_becomes_a_login(world: World) -> None:

@@ -27,6 +27,10 @@ COPY_HELD: Final = "CopyHeld"
 """The reason of a :class:`Refuse` that keeps the copy of another cluster's object."""
 CONFLICTS: Final = frozenset({FOREIGN_OBJECT, OWNER_UNKNOWN, NAME_TOO_LONG, NAMESPACE_REFUSED})
 """The reasons of :class:`Refuse` that the binding's condition ``Conflicts`` counts."""
+SYNC_FAILED: Final = "SyncFailed"
+WRITE_UNDONE: Final = "WriteUndone"
+COPY_DELETED: Final = "CopyDeleted"
+"""Reasons of Events: a server refuses an object, or others undo its writes or delete its copy."""
 DELETION: Final = "deletion of the provider's copy"
 """The reason of a :class:`Wait` for the end of a copy."""
 

@@ -28,8 +28,11 @@ from fairlead.konnector.metrics import SyncLook, SyncMetrics
 from fairlead.konnector.policies.copies import payload
 from fairlead.konnector.policies.localkeys import INSTANCE, LocalMetadataKeys
 from fairlead.konnector.policies.steps import (
+    COPY_DELETED,
     CROSSINGS,
+    SYNC_FAILED,
     TERMINAL,
+    WRITE_UNDONE,
     AskNamespace,
     ConfirmNamespace,
     Create,
@@ -123,7 +126,7 @@ class EngineContext(msgspec.Struct, frozen=True, kw_only=True):
     controller: MakeController
     workers: int
     interval: float
-    failed: str = "SyncFailed"
+    failed: str = SYNC_FAILED
     faults: Callable[[], Iterable[SyncFault]] = tuple
     ready: Callable[[], Awaitable[None]] = at_once
     local: LocalMetadataKeys = LocalMetadataKeys()
@@ -304,7 +307,7 @@ class Passes:
         self._report.rewritten[pair.key] = by
         self._tell(
             pair.consumer,
-            "WriteUndone",
+            WRITE_UNDONE,
             f"{by} undoes what the konnector writes to {whose}, again and again: it is written "
             "ever less often; have one of the two leave it alone",
         )
@@ -327,7 +330,7 @@ class Passes:
         )
         self._tell(
             pair.consumer,
-            "CopyDeleted",
+            COPY_DELETED,
             f"the copy {pair.place(side)} in {where} is deleted again and again, not by this "
             f"konnector, and comes back without what it had. {tool}. The audit log of {where} "
             "names who deletes it",

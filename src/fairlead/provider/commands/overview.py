@@ -358,10 +358,10 @@ async def _lost(client: Client, consumers: Sequence[str]) -> dict[str, str]:
         for one in secrets.items
         if one.meta.annotations.get(ACCOUNT_ANNOTATION) == BINDER_NAME and not one.meta.deleting
     }
-    found = {}
+    lost = {}
     for name in consumers:
         if name not in present:
-            found[name] = f"its ServiceAccount {name}/{BINDER_NAME} is gone"
+            lost[name] = f"its ServiceAccount {name}/{BINDER_NAME} is gone"
         elif name not in armed:
-            found[name] = f"the token of its ServiceAccount {name}/{BINDER_NAME} is gone"
-    return found
+            lost[name] = f"the token of its ServiceAccount {name}/{BINDER_NAME} is gone"
+    return lost

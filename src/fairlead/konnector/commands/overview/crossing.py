@@ -19,7 +19,10 @@ from fairlead.api.reasons.verdict import Finding, conditions_of, remedy_of, writ
 from fairlead.api.timestamps import format_time, parse_time
 from fairlead.konnector.commands.overview.comparison import AwaitedStep, changed_at
 from fairlead.konnector.policies.steps import (
+    COPY_DELETED,
     DELETION,
+    SYNC_FAILED,
+    WRITE_UNDONE,
     AskNamespace,
     Create,
     Delete,
@@ -49,8 +52,8 @@ class EventAbout(msgspec.Struct, rename="camel"):
 
 def happened_at(event: Object) -> datetime:
     """Return when an Event happened last; the earliest time if it does not tell."""
-    told = event.decode(EventAbout)
-    for text in (told.last_timestamp, told.event_time, event.meta.creation_timestamp):
+    body = event.decode(EventAbout)
+    for text in (body.last_timestamp, body.event_time, event.meta.creation_timestamp):
         try:
             if text:
                 return parse_time(text)
@@ -91,12 +94,8 @@ def waits_for(step: Step, pair: Pair, delay: KubeBindCondition | None = None) ->
     return "the provider to tell what is there"
 
 
-SYNC_FAILED = "SyncFailed"
-"""Reason of the konnector's Event about an object that a server refuses."""
-
-
 def crossing_finding(
-    found: AwaitedStep,
+    awaited: AwaitedStep,
     pair: Pair,
     binding: Object,
     warning: Object | None = None,
@@ -105,13 +104,13 @@ def crossing_finding(
     """Return what keeps an object that is not in sync from crossing.
 
     Args:
-        found: its next step.
+        awaited: its next step.
         pair: the object and its copy.
         binding: its APIServiceBinding, which counts the objects that a server refuses.
         warning: the last Warning about the object.
         delay: what the object's provider namespace waits for.
     """
-    step = found.step
+    step = awaited.step
     waits = f"waits for {waits_for(step, pair, delay)}"
     if isinstance(step, Refuse):
         return Finding(
@@ -126,7 +125,7 @@ def crossing_finding(
         return fight
     refusal, since = _refusal(pair, binding, warning)
     if not refusal:
-        at = changed_at(found.side)
+        at = changed_at(awaited.side)
         return Finding("waiting", waits, since=format_time(at) if at is not None else "")
     here = getattr(step, "side", "provider") == "consumer"
     side = "this cluster" if here else "the provider"
@@ -154,7 +153,7 @@ def rewriting_finding(
         # An Event stays for an hour when the cause is gone.
         return None
     event = warning.decode(EventAbout) if warning is not None else EventAbout()
-    if warning is not None and event.reason in {_UNDONE, "CopyDeleted"}:
+    if warning is not None and event.reason in {WRITE_UNDONE, COPY_DELETED}:
         # The Event is as old as the fight, its last time is that of the latest write.
         since = warning.meta.creation_timestamp or format_time(happened_at(warning))
         reason, message = event.reason, event.message
@@ -168,7 +167,6 @@ def rewriting_finding(
     return Finding("failed", message, reason, since, remedy)
 
 
-_UNDONE = "WriteUndone"
 _MORE = re.compile(r", and \d+ more")
 """End of a list that does not name all objects."""
 
@@ -180,12 +178,12 @@ def _refusal(pair: Pair, binding: Object, warning: Object | None) -> tuple[str, 
         return "", ""
     failing = get_condition(conditions_of(binding), OBJECTS_FAILING)
     fails = failing is not None and failing.status == "True"
-    told = warning.decode(EventAbout) if warning is not None else EventAbout()
-    if warning is not None and told.reason == SYNC_FAILED:
+    event = warning.decode(EventAbout) if warning is not None else EventAbout()
+    if warning is not None and event.reason == SYNC_FAILED:
         at = format_time(happened_at(warning))
         # After an edit the Event is about the spec before it, until the server answers again.
         if fails or at >= written_at(obj):
-            return told.message, at
+            return event.message, at
     # Without the right to read Events: the condition quotes the answer to the first object.
     if failing is not None and fails and f"written: {obj.kind} {obj.key}" in failing.message:
         _, _, quoted = failing.message.partition("; the first because ")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
+from fairlead.api.kubebind.conditions import HEARTBEAT_TIMEOUT
 from fairlead.portal.console.bindings.known import object_row, problems
 from fairlead.portal.console.bindings.listing import Bindings
 from fairlead.portal.console.objects.kinds import FollowedKind
@@ -56,7 +57,7 @@ class ProvidedOverview(Bindings):
                     bindings.append(row)
             failed += self._failed(sight, consumer, counted)
             silent += self._silent(sight, consumer)
-        failures = [self._of_object(found) for found in latest(failed, _since)]
+        failures = [self._of_object(each) for each in latest(failed, _since)]
         # What fails by its objects alone has no time; the objects are named instead.
         failures += [
             _of_binding(row)
@@ -99,8 +100,8 @@ class ProvidedOverview(Bindings):
                     if verdict.state == "failed":
                         yield _FailedObject(consumer, kind, namespace, each, verdict.since)
 
-    def _of_object(self, found: _FailedObject) -> Failure:
-        consumer, kind, namespace, name, since = found
+    def _of_object(self, failed: _FailedObject) -> Failure:
+        consumer, kind, namespace, name, since = failed
         obj = kind.objects.get(namespace, name)
         assert obj is not None  # noqa: S101  its verdict lives as long as the object
         row = object_row(self._consumers.kinds, kind, obj)
@@ -118,7 +119,7 @@ class ProvidedOverview(Bindings):
         if consumer not in sight.connections:
             return
         connection = self._consumers.connection(consumer)
-        if connection is None or connection.verdict.reason != _SILENT:
+        if connection is None or connection.verdict.reason != HEARTBEAT_TIMEOUT:
             return
         verdict = connection.verdict
         exports = self._consumers.exports(consumer) if consumer in sight.consumers else []
@@ -133,12 +134,8 @@ class ProvidedOverview(Bindings):
         )
 
 
-_SILENT = "HeartbeatTimeout"
-"""Reason of a connection whose konnector reports no more."""
-
-
-def _since(found: _FailedObject) -> str:
-    return found.since
+def _since(failed: _FailedObject) -> str:
+    return failed.since
 
 
 def _of_binding(row: BindingRow) -> Failure:

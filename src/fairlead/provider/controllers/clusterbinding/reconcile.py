@@ -7,7 +7,13 @@ from typing import NamedTuple
 
 from fairlead.api.durations import parse_duration
 from fairlead.api.kubebind import ClusterBinding, ClusterBindingStatus
-from fairlead.api.kubebind.conditions import HEALTHY, KubeBindCondition, false, true
+from fairlead.api.kubebind.conditions import (
+    HEALTHY,
+    HEARTBEAT_TIMEOUT,
+    KubeBindCondition,
+    false,
+    true,
+)
 from fairlead.api.meta import JSON, Object
 from fairlead.api.timestamps import format_time, parse_time
 from fairlead.provider.changes import with_status
@@ -62,7 +68,7 @@ def health(
 def _timeout(status: ClusterBindingStatus) -> KubeBindCondition:
     return false(
         HEALTHY,
-        "HeartbeatTimeout",
+        HEARTBEAT_TIMEOUT,
         f"the last heartbeat was at {status.last_heartbeat_time}, more than twice the interval "
         f"{status.heartbeat_interval} ago: is the konnector running, and can it reach this "
         "cluster?",
