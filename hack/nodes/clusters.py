@@ -11,7 +11,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple, Self
@@ -238,11 +238,24 @@ def down(names: Sequence[str] = ()) -> None:
         found = clusters()
         if unknown := {*names} - {cluster.name for cluster in found}:
             raise ClusterError(f"there is no cluster {' '.join(sorted(unknown))}")
-        for cluster in found:
-            if not names or cluster.name in names:
-                _remove(cluster)
-        if not clusters():
-            subprocess.run(["ip", "link", "del", BRIDGE], capture_output=True, check=False)
+        _remove_each(cluster for cluster in found if not names or cluster.name in names)
+
+
+def down_where(is_left: Callable[[str], bool]) -> None:
+    """Take the clusters away whose names hold, also while other processes do the same.
+
+    Raises:
+        ClusterError: one does not end.
+    """
+    with _locked():
+        _remove_each(cluster for cluster in clusters() if is_left(cluster.name))
+
+
+def _remove_each(removed: Iterable[Cluster]) -> None:
+    for cluster in removed:
+        _remove(cluster)
+    if not clusters():
+        subprocess.run(["ip", "link", "del", BRIDGE], capture_output=True, check=False)
 
 
 def _is_whole(cluster: Cluster) -> bool:

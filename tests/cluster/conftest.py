@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from hack.nodes.clusters import Cluster, ClusterError, built, clusters, down, up
+from hack.nodes.clusters import Cluster, ClusterError, built, down_where, up
 from hack.nodes.machine import missing
 from tests.support.containers import image
 
@@ -33,9 +33,7 @@ def planes(node_programs: None) -> Iterator[list[Cluster]]:
     """Two clusters that have Fairlead's image: a provider's and a consumer's."""
     names = [f"{side}-{os.getpid()}" for side in ("provider", "consumer")]
     # A run that was killed has left its clusters.
-    orphans = [one.name for one in clusters() if not _is_running(one.name.rpartition("-")[2])]
-    if orphans:
-        down(orphans)
+    down_where(lambda name: not _is_running(name.rpartition("-")[2]))
     try:
         made = up(names)
         archive = image().built.archive
@@ -43,4 +41,4 @@ def planes(node_programs: None) -> Iterator[list[Cluster]]:
             cluster.load(archive)
         yield made
     finally:
-        down([one.name for one in clusters() if one.name in names])
+        down_where(names.__contains__)

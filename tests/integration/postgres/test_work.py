@@ -534,7 +534,8 @@ async def test_a_look_comes_although_somebody_always_tries_again(world: World) -
 
 async def test_who_comes_during_a_look_does_not_wait_for_it(world: World) -> None:
     world.work.submit(place(), request("a"), sync_job("a"))
-    await world.answered(1)
+    # The look that follows the first work would not see what is kept later.
+    await world.until(lambda: world.swept)
     world.gates["look"] = asyncio.Event()
     world.work.keep(place(), request("a"), kept("a"))
     world.work.look_soon(place())
