@@ -364,13 +364,17 @@ def session_ended() -> AccessError:
     return error
 
 
-async def test_a_batch_whose_session_ends_goes_on_with_a_new_one(world: World) -> None:
-    world.fails_once["sync"] = session_ended()
+@pytest.mark.parametrize("sessions", [1, 3])
+async def test_a_batch_whose_sessions_end_goes_on_with_a_new_one(
+    world: World, sessions: int
+) -> None:
+    for key in ("db", "sync", "a")[:sessions]:
+        world.fails_once[key] = session_ended()
     for name in "ab":
         world.work.submit(place(), request(name), sync_job(name))
-    found = await world.answered(2)
-    assert all(isinstance(found[name], Synced) for name in "ab")
-    assert world.of("sync") == [["a", "b"]] * 2
+    answers = await world.answered(2)
+    assert all(isinstance(answers[name], Synced) for name in "ab")
+    assert world.of("sync") == [["a", "b"]] * (sessions + 1)
 
 
 async def test_jobs_whose_session_in_a_database_ends_are_done_again_alone(world: World) -> None:

@@ -75,6 +75,8 @@ _BATCH = 250
 """Largest number of jobs in one batch; jobs that come meanwhile wait for its end."""
 _BATCHES_BEFORE_LOOK = 10
 """Largest number of batches before a due look; busy servers must not postpone it for ever."""
+_SESSIONS = 4
+"""Largest number of sessions that end during one job before that is its answer."""
 _REST_SECONDS = 30.0
 """Seconds without work after which the sessions of a server are closed."""
 _OF_ONE_NAMESPACE = 32
@@ -738,18 +740,26 @@ async def _completed(
     jobs: Sequence[J],
     work: Callable[[Iterable[J]], Awaitable[Mapping[str, Answer]]],
 ) -> Mapping[str, Answer]:
-    """Do jobs, and once more those whose session ended meanwhile: a new login tells why."""
-    try:
-        answers = await _divided(jobs, work)
-    except SessionEndedError:
-        return await _divided(jobs, work)
-    again = [job for job in jobs if has_lost_session(answers.get(job.username))]
-    if not again:
-        return answers
-    try:
-        return {**answers, **await _divided(again, work)}
-    except AccessError as error:
-        return {**answers, **{job.username: error for job in again}}
+    """Do jobs, and again those whose session ended meanwhile: a new login tells why.
+
+    Sessions that rest side by side end side by side, and the next try may get another of these.
+    """
+    answers: dict[str, Answer] = {}
+    left = jobs
+    for tries_left in reversed(range(_SESSIONS)):
+        try:
+            answers |= await _divided(left, work)
+        except AccessError as error:
+            if tries_left and isinstance(error, SessionEndedError):
+                continue
+            if not answers:
+                raise
+            answers |= {job.username: error for job in left}
+            break
+        left = [job for job in left if has_lost_session(answers.get(job.username))]
+        if not left:
+            break
+    return answers
 
 
 async def _divided(
