@@ -44,8 +44,8 @@ class Api(msgspec.Struct, frozen=True):
 
     def kinds(self, binding: Object) -> str | None:
         """Return the annotation of workload kinds, if it has to change before projecting."""
-        known = read_kinds(binding.meta.annotations)
-        return kinds_to_note(known, self.kind(binding), projected=bool(self.secret(binding)))
+        lookups = read_kinds(binding.meta.annotations)
+        return kinds_to_note(lookups, self.kind(binding), projected=bool(self.secret(binding)))
 
     def without_forged_kinds(self, binding: Object) -> Object:
         """Return the binding without the annotation of kinds, if a user added it to a new one.

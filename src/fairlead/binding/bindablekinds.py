@@ -100,8 +100,8 @@ class BindableKindsController:
             self._unread.pop(name, None)
 
     async def _write(self) -> None:
-        found = {kind for kinds in self._known.values() for kind in kinds}
-        status = [msgspec.to_builtins(kind) for kind in sorted(found)]
+        kinds = {kind for kinds in self._known.values() for kind in kinds}
+        status = [msgspec.to_builtins(kind) for kind in sorted(kinds)]
         body: JSON = {
             "apiVersion": BINDABLEKINDS.api_version,
             "kind": BINDABLEKINDS.kind,
@@ -117,6 +117,6 @@ class BindableKindsController:
                 raise Conflict(error.status) from None
             return
         if live.to_dict().get("status") != status:
-            seen = {"uid": live.meta.uid, "resourceVersion": live.meta.resource_version}
-            patch = {"metadata": seen, "status": status}
+            preconditions = {"uid": live.meta.uid, "resourceVersion": live.meta.resource_version}
+            patch = {"metadata": preconditions, "status": status}
             await self._client.merge_patch(BINDABLEKINDS, BINDABLEKINDS_NAME, "", patch)

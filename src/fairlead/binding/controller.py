@@ -210,9 +210,9 @@ class BindingController:
             await asyncio.sleep(random.uniform(0, _CONFLICT_SECONDS))  # noqa: S311 - spreads
 
     async def _reconcile(self, request: Request) -> Result | None:
-        seen = self._seen(request)
+        cached = self._seen(request)
         try:
-            binding = seen or await self._get(request)
+            binding = cached or await self._get(request)
         except NotFound:
             await self._forget(request)
             return None
@@ -226,7 +226,7 @@ class BindingController:
             return Result(requeue_after=left)
         self._pauses.passes.done(request)
         try:
-            return await self._process(request, binding, is_cached=seen is not None)
+            return await self._process(request, binding, is_cached=cached is not None)
         except TooManyReadsError as error:
             return await self._endless(request, binding, error)
         # Refused workloads and Secrets are in the context: this is about the binding itself.
@@ -236,20 +236,22 @@ class BindingController:
 
     def _seen(self, request: Request) -> Object | None:
         """Return the cached binding, None if the cache lags behind our own writes."""
-        found = self._bindings.get(request.namespace, request.name)
+        binding = self._bindings.get(request.namespace, request.name)
         # A broken watch may lack the last change.
-        if found is None or self._bindings.error:
+        if binding is None or self._bindings.error:
             return None
         try:
-            fresh = int(found.meta.resource_version) >= self._versions.get(request, 0)
+            fresh = int(binding.meta.resource_version) >= self._versions.get(request, 0)
         # resourceVersions are numbers on all known servers, but the API only promises a string.
         except ValueError:
             return None
-        return found if fresh else None
+        return binding if fresh else None
 
     async def _get(self, request: Request) -> Object:
-        found = await self._cluster.client.get(self._api.resource, request.name, request.namespace)
-        return self._remember_version(request, found)
+        binding = await self._cluster.client.get(
+            self._api.resource, request.name, request.namespace
+        )
+        return self._remember_version(request, binding)
 
     def _remember_version(self, request: Request, binding: Object) -> Object:
         """Record the version that the cache has to reach before it is used."""
@@ -369,9 +371,9 @@ class BindingController:
                 place = (workload.resource, namespace, meta.name)
                 self._dependencies.expect_newer(request, place, meta.resource_version)
             for resource, _, name in places:
-                found = stored.get((resource, name)) if succeeded else None
+                obj = stored.get((resource, name)) if succeeded else None
                 # After an error the next pass has to see the actual state.
-                version = found.meta.resource_version if found else ""
+                version = obj.meta.resource_version if obj else ""
                 self._dependencies.stored(request, (resource, namespace, name), version)
         return written
 
@@ -441,8 +443,8 @@ class BindingController:
         changed = is_refused and not is_collected(binding)
         if isinstance(error, InvalidBinding) and has_projection:
             left = await self._remove(request, binding, _WITHDRAWAL if changed else _LEFTOVERS)
-        kept = is_refused and not changed
-        text = in_one([str(error), _KEPT if kept else "", left])
+        stays_refused = is_refused and not changed
+        text = in_one([str(error), _KEPT if stays_refused else "", left])
         if is_refused:
             status = refused_status(binding, text, now(), withdrawn=changed and not left)
         else:

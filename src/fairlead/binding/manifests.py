@@ -143,11 +143,11 @@ def _bundle_rule() -> JSON:
 
 
 def _deployment(program: PodProgram, *, webhooks: bool) -> JSON:
-    found = program.deployment()
+    deployment = program.deployment()
     if webhooks:
-        container = found["spec"]["template"]["spec"]["containers"][0]
+        container = deployment["spec"]["template"]["spec"]["containers"][0]
         container["ports"].append({"name": "webhooks", "containerPort": names.PORT})
-    return found
+    return deployment
 
 
 def _webhooks(program: PodProgram) -> list[JSON]:

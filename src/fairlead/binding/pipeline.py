@@ -57,24 +57,24 @@ class Pipeline:
         """
         try:
             await context.open()
-            for one in self.stages:
-                if context.flow.stop and not one.always:
+            for stage in self.stages:
+                if context.flow.stop and not stage.always:
                     continue
                 try:
-                    done = one.handler(context)
+                    done = stage.handler(context)
                     if done is not None:
                         await done
                 except PassEnded:
                     raise
                 except Exception as error:  # noqa: BLE001 (one binding must not break the others)
                     # Only the exception's type is told: its text may contain a Secret.
-                    text = f"panic occurred: {type(error).__name__} in {one.name}"
+                    text = f"panic occurred: {type(error).__name__} in {stage.name}"
                     context.flow.retry_processing(
                         f"{text}; {_culprit(error, context)}", transient=True
                     )
                 # Conditions and metrics name the first stage that stopped or failed.
                 if not context.flow.stage and (context.flow.stop or context.flow.error):
-                    context.flow.stage = one.name
+                    context.flow.stage = stage.name
         except UnansweredRead as ended:
             raise ended.error from None
         context.close()

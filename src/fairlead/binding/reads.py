@@ -193,9 +193,9 @@ class Snapshot:
 
         Callers must copy it before changing it.
         """
-        found = await self.get(read)
+        obj = await self.get(read)
         if read not in self._bodies:
-            self._bodies[read] = found.to_dict()
+            self._bodies[read] = obj.to_dict()
         return self._bodies[read]
 
     async def list(self, read: ListAll | Marked) -> tuple[Object, ...]:
@@ -227,8 +227,8 @@ class Snapshot:
         Raises:
             PassEnded: the responder failed, or the pass has too many reads.
         """
-        wanted = list(reads)
-        missing = [read for read in dict.fromkeys(wanted) if read not in self._answers]
+        wanted_reads = list(reads)
+        missing = [read for read in dict.fromkeys(wanted_reads) if read not in self._answers]
         if missing and not self._finished:
             self._questions += 1
             if self._questions > MOST_READS:
@@ -238,7 +238,7 @@ class Snapshot:
             except Exception as error:
                 raise UnansweredRead(error) from error
             self._answers.update(zip(missing, answers, strict=True))
-        return tuple(map(self._answers.get, wanted))
+        return tuple(map(self._answers.get, wanted_reads))
 
     async def give_way(self) -> None:
         """Let other passes work before this one continues."""
@@ -251,12 +251,12 @@ class Snapshot:
         return any(isinstance(one, ReadFailure) and one.code == "Error" for one in answers)
 
     async def _answer(self, read: Read) -> Answer:
-        known = read in self._answers
-        if self._finished and not known:
+        is_answered = read in self._answers
+        if self._finished and not is_answered:
             raise ReadError(ReadFailure("Error", "it was not read in this pass"))
         # Recorded even if it fails: a watch has to show when the answer changes.
         self.asked[read] = None
-        if not known:
+        if not is_answered:
             await self.want([read])
         answer = self._answers[read]
         if isinstance(answer, ReadFailure):

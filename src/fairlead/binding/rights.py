@@ -89,10 +89,10 @@ def controller_rules() -> list[JSON]:
 
 def _written(rules: Iterable[JSON]) -> Iterator[tuple[str, str]]:
     """Yield group and plural of the resources that rules allow to write."""
-    for one in rules:
-        if set(one["verbs"]) - set(READ_VERBS):
-            for group in one["apiGroups"]:
-                for resource in one["resources"]:
+    for granted in rules:
+        if set(granted["verbs"]) - set(READ_VERBS):
+            for group in granted["apiGroups"]:
+                for resource in granted["resources"]:
                     yield group, resource.partition("/")[0]
 
 

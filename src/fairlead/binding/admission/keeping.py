@@ -36,9 +36,9 @@ class RequesterKey:
 
     def __call__(self) -> bytes:
         """Return the key, b"" while it is unknown or unusable."""
-        found = self._secrets.get(*self._key)
+        secret = self._secrets.get(*self._key)
         try:
-            return key_in(found) if found is not None else b""
+            return key_in(secret) if secret is not None else b""
         except UnusableKeyError:
             return b""
 

@@ -51,10 +51,10 @@ def mutating(options: AdmissionOptions, url: str = "") -> list[JSON]:
         options: of the webhook server.
         url: of a server that API servers do not call through its Service; else "".
     """
-    found = [_webhook("requester", REQUESTER_PATH, [_SPEC, _COREOS], options, url)]
+    webhooks = [_webhook("requester", REQUESTER_PATH, [_SPEC, _COREOS], options, url)]
     # The proof has to cover changes that other webhooks make to the spec.
-    found[0]["reinvocationPolicy"] = "IfNeeded"
-    return [*found, _projector(options, url)] if options.projected else found
+    webhooks[0]["reinvocationPolicy"] = "IfNeeded"
+    return [*webhooks, _projector(options, url)] if options.projected else webhooks
 
 
 def _projector(options: AdmissionOptions, url: str) -> JSON:
@@ -79,14 +79,14 @@ def _projector(options: AdmissionOptions, url: str) -> JSON:
 def validating(options: AdmissionOptions, url: str = "") -> list[JSON]:
     """Return the webhooks of the ValidatingWebhookConfiguration, as :func:`mutating` does."""
     mapping = "clusterworkloadresourcemappings"
-    found = [
+    webhooks = [
         _webhook("bindings", SPEC_PATH, [_SPEC], options, url),
         _webhook("bindings", COREOS_PATH, [_COREOS], options, url),
         _webhook("mappings", MAPPING_PATH, [_SPEC], options, url, mapping),
     ]
     # API servers refuse a configuration in which two webhooks have one name.
-    found[1]["name"] = f"coreos-{found[1]['name']}"
-    return found
+    webhooks[1]["name"] = f"coreos-{webhooks[1]['name']}"
+    return webhooks
 
 
 def _webhook(

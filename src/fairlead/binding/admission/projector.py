@@ -102,20 +102,20 @@ class Projector:
     async def _candidates(self, workload: _Created) -> list[tuple[Api, Object]]:
         """Return the bindings that select the workload, the oldest first."""
         # Collected before the loop yields, for the index may change meanwhile.
-        known = [
+        bindings = [
             (api, binding)
             for api, informer in self._bindings
             for key in workload.keys
             for binding in informer.by_index(_INDEX, key)
             if not binding.meta.deleting
         ]
-        found: list[tuple[Api, Object]] = []
-        for api, binding in known:
+        candidates: list[tuple[Api, Object]] = []
+        for api, binding in bindings:
             if workload.is_selected_by(api, binding):
-                found.append((api, binding))
+                candidates.append((api, binding))
             # Yield: there may be many bindings with long selectors.
             await asyncio.sleep(0)
-        return sorted(found, key=lambda one: _rank(one[1]))
+        return sorted(candidates, key=lambda candidate: _rank(candidate[1]))
 
     async def _bound(self, workload: _Created, bindings: Sequence[tuple[Api, Object]]) -> Verdict:
         # In order: each binding sees the items of those before it.
@@ -201,9 +201,9 @@ class _Answers:
         self._answer = answer
 
     async def answers(self, reads: Sequence[Read]) -> Sequence[Answer]:
-        found = await asyncio.gather(*map(self._answer, reads))
+        answers = await asyncio.gather(*map(self._answer, reads))
         await self.give_way()
-        return found
+        return answers
 
     async def give_way(self) -> None:
         """Let other reviews work."""
@@ -270,8 +270,8 @@ def _selected_by(api: Api, binding: Object) -> list[str]:
 
 
 def _selector(reference: JSON) -> JSON | None:
-    found = reference.get("selector", reference.get("labelSelector"))
-    return found if isinstance(found, dict) else None
+    selector = reference.get("selector", reference.get("labelSelector"))
+    return selector if isinstance(selector, dict) else None
 
 
 def _key(namespace: str, group: str, kind: str, name: str) -> str:

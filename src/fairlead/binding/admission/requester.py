@@ -51,14 +51,14 @@ def operations(
     return _noted(new, {REQUESTER_ANNOTATION: text, PROOF_ANNOTATION: prove(text)})
 
 
-def _noted(new: JSON, wanted: dict[str, str]) -> Sequence[JSON]:
+def _noted(new: JSON, marks: dict[str, str]) -> Sequence[JSON]:
     """Return the JSON patch that sets annotations, or removes those with ""."""
     annotations = (new.get("metadata") or {}).get("annotations")
     # A JSON patch cannot add a member to an object that is not there.
     if not annotations:
-        added = {name: value for name, value in wanted.items() if value}
+        added = {name: value for name, value in marks.items() if value}
         return ({"op": "add", "path": _ANNOTATIONS, "value": added},)
-    return [one for name, value in wanted.items() for one in _operation(annotations, name, value)]
+    return [one for name, value in marks.items() for one in _operation(annotations, name, value)]
 
 
 def _operation(annotations: JSON, name: str, value: str) -> Sequence[JSON]:
@@ -73,8 +73,8 @@ def _operation(annotations: JSON, name: str, value: str) -> Sequence[JSON]:
 
 def requester(user: JSON) -> str:
     """Return the annotation's value: the UserInfo without empty fields."""
-    found = {name: user[name] for name in _MEMBERS if user.get(name)}
-    return msgspec.json.encode(found).decode()
+    user_info = {name: user[name] for name in _MEMBERS if user.get(name)}
+    return msgspec.json.encode(user_info).decode()
 
 
 def foreign_spec(binding: JSON, namespace: str) -> CoreosSpec | None:

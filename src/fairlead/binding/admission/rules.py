@@ -38,15 +38,15 @@ def spec_binding(new: JSON, old: JSON | None) -> str:
 
 def mapping(new: JSON, old: JSON | None) -> str:
     """Validate a ClusterWorkloadResourceMapping: distinct versions and valid paths."""
-    seen: set[str] = set()
+    names: set[str] = set()
     for index, template in enumerate(_objects(_member(new, "spec"), "versions")):
         path = f"spec.versions[{index}]"
         version = template.get("version")
         if not isinstance(version, str) or not version.strip():
             return f"{path}.version is blank: name a version, or * for all others"
-        if version in seen:
+        if version in names:
             return f"{path}.version {version} is there twice: one template for each version"
-        seen.add(version)
+        names.add(version)
         wrong = _fixed(template, _TEMPLATE_FIXED, path) or _containers(template, path)
         if wrong:
             return wrong
@@ -64,16 +64,18 @@ def _is_ready(binding: JSON) -> bool:
     return any(one.get("type") == READY and one.get("status") == "True" for one in conditions)
 
 
-def _same(one: Any, other: Any) -> bool:
+def _same(value: Any, other: Any) -> bool:
     """Whether two specs are equal, with empty fields counted as absent."""
-    return bool(_told(one) == _told(other))
+    return bool(_told(value) == _told(other))
 
 
 def _told(value: Any) -> Any:
     if isinstance(value, dict):
-        told = {name: _told(item) for name, item in value.items()}
+        fields = {name: _told(item) for name, item in value.items()}
         # Clients with typed structs write the empty fields that others leave out.
-        return {name: item for name, item in told.items() if item not in (None, "", [], {}, False)}
+        return {
+            name: item for name, item in fields.items() if item not in (None, "", [], {}, False)
+        }
     if isinstance(value, list):
         return [_told(item) for item in value]
     return value

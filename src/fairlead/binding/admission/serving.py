@@ -56,17 +56,17 @@ def reviewers(
     key: Callable[[], bytes] = bytes,
 ) -> Mapping[str, Reviewer]:
     """Return the reviewers by path; ``key`` returns the key of requester proofs."""
-    found: dict[str, Reviewer] = {
+    by_path: dict[str, Reviewer] = {
         REQUESTER_PATH: partial(_note, own_user, key),
         COREOS_PATH: _validating(rules.coreos_binding),
         SPEC_PATH: _validating(rules.spec_binding),
         MAPPING_PATH: _validating(rules.mapping),
     }
     if projector is not None:
-        found[PROJECTOR_PATH] = projector.review
+        by_path[PROJECTOR_PATH] = projector.review
     # The controllers must be able to start while their webhooks are unavailable.
     exempt = frozenset({_SYSTEM, own_namespace})
-    return {path: _outside(exempt, reviewer) for path, reviewer in found.items()}
+    return {path: _outside(exempt, reviewer) for path, reviewer in by_path.items()}
 
 
 def _webhooks(
@@ -123,8 +123,8 @@ async def own_user(client: Client, namespace: str) -> str:
         ClientError: the server is unavailable.
     """
     try:
-        made = await client.create(_SELFSUBJECTREVIEWS, {})
-        return str(made.to_dict()["status"]["userInfo"]["username"])
+        review = await client.create(_SELFSUBJECTREVIEWS, {})
+        return str(review.to_dict()["status"]["userInfo"]["username"])
     except (ApiError, KeyError, TypeError):
         return f"system:serviceaccount:{namespace}:{NAME}"
 
@@ -146,8 +146,8 @@ async def add(
     user = await own_user(cluster.client, options.namespace)
     projector = Projector(cluster, bindings or BindingOptions()) if options.projected else None
     requester_key = RequesterKey(cluster, options.namespace, KEY_SECRET)
-    found = reviewers(options.namespace, user, projector, requester_key)
-    server = AdmissionServer(options.address, found, CALLED)
+    by_path = reviewers(options.namespace, user, projector, requester_key)
+    server = AdmissionServer(options.address, by_path, CALLED)
     manager.metrics.registry.register(server.metrics)
     key = (options.namespace, SECRET)
     # The Service sends reviews to any replica.

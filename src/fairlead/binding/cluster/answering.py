@@ -106,31 +106,31 @@ class Answers:
             ConnectionFailed: the server is unavailable.
         """
         late = await self._dependencies.watch(request, reads)
-        found: dict[Read, Answer] = {}
-        asked: list[Read] = []
+        answers: dict[Read, Answer] = {}
+        unanswered: list[Read] = []
         for read in reads:
             match read:
                 # Discovery has almost all kinds: a task for each would only delay the pass.
                 case Lookup():
-                    found[read] = await fetch(self._client, read)
+                    answers[read] = await fetch(self._client, read)
                 # One watch of all mappings serves all bindings.
                 case Get(resource=resource) if resource == CLUSTERWORKLOADRESOURCEMAPPINGS:
-                    found[read] = self._mappings.answer(read)
+                    answers[read] = self._mappings.answer(read)
                 case Marked() if read not in late:
                     objects, written = self._dependencies.marked(request, read)
-                    found[read] = tuple(objects)
+                    answers[read] = tuple(objects)
                     # The watch may not show our last write yet.
                     if written:
-                        asked.append(read)
+                        unanswered.append(read)
                 case _:
-                    asked.append(read)
+                    unanswered.append(read)
         # A gather makes the pass wait a turn of the event loop even for no reads.
-        for start in range(0, len(asked), _AT_ONCE):
-            some = asked[start : start + _AT_ONCE]
+        for start in range(0, len(unanswered), _AT_ONCE):
+            some = unanswered[start : start + _AT_ONCE]
             waiting = (self._ask(request, read, is_late=read in late) for read in some)
-            found.update(zip(some, await asyncio.gather(*waiting), strict=True))
+            answers.update(zip(some, await asyncio.gather(*waiting), strict=True))
         missed = {read for read in late if not (isinstance(read, Marked) and read.optional)}
-        return [GivenAnswer(found[read], read not in missed) for read in reads]
+        return [GivenAnswer(answers[read], read not in missed) for read in reads]
 
     def _ask(self, request: Request, read: Read, *, is_late: bool) -> Awaitable[Answer]:
         match read:
@@ -161,10 +161,10 @@ class Answers:
 
         For a list the server scans all objects of the namespace.
         """
-        found = self._dependencies.selected(read)
-        if not 0 < len(found) <= _FEW:
+        objects = self._dependencies.selected(read)
+        if not 0 < len(objects) <= _FEW:
             return await fetch(self._client, read)
-        reads = [Get(read.resource, read.namespace, one.meta.name) for one in found]
+        reads = [Get(read.resource, read.namespace, one.meta.name) for one in objects]
         answers = await asyncio.gather(*(fetch(self._client, one) for one in reads))
         whole = [one for one in answers if isinstance(one, Object)]
         selected = tuple(one for one in whole if read.matcher.matches(one.meta.labels))
@@ -177,17 +177,17 @@ class Answers:
 
         Objects that this binding wrote are read from the server if the watch may lag behind.
         """
-        found, written = self._dependencies.marked(request, read)
-        known = {item.meta.name: item for item in found}
+        marked, written = self._dependencies.marked(request, read)
+        by_name = {item.meta.name: item for item in marked}
         for name in written:
             answer = await fetch(self._client, Get(read.resource, read.namespace, name))
             if isinstance(answer, Object) and read.matches(answer.meta):
-                known[name] = answer
+                by_name[name] = answer
             elif isinstance(answer, Object) or _is_gone(answer):
-                known.pop(name, None)
+                by_name.pop(name, None)
                 if _is_gone(answer):
                     self._dependencies.is_gone(request, read, name)
-        return tuple(known.values())
+        return tuple(by_name.values())
 
 
 class BindingPass:
@@ -209,9 +209,9 @@ class BindingPass:
 
     async def answers(self, reads: Sequence[Read]) -> Sequence[Answer]:
         """Answer reads, and record whether all are watched; raises as :meth:`Answers.give`."""
-        found = await self._answers.give(self._request, reads)
-        self.blind |= not all(one.watched for one in found)
-        return [one.answer for one in found]
+        answers = await self._answers.give(self._request, reads)
+        self.blind |= not all(one.watched for one in answers)
+        return [one.answer for one in answers]
 
     async def give_way(self) -> None:
         """Let other passes work, and wait for earlier ones of the namespace that gave way.

@@ -212,9 +212,9 @@ class Committer:
         write = context.changes.secret
         if write is None:
             return True
-        seen = context.reader.snapshot.known(Get(SECRETS, write.namespace, write.name))
+        answer = context.reader.snapshot.known(Get(SECRETS, write.namespace, write.name))
         try:
-            stored[SECRETS, write.name] = await self._put(write, seen)
+            stored[SECRETS, write.name] = await self._put(write, answer)
         except Conflict:
             raise
         except Forbidden as error:
@@ -228,15 +228,15 @@ class Committer:
             return True
         return False
 
-    async def _put(self, write: BindingSecret, seen: Answer | None) -> Object:
-        """Create or update the Secret; ``seen`` is the pass's answer about it."""
+    async def _put(self, write: BindingSecret, answer: Answer | None) -> Object:
+        """Create or update the Secret; ``answer`` is the pass's answer about it."""
         body = secret_body(write)
         try:
-            if isinstance(seen, ReadFailure) and seen.code == "NotFound":
+            if isinstance(answer, ReadFailure) and answer.code == "NotFound":
                 return await self._client.create(SECRETS, body, write.namespace)
             live = (
-                seen
-                if isinstance(seen, Object)
+                answer
+                if isinstance(answer, Object)
                 else await self._client.get(SECRETS, write.name, write.namespace)
             )
         # Created meanwhile, or before a restart.
@@ -257,8 +257,8 @@ class Committer:
                 f"Secret {live.key} exists and does not belong to this binding: delete it, "
                 "or give the binding another name"
             )
-        wanted: JSON = {**live.to_dict(), "data": body["data"]}
-        return await commit(self._client, SECRETS, live, wanted)
+        merged: JSON = {**live.to_dict(), "data": body["data"]}
+        return await commit(self._client, SECRETS, live, merged)
 
     async def _workload(self, context: BaseContext, workload: Workload, stored: Stored) -> bool:
         """Write one workload; return whether the server took it. Refusals are reported."""
@@ -357,8 +357,8 @@ def _decisive(obj: Object) -> JSON:
     body, meta = obj.to_dict(), obj.meta
     fields = {name: value for name, value in body.items() if name not in {"metadata", "status"}}
     owners = body["metadata"].get("ownerReferences")
-    seen = (meta.uid, meta.deletion_timestamp, meta.labels, owners)
-    return {"metadata": seen, **fields}
+    facts = (meta.uid, meta.deletion_timestamp, meta.labels, owners)
+    return {"metadata": facts, **fields}
 
 
 def _lost_name(workload: Workload, stored: Object) -> str:
@@ -387,34 +387,36 @@ def _lost_items(workload: Workload, stored: Object) -> str:
     return ""
 
 
-def _lost(wanted: Any, before: Any, stored: Any, path: str) -> str:
+def _lost(written: Any, before: Any, stored: Any, path: str) -> str:
     """Return the first path that was added to ``before`` and is not ``stored``; else ""."""
-    if isinstance(wanted, dict):
+    if isinstance(written, dict):
         before, stored = (one if isinstance(one, dict) else {} for one in (before, stored))
-        for name, value in wanted.items():
+        for name, value in written.items():
             inner = f"{path}.{name}"
             # Servers drop what is empty.
             if not stored.get(name) and not before.get(name) and value:
                 return inner
-            if found := _lost(value, before.get(name), stored.get(name), inner):
-                return found
-    elif isinstance(wanted, list):
+            if path_lost := _lost(value, before.get(name), stored.get(name), inner):
+                return path_lost
+    elif isinstance(written, list):
         # Something else may have changed the order.
-        held, known = _by_name(stored), _by_name(before)
-        for name, value in _by_name(wanted).items():
+        stored_items, former_items = _by_name(stored), _by_name(before)
+        for name, value in _by_name(written).items():
             inner = f"{path}[{name}]"
-            if name not in held and name not in known:
+            if name not in stored_items and name not in former_items:
                 return inner
-            if name in held and (found := _lost(value, known.get(name), held[name], inner)):
-                return found
+            if name in stored_items and (
+                path_lost := _lost(value, former_items.get(name), stored_items[name], inner)
+            ):
+                return path_lost
     return ""
 
 
 def _by_name(items: Any) -> dict[str, JSON]:
     """Return the items of a list that have names, if each has another; else {}."""
-    found = items if isinstance(items, list) else []
-    named = {one["name"]: one for one in found if isinstance(one, dict) and one.get("name")}
-    return named if len(named) == len(found) else {}
+    entries = items if isinstance(items, list) else []
+    named = {one["name"]: one for one in entries if isinstance(one, dict) and one.get("name")}
+    return named if len(named) == len(entries) else {}
 
 
 def _parts(body: JSON) -> set[str]:
@@ -422,25 +424,25 @@ def _parts(body: JSON) -> set[str]:
     return body.keys() - {"status", "metadata", "apiVersion", "kind"}
 
 
-def _holds(wanted: JSON, stored: Object) -> bool:
+def _holds(target: JSON, stored: Object) -> bool:
     """Whether the workload was stored as wanted, apart from defaults that servers add."""
     body = stored.to_dict()
     # Annotations contain the record, which a webhook must not have changed.
-    annotations = wanted["metadata"].get("annotations") or {}
+    annotations = target["metadata"].get("annotations") or {}
     return annotations == stored.meta.annotations and all(
-        _contains(body.get(part), wanted[part]) for part in _parts(wanted)
+        _contains(body.get(part), target[part]) for part in _parts(target)
     )
 
 
-def _contains(found: Any, wanted: Any) -> bool:
-    if isinstance(wanted, dict):
-        return isinstance(found, dict) and all(
-            _contains(found.get(name), value) for name, value in wanted.items()
+def _contains(whole: Any, part: Any) -> bool:
+    if isinstance(part, dict):
+        return isinstance(whole, dict) and all(
+            _contains(whole.get(name), value) for name, value in part.items()
         )
-    if isinstance(wanted, list) and isinstance(found, list):
-        return len(found) == len(wanted) and all(map(_contains, found, wanted))
+    if isinstance(part, list) and isinstance(whole, list):
+        return len(whole) == len(part) and all(map(_contains, whole, part))
     # Servers drop empty lists.
-    return bool(found == wanted) or (not found and not wanted)
+    return bool(whole == part) or (not whole and not part)
 
 
 def ready_events(old: Object, new: Object) -> list[Event]:
@@ -480,13 +482,13 @@ class SecretTaken(Exception):  # noqa: N818 (a finding)
     """Another Secret has the name of the binding's intermediate Secret."""
 
 
-def _is_restored(live: Object, wanted: JSON) -> bool:
+def _is_restored(live: Object, body: JSON) -> bool:
     """Whether the Secret was restored from a backup without its owner, with equal content."""
     if live.meta.owner_references or RECORDED_ANNOTATION not in live.meta.annotations:
         return False
-    return bool(live.to_dict().get("data") == wanted["data"])
+    return bool(live.to_dict().get("data") == body["data"])
 
 
 def _owners(body: JSON) -> list[JSON]:
-    found: list[JSON] = body["metadata"]["ownerReferences"]
-    return found
+    references: list[JSON] = body["metadata"]["ownerReferences"]
+    return references

@@ -96,11 +96,11 @@ class _Watch:
         self.readers.setdefault(request, {}).setdefault(read, "")
         self._topics.setdefault(_topic(read), {}).setdefault(request, set()).add(read)
 
-    def keep(self, request: Request, wanted: set[Read]) -> None:
+    def keep(self, request: Request, current: set[Read]) -> None:
         """Drop the reads of a binding that are no longer wanted."""
-        known = self.readers.get(request, {})
-        for read in known.keys() - wanted:
-            del known[read]
+        answered = self.readers.get(request, {})
+        for read in answered.keys() - current:
+            del answered[read]
             topic = _topic(read)  # type: ignore[arg-type]
             reads = self._topics[topic][request]
             reads.discard(read)
@@ -108,7 +108,7 @@ class _Watch:
                 del self._topics[topic][request]
             if not self._topics[topic]:
                 del self._topics[topic]
-        if not known:
+        if not answered:
             self.follow(request, ())
             self.readers.pop(request, None)
             self.blind.discard(request)
@@ -141,7 +141,7 @@ class _Watch:
         It came and went while the watch was interrupted, so no change tells of its end.
         """
         get = self.informer.get
-        found = []
+        requests = []
         for request, reads in self.readers.items():
             written = [
                 name
@@ -156,8 +156,8 @@ class _Watch:
                 if version and isinstance(read, Get)
             )
             if written or any(get(*place) is None for place in answered):
-                found.append(request)
-        return found
+                requests.append(request)
+        return requests
 
     def _is_answered(self, request: Request, read: Read, delta: Delta) -> bool:
         """Whether the binding has read, or may just be reading, the object as the change shows it.
@@ -167,24 +167,24 @@ class _Watch:
         """
         if delta.new is None:
             return False
-        known, version = self.readers[request][read], delta.new.meta.resource_version
+        before, version = self.readers[request][read], delta.new.meta.resource_version
         # The answer is on its way: `answered` decides then.
-        if isinstance(known, list):
-            known.append(version)
+        if isinstance(before, list):
+            before.append(version)
             return True
-        return known == version != ""
+        return before == version != ""
 
     def _echo(self, request: Request, delta: Delta) -> bool:
         """Whether the change is, or may be, the binding's own write."""
         meta = delta.object.meta
-        known = self.echoes.get(request, {}).get(meta.name)
-        if known is None or delta.new is None or meta.namespace != request.namespace:
+        echoes = self.echoes.get(request, {}).get(meta.name)
+        if echoes is None or delta.new is None or meta.namespace != request.namespace:
             return False
         # The write has no answer yet, so its version is unknown: `stored` decides later.
-        if isinstance(known, list):
-            known.append(meta.resource_version)
+        if isinstance(echoes, list):
+            echoes.append(meta.resource_version)
             return True
-        return known == meta.resource_version
+        return echoes == meta.resource_version
 
 
 class BindingDependencies:
@@ -226,7 +226,7 @@ class BindingDependencies:
                 late.append(read)
         # Together: a watch that is refused, or whose first list is large, may take seconds.
         synced = await asyncio.gather(*(self.join(request, read) for read in late)) if late else ()
-        return {read for read, known in zip(late, synced, strict=True) if not known}
+        return {read for read, is_synced in zip(late, synced, strict=True) if not is_synced}
 
     async def join(self, request: Request, read: _Watched) -> bool:
         """Watch the objects of a read; return False if changes may be missed for now."""
@@ -267,9 +267,9 @@ class BindingDependencies:
         watch = self._watches.get(self._place(read))
         if watch is None or read not in watch.readers.get(request, ()):
             return
-        seen = watch.readers[request][read]
+        before = watch.readers[request][read]
         watch.readers[request][read] = version
-        if isinstance(seen, list) and any(one != version for one in seen):
+        if isinstance(before, list) and any(one != version for one in before):
             self._enqueue(request)
 
     def marked(self, request: Request, read: Marked) -> tuple[list[Object], list[str]]:
@@ -282,7 +282,7 @@ class BindingDependencies:
         index, function = (_OWNERS, _owners) if read.owner else (_MARKS, _marks)
         # Added on first use: most watches need no such index.
         informer.add_index(index, function)
-        found = [
+        objects = [
             item
             for item in informer.by_index(index, read.owner or read.annotation)
             if _within(read, item.meta)
@@ -290,7 +290,7 @@ class BindingDependencies:
         for name, version in list(watch.written.get(request, {}).items()):
             if _shows(informer.get(read.namespace, name), version):
                 del watch.written[request][name]
-        return found, list(watch.written.get(request, ()))
+        return objects, list(watch.written.get(request, ()))
 
     def selected(self, read: ListAll) -> list[Object]:
         """Return the objects of a joined list, from cached metadata.
@@ -303,12 +303,12 @@ class BindingDependencies:
         pair = _pair(read.labels)
         if pair:
             informer.add_index(_LABELS, _labels)
-            found = informer.by_index(_LABELS, pair)
+            objects = informer.by_index(_LABELS, pair)
         else:
-            found = informer.list(read.namespace)
+            objects = informer.list(read.namespace)
         return [
             item
-            for item in found
+            for item in objects
             if _within(read, item.meta) and read.matcher.matches(item.meta.labels)
         ]
 
@@ -342,8 +342,8 @@ class BindingDependencies:
             workloads: resources and objects, which the pass has read.
         """
         names: dict[_Place, dict[_Name, str]] = {}
-        for resource, found in workloads:
-            meta = found.meta
+        for resource, workload in workloads:
+            meta = workload.meta
             place = self._placed(resource, meta.namespace)
             versions = names.setdefault(place, {})
             versions[meta.namespace, meta.name] = meta.resource_version
@@ -354,9 +354,9 @@ class BindingDependencies:
             watch.follow(request, versions)
             # A change between the read and this call counted for nothing.
             if any(
-                _shows(seen, version)
+                _shows(cached, version)
                 for key, version in versions.items()
-                if (seen := watch.informer.get(*key)) is not None
+                if (cached := watch.informer.get(*key)) is not None
             ):
                 self._enqueue_later(request)
 
@@ -374,12 +374,12 @@ class BindingDependencies:
         """
         watch = self._watches.get(self._placed(*place[:2]))
         echoes = watch.echoes.get(request, {}) if watch is not None else {}
-        seen = echoes.pop(place[2], [])
+        versions = echoes.pop(place[2], [])
         # Another client wrote the object between the request and its answer.
-        if any(one != version for one in seen):
+        if any(one != version for one in versions):
             self._enqueue(request)
         # The event comes after the answer, and has to be recognized as our own.
-        if version and not seen:
+        if version and not versions:
             echoes[place[2]] = version
 
     def add_unwatched(self, request: Request, read: Read) -> None:
@@ -392,27 +392,27 @@ class BindingDependencies:
 
     async def keep_only(self, request: Request, reads: Iterable[Read]) -> None:
         """Keep only the watches of these reads; no reads mean that the binding is deleted."""
-        wanted = set(reads)
-        unwatched = self._unwatched.pop(request, set()) & wanted
+        current = set(reads)
+        unwatched = self._unwatched.pop(request, set()) & current
         if unwatched:
             self._unwatched[request] = unwatched
         unused: list[Informer] = []
-        kept: dict[_Place, None] = {}
+        places: dict[_Place, None] = {}
         for place in self._places.pop(request, {}):
             watch = self._watches.get(place)
             if watch is None:
                 continue
             # A refused watch of all namespaces is replaced by watches of single ones.
             given_up = not place.namespace and place.resource in self._narrow
-            watch.keep(request, set() if given_up else wanted)
+            watch.keep(request, set() if given_up else current)
             if request in watch.readers:
-                kept[place] = None
+                places[place] = None
             elif not watch.readers:
                 del self._watches[place]
                 self._namespaces[place.resource] -= bool(place.namespace)
                 unused.append(watch.informer)
-        if kept:
-            self._places[request] = kept
+        if places:
+            self._places[request] = places
         # Closed at the end: during the await other workers join and settle.
         for informer in unused:
             await informer.close()
@@ -438,9 +438,9 @@ class BindingDependencies:
         return wide if crowded or wide in self._watches else own
 
     def _watch(self, place: _Place) -> _Watch:
-        known = self._watches.get(place)
-        if known is not None:
-            return known
+        existing = self._watches.get(place)
+        if existing is not None:
+            return existing
         informer = self._cluster.informer(
             place.resource, namespace=place.namespace, metadata_only=True
         )
@@ -462,12 +462,12 @@ class BindingDependencies:
         return watch
 
 
-def _shows(seen: Object | None, before: str) -> bool:
+def _shows(cached: Object | None, before: str) -> bool:
     """Whether the watch shows the write over the version ``before``."""
     try:
-        return seen is not None and int(seen.meta.resource_version) > int(before)
+        return cached is not None and int(cached.meta.resource_version) > int(before)
     except ValueError:
-        return seen is not None and seen.meta.resource_version != before
+        return cached is not None and cached.meta.resource_version != before
 
 
 def _marks(obj: Object) -> list[str]:

@@ -43,8 +43,8 @@ async def fetch(client: Client, read: Read) -> Answer:
                 return await _get(client, read)
             case ListAll():
                 labels = str(read.labels)
-                found = await client.list(read.resource, read.namespace, labels=labels)
-                return tuple(found.items)
+                listed = await client.list(read.resource, read.namespace, labels=labels)
+                return tuple(listed.items)
             case Marked():
                 return await _marked(client, read)
             case Lookup():
@@ -77,10 +77,10 @@ async def _get(client: Client, read: Get) -> Answer:
 async def _marked(client: Client, read: Marked) -> Answer:
     """List a namespace's metadata and filter them, if no watch has them."""
     try:
-        found = await client.list(read.resource, read.namespace, metadata_only=True)
+        listed = await client.list(read.resource, read.namespace, metadata_only=True)
     except NotFound:
         return ReadFailure("NotFound", f"{read.resource.group_resource} is not served")
-    return tuple(item for item in found.items if read.matches(item.meta))
+    return tuple(item for item in listed.items if read.matches(item.meta))
 
 
 async def _lookup(client: Client, read: Lookup) -> Answer:

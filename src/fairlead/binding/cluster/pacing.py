@@ -230,12 +230,12 @@ class Pauses:
         changed = [] if context.meta.deleting else context.changed_selected()
         fought, paced = self._fought(context, changed), self._paced(context, changed)
         paced = {place: left for place, left in paced.items() if place not in fought}
-        held = [one for one in changed if id(one) in fought or id(one) in paced]
-        if not held:
+        withheld = [one for one in changed if id(one) in fought or id(one) in paced]
+        if not withheld:
             return 0.0
         texts = []
         if fought:
-            some = [one for one in held if id(one) in fought]
+            some = [one for one in withheld if id(one) in fought]
             # Without the pause two writers would roll the workload out without end.
             texts.append(
                 f"something else keeps changing {_names(some)} back; "
@@ -243,23 +243,25 @@ class Pauses:
                 f"the next try is in {max(fought.values()):.0f} s"
             )
         if paced:
-            some = [one for one in held if id(one) in paced]
+            some = [one for one in withheld if id(one) in paced]
             texts.append(
                 f"{_names(some)} was changed so often by its bindings that it is changed once a"
                 " minute at most for now: check whether one of them reads a field that its own"
                 " write changes, such as metadata.generation or metadata.resourceVersion, or one"
                 " that keeps changing"
             )
-        await _withhold(context, held, WRITE_UNDONE if fought else WRITES_PACED, "; ".join(texts))
+        await _withhold(
+            context, withheld, WRITE_UNDONE if fought else WRITES_PACED, "; ".join(texts)
+        )
         return max([*fought.values(), *paced.values()])
 
     def _fought(self, context: BaseContext, changed: Sequence[Workload]) -> dict[int, float]:
         """Return the pauses of workloads whose projection another writer keeps removing."""
         pauses = {
-            id(one): self._fights.pause(key, _content(context), _whole(context, one))
-            for one in changed
+            id(workload): self._fights.pause(key, _content(context), _whole(context, workload))
+            for workload in changed
             # Almost no workload is written twice in a short time.
-            if (key := _key(context, one)) in self._fights
+            if (key := _key(context, workload)) in self._fights
         }
         return {place: pause for place, pause in pauses.items() if pause}
 
@@ -269,9 +271,9 @@ class Pauses:
         A binding's first projection onto a workload is written at once.
         """
         pauses = {
-            id(one): self._workloads.left(_place(one))
-            for one in changed
-            if context.reader.record_key in one.original.meta.annotations
+            id(workload): self._workloads.left(_place(workload))
+            for workload in changed
+            if context.reader.record_key in workload.original.meta.annotations
         }
         return {place: pause for place, pause in pauses.items() if pause}
 
@@ -313,9 +315,9 @@ class Pauses:
 
 
 async def _withhold(
-    context: BaseContext, held: Sequence[Workload], reason: str, text: str
+    context: BaseContext, workloads: Sequence[Workload], reason: str, text: str
 ) -> None:
-    await context.withhold(held)
+    await context.withhold(workloads)
     context.flow.retry_processing(text, transient=True)
     context.set_condition(INJECTION_READY, "False", reason, text)
     context.close()

@@ -40,16 +40,16 @@ class Verdicts:
         """Whether the user may do it; no verdict counts as a refusal."""
         # Hashed, since a requester may be in many groups with long names.
         key = hashlib.blake2b(msgspec.json.encode(read), digest_size=16).digest()
-        known, until = self._known.get(key, (False, 0.0))
+        is_allowed, until = self._known.get(key, (False, 0.0))
         if self._clock() < until:
-            return known
+            return is_allowed
         # Cached from the start of the review: the right may change before its answer.
-        asked = self._clock()
-        found = await review(self._client, read)
+        begun = self._clock()
+        verdict = await review(self._client, read)
         self._known.pop(key, None)
-        if found is None:
+        if verdict is None:
             return False
         if len(self._known) >= MOST_VERDICTS:
             del self._known[next(iter(self._known))]
-        self._known[key] = found, asked + (ALLOWED_SECONDS if found else DENIED_SECONDS)
-        return found
+        self._known[key] = verdict, begun + (ALLOWED_SECONDS if verdict else DENIED_SECONDS)
+        return verdict

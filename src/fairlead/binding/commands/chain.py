@@ -88,9 +88,9 @@ class SeenObject(msgspec.Struct, frozen=True, kw_only=True):
         return bool((self.body.get("metadata") or {}).get("deletionTimestamp"))
 
 
-def seen(text: str, found: Object) -> SeenObject:
+def seen(text: str, obj: Object) -> SeenObject:
     """Return the result of a successful read."""
-    return SeenObject(text=text, sight="there", body=found.to_dict(), key=found.key)
+    return SeenObject(text=text, sight="there", body=obj.to_dict(), key=obj.key)
 
 
 class BoundWorkload(msgspec.Struct, frozen=True, kw_only=True):
@@ -119,16 +119,21 @@ class ToldBinding(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def ready(self) -> bool:
         """Whether Ready is True for the present spec."""
-        found = self.condition(READY)
-        return self.fresh and not self.problem and found is not None and found.status == "True"
+        condition = self.condition(READY)
+        return (
+            self.fresh
+            and not self.problem
+            and condition is not None
+            and condition.status == "True"
+        )
 
     @property
     def collected(self) -> bool:
         """Whether all entries of its services are collected."""
         # Only servicebinding.io has ServiceAvailable.
-        known = (self.condition(type_) for type_ in (SERVICE_AVAILABLE, COLLECTION_READY))
-        found = [one for one in known if one is not None]
-        return bool(found) and all(one.status == "True" for one in found)
+        conditions = (self.condition(type_) for type_ in (SERVICE_AVAILABLE, COLLECTION_READY))
+        present = [one for one in conditions if one is not None]
+        return bool(present) and all(one.status == "True" for one in present)
 
 
 def secret_named(service: SeenObject) -> str:
@@ -141,40 +146,40 @@ def secret_named(service: SeenObject) -> str:
     return value if isinstance(value, str) else ""
 
 
-def binding_link(told: ToldBinding) -> Link:
+def binding_link(binding: ToldBinding) -> Link:
     """Return the link of a binding, by its status."""
-    link, broken = _linkers("binding", told.text)
+    link, broken = _linkers("binding", binding.text)
 
-    def unseen(about: str) -> Link:
-        return msgspec.structs.replace(broken(UNSEEN, about), since=told.written)
+    def unseen(text: str) -> Link:
+        return msgspec.structs.replace(broken(UNSEEN, text), since=binding.written)
 
-    if told.problem:
-        return broken("InvalidSpec", told.problem)
-    if told.condition(READY) is None:
+    if binding.problem:
+        return broken("InvalidSpec", binding.problem)
+    if binding.condition(READY) is None:
         return unseen("no controller has looked at it yet")
-    if not told.fresh:
+    if not binding.fresh:
         return unseen("no controller has looked at it since it was changed")
-    if told.deleting:
+    if binding.deleting:
         text = "is being deleted, once nothing of it is on workloads any more"
         return link("waiting", text, remedy=CONTROLLER)
     # From cause to effect: Ready only repeats one of the others.
     for type_ in (SERVICE_AVAILABLE, COLLECTION_READY, INJECTION_READY, READY):
-        found = told.condition(type_)
-        if found is not None and found.status != "True":
-            state = state_of(found)
+        condition = binding.condition(type_)
+        if condition is not None and condition.status != "True":
+            state = state_of(condition)
             return msgspec.structs.replace(
-                broken(found.reason, found.message),
+                broken(condition.reason, condition.message),
                 state=state,
-                since=found.last_transition_time,
+                since=condition.last_transition_time,
             )
-    injected = told.condition(INJECTION_READY)
+    injected = binding.condition(INJECTION_READY)
     remark = injected.message if injected is not None else ""
     return link("ok", f"is Ready; {_REMARK}{remark}" if remark else "is Ready")
 
 
 def workload_links(
     bound: Iterable[BoundWorkload],
-    told: ToldBinding,
+    binding: ToldBinding,
     reference: str,
     containers: Sequence[str] = (),
 ) -> list[Link]:
@@ -182,11 +187,11 @@ def workload_links(
 
     Args:
         bound: the selected workloads.
-        told: the binding's status.
+        binding: the binding's status.
         reference: the description of its selection, for when it is empty.
         containers: names of the only containers to bind.
     """
-    links = [_workload_link(one, told, containers) for one in bound]
+    links = [_workload_link(one, binding, containers) for one in bound]
     if not links:
         _, broken = _linkers("workload", reference)
         remedy = "correct the selector, or label the workload as it says"
@@ -195,7 +200,7 @@ def workload_links(
     wrong = sorted((one for one in links if not _is_plain(one)), key=_urgency)
     if len(well) > FEW:
         text = f"{len(well)} workloads"
-        well = [Link(name="workload", object=text, state="ok", about=f"have {told.secret}")]
+        well = [Link(name="workload", object=text, state="ok", about=f"have {binding.secret}")]
     return [*wrong, *well]
 
 
@@ -208,68 +213,68 @@ def _urgency(link: Link) -> int:
 
 
 class _Broken(Protocol):
-    def __call__(self, reason: str, about: str, remedy: str = "") -> Link: ...
+    def __call__(self, reason: str, text: str, remedy: str = "") -> Link: ...
 
 
 class _Linked(Protocol):
-    def __call__(self, state: State, about: str, remedy: str = "") -> Link: ...
+    def __call__(self, state: State, text: str, remedy: str = "") -> Link: ...
 
 
 def _linkers(name: LinkName, object_: str) -> tuple[_Linked, _Broken]:
     """Return functions that make a link of this name by its state, or by a failure's reason."""
 
-    def link(state: State, about: str, remedy: str = "") -> Link:
-        return Link(name=name, object=object_, state=state, about=about, remedy=remedy)
+    def link(state: State, text: str, remedy: str = "") -> Link:
+        return Link(name=name, object=object_, state=state, about=text, remedy=remedy)
 
-    def broken(reason: str, about: str, remedy: str = "") -> Link:
+    def broken(reason: str, text: str, remedy: str = "") -> Link:
         return wrong(
-            SERVICE_BINDING, reason, name=name, subject=object_, about=about, remedy=remedy
+            SERVICE_BINDING, reason, name=name, subject=object_, about=text, remedy=remedy
         )
 
     return link, broken
 
 
-def _workload_link(bound: BoundWorkload, told: ToldBinding, containers: Sequence[str]) -> Link:
-    found, record = bound.workload, bound.record
+def _workload_link(bound: BoundWorkload, binding: ToldBinding, containers: Sequence[str]) -> Link:
+    workload, record = bound.workload, bound.record
 
-    link, broken = _linkers("workload", found.text)
-    if found.sight == "NotServed":
+    link, broken = _linkers("workload", workload.text)
+    if workload.sight == "NotServed":
         remedy = "install its CRD, or correct the kind of the reference"
-        return broken(APPLICATION_NOT_FOUND, found.problem, remedy)
-    if found.sight == "NotFound":
+        return broken(APPLICATION_NOT_FOUND, workload.problem, remedy)
+    if workload.sight == "NotFound":
         return broken(APPLICATION_NOT_FOUND, "is not there")
-    if found.sight != "there":
-        failing = told.condition(ROLLOUT_FAILING)
+    if workload.sight != "there":
+        failing = binding.condition(ROLLOUT_FAILING)
         # The condition tells of workloads that the caller may not read.
         if failing is not None and failing.status == "True":
             return broken(failing.reason, failing.message)
-        return link("unknown", found.problem)
-    absent = _absent_containers(found.body, containers)
-    if record is None and told.ready and absent and len(absent) == len(containers):
-        about = f"has nothing of the binding: {_has_none(found.body, absent)}"
-        return broken("NotProjected", about, "correct spec.workload.containers")
+        return link("unknown", workload.problem)
+    absent = _absent_containers(workload.body, containers)
+    if record is None and binding.ready and absent and len(absent) == len(containers):
+        text = f"has nothing of the binding: {_has_none(workload.body, absent)}"
+        return broken("NotProjected", text, "correct spec.workload.containers")
     # Bound before there were records, or the record was lost: the workload alone cannot tell.
-    if record is None and told.ready:
+    if record is None and binding.ready:
         return link("unknown", "has no record of the binding, which says that it is bound")
     if record is None:
         return broken("NotProjected", "has nothing of the binding")
-    if told.secret and record.secret != told.secret:
-        about = f"still has Secret {record.secret}, in the place of {told.secret}"
-        return broken("NotProjected", about)
-    holding = Holding(found.body, record)
+    if binding.secret and record.secret != binding.secret:
+        text = f"still has Secret {record.secret}, in the place of {binding.secret}"
+        return broken("NotProjected", text)
+    holding = Holding(workload.body, record)
     lost = holding.lost()
     if lost:
-        about = f"was bound, and has lost {', '.join(lost)}"
-        return broken("NotProjected", about, _UNDONE)
-    failure = rollout_failure(found.body)
+        text = f"was bound, and has lost {', '.join(lost)}"
+        return broken("NotProjected", text, _UNDONE)
+    failure = rollout_failure(workload.body)
     if failure is not None:
         stuck = broken(failure.reason, f"has Secret {record.secret}, but {failure.text}")
         return msgspec.structs.replace(stuck, since=failure.since)
-    about = f"has Secret {record.secret} {_places(record)}".rstrip()
-    remarks = [f"{_REMARK}{text}" for text in _file_remarks(found.body, holding)]
+    text = f"has Secret {record.secret} {_places(record)}".rstrip()
+    remarks = [f"{_REMARK}{text}" for text in _file_remarks(workload.body, holding)]
     if absent:
-        remarks.append(f"{_REMARK}{_has_none(found.body, absent)}")
-    return link("ok", "; ".join(filter(None, [about, missing_pods(found.body), *remarks])))
+        remarks.append(f"{_REMARK}{_has_none(workload.body, absent)}")
+    return link("ok", "; ".join(filter(None, [text, missing_pods(workload.body), *remarks])))
 
 
 def _container_names(body: JSON) -> list[str]:
@@ -363,54 +368,58 @@ def _places(record: BindingRecord) -> str:
     return " and ".join(parts)
 
 
-def service_link(found: SeenObject, told: ToldBinding) -> Link:
+def service_link(seen_service: SeenObject, binding: ToldBinding) -> Link:
     """Return the link of a service, by its conditions and its entries."""
-    link, broken = _linkers("service", found.text)
-    if found.sight == "NotServed":
+    link, broken = _linkers("service", seen_service.text)
+    if seen_service.sight == "NotServed":
         remedy = "install its CRD, bind it with fairlead bind, or correct the reference"
-        return broken(SERVICE_NOT_FOUND, found.problem, remedy)
-    if found.sight == "NotFound":
+        return broken(SERVICE_NOT_FOUND, seen_service.problem, remedy)
+    if seen_service.sight == "NotFound":
         return broken(SERVICE_NOT_FOUND, "is not there")
-    if found.sight != "there":
-        return link("unknown", found.problem)
-    if found.deleting:
+    if seen_service.sight != "there":
+        return link("unknown", seen_service.problem)
+    if seen_service.deleting:
         return broken("Deleting", "is being deleted")
-    name = secret_named(found)
-    verdict = verdict_of(object_from_dict(found.body))
-    service = verdict_link(verdict, name="service", subject=found.text)
+    name = secret_named(seen_service)
+    verdict = verdict_of(object_from_dict(seen_service.body))
+    service = verdict_link(verdict, name="service", subject=seen_service.text)
     # Work that goes on beside Ready and a Secret that is named breaks nothing.
     goes_on = name and verdict.state == "waiting" and verdict.type != READY
     if service.state != "ok" and not goes_on:
-        remedy = _mend(found) if found.body.get("kind") == "PostgresAccess" else service.remedy
+        remedy = (
+            _mend(seen_service)
+            if seen_service.body.get("kind") == "PostgresAccess"
+            else service.remedy
+        )
         return msgspec.structs.replace(service, remedy=remedy)
     if name:
-        is_it = found.body.get("kind") == "Secret"
+        is_it = seen_service.body.get("kind") == "Secret"
         return link("ok", "is the Secret itself" if is_it else f"names Secret {name}")
     # No Secret is named, and yet all entries are there: annotations define them.
-    if told.collected:
+    if binding.collected:
         return link("ok", "offers what its annotations say")
     return broken(
-        SERVICE_MISSING_BINDING, "names no Secret yet in status.binding.name", _mend(found)
+        SERVICE_MISSING_BINDING, "names no Secret yet in status.binding.name", _mend(seen_service)
     )
 
 
-def _mend(found: SeenObject) -> str:
-    if found.body.get("kind") == "PostgresAccess":
-        return f"fairlead postgres explain {found.key.name} -n {found.key.namespace}"
+def _mend(service: SeenObject) -> str:
+    if service.body.get("kind") == "PostgresAccess":
+        return f"fairlead postgres explain {service.key.name} -n {service.key.namespace}"
     return SERVICE_BINDING.helps("NotReady")
 
 
-def secret_link(wanted: Sequence[SeenObject], own: SeenObject | None) -> Link | None:
+def secret_link(secrets: Sequence[SeenObject], own: SeenObject | None) -> Link | None:
     """Return the link of the Secrets: those that services name, and the binding's own.
 
     Return None while no Secret is named.
     """
-    every = [*wanted, *([own] if own is not None else [])]
+    every = [*secrets, *([own] if own is not None else [])]
     if not every:
         return None
-    for found in every:
-        if found.sight == "NotFound":
-            return _missing_secret(found, own=found is own and found not in wanted)
+    for secret in every:
+        if secret.sight == "NotFound":
+            return _missing_secret(secret, own=secret is own and secret not in secrets)
     hidden = next((one for one in every if one.sight != "there"), None)
     if hidden is not None:
         return Link(name="Secret", object=hidden.text, state="unknown", about=hidden.problem)
@@ -420,30 +429,30 @@ def secret_link(wanted: Sequence[SeenObject], own: SeenObject | None) -> Link | 
         return broken(NO_BINDING_DATA, "has no entries", "have the service's operator write them")
     last = every[-1]
     count = len(last.body.get("data") or {})
-    about = f"has {count} {'entry' if count == 1 else 'entries'}"
-    return Link(name="Secret", object=last.text, state="ok", about=about)
+    text = f"has {count} {'entry' if count == 1 else 'entries'}"
+    return Link(name="Secret", object=last.text, state="ok", about=text)
 
 
-def _missing_secret(found: SeenObject, *, own: bool) -> Link:
+def _missing_secret(secret: SeenObject, *, own: bool) -> Link:
     if own:
-        about, remedy = "which the binding created, is missing", CONTROLLER
+        text, remedy = "which the binding created, is missing", CONTROLLER
     else:
-        about = "which the service names, has not arrived"
+        text = "which the service names, has not arrived"
         remedy = (
             "have the service's operator write it; if kube-bind brings it, fairlead bindings"
             " says why it is missing"
         )
-    _, broken = _linkers("Secret", found.text)
-    return broken(ERROR_READING_SECRET, about, remedy)
+    _, broken = _linkers("Secret", secret.text)
+    return broken(ERROR_READING_SECRET, text, remedy)
 
 
-def chain(told: ToldBinding, links: Iterable[Link]) -> BindingChain:
+def chain(binding: ToldBinding, links: Iterable[Link]) -> BindingChain:
     """Sort the links, and find the first break from the source.
 
     A link that fails because of an earlier one waits and is not broken: a binding whose service
     does not exist, and a workload whose binding is not Ready.
     """
-    ordered, cause = blame_secret(sorted(links, key=lambda one: ORDER.index(one.name)))
+    ordered, cause = blame_secret(sorted(links, key=lambda link: ORDER.index(link.name)))
     # The binding repeats of a missing workload what that link says with its own remedy.
     misses = any(one.name == "workload" and one.reason == APPLICATION_NOT_FOUND for one in ordered)
     judged: list[Link] = []
@@ -451,13 +460,13 @@ def chain(told: ToldBinding, links: Iterable[Link]) -> BindingChain:
     for link in reversed(ordered):
         open_ = {one.name for one in judged if one.state in {"failed", "waiting"}}
         repeats = misses and link.name == "binding" and link.reason == APPLICATION_NOT_FOUND
-        follows = link.state == "failed" and (repeats or _follows(link, open_, told))
+        follows = link.state == "failed" and (repeats or _follows(link, open_, binding))
         judged.append(following(link) if follows and link is not cause else link)
     first = worst(judged)
     return BindingChain(
-        binding=told.text,
-        ready=told.ready and first is None,
-        works=told.ready,
+        binding=binding.text,
+        ready=binding.ready and first is None,
+        works=binding.ready,
         links=tuple(reversed(judged)),
         broken=first.name if first is not None else None,
         reason=(first.reason or "Waiting") if first is not None else "",
@@ -466,12 +475,12 @@ def chain(told: ToldBinding, links: Iterable[Link]) -> BindingChain:
     )
 
 
-def _follows(link: Link, open_: set[LinkName], told: ToldBinding) -> bool:
+def _follows(link: Link, open_: set[LinkName], binding: ToldBinding) -> bool:
     """Whether ``link`` fails because of links that it needs."""
     if link.name == "workload":
         # A workload that is missing or is not served fails by itself.
         return "binding" in open_ and link.reason == "NotProjected"
     if link.name == "binding":
         # A binding that has collected all fails for another reason, such as its workload.
-        return not told.collected and bool(open_)
+        return not binding.collected and bool(open_)
     return bool(open_ - {"Secret" if link.name == "service" else link.name})

@@ -196,19 +196,19 @@ class _Explaining:
         wishes = await self._wishes()
         async with asyncio.TaskGroup() as group:
             tasks = [group.create_task(self._chain(one)) for one in wishes]
-        found = [one for task in tasks if (one := task.result()) is not None]
-        if not found and not self._target.of_binding:
+        links = [link for task in tasks if (link := task.result()) is not None]
+        if not links and not self._target.of_binding:
             raise UnknownTargetError(
                 f"no ServiceBinding of namespace {self._namespace} selects"
                 f" {self._target.kind}/{self._target.name}: create one, or correct its"
                 " reference to the workload"
             )
-        return found
+        return links
 
     async def _wishes(self) -> list[KnownBinding]:
         """Return the bindings that may concern the target."""
-        found: list[KnownBinding] = []
-        known = False
+        bindings: list[KnownBinding] = []
+        is_known = False
         for resource in (SERVICEBINDINGS, COREOS_SERVICEBINDINGS):
             if self._target.of_binding and not self._target.is_api(resource):
                 continue
@@ -219,9 +219,9 @@ class _Explaining:
                 if not error.unserved:
                     raise
                 continue
-            known = True
-            found += [wish_of(one) for one in listed.items if self._is_wanted(one)]
-        if not known:
+            is_known = True
+            bindings += [wish_of(one) for one in listed.items if self._is_wanted(one)]
+        if not is_known:
             for resource in (SERVICEBINDINGS, COREOS_SERVICEBINDINGS):
                 if provided := await binding_of(self._client, resource):
                     raise UnknownTargetError(
@@ -233,11 +233,11 @@ class _Explaining:
                 "the cluster does not know ServiceBinding: install the controllers, or the CRDs"
                 " with fairlead crds binding | kubectl apply -f -"
             )
-        if self._target.of_binding and self._target.name and not found:
+        if self._target.of_binding and self._target.name and not bindings:
             raise UnknownTargetError(
                 f"ServiceBinding {Key(self._namespace, self._target.name)} does not exist"
             )
-        return found
+        return bindings
 
     def _is_wanted(self, binding: Object) -> bool:
         target = self._target
@@ -260,20 +260,20 @@ class _Explaining:
         links: list[Link] = []
         named: list[SeenObject] = []
         for reference in wish.services:
-            found, resource, obj = await self._look(reference)
-            links.append(service_link(found, wish.told))
-            name = secret_named(found)
+            service, resource, obj = await self._look(reference)
+            links.append(service_link(service, wish.told))
+            name = secret_named(service)
             if name:
                 named.append(await self._secret(reference.namespace, name))
             if self._beyond is not None and resource is not None and obj is not None:
                 try:
                     links += await self._beyond(resource, obj)
                 except ClientError as error:
-                    self.notes.append(f"where {found.text} comes from is not known: {error}")
+                    self.notes.append(f"where {service.text} comes from is not known: {error}")
         own = None
-        known = {one.key for one in named}
+        keys = {one.key for one in named}
         # A Secret that is projected as it is was read as the service's.
-        if wish.told.secret and Key(self._namespace, wish.told.secret) not in known:
+        if wish.told.secret and Key(self._namespace, wish.told.secret) not in keys:
             own = await self._secret(self._namespace, wish.told.secret)
         secret = secret_link(named, own)
         return [*links, *([secret] if secret is not None else [])]
@@ -290,8 +290,8 @@ class _Explaining:
             return resource, None, None
         namespace = reference.namespace if resource.namespaced else ""
         text = f"{resource.kind} {Key(namespace, reference.name)}"
-        found, obj = await self._find(resource, namespace, reference.name, text)
-        return found, resource, obj
+        service, obj = await self._find(resource, namespace, reference.name, text)
+        return service, resource, obj
 
     async def _resource(self, reference: Reference) -> Resource | SeenObject:
         discovery = self._client.discovery
@@ -311,7 +311,7 @@ class _Explaining:
     ) -> tuple[SeenObject, Object | None]:
         key = Key(namespace, name)
         try:
-            found = await find(self._client, resource, name, namespace) if name else None
+            obj = await find(self._client, resource, name, namespace) if name else None
         except Forbidden:
             self.notes.append(f"you may not read {text}")
             return SeenObject(
@@ -319,9 +319,9 @@ class _Explaining:
             ), None
         except ApiError as error:
             return SeenObject(text=text, sight="Error", key=key, problem=str(error)), None
-        if found is None:
+        if obj is None:
             return SeenObject(text=text, sight="NotFound", key=key), None
-        return seen(text, found), found
+        return seen(text, obj), obj
 
     async def _workloads(self, wish: KnownBinding) -> list[BoundWorkload] | None:
         """Return the selected workloads; None if the target is another workload."""
@@ -333,20 +333,20 @@ class _Explaining:
             return [BoundWorkload(workload=resource)] if target.of_binding else None
         if not target.of_binding and not target.is_kind(resource):
             return None
-        found = await self._selected(resource, reference)
+        workloads = await self._selected(resource, reference)
         if not target.of_binding:
-            found = [one for one in found if one.key.name == target.name]
-            if not found:
+            workloads = [one for one in workloads if one.key.name == target.name]
+            if not workloads:
                 return None
-        return [BoundWorkload(workload=one, record=_record(one, wish.uid)) for one in found]
+        return [BoundWorkload(workload=one, record=_record(one, wish.uid)) for one in workloads]
 
     async def _selected(self, resource: Resource, reference: Reference) -> list[SeenObject]:
         if reference.selector is None:
             if not reference.name:
                 return []
             text = f"{resource.kind} {Key(reference.namespace, reference.name)}"
-            found, _ = await self._find(resource, reference.namespace, reference.name, text)
-            return [found]
+            workload, _ = await self._find(resource, reference.namespace, reference.name, text)
+            return [workload]
         try:
             matcher = label_selector(reference.selector)
             listed = await self._client.list(resource, reference.namespace)
@@ -357,9 +357,9 @@ class _Explaining:
             problem = "you may not list them"
             return [SeenObject(text=reference.text, sight="Forbidden", problem=problem)]
         return [
-            seen(f"{resource.kind} {one.key}", one)
-            for one in listed.items
-            if matcher.matches(one.meta.labels)
+            seen(f"{resource.kind} {item.key}", item)
+            for item in listed.items
+            if matcher.matches(item.meta.labels)
         ]
 
 
@@ -371,10 +371,10 @@ def _record(workload: SeenObject, uid: str) -> BindingRecord | None:
 def wish_of(binding: Object) -> KnownBinding:
     """Return the references and the status of a binding of either API."""
     group = binding.api_version.partition("/")[0]
-    found = binding.to_dict().get("status")
-    status: JSON = found if isinstance(found, dict) else {}
+    body = binding.to_dict().get("status")
+    status: JSON = body if isinstance(body, dict) else {}
     # The coreos API has no observedGeneration.
-    told = ToldBinding(
+    binding_told = ToldBinding(
         text=f"ServiceBinding {binding.key} ({group})",
         conditions=stored_conditions(binding.to_dict()),
         fresh=status.get("observedGeneration", binding.meta.generation) == binding.meta.generation,
@@ -383,15 +383,15 @@ def wish_of(binding: Object) -> KnownBinding:
     )
     try:
         if group == COREOS_SERVICEBINDINGS.group:
-            return _coreos(binding, told)
-        return _spec(binding, told)
+            return _coreos(binding, binding_told)
+        return _spec(binding, binding_told)
     except msgspec.ValidationError as error:
         return KnownBinding(
-            told=msgspec.structs.replace(told, problem=str(error)), uid=binding.meta.uid
+            told=msgspec.structs.replace(binding_told, problem=str(error)), uid=binding.meta.uid
         )
 
 
-def _spec(binding: Object, told: ToldBinding) -> KnownBinding:
+def _spec(binding: Object, status: ToldBinding) -> KnownBinding:
     parsed = binding.decode(ServiceBinding)
     workload, service = parsed.spec.workload, parsed.spec.service
     reference = _of_kind(
@@ -399,7 +399,7 @@ def _spec(binding: Object, told: ToldBinding) -> KnownBinding:
     )
     secret = parsed.status.binding.name if parsed.status and parsed.status.binding else ""
     return KnownBinding(
-        told=msgspec.structs.replace(told, secret=secret),
+        told=msgspec.structs.replace(status, secret=secret),
         uid=binding.meta.uid,
         workload=msgspec.structs.replace(reference, containers=tuple(workload.containers or ())),
         services=(_of_kind(binding, service.api_version, service.kind, service.name),),
@@ -420,11 +420,11 @@ def _of_kind(
     )
 
 
-def _coreos(binding: Object, told: ToldBinding) -> KnownBinding:
+def _coreos(binding: Object, status: ToldBinding) -> KnownBinding:
     parsed = binding.decode(CoreosServiceBinding)
     application, here = parsed.spec.application, binding.meta.namespace
     return KnownBinding(
-        told=msgspec.structs.replace(told, secret=parsed.status.secret if parsed.status else ""),
+        told=msgspec.structs.replace(status, secret=parsed.status.secret if parsed.status else ""),
         uid=binding.meta.uid,
         workload=Reference(
             group=application.group,
@@ -437,14 +437,14 @@ def _coreos(binding: Object, told: ToldBinding) -> KnownBinding:
         ),
         services=tuple(
             Reference(
-                group=one.group,
-                version=one.version,
-                kind=one.kind,
-                plural=one.resource,
-                namespace=here if one.namespace is None else one.namespace,
-                name=one.name,
+                group=service.group,
+                version=service.version,
+                kind=service.kind,
+                plural=service.resource,
+                namespace=here if service.namespace is None else service.namespace,
+                name=service.name,
             )
-            for one in parsed.spec.services
+            for service in parsed.spec.services
         ),
     )
 
@@ -464,8 +464,8 @@ def _values(term: JSON) -> list[str]:
     return [f"({','.join(values)})"] if values else []
 
 
-def _selector(found: Any) -> JSON | None:
-    if found is None:
+def _selector(value: Any) -> JSON | None:
+    if value is None:
         return None
-    selector: JSON = msgspec.to_builtins(found)
+    selector: JSON = msgspec.to_builtins(value)
     return selector

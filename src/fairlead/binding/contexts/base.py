@@ -283,8 +283,8 @@ class BaseContext:
 
     async def drop_secrets(self) -> None:
         """Choose all generated Secrets, also those that may be read; the caller deletes them."""
-        found = await generated(self.reader, self.owner)
-        self._wanted.superseded = [(one.meta.name, one.meta.uid) for one in found]
+        secrets = await generated(self.reader, self.owner)
+        self._wanted.superseded = [(one.meta.name, one.meta.uid) for one in secrets]
 
     async def drop_superseded(self) -> None:
         """Choose generated Secrets that nothing reads any more; the caller deletes them."""
@@ -410,8 +410,10 @@ class BaseContext:
         self, type_: str, status: ConditionStatus, reason: str, message: str = ""
     ) -> None:
         """Set a condition; conditions that a pass does not set keep their state."""
-        seen = self.meta.generation
-        self._said[type_] = Condition(type_, status, reason, message, observed_generation=seen)
+        generation = self.meta.generation
+        self._said[type_] = Condition(
+            type_, status, reason, message, observed_generation=generation
+        )
 
     def get_condition(self, type_: str) -> Condition | None:
         """Return the condition of a type that this pass set."""
@@ -485,10 +487,10 @@ class BaseContext:
         """Return the selected workloads with a projection of the binding, whose rollout counts."""
         key = self.reader.record_key
         return [
-            one
-            for one in _of_kubernetes(self._projections or ())
-            if (one.resource.group, one.resource.plural) not in FIXED
-            and key in one.original.meta.annotations
+            projection
+            for projection in _of_kubernetes(self._projections or ())
+            if (projection.resource.group, projection.resource.plural) not in FIXED
+            and key in projection.original.meta.annotations
         ]
 
     def rolling(self) -> list[Workload]:
@@ -514,15 +516,15 @@ class BaseContext:
         self.set_condition(READY, "False", ERROR_PERSISTING_SECRET, message)
         self.flow.retry_processing(message, transient=True)
 
-    async def withhold(self, held: Collection[Workload]) -> None:
+    async def withhold(self, workloads: Collection[Workload]) -> None:
         """Leave selected workloads unchanged in this pass; projections are still removed.
 
         If no workload is left to write, the Secret is not written either: nothing would read it.
         """
-        names = {id(workload) for workload in held}
-        kept = [one for one in self.changes.workloads if id(one.workload) not in names]
-        self.changes.workloads = kept
-        if not kept:
+        names = {id(workload) for workload in workloads}
+        changes = [one for one in self.changes.workloads if id(one.workload) not in names]
+        self.changes.workloads = changes
+        if not changes:
             self.changes.secret = None
             self.secret = self.former_secret
             self.changes.withheld = not self.changes.leftovers

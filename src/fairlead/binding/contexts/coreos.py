@@ -157,8 +157,8 @@ class CoreosContext(BaseContext):
         if self._requester_key is None or not given or not self.reader.requester.is_known:
             return False
         try:
-            found = await self.reader.snapshot.get(Get(SECRETS, *self._requester_key))
-            key = key_in(found)
+            secret = await self.reader.snapshot.get(Get(SECRETS, *self._requester_key))
+            key = key_in(secret)
         except UnusableKeyError:
             return False
         except ReadError as error:
@@ -239,8 +239,8 @@ def _validate_path(path: str) -> None:
         raise InvalidBinding(f"{field} has more than {_MOST_STEPS} steps")
     if not all(step and step == step.strip() for step in steps):
         raise InvalidBinding(f"{field} has an empty step: it is as spec.login.secretName")
-    kept = first == "metadata" and len(rest) == 2 and rest[0] in {"labels", "annotations"}
-    if first in _UNWRITABLE and not kept:
+    is_label = first == "metadata" and len(rest) == 2 and rest[0] in {"labels", "annotations"}
+    if first in _UNWRITABLE and not is_label:
         raise InvalidBinding(
             f"{field} is nothing that a binding may write: name a string of the workload's spec, "
             "or a label or annotation without dots in its key"

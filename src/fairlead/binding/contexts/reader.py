@@ -196,7 +196,7 @@ class Reader:
 
     async def services(self, references: Sequence[ServiceReference]) -> list[Service]:
         """Return all services; the ReadError is about the first that cannot be read."""
-        found: list[Service] = []
+        services: list[Service] = []
         # In portions: MOST_SERVICE_BYTES stops a binding before all of its services are fetched.
         for start in range(0, len(references), _SERVICES_AT_ONCE):
             some = references[start : start + _SERVICES_AT_ONCE]
@@ -205,16 +205,16 @@ class Reader:
                 kinds = await self.snapshot.want(one.lookup for one in references)
                 reads = await self._reads_of(some, kinds[start : start + _SERVICES_AT_ONCE])
                 await self._want_allowed(reads)
-            found += [await self._service(one) for one in some]
-        return found
+            services += [await self._service(one) for one in some]
+        return services
 
     async def _reads_of(
         self, references: Sequence[ServiceReference], kinds: Iterable[Answer | None]
     ) -> list[Get]:
         """Return the reads of services whose kinds are known and allowed."""
         return [
-            Get(resource, one.namespace if resource.namespaced else "", one.name)
-            for one, resource in zip(references, kinds, strict=True)
+            Get(resource, reference.namespace if resource.namespaced else "", reference.name)
+            for reference, resource in zip(references, kinds, strict=True)
             if isinstance(resource, Resource)
             and (resource.namespaced or await self.cluster_services())
         ]
@@ -230,7 +230,8 @@ class Reader:
             await self.snapshot.want([*free, *reads])
             return
         rights = [
-            self.requester.question("get", one.resource, one.namespace, one.name) for one in reads
+            self.requester.question("get", read.resource, read.namespace, read.name)
+            for read in reads
         ]
         questions = [one for one in (*rights, *reviews) if one]
         granted = dict(zip(questions, await self.snapshot.want(questions), strict=True))
@@ -257,7 +258,7 @@ class Reader:
         )
         read = Get(resource, namespace, reference.name)
         try:
-            found = await self.snapshot.get(read)
+            service = await self.snapshot.get(read)
         except ReadError as error:
             if error.failure.code != "NotFound":
                 raise
@@ -267,14 +268,14 @@ class Reader:
             )
             raise failure("NotFound", text) from None
         # All services of a binding are decoded in memory together.
-        self._service_bytes += len(found.raw)
+        self._service_bytes += len(service.raw)
         if self._service_bytes > MOST_SERVICE_BYTES:
             raise failure(
                 "Invalid",
                 f"the services of the binding have more than {MOST_SERVICE_BYTES} bytes together; "
                 "bind fewer of them at once",
             )
-        return Service(found, resource, reference.id, await self.snapshot.body(read))
+        return Service(service, resource, reference.id, await self.snapshot.body(read))
 
     async def secret(self, namespace: str, name: str) -> JSON:
         """Return a Secret; raises ReadError."""
@@ -285,10 +286,10 @@ class Reader:
     async def owns_secret(self, name: str, uid: str) -> bool:
         """Whether the Secret ``name`` was generated for the binding with this uid."""
         try:
-            found = await self.snapshot.get(Get(SECRETS, self.binding.namespace, name))
+            secret = await self.snapshot.get(Get(SECRETS, self.binding.namespace, name))
         except ReadError:
             return False
-        return found.meta.owned_by(uid)
+        return secret.meta.owned_by(uid)
 
     async def own_secret(self, name: str) -> JSON | None:
         """Return a Secret that the binding owns; None if it is missing or another's.
@@ -297,10 +298,10 @@ class Reader:
         """
         read = Get(SECRETS, self.binding.namespace, name)
         try:
-            found = await self.snapshot.get(read)
+            secret = await self.snapshot.get(read)
         except ReadError:
             return None
-        return await self.snapshot.body(read) if found.meta.owned_by(self.binding.uid) else None
+        return await self.snapshot.body(read) if secret.meta.owned_by(self.binding.uid) else None
 
     async def config_map(self, namespace: str, name: str) -> JSON:
         """Return a ConfigMap; raises ReadError."""
@@ -329,12 +330,12 @@ class Reader:
                     await self.snapshot.lookup(
                         Lookup(ROUTES.group, ROUTES.version, plural=ROUTES.plural)
                     )
-                found = await self.owned_by(resource, service.namespace, service.meta.uid)
+                objects = await self.owned_by(resource, service.namespace, service.meta.uid)
             except ReadError as error:
                 if error.missing:
                     continue
                 raise
-            result += [{"kind": resource.kind, **item.to_dict()} for item in found]
+            result += [{"kind": resource.kind, **item.to_dict()} for item in objects]
         return result
 
     async def owned_by(self, resource: Resource, namespace: str, uid: str) -> list[Object]:
@@ -344,8 +345,8 @@ class Reader:
             ReadError: they cannot be read.
         """
         read = Marked(resource, namespace, owner=uid)
-        found = await self.whole(read, await self.snapshot.list(read))
-        owned = [item for item in found if item.meta.owned_by(uid)]
+        objects = await self.whole(read, await self.snapshot.list(read))
+        owned = [item for item in objects if item.meta.owned_by(uid)]
         reviews = [self.requester.question_of("get", resource, item.meta) for item in owned]
         await self.snapshot.want(review for review in reviews if review)
         for item in owned:
@@ -369,9 +370,9 @@ class Reader:
         await self.snapshot.want(reads)
         await self.snapshot.want(
             [
-                Get(read.resource, read.namespace, seen.meta.name, spec_only=read.spec_only)
+                Get(read.resource, read.namespace, obj.meta.name, spec_only=read.spec_only)
                 for read in reads
-                for seen in await self.snapshot.list(read)
+                for obj in await self.snapshot.list(read)
             ]
         )
 
@@ -415,17 +416,17 @@ class Reader:
             raise
         return True
 
-    async def whole(self, read: Marked, found: Iterable[Object]) -> list[Object]:
+    async def whole(self, read: Marked, objects: Iterable[Object]) -> list[Object]:
         """Return the whole objects of seen metadata, without objects deleted since."""
         reads = [
-            Get(read.resource, read.namespace, seen.meta.name, spec_only=read.spec_only)
-            for seen in found
+            Get(read.resource, read.namespace, obj.meta.name, spec_only=read.spec_only)
+            for obj in objects
         ]
         await self.snapshot.want(reads)
         whole: list[Object] = []
-        for one in reads:
+        for child in reads:
             try:
-                whole.append(await self.snapshot.get(one))
+                whole.append(await self.snapshot.get(child))
             except ReadError as error:
                 if not error.missing:
                     raise

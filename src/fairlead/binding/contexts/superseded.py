@@ -83,8 +83,8 @@ async def superseded(
     free = candidates
     try:
         # Several lookups may lead to one kind, whose records are read once.
-        found = [await reader.snapshot.lookup(kind) for kind in kinds]
-        for resource in {(one.group, one.plural): one for one in found}.values():
+        resources = [await reader.snapshot.lookup(kind) for kind in kinds]
+        for resource in {(one.group, one.plural): one for one in resources}.values():
             names = [name for name, _ in free]
             used = await _used(reader, owner, resource, names, places)
             free = [(name, uid) for name, uid in free if name not in used]
@@ -100,8 +100,8 @@ async def generated(reader: Reader, owner: ProjectionOwner) -> list[Object]:
         ReadError: the Secrets cannot be listed.
     """
     read = Marked(SECRETS, owner.namespace, owner=owner.uid, optional=True)
-    found = await reader.snapshot.list(read)
-    return [one for one in found if is_generated(one.meta.name, owner.name)]
+    secrets = await reader.snapshot.list(read)
+    return [one for one in secrets if is_generated(one.meta.name, owner.name)]
 
 
 async def _former(reader: Reader, owner: ProjectionOwner, current: str) -> list[tuple[str, str]]:
@@ -110,15 +110,15 @@ async def _former(reader: Reader, owner: ProjectionOwner, current: str) -> list[
     Secrets from before there were records are left out, and all if the list fails.
     """
     try:
-        found = await generated(reader, owner)
+        secrets = await generated(reader, owner)
     except ReadError:
         return []
     # Without this annotation the Secret is from before records, and ReplicaSets without a record
     # may read it.
     return [
-        (one.meta.name, one.meta.uid)
-        for one in found
-        if RECORDED_ANNOTATION in one.meta.annotations and one.meta.name != current
+        (secret.meta.name, secret.meta.uid)
+        for secret in secrets
+        if RECORDED_ANNOTATION in secret.meta.annotations and secret.meta.name != current
     ]
 
 
@@ -144,11 +144,11 @@ async def _used(
     workloads = await _marked(reader, owner, resource)
     await _read_levels(reader, owner, [workload.meta.uid for workload in workloads], _LEVELS)
     for workload in workloads:
-        made = await _below(reader, owner, workload.meta.uid, _LEVELS)
+        objects = await _below(reader, owner, workload.meta.uid, _LEVELS)
         # Its controller may have created objects of an unknown kind.
-        if not made and resource.group not in _BUILT_IN:
+        if not objects and resource.group not in _BUILT_IN:
             used.update(names)
-        for item in made:
+        for item in objects:
             used.update(name for name in names if f'"{name}"'.encode() in item.raw)
     return used
 
@@ -171,11 +171,11 @@ async def _read_levels(
 
 async def _below(reader: Reader, owner: ProjectionOwner, uid: str, levels: int) -> list[Object]:
     """Return the objects that an object owns, down to a number of levels."""
-    found: list[Object] = []
+    objects: list[Object] = []
     for resource in _BELOW if levels else ():
         for item in await reader.owned_by(resource, owner.namespace, uid):
-            found += [item, *await _below(reader, owner, item.meta.uid, levels - 1)]
-    return found
+            objects += [item, *await _below(reader, owner, item.meta.uid, levels - 1)]
+    return objects
 
 
 async def _recorded(

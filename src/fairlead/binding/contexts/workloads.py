@@ -100,12 +100,12 @@ class Finder:
             for item in objects
         ]
         denied = dict(await self._not_to_update(workloads))
-        found = [await self._projection(item) for item in workloads]
-        for position, projection in enumerate(found):
+        projections = [await self._projection(item) for item in workloads]
+        for position, projection in enumerate(projections):
             text = "" if position in denied else await self._controlled(projection)
             if text:
                 denied[position] = failure("Ineligible", text)
-        return found, [(found[position], error) for position, error in denied.items()]
+        return projections, [(projections[position], error) for position, error in denied.items()]
 
     async def leftovers(self) -> list[Projection]:
         """Return the workloads with a projection that are no longer selected.
@@ -118,14 +118,14 @@ class Finder:
             MappingError: a projection without a record needs the mapping, which is invalid.
         """
         # By metadata first, so that selected workloads are not read here.
-        found = await self._marked(self._key, unselected=True)
+        projections = await self._marked(self._key, unselected=True)
         if self._legacy:
             with contextlib.suppress(ReadError):
                 unmarked = await self._unmarked(await self._everything())
-                found = _distinct([*found, *unmarked])
+                projections = _distinct([*projections, *unmarked])
         return [
             item
-            for item in found
+            for item in projections
             if await self._is_unselected(item.workload.resource, item.workload.original.meta)
             and not await self._is_renamed(item.workload)
         ]
@@ -153,14 +153,14 @@ class Finder:
             self._key,
             *([reference_key(self._former.owner.uid)] if self._of_reference else []),
         ]
-        found = [item for key in keys for item in await self._marked(key)]
+        projections = [item for key in keys for item in await self._marked(key)]
         if self._legacy:
-            found += await self._unmarked(await self._everything())
+            projections += await self._unmarked(await self._everything())
         elif self._is_noted(self._reference.lookup):
             selected = await self._still_selected()
             staying = [item for item in selected if not item.original.meta.deleting]
-            found += [await self._projection(item) for item in staying]
-        return _distinct(found)
+            projections += [await self._projection(item) for item in staying]
+        return _distinct(projections)
 
     def _is_noted(self, lookup: Lookup) -> bool:
         """Whether workloads of the kind may have a projection, by annotation or status.
@@ -208,37 +208,37 @@ class Finder:
         the selected workloads, which are read besides, are all that can have one.
         """
         current = self._reference.lookup
-        found: list[Projection] = []
+        projections: list[Projection] = []
         # Several lookups may lead to one kind, whose objects are read once.
-        seen: set[tuple[str, str]] = set()
+        places: set[tuple[str, str]] = set()
         for lookup in dict.fromkeys([current, *(self._kinds or ())]):
             try:
                 resource = await self._served(lookup)
-                if resource is None or (resource.group, resource.plural) in seen:
+                if resource is None or (resource.group, resource.plural) in places:
                     continue
                 marked = await self._with_annotation(resource, key)
                 if unselected:
                     marked = [
-                        one for one in marked if await self._is_unselected(resource, one.meta)
+                        item for item in marked if await self._is_unselected(resource, item.meta)
                     ]
                 whole = (
                     await self._reader.whole(Marked(resource, self._namespace), marked)
                     if marked
                     else ()
                 )
-                seen.add((resource.group, resource.plural))
+                places.add((resource.group, resource.plural))
             except ReadError as error:
                 # While the binding stays, the pass tells by itself that it cannot read the kind.
                 skipped = lookup == current and (unselected or self._is_only_named(error))
                 if not skipped and await self._is_missed(lookup):
                     raise
                 continue
-            found += [
+            projections += [
                 await self._projection(self._recorded(resource, item))
                 for item in whole
                 if key in item.meta.annotations and not _copied(resource, item)
             ]
-        return found
+        return projections
 
     async def _served(self, lookup: Lookup) -> Resource | None:
         """Return the resource of a kind; None if it is not served."""
@@ -266,9 +266,9 @@ class Finder:
         """Return all workloads of the reference's kind, or those that can be read by name."""
         try:
             resource = await self._resource(self._reference.lookup)
-            found = await self._snapshot.list(ListAll(resource, self._namespace, spec_only=True))
+            listed = await self._snapshot.list(ListAll(resource, self._namespace, spec_only=True))
             template = await self._template(resource)
-            return [self._workload(item, resource, template) for item in found]
+            return [self._workload(item, resource, template) for item in listed]
         except ReadError:
             # With a name, workloads can be read without the right to list.
             if self._reference.selector is not None:
@@ -286,29 +286,29 @@ class Finder:
                 return []
             raise
         marked = [item for item in selected if self._key in item.meta.annotations]
-        found = [self._recorded(resource, item) for item in marked]
+        projections = [self._recorded(resource, item) for item in marked]
         recorded = {item.meta.name for item in marked}
         if len(marked) < len(selected):
             template = await self._template(resource)
-            found += [
+            projections += [
                 self._workload(item, resource, template)
                 for item in selected
                 if item.meta.name not in recorded
             ]
-        return found
+        return projections
 
     async def _unmarked(self, workloads: Iterable[Workload]) -> list[Projection]:
         """Return the workloads with a projection, with a record or without."""
         staying = [item for item in workloads if not item.original.meta.deleting]
-        found = [await self._projection(item) for item in staying]
-        return [item for item in found if item.known]
+        projections = [await self._projection(item) for item in staying]
+        return [item for item in projections if item.known]
 
-    async def _is_unselected(self, known: Resource, meta: ObjectMeta) -> bool:
+    async def _is_unselected(self, own: Resource, meta: ObjectMeta) -> bool:
         # A kind that may no longer be a workload loses its projections.
-        if not await self._is_eligible(known):
+        if not await self._is_eligible(own):
             return True
         resource = await self._served(self._reference.lookup)
-        if resource is None or (known.group, known.plural) != (resource.group, resource.plural):
+        if resource is None or (own.group, own.plural) != (resource.group, resource.plural):
             return True
         if self._reference.selector is None:
             return meta.name != self._reference.name
@@ -393,8 +393,8 @@ class Finder:
             if right is None or (await self._snapshot.want([right]))[0] is not True:
                 return None
         read = Get(resource, self._namespace, owner.name, spec_only=True)
-        (found,) = await self._snapshot.want([read])
-        return found if isinstance(found, Object) and found.meta.uid == owner.uid else None
+        (obj,) = await self._snapshot.want([read])
+        return obj if isinstance(obj, Object) and obj.meta.uid == owner.uid else None
 
     async def _named_or_matching(self, resource: Resource) -> list[Object]:
         """Return the objects that the reference selects.
@@ -412,10 +412,10 @@ class Finder:
         except SelectorError as error:
             raise failure("Invalid", f"the workload's label selector is wrong: {error}") from None
         read = ListAll(resource, namespace, spec_only=True, labels=labels)
-        found = await self._snapshot.list(read)
-        if not found:
+        workloads = await self._snapshot.list(read)
+        if not workloads:
             raise failure("NotFound", NO_WORKLOADS)
-        return list(found)
+        return list(workloads)
 
     async def _by_name(self, resource: Resource, name: str) -> Object:
         namespace = self._namespace
@@ -451,12 +451,12 @@ class Finder:
             "get", CLUSTERWORKLOADRESOURCEMAPPINGS, "", name, refusal
         )
         try:
-            found = await self._snapshot.get(mapping_of(resource))
+            obj = await self._snapshot.get(mapping_of(resource))
         except ReadError as error:
             if error.failure.code == "NotFound":
                 return default_template(resource, containers_path=added)
             raise
-        mapping = parse_mapping(found.to_dict())
+        mapping = parse_mapping(obj.to_dict())
         return build_template(mapping, version, containers_path=added)
 
     def _recorded(self, resource: Resource, item: Object) -> Workload:
@@ -515,10 +515,10 @@ class Finder:
         own = former.generated and (
             self._legacy or await self._reader.owns_secret(former.secret, former.owner.uid)
         )
-        found = infer(workload, former, others, own=own, recorded=not self._legacy)
+        inferred = infer(workload, former, others, own=own, recorded=not self._legacy)
         requester, original = self._reader.requester, workload.original.meta
-        if found is None or await requester.may_update(workload.resource, original):
-            return found
+        if inferred is None or await requester.may_update(workload.resource, original):
+            return inferred
         return None
 
     async def _alive(self, other: ProjectionOwner) -> bool:
@@ -527,12 +527,12 @@ class Finder:
         if resource is None:
             return True
         try:
-            found = await self._snapshot.get(
+            obj = await self._snapshot.get(
                 Get(resource, self._namespace, other.name, spec_only=True)
             )
         except ReadError as error:
             return not error.missing
-        return found.meta.uid == other.uid
+        return obj.meta.uid == other.uid
 
 
 def _named(owner: OwnerReference) -> str:
@@ -548,12 +548,12 @@ def _copied(resource: Resource, item: Object) -> bool:
 
 def _distinct(projections: Iterable[Projection]) -> list[Projection]:
     """Drop duplicates: two versions of a kind have the same objects."""
-    found: dict[tuple[str, str, str], Projection] = {}
+    by_place: dict[tuple[str, str, str], Projection] = {}
     for item in projections:
         resource = item.workload.resource
         key = resource.group, resource.plural, item.workload.original.meta.name
-        found.setdefault(key, item)
-    return list(found.values())
+        by_place.setdefault(key, item)
+    return list(by_place.values())
 
 
 def _old_mapping(annotation: str) -> MappingSpec:

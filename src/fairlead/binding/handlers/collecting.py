@@ -141,11 +141,11 @@ def _secret_name(body: JSON) -> str | None:
     return value
 
 
-def _accessor_error(value: Any, wanted: str) -> str:
+def _accessor_error(value: Any, type_name: str) -> str:
     # The message of Service Binding Operator, with its Go types: people search for it.
     return (
         f".status.binding.name accessor error: {brief(value)} is of the type {go_type(value)}, "
-        f"expected {wanted}"
+        f"expected {type_name}"
     )
 
 

@@ -77,7 +77,7 @@ def _hidden(context: Context) -> str:
 async def find_workloads(context: Context) -> None:
     """Stop without workloads; wait for them if they may still be created."""
     try:
-        found = await context.projections()
+        projections = await context.projections()
     except (ReadError, MappingError) as error:
         text = in_one([str(error), *context.refusals])
         if isinstance(error, ReadError) and error.failure.code == "Ineligible":
@@ -93,7 +93,7 @@ async def find_workloads(context: Context) -> None:
         context.set_condition(INJECTION_READY, "False", APPLICATION_NOT_FOUND, text)
         return
     # Refused workloads are reported at the end, and do not make the selection empty.
-    if not found and not context.refusals:
+    if not projections and not context.refusals:
         # Without an error Ready is True: the Secret is there, and nothing else was asked for.
         context.set_condition(INJECTION_READY, "False", EMPTY_APPLICATION)
         context.flow.stop_processing()
@@ -286,14 +286,14 @@ async def _each(context: Context, project: Callable[[Operations], Awaitable[None
 
 async def postflight(context: Context) -> None:
     """Settle each workload, and set InjectionReady."""
-    kept: list[str] = []
+    remaining: list[str] = []
 
     async def project(projection: Operations) -> None:
-        kept.append(projection.settle())
+        remaining.append(projection.settle())
 
     await _each(context, project)
     if not context.refusals:
-        said = [text for text in (_withheld_key(context), *kept) if text]
+        said = [text for text in (_withheld_key(context), *remaining) if text]
         more = f"and {len(said) - _TOLD} more" if len(said) > _TOLD else ""
         text = "; ".join([*said[:_TOLD], more] if more else said)
         context.set_condition(INJECTION_READY, "True", APPLICATION_UPDATED, text)

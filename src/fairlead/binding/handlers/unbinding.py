@@ -79,11 +79,11 @@ async def unbind_leftovers(context: Context) -> None:
     if ineligible:
         context.set_condition(INJECTION_READY, "False", WORKLOAD_NOT_ALLOWED, ineligible)
     try:
-        found = await context.leftovers()
+        projections = await context.leftovers()
     except (ReadError, MappingError) as error:
         context.doubt(f"cannot unbind workloads that are no longer selected: {error}")
         return
-    stuck = _taken_away(context, found)
+    stuck = _taken_away(context, projections)
     if stuck:
         context.doubt(stuck)
 

@@ -36,11 +36,11 @@ def documents(origin: str, text: str) -> Iterator[Document]:
         DocumentError: the file is not YAML, or has values that are not objects.
     """
     try:
-        found = yamltext.load_all(text, aliases=True, max_depth=_MAX_DEPTH, max_nodes=_MAX_VALUES)
+        bodies = yamltext.load_all(text, aliases=True, max_depth=_MAX_DEPTH, max_nodes=_MAX_VALUES)
     except (yamltext.YAMLError, ValueError) as error:
         raise DocumentError(f"{origin}: it {yamltext.refusal(error)}") from None
-    for number, value in enumerate(found, 1):
-        place = origin if len(found) == 1 else f"{origin}, document {number}"
+    for number, value in enumerate(bodies, 1):
+        place = origin if len(bodies) == 1 else f"{origin}, document {number}"
         yield from _objects(place, value)
 
 
@@ -66,19 +66,19 @@ class Documents(NamedTuple):
 
     def called(self, place: ObjectPlace) -> str:
         """Return the name of the object at a place for messages."""
-        found = self.objects.get(place)
-        name = f"{found.kind} {found.key}" if found else place.name
+        document = self.objects.get(place)
+        name = f"{document.kind} {document.key}" if document else place.name
         return f"{self.origins[place]}: {name}" if place in self.origins else name
 
 
-def collection(found: Iterable[Document], namespace: str) -> Documents:
+def collection(parsed: Iterable[Document], namespace: str) -> Documents:
     """Collect the objects of documents; ``namespace`` is for those without one.
 
     Raises:
         DocumentError: a document is not an object, has an unknown field, or repeats an object;
             the text names its file and field.
     """
-    given = list(found)
+    given = list(parsed)
     result = Documents(Objects(namespace=namespace), {})
     # All CRDs first: files may have them after the objects of their kinds.
     for document in given:

@@ -96,8 +96,8 @@ class Objects:
         except msgspec.ValidationError as error:
             raise ObjectError(field_error(error, "spec")) from None
         for version in spec.versions:
-            one = spec.resource(version.name)
-            self._resources[one.group, one.version, one.kind] = one
+            resource = spec.resource(version.name)
+            self._resources[resource.group, resource.version, resource.kind] = resource
 
     def add(self, body: JSON) -> ObjectPlace:
         """Store an object; the CRD of its kind has to be known before.
@@ -125,21 +125,21 @@ class Objects:
     def _resource_of(self, body: JSON) -> Resource:
         group, version = split_api_version(body["apiVersion"])
         kind = body["kind"]
-        found = self._resources.get((group, version, kind))
-        if found is None:
+        resource = self._resources.get((group, version, kind))
+        if resource is None:
             # Like another version of a known kind, or guessed from the kind's name.
             same = [one for key, one in self._resources.items() if key[::2] == (group, kind)]
             plural, namespaced = (
                 (same[0].plural, same[0].namespaced) if same else (_plural(kind), True)
             )
-            found = Resource(group, version, plural, kind, namespaced=namespaced)
-            self._resources[group, version, kind] = found
-        return found
+            resource = Resource(group, version, plural, kind, namespaced=namespaced)
+            self._resources[group, version, kind] = resource
+        return resource
 
     def __iter__(self) -> Iterator[tuple[ObjectPlace, Object]]:
         for kind in sorted(self._objects):
-            for name, found in sorted(self._objects[kind].items()):
-                yield ObjectPlace(*kind, name), found
+            for name, obj in sorted(self._objects[kind].items()):
+                yield ObjectPlace(*kind, name), obj
 
     def get(self, place: ObjectPlace) -> Object | None:
         """Return the object at a place, None without one."""
@@ -151,14 +151,14 @@ class Objects:
 
     def _put(self, place: ObjectPlace, body: JSON) -> None:
         self._remove(place)
-        found = object_from_dict(body)
-        self._objects.setdefault(place[:3], {})[place.name] = found
-        for mark in _marks(found):
+        obj = object_from_dict(body)
+        self._objects.setdefault(place[:3], {})[place.name] = obj
+        for mark in _marks(obj):
             self._marked.setdefault((*place[:3], mark), {})[place.name] = None
 
     def _remove(self, place: ObjectPlace) -> None:
-        found = self._objects.get(place[:3], {}).pop(place.name, None)
-        for mark in _marks(found) if found else ():
+        obj = self._objects.get(place[:3], {}).pop(place.name, None)
+        for mark in _marks(obj) if obj else ():
             del self._marked[*place[:3], mark][place.name]
 
     def shown(self, place: ObjectPlace) -> JSON:
@@ -172,12 +172,12 @@ class Objects:
         notes = metadata.get("annotations") or {}
         owners = metadata.get("ownerReferences") or []
         real = [one for one in owners if not one["uid"].startswith(_MADE_UP)]
-        kept = {key: value for key, value in notes.items() if f"/{_MADE_UP}" not in key}
+        annotations = {key: value for key, value in notes.items() if f"/{_MADE_UP}" not in key}
         if real != owners:
             # The annotation would promise records that manifests do not have.
-            kept.pop(RECORDED_ANNOTATION, None)
+            annotations.pop(RECORDED_ANNOTATION, None)
         for name, before, after in (
-            ("annotations", notes, kept),
+            ("annotations", notes, annotations),
             ("ownerReferences", owners, real),
         ):
             if before != after:
@@ -199,34 +199,34 @@ class Objects:
                 return True
 
     def _get(self, read: Get) -> Answer:
-        found = self.get(_place(read.resource, read.namespace, read.name))
+        obj = self.get(_place(read.resource, read.namespace, read.name))
         missing = f'{read.resource.group_resource} "{read.name}" not found'
-        return found or ReadFailure("NotFound", missing)
+        return obj or ReadFailure("NotFound", missing)
 
     def _list(self, read: ListAll | Marked) -> Iterator[Object]:
         resource = read.resource
         kind = resource.group, resource.plural, read.namespace
-        found = self._objects.get(kind, {})
+        objects = self._objects.get(kind, {})
         if isinstance(read, ListAll):
-            yield from (one for one in found.values() if read.matcher.matches(one.meta.labels))
+            yield from (one for one in objects.values() if read.matcher.matches(one.meta.labels))
             return
         names: dict[str, None] = {}
         for mark in (read.annotation, read.owner):
             names |= self._marked.get((*kind, mark), {})
-        yield from (found[name] for name in names)
+        yield from (objects[name] for name in names)
 
     def _lookup(self, read: Lookup) -> Answer:
-        wanted = read.plural or read.kind
-        if not wanted:
+        label = read.plural or read.kind
+        if not label:
             return ReadFailure(
                 "NoMatch", "Kind undefined: the reference needs a kind or a resource"
             )
-        for one in self._resources.values():
-            name = one.plural if read.plural else one.kind
-            if (one.group, one.version, name) == (read.group, read.version, wanted):
-                return one
+        for resource in self._resources.values():
+            name = resource.plural if read.plural else resource.kind
+            if (resource.group, resource.version, name) == (read.group, read.version, label):
+                return resource
         version = f"{read.group}/{read.version}" if read.group else read.version
-        what = f'{"resource" if read.plural else "kind"} "{wanted}"'
+        what = f'{"resource" if read.plural else "kind"} "{label}"'
         remedy = "give its CRD or the object itself too, or correct the reference"
         return ReadFailure("NoMatch", f'no matches for {what} in version "{version}": {remedy}')
 
@@ -258,10 +258,10 @@ class Objects:
 
     def _put_secret(self, write: BindingSecret, *, bare: bool) -> list[ObjectPlace]:
         place = _secret_place(write.namespace, write.name)
-        wanted = secret_body(write)
+        body = secret_body(write)
         before = self.get(place)
         if before is None:
-            wanted["metadata"]["uid"] = _made_up(place)
+            body["metadata"]["uid"] = _made_up(place)
             if bare:
                 self._bare.add(place)
         elif not before.meta.owned_by(write.owner.uid):
@@ -271,10 +271,10 @@ class Objects:
             )
         else:
             # Labels and annotations may be others', and stay.
-            wanted = {**before.to_dict(), "data": wanted["data"]}
-            if wanted == before.to_dict():
+            body = {**before.to_dict(), "data": body["data"]}
+            if body == before.to_dict():
                 return []
-        self._put(place, wanted)
+        self._put(place, body)
         return [place]
 
     def _is_bare(self, binding: Object) -> bool:
@@ -303,25 +303,25 @@ def _stored(body: JSON) -> JSON:
         if not isinstance(body.get(field), str) or not body[field]:
             raise ObjectError(f"{field}: it must be a text that is not empty")
     try:
-        found = object_from_dict(body)
+        obj = object_from_dict(body)
     except msgspec.ValidationError as error:
         raise ObjectError(field_error(error)) from None
     except (TypeError, ValueError, RecursionError, OverflowError) as error:
         raise ObjectError(f"object: it has something that JSON has not: {error}") from None
-    _check_names(found)
-    stored = found.to_dict()
+    _check_names(obj)
+    stored = obj.to_dict()
     if stored["kind"] == "Secret" and stored["apiVersion"] == "v1":
         _encode_texts(stored)
     return stored
 
 
-def _check_names(found: Object) -> None:
+def _check_names(obj: Object) -> None:
     """Refuse invalid names, as a server does: names and keys become parts of paths."""
-    name, namespace = found.meta.name, found.meta.namespace
+    name, namespace = obj.meta.name, obj.meta.namespace
     if not name:
         raise ObjectError("metadata.name: an object needs a name")
     # Other kinds have rules of their own, such as RBAC's names with colons.
-    strict = found.kind in {"Secret", "ServiceBinding"}
+    strict = obj.kind in {"Secret", "ServiceBinding"}
     if name in {".", ".."} or re.search(r"[/%\0]", name) or (strict and not _DNS.fullmatch(name)):
         raise ObjectError(
             f"metadata.name: {name!r} is not a name: use lower case letters, digits, '-' and '.'"
@@ -346,10 +346,10 @@ def _encode_texts(secret: JSON) -> None:
         secret["data"] = {**(secret.get("data") or {}), **encoded}
 
 
-def _marks(found: Object) -> list[str]:
+def _marks(obj: Object) -> list[str]:
     """Return the index keys for :class:`Marked`: annotations, and uids of owners."""
-    owners = (owner.uid for owner in found.meta.owner_references)
-    return [mark for mark in dict.fromkeys([*found.meta.annotations, *owners]) if mark]
+    owners = (owner.uid for owner in obj.meta.owner_references)
+    return [mark for mark in dict.fromkeys([*obj.meta.annotations, *owners]) if mark]
 
 
 def _place(resource: Resource, namespace: str, name: str) -> ObjectPlace:

@@ -72,9 +72,9 @@ class RenderedBindings:
 
     def _check_uids(self) -> None:
         """Refuse equal uids: records are by uid, so two such bindings would undo each other."""
-        seen: dict[str, ObjectPlace] = {}
+        places: dict[str, ObjectPlace] = {}
         for place in self.places:
-            other = seen.setdefault(self._binding(place).meta.uid, place)
+            other = places.setdefault(self._binding(place).meta.uid, place)
             if other != place:
                 first = self._collection.called(other)
                 raise DocumentError(
@@ -87,9 +87,9 @@ class RenderedBindings:
         return meta.creation_timestamp or "", meta.name, meta.uid
 
     def _binding(self, place: ObjectPlace) -> Object:
-        found = self._collection.objects.get(place)
-        assert found is not None  # noqa: S101 (bindings are never removed)
-        return found
+        binding = self._collection.objects.get(place)
+        assert binding is not None  # noqa: S101 (bindings are never removed)
+        return binding
 
     def settle(self) -> None:
         """Repeat passes until none changes anything."""
@@ -131,15 +131,15 @@ class RenderedBindings:
         """
         services = [] if context.unbind_requested else context.services_read
         kinds = dict.fromkeys(
-            one.resource
-            for one in services
-            if registered(one.resource.api_version, one.kind)
-            and self._collection.objects.get(_crd_of(one.resource)) is None
+            service.resource
+            for service in services
+            if registered(service.resource.api_version, service.kind)
+            and self._collection.objects.get(_crd_of(service.resource)) is None
         )
         return [
-            f"what a {one.kind} of {one.group} offers is built in, but counts only beside its "
+            f"what a {kind.kind} of {kind.group} offers is built in, but counts only beside its "
             "CRD, which may say otherwise: give its CRD, too"
-            for one in kinds
+            for kind in kinds
         ]
 
     def _noted(self, objects: Objects, api: Api, place: ObjectPlace) -> Object:
@@ -178,9 +178,7 @@ def render(collection: Documents, options: BindingOptions) -> Rendering:
     bindings = RenderedBindings(collection, options)
     bindings.settle()
     ours = set(bindings.places)
-    changed = [
-        place for place, found in objects if place not in ours and before.get(place) != found
-    ]
+    changed = [place for place, obj in objects if place not in ours and before.get(place) != obj]
     # Secrets first, so that an apply in this order never starts a pod that waits for one.
     changed.sort(key=lambda place: (place.namespace, place.plural != "secrets", *place))
     return Rendering([objects.shown(place) for place in changed], bindings.told())

@@ -257,14 +257,14 @@ def _pairs(definition: Definition, values: list[Any], paths: Paths) -> dict[str,
 
 
 def _strings(definition: Definition, values: list[Any], paths: Paths) -> Any:
-    found: list[Any] = []
+    strings: list[Any] = []
     for item in _flattened(values, paths):
         if definition.source_value:
             if isinstance(item, dict):
-                found.append(item.get(definition.source_value))
+                strings.append(item.get(definition.source_value))
         elif isinstance(item, str):
-            found.append(item)
-    return found
+            strings.append(item)
+    return strings
 
 
 def _flattened(values: list[Any], paths: Paths) -> Iterator[Any]:

@@ -65,10 +65,10 @@ class Evaluations:
             except JSONPathError as error:
                 # Errors are kept as well: a path that fails costs as much as one that does not.
                 self._values[key] = error
-        found = self._values[key]
-        if isinstance(found, JSONPathError):
-            raise found
-        return found
+        value = self._values[key]
+        if isinstance(value, JSONPathError):
+            raise value
+        return value
 
     def decoded(self, secret: JSON) -> dict[str, bytes]:
         """Return the entries of a Secret, decoded once.

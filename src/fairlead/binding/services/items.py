@@ -137,13 +137,13 @@ def secret_name(binding: str, content: Mapping[str, bytes]) -> str:
 
 def digest(content: Mapping[str, bytes]) -> str:
     """Return eight hexadecimal digits that change with the content."""
-    found = hashlib.sha256()
+    hasher = hashlib.sha256()
     for name in sorted(content, key=str.encode):
         # Without separators, since the digest has to equal Service Binding Operator's: see
         # other_name.
-        found.update(name.encode())
-        found.update(content[name])
-    return found.hexdigest()[:8]
+        hasher.update(name.encode())
+        hasher.update(content[name])
+    return hasher.hexdigest()[:8]
 
 
 def other_name(binding: str, content: Mapping[str, bytes]) -> str:
@@ -152,11 +152,11 @@ def other_name(binding: str, content: Mapping[str, bytes]) -> str:
     That digest does not separate names from values, so ``ab: c`` and ``a: bc`` collide; it has
     to equal Service Binding Operator's, whose Secrets keep their names.
     """
-    found = hashlib.sha256()
+    hasher = hashlib.sha256()
     for name in sorted(content, key=str.encode):
         for part in (name.encode(), content[name]):
-            found.update(len(part).to_bytes(8) + part)
-    return generated_name(binding, found.hexdigest()[:8])
+            hasher.update(len(part).to_bytes(8) + part)
+    return generated_name(binding, hasher.hexdigest()[:8])
 
 
 def is_mistaken(there: JSON, content: Mapping[str, bytes]) -> bool:

@@ -84,19 +84,19 @@ class Holding:
     @cached_property
     def _known(self) -> dict[int, _Known]:
         """The recorded items by the container's identity: several paths may reach one."""
-        found: dict[int, _Known] = {}
-        for held in self._containers:
-            known = found.setdefault(id(held.container.body), _Known())
-            for bound in held.bounds:
+        items: dict[int, _Known] = {}
+        for holding in self._containers:
+            entry = items.setdefault(id(holding.container.body), _Known())
+            for bound in holding.bounds:
                 self._effort.spend(1 + len(bound.env) + len(bound.texts))
-                known.env.update(bound.env)
-                known.texts.update(bound.texts.items())
-                known.names.update(bound.env, bound.texts)
+                entry.env.update(bound.env)
+                entry.texts.update(bound.texts.items())
+                entry.names.update(bound.env, bound.texts)
                 if bound.mount:
-                    known.mounts.add(bound.mount)
-                known.env_from = known.env_from or bound.env_from
-                known.root = known.root or bound.root
-        return found
+                    entry.mounts.add(bound.mount)
+                entry.env_from = entry.env_from or bound.env_from
+                entry.root = entry.root or bound.root
+        return items
 
     def _of(self, container: Container) -> _Known:
         return self._known.get(id(container.body), _NOTHING)
@@ -116,11 +116,11 @@ class Holding:
 
     def is_variable(self, container: Container, item: Any) -> bool:
         """Whether the variable ``item`` is the binding's."""
-        known, name = self._of(container), name_of(item)
-        if secret_of_variable(item) in self._secrets and name in known.env:
+        bound, name = self._of(container), name_of(item)
+        if secret_of_variable(item) in self._secrets and name in bound.env:
             return True
         text = text_of_variable(item)
-        return name is not None and text is not None and (name, text) in known.texts
+        return name is not None and text is not None and (name, text) in bound.texts
 
     def is_source(self, container: Container, item: Any) -> bool:
         """Whether the envFrom source ``item`` is the binding's."""
@@ -133,27 +133,29 @@ class Holding:
     def lost(self) -> list[str]:
         """Return descriptions of recorded items that the workload no longer has."""
         volumes = fixedpath.read_list(self._body, self.record.volumes)
-        found = [] if not self.record.volumes else [f"volume {self.record.volume}"]
+        items = [] if not self.record.volumes else [f"volume {self.record.volume}"]
         if any(map(self.is_volume, volumes)):
-            found = []
-        for held in self._containers:
-            container = held.container
+            items = []
+        for holding in self._containers:
+            container = holding.container
             env, sources = container.env(create=False), container.env_from(create=False)
             mounts = container.volume_mounts(create=False)
             names = {name_of(item) for item in env if self.is_variable(container, item)}
-            for bound in held.bounds:
+            for bound in holding.bounds:
                 recorded = [*bound.env, *bound.texts]
-                found += [f"variable {name}" for name in recorded if name not in names]
+                items += [f"variable {name}" for name in recorded if name not in names]
                 if bound.mount and not any(self.is_mount(container, item) for item in mounts):
-                    found.append(f"mount {bound.mount}")
+                    items.append(f"mount {bound.mount}")
                 if bound.env_from and not any(self.is_source(container, one) for one in sources):
-                    found.append("the variables of the whole Secret")
-        return list(dict.fromkeys(found))
+                    items.append("the variables of the whole Secret")
+        return list(dict.fromkeys(items))
 
     def containers(self) -> list[Container]:
         """Return the containers at the recorded paths, each once."""
-        found = {id(held.container.body): held.container for held in self._containers}
-        return [*found.values()]
+        containers = {
+            id(holding.container.body): holding.container for holding in self._containers
+        }
+        return [*containers.values()]
 
     def replaced(self, others: Collection[Holding]) -> list[str]:
         """Return descriptions of items in the recorded places that are not the binding's.
@@ -163,51 +165,51 @@ class Holding:
         """
         record = self.record
         volumes = fixedpath.read_list(self._body, record.volumes) if record.volumes else []
-        found = [
+        items = [
             f"volume {record.volume}"
             for item in volumes
             if name_of(item) == record.volume
             and not any(one.is_volume(item) for one in (self, *others))
         ]
-        for held in self._containers:
-            container, known = held.container, self._of(held.container)
+        for holding in self._containers:
+            container, bound = holding.container, self._of(holding.container)
             env, mounts = container.env(create=False), container.volume_mounts(create=False)
             self._effort.spend(len(env) + len(mounts))
-            found += [
+            items += [
                 f"variable {name_of(item)} of {container}"
                 for item in env
-                if name_of(item) in known.names
+                if name_of(item) in bound.names
                 and not any(one.is_variable(container, item) for one in (self, *others))
             ]
-            found += [
+            items += [
                 f"mount {_get(item, 'mountPath')} of {container}"
                 for item in mounts
-                if _get(item, "mountPath") in known.mounts
+                if _get(item, "mountPath") in bound.mounts
                 and not any(one.is_mount(container, item) for one in (self, *others))
             ]
         path = tuple(record.secret_path.split("."))
         if record.secret_path and fixedpath.read(self._body, path) == record.secret:
-            found.append(f"the name of Secret {record.secret} at .{record.secret_path}")
-        return list(dict.fromkeys(found))
+            items.append(f"the name of Secret {record.secret} at .{record.secret_path}")
+        return list(dict.fromkeys(items))
 
-    def remove(self, kept: Collection[Key] = ()) -> None:
-        """Remove the binding's items except those in ``kept``.
+    def remove(self, keys: Collection[Key] = ()) -> None:
+        """Remove the binding's items except those in ``keys``.
 
         Empty lists stay, and SERVICE_BINDING_ROOT: other bindings may mount below it.
         """
         volumes = fixedpath.read_list(self._body, self.record.volumes)
-        gone = _remove(volumes, self.is_volume, "volume", kept)
-        for held in self._containers:
-            container = held.container
+        gone = _remove(volumes, self.is_volume, "volume", keys)
+        for holding in self._containers:
+            container = holding.container
             env, sources = container.env(create=False), container.env_from(create=False)
             self._effort.spend(len(env) + len(sources))
-            _remove(env, partial(self.is_variable, container), "variable", kept)
-            _remove(sources, partial(self.is_source, container), "source", kept)
+            _remove(env, partial(self.is_variable, container), "variable", keys)
+            _remove(sources, partial(self.is_source, container), "source", keys)
             mounts = container.volume_mounts(create=False)
             self._effort.spend(2 * len(mounts))
             # A server refuses mounts of a missing volume, so others' mounts of it are removed too.
             mounts[:] = [item for item in mounts if name_of(item) not in gone]
-            _remove(mounts, partial(self.is_mount, container), "mount", kept)
+            _remove(mounts, partial(self.is_mount, container), "mount", keys)
 
 
 def naming(
@@ -226,25 +228,25 @@ def naming(
         secrets: the names of Secrets.
         others: the holdings of other bindings.
     """
-    found = [
+    holdings = [
         f"volume {name_of(item)} of Secret {secret_of_volume(item)}"
         for item in (fixedpath.read_list(body, volumes) if volumes else [])
         if secret_of_volume(item) in secrets and not any(one.is_volume(item) for one in others)
     ]
     for container in containers:
-        found += [
+        holdings += [
             f"variable {name_of(item)} of {container}"
             for item in container.env(create=False)
             if secret_of_variable(item) in secrets
             and not any(one.is_variable(container, item) for one in others)
         ]
-        found += [
+        holdings += [
             f"the variables of Secret {_part(item, 'secretRef')['name']} in {container}"
             for item in container.env_from(create=False)
             if _get(_part(item, "secretRef"), "name") in secrets
             and not any(one.is_source(container, item) for one in others)
         ]
-    return found
+    return holdings
 
 
 def managers_of(body: JSON, container: Container, variable: str) -> set[str]:
@@ -294,9 +296,9 @@ def key_of(items: list[Any], kind: str, item: Any) -> Key:
 
 
 def _remove(
-    items: list[Any], unwanted: Callable[[Any], bool], kind: str, kept: Collection[Key]
+    items: list[Any], unwanted: Callable[[Any], bool], kind: str, keys: Collection[Key]
 ) -> set[Any]:
-    gone = [item for item in items if unwanted(item) and key_of(items, kind, item) not in kept]
+    gone = [item for item in items if unwanted(item) and key_of(items, kind, item) not in keys]
     # By identity: another writer's item in the list may be equal to one that goes.
     identities = {id(item) for item in gone}
     items[:] = [item for item in items if id(item) not in identities]
@@ -310,20 +312,20 @@ def _held(body: JSON, record: BindingRecord, effort: BindingEffort) -> Iterator[
         if template is None:
             continue
         try:
-            found = list(containers_of(body, template, effort))
+            containers = list(containers_of(body, template, effort))
         # A ProjectionError too, which must not pass for a path that leads nowhere.
         except TooMuchEffortError:
             raise
         # The path no longer leads to containers: there is nothing to remove.
         except ProjectionError:
             continue
-        present = {container.key for container in found}
+        present = {container.key for container in containers}
         # Items of containers that are gone may be in renamed ones.
         strays = [bound for key, bound in place.bound.items() if key not in present]
-        for container in found:
-            known = place.bound.get(container.key)
-            effort.spend(1 if known else len(strays))
-            yield HeldContainer(container, [known] if known else strays)
+        for container in containers:
+            bound = place.bound.get(container.key)
+            effort.spend(1 if bound else len(strays))
+            yield HeldContainer(container, [bound] if bound else strays)
 
 
 def place_template(place: ContainerPath) -> ContainerTemplate | None:
@@ -367,33 +369,33 @@ _VALUES = {"value", "valueFrom"}
 """Fields with the value of a variable, which has one of them."""
 
 
-def is_as_wanted(item: Any, wanted: Any) -> bool:
+def is_as_wanted(item: Any, template: Any) -> bool:
     """Whether an item of any writer does what a binding's does.
 
     It may have more fields, as filled-in defaults are, but none that hides files.
     """
-    if not isinstance(wanted, dict):
-        return bool(item == wanted)
+    if not isinstance(template, dict):
+        return bool(item == template)
     return (
         isinstance(item, dict)
         and not any(item.get(name) for name in _NARROWING)
-        and all(is_as_wanted(item.get(name), value) for name, value in wanted.items())
+        and all(is_as_wanted(item.get(name), value) for name, value in template.items())
     )
 
 
-def with_added(wanted: JSON, item: Any) -> JSON:
+def with_added(template: JSON, item: Any) -> JSON:
     """Return the wanted item with the fields that others added to the present one.
 
     A variable that had its value from elsewhere may have a text now, or the other way round:
     servers refuse both.
     """
     if not isinstance(item, dict):
-        return wanted
+        return template
     return {
         **{name: value for name, value in item.items() if not (name in _VALUES and value)},
         **{
             name: with_added(value, item.get(name)) if isinstance(value, dict) else value
-            for name, value in wanted.items()
+            for name, value in template.items()
         },
     }
 

@@ -170,7 +170,7 @@ class Projection:
             )
         volumes = self.workload.volumes()
         source: dict[str, Any] = {"secretName": secret}
-        asked = mode
+        chosen = mode
         for there in volumes:
             if any(other.is_volume(there) for other in self._others.values()):
                 # Another binding's mode must not be inherited.
@@ -191,13 +191,13 @@ class Projection:
             "volume",
             {"name": name, "secret": source},
             same=lambda item: name_of(item) == name,
-            held=lambda holding, item: holding.is_volume(item),
+            is_held=lambda holding, item: holding.is_volume(item),
             what=lambda: (
                 f"{self.workload} has a volume {name} at .{'.'.join(path)}",
                 "rename that volume, or give the binding another spec.name",
             ),
         )
-        self._next.volume, self._next.secret, self._next.mode = name, secret, asked
+        self._next.volume, self._next.secret, self._next.mode = name, secret, chosen
         self._next.volumes = path if ours else ()
 
     async def mount(self, container: Container, volume: str, directory: str) -> None:
@@ -213,7 +213,7 @@ class Projection:
             {"name": volume, "mountPath": path},
             # By the path, since API servers refuse two mounts of a container at one path.
             same=lambda item: item.get("mountPath") == path,
-            held=lambda holding, item: holding.is_mount(container, item),
+            is_held=lambda holding, item: holding.is_mount(container, item),
             what=lambda: (
                 f"{container} of {self.workload} mounts something at {path}",
                 "move that mount, or give the binding another spec.name",
@@ -258,7 +258,7 @@ class Projection:
             "variable",
             {"name": name, **value},
             same=lambda item: name_of(item) == name,
-            held=lambda holding, item: holding.is_variable(container, item),
+            is_held=lambda holding, item: holding.is_variable(container, item),
             what=lambda: (
                 f"{container} of {self.workload} has a variable {name}",
                 OTHER_NAME,
@@ -283,17 +283,17 @@ class Projection:
         Raises:
             ProjectionError: another binding projects the same Secret.
         """
-        wanted = {"secretRef": {"name": secret}}
+        source = {"secretRef": {"name": secret}}
         former = self._mine
         ours = await self._put(
             container.env_from(),
             "source",
-            wanted,
+            source,
             same=lambda item: (
                 secret_of_source(item) == secret
                 or (former is not None and former.is_source(container, item))
             ),
-            held=lambda holding, item: holding.is_source(container, item),
+            is_held=lambda holding, item: holding.is_source(container, item),
             what=lambda: (
                 f"{container} of {self.workload} takes its variables from Secret {secret}",
                 "remove one of the two bindings",
@@ -347,9 +347,9 @@ class Projection:
         # Also without items of ours: a record that lists none shows that none was lost.
         noted = self._next.secret or self._next.annotations
         write_record(self.workload.body, self._owner.uid, self._next if noted else None)
-        kept = self._keep() if self.workload.stays else ""
+        refusal = self._keep() if self.workload.stays else ""
         self.settled = True
-        return kept
+        return refusal
 
     def _keep(self) -> str:
         if not self.known:
@@ -483,39 +483,41 @@ class Projection:
         self,
         items: list[Any],
         kind: str,
-        wanted: dict[str, Any],
+        body: dict[str, Any],
         *,
         same: Callable[[Any], bool],
-        held: Callable[[Holding, Any], bool],
+        is_held: Callable[[Holding, Any], bool],
         what: Callable[[], tuple[str, str]],
     ) -> bool:
         """Add an item to a list; return False if another writer's equal item is there."""
         self.workload.effort.spend(_LOOKS * len(items) + 1)
-        key = key_of(items, kind, wanted)
+        key = key_of(items, kind, body)
         if key in self._kept:
             # Two paths of the mapping lead to one container.
             return False
         rivals = [item for item in items if same(item)]
         # By identity, since another writer may have added an equal item.
-        mine = next((item for item in rivals if self._mine and held(self._mine, item)), None)
+        mine = next((item for item in rivals if self._mine and is_held(self._mine, item)), None)
         # Ours may be of another Secret so far, and the wanted one in its place already.
         moved = mine is not None and key_of(items, kind, mine) != key
         if mine is None or moved:
             for item in rivals:
-                for other in [one for one, holding in self._others.items() if held(holding, item)]:
+                for other in [
+                    one for one, holding in self._others.items() if is_held(holding, item)
+                ]:
                     await self._contend(other, *what())
             rivals = [item for item in items if same(item) and item is not mine]
             # Another writer added such an item: it is left, and not removed with the binding.
-            if any(is_as_wanted(item, wanted) for item in rivals):
+            if any(is_as_wanted(item, body) for item in rivals):
                 return False
             if rivals:
                 place, remedy = what()
                 raise InTheWayError(f"{place} that is not this binding's: {remedy}")
         if mine is None:
-            items.append(wanted)
+            items.append(body)
         else:
             position = next(n for n, item in enumerate(items) if item is mine)
-            items[position] = with_added(wanted, mine)
+            items[position] = with_added(body, mine)
         self._kept.add(key)
         return True
 
@@ -538,9 +540,9 @@ class Projection:
         return self._alive is None or await self._alive(other)
 
     def _unmark(self, owner: ProjectionOwner, holding: Holding) -> None:
-        found = read(self.workload.body, holding.record.annotations)
-        if isinstance(found, dict):
-            found.pop(content_key(owner.uid), None)
+        annotations = read(self.workload.body, holding.record.annotations)
+        if isinstance(annotations, dict):
+            annotations.pop(content_key(owner.uid), None)
 
     def _is_others_variable(self, container: Container, item: Any) -> bool:
         return any(one.is_variable(container, item) for one in self._others.values())

@@ -104,12 +104,12 @@ def read_kinds(annotations: Mapping[str, str]) -> list[Lookup] | None:
     if KINDS_ANNOTATION not in annotations:
         return None
     try:
-        found = msgspec.json.decode(annotations[KINDS_ANNOTATION], type=list[Lookup])
+        lookups = msgspec.json.decode(annotations[KINDS_ANNOTATION], type=list[Lookup])
     except (msgspec.DecodeError, RecursionError):
         return []
-    found = list(dict.fromkeys(found))
+    lookups = list(dict.fromkeys(lookups))
     # Any editor of the binding can write the annotation.
-    return found if len(found) <= _MOST_KINDS else []
+    return lookups if len(lookups) <= _MOST_KINDS else []
 
 
 def kinds_text(kinds: Sequence[Lookup]) -> str:
@@ -118,7 +118,7 @@ def kinds_text(kinds: Sequence[Lookup]) -> str:
 
 
 def kinds_to_note(
-    known: list[Lookup] | None, kind: Lookup | None, *, projected: bool
+    lookups: list[Lookup] | None, kind: Lookup | None, *, projected: bool
 ) -> str | None:
     """Return the text of the kinds to note on a binding; None if nothing changes.
 
@@ -126,15 +126,15 @@ def kinds_to_note(
     have records.
 
     Args:
-        known: the kinds that are noted; None without the annotation.
+        lookups: the kinds that are noted; None without the annotation.
         kind: the kind of the binding's workloads; None if it cannot be read.
         projected: whether the status has a Secret.
     """
     # A note would promise that no other kind has a projection, which only records can show.
-    if known is None and projected:
+    if lookups is None and projected:
         return None
-    kinds = list(dict.fromkeys([*(known or ()), *([kind] if kind else ())]))
-    return None if kinds == known else kinds_text(kinds)
+    kinds = list(dict.fromkeys([*(lookups or ()), *([kind] if kind else ())]))
+    return None if kinds == lookups else kinds_text(kinds)
 
 
 def record_key(uid: str) -> str:
@@ -159,16 +159,16 @@ def marks(annotations: Mapping[str, str]) -> list[str]:
 
 def read_records(annotations: Mapping[str, str]) -> dict[str, BindingRecord]:
     """Return the records by the uids of their bindings, without malformed ones."""
-    found: dict[str, BindingRecord] = {}
+    records: dict[str, BindingRecord] = {}
     for key in annotations:
         if not key.startswith(RECORD_PREFIX):
             continue
         try:
-            found[key.removeprefix(RECORD_PREFIX)] = _decode.decode(annotations[key])
+            records[key.removeprefix(RECORD_PREFIX)] = _decode.decode(annotations[key])
         # An annotation may nest deeper than a decoder follows.
         except (msgspec.DecodeError, RecursionError):
             continue
-    return found
+    return records
 
 
 def write_record(body: JSON, uid: str, record: BindingRecord | None) -> None:

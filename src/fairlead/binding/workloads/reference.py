@@ -107,17 +107,17 @@ class ReferenceProjection:
         return (name_of(item), item["valueFrom"]["secretKeyRef"].get("key")) in self._variables
 
     def _containers(self) -> list[Container]:
-        found: list[Container] = []
+        containers: list[Container] = []
         for template in self._template.containers:
             try:
-                found += containers_of(self._body, template, self._effort)
+                containers += containers_of(self._body, template, self._effort)
             # A ProjectionError too, which must not pass for a path that leads nowhere.
             except TooMuchEffortError:
                 raise
             # The path no longer leads to containers: there is nothing to remove.
             except ProjectionError:
                 continue
-        return found
+        return containers
 
 
 def _template(workload: Workload, key: str) -> WorkloadTemplate:
@@ -134,5 +134,5 @@ def _template(workload: Workload, key: str) -> WorkloadTemplate:
 
 
 def _object(body: JSON, path: fixedpath.FixedPath) -> JSON:
-    found = fixedpath.read(body, path)
-    return found if isinstance(found, dict) else {}
+    value = fixedpath.read(body, path)
+    return value if isinstance(value, dict) else {}

@@ -92,9 +92,9 @@ def is_rolling(body: JSON) -> bool:
         return progressing.status != "False" and progressing.reason != _COMPLETE
     if body.get("kind") in _COUNTING:
         spec = body.get("spec")
-        wanted = spec.get("replicas") if isinstance(spec, dict) else 0
+        replicas = spec.get("replicas") if isinstance(spec, dict) else 0
         there = status.get("updatedReplicas" if body["kind"] == "Deployment" else "replicas") or 0
-        return isinstance(wanted, int) and isinstance(there, int) and there < wanted
+        return isinstance(replicas, int) and isinstance(there, int) and there < replicas
     ready = get_condition(conditions, "Ready")
     return ready is not None and ready.status != "True"
 
@@ -105,19 +105,19 @@ def missing_pods(body: JSON) -> str:
     StatefulSets and DaemonSets tell in no other way that a server refuses their Pods.
     """
     status, spec = _status(body), body.get("spec")
-    wanted = status.get("desiredNumberScheduled")
+    scheduled = status.get("desiredNumberScheduled")
     there = status.get("updatedNumberScheduled")
-    if wanted is None and isinstance(spec, dict):
-        wanted, there = spec.get("replicas"), status.get("updatedReplicas")
+    if scheduled is None and isinstance(spec, dict):
+        scheduled, there = spec.get("replicas"), status.get("updatedReplicas")
     there = there or 0
-    if is_unobserved(body) or not isinstance(wanted, int) or not isinstance(there, int):
+    if is_unobserved(body) or not isinstance(scheduled, int) or not isinstance(there, int):
         return ""
-    return f"so far {there} of {wanted} Pods have it" if there < wanted else ""
+    return f"so far {there} of {scheduled} Pods have it" if there < scheduled else ""
 
 
 def _status(body: JSON) -> dict[str, Any]:
-    found = body.get("status")
-    return found if isinstance(found, dict) else {}
+    status = body.get("status")
+    return status if isinstance(status, dict) else {}
 
 
 def _quotation(condition: Condition) -> str:

@@ -141,9 +141,9 @@ class _Search:
             bound.env_from = self._has_source(container, certain=certain)
         for place in places.values():
             place.bound = {key: bound for key, bound in place.bound.items() if bound}
-        found = [place for place in places.values() if place.bound]
-        own_volume = bool(volume) and certain and not self._is_shared(volume, found)
-        if not found and not own_volume:
+        places_bound = [place for place in places.values() if place.bound]
+        own_volume = bool(volume) and certain and not self._is_shared(volume, places_bound)
+        if not places_bound and not own_volume:
             return None
         owner = former.owner
         return BindingRecord(
@@ -153,7 +153,7 @@ class _Search:
             secret=former.secret,
             volume=volume,
             volumes=workload.template.volumes if own_volume else (),
-            containers=found,
+            containers=places_bound,
         )
 
     def _is_volume(self, item: Any) -> bool:
@@ -196,11 +196,11 @@ class _Search:
             return posixpath.basename(path) == self._former.directory
         return path == posixpath.join(_root(container), self._former.directory)
 
-    def _is_shared(self, volume: str, found: Collection[ContainerPath]) -> bool:
+    def _is_shared(self, volume: str, paths: Collection[ContainerPath]) -> bool:
         """Whether the volume of a lost record is mounted elsewhere, too, by another writer."""
         if self._own or not self._recorded:
             return False
-        mounts = {bound.mount for place in found for bound in place.bound.values()}
+        mounts = {bound.mount for place in paths for bound in place.bound.values()}
         return any(
             name_of(item) == volume and item.get("mountPath") not in mounts
             for container in self._containers

@@ -286,9 +286,11 @@ def containers_of(
     # A path may be missing: there are workloads without init containers.
     except JSONPathError:
         return
-    found = [value for values in results for value in values]
+    containers = [value for values in results for value in values]
     # A path may lead to containers, or to lists of them.
-    fragments = [one for value in found for one in (value if isinstance(value, list) else [value])]
+    fragments = [
+        one for value in containers for one in (value if isinstance(value, list) else [value])
+    ]
     effort.spend(len(fragments) * _CONTAINER)
     for position, fragment in enumerate(fragments):
         if not isinstance(fragment, dict):
@@ -338,9 +340,9 @@ class Workload:
     def finished(self) -> bool:
         """Whether the workload is a Job or Pod that has finished."""
         status = self.body.get("status")
-        found = status if isinstance(status, dict) else {}
-        true = [one for one in found.get("conditions") or [] if one.get("status") == "True"]
-        return bool(_FINISHED & {found.get("phase"), *(one.get("type") for one in true)})
+        status_body = status if isinstance(status, dict) else {}
+        true = [one for one in status_body.get("conditions") or [] if one.get("status") == "True"]
+        return bool(_FINISHED & {status_body.get("phase"), *(one.get("type") for one in true)})
 
     def restore(self) -> None:
         """Undo what handlers changed."""
@@ -352,11 +354,11 @@ class Workload:
         Raises:
             ProjectionError: the workload has no container, or a path leads to another value.
         """
-        found = list(self._containers())
+        containers = list(self._containers())
         # A workload with a secretPath may have no containers.
-        if not found and not self.secret_path:
+        if not containers and not self.secret_path:
             raise ProjectionError(self._elsewhere())
-        return [item for item in found if item.wanted(names)]
+        return [item for item in containers if item.wanted(names)]
 
     def _elsewhere(self) -> str:
         """Return a message on a workload without containers, and what to bind or to map."""
@@ -421,8 +423,8 @@ class Workload:
 
         A template replaces a volume with its name (StatefulSetSpec).
         """
-        found = fixedpath.read_list(self.body, _CLAIMS)
-        metadata = [one.get("metadata") for one in found if isinstance(one, dict)]
+        claims = fixedpath.read_list(self.body, _CLAIMS)
+        metadata = [one.get("metadata") for one in claims if isinstance(one, dict)]
         names = [one.get("name") for one in metadata if isinstance(one, dict)]
         return {name for name in names if isinstance(name, str)}
 

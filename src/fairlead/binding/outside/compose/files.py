@@ -43,10 +43,10 @@ def write(folder: Path, compose: str, files: Mapping[str, Mapping[str, bytes]]) 
             _put(place / key, value, 0o444)
     # Last: until it is replaced, the former one mounts files that are all there.
     _put(folder / COMPOSE_FILE, compose.encode(), 0o600)
-    for one in folder.iterdir():
-        old = one.is_dir() and not one.is_symlink() and _OURS.fullmatch(one.name)
-        if old and one.name not in files and f"/{one.name}/" not in former:
-            shutil.rmtree(one)
+    for path in folder.iterdir():
+        old = path.is_dir() and not path.is_symlink() and _OURS.fullmatch(path.name)
+        if old and path.name not in files and f"/{path.name}/" not in former:
+            shutil.rmtree(path)
 
 
 def _former(folder: Path) -> str:

@@ -129,9 +129,11 @@ class ComposeOperations:
             ProjectionError: another variable has the name.
         """
         self._check_variable(container, name, "")
-        known = container.put.environment
-        expanded = _REFERENCE.sub(lambda found: known.get(found[1], found[0]), text)
-        known[name] = expanded
+        environment = container.put.environment
+        expanded = _REFERENCE.sub(
+            lambda reference: environment.get(reference[1], reference[0]), text
+        )
+        environment[name] = expanded
 
     def _check_variable(self, container: ComposeService, name: str, key: str) -> None:
         if not name or "=" in name or "\0" in name or name == ROOT_VARIABLE:
@@ -229,8 +231,8 @@ class ComposePlan:
 
     def write(self, context: BaseContext) -> bool:
         """Store the items that a context persists; return whether they changed."""
-        found = [item.workload for item in context.changes.workloads]
-        puts = {one.service.name: one.put for one in found if isinstance(one, ComposeService)}
+        workloads = [item.workload for item in context.changes.workloads]
+        puts = {one.service.name: one.put for one in workloads if isinstance(one, ComposeService)}
         before = self.puts.get(context.owner.uid, {})
         self.puts[context.owner.uid] = puts
         return puts != before
@@ -265,21 +267,21 @@ class ComposeWorkloads:
         if reference.selector is None:
             if not reference.name:
                 return []
-            found = [one for name, one in services.items() if name == reference.name]
-            wanted = f"is named {reference.name}"
+            matching = [one for name, one in services.items() if name == reference.name]
+            criterion = f"is named {reference.name}"
         else:
             try:
                 selector = reference.labels()
             except SelectorError as error:
                 text = f"the workload's label selector is wrong: {error}"
                 raise ReadError(ReadFailure("Invalid", text)) from None
-            found = [one for one in services.values() if selector.matches(one.labels)]
-            wanted = "has the labels that the workload's selector asks for"
-        if not found:
+            matching = [one for one in services.values() if selector.matches(one.labels)]
+            criterion = "has the labels that the workload's selector asks for"
+        if not matching:
             there = ", ".join(sorted(services)) or "none"
-            text = f"no Compose service {wanted}; there are: {there}"
+            text = f"no Compose service {criterion}; there are: {there}"
             raise ReadError(ReadFailure("NotFound", text))
-        return found
+        return matching
 
     def _operations(
         self, service: ProjectService, content: Mapping[str, bytes]

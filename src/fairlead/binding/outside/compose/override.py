@@ -73,7 +73,7 @@ def _service(puts: list[Put], files: dict[str, Mapping[str, bytes]]) -> JSON:
             ]
     body: JSON = {"environment": dict(sorted(environment.items()))} if environment else {}
     if secrets:
-        body["secrets"] = sorted(secrets, key=lambda one: str(one["target"]))
+        body["secrets"] = sorted(secrets, key=lambda secret: str(secret["target"]))
     return body
 
 

@@ -81,15 +81,15 @@ def _entries(document: Document, body: JSON, field: str) -> JSON:
 def _pairs(document: Document, field: str, value: Any) -> Iterator[tuple[str, str | None]]:
     """Yield names and values of an object, or of a list of ``NAME=value``."""
     if isinstance(value, dict):
-        for name, one in value.items():
-            if isinstance(one, dict | list):
+        for name, item in value.items():
+            if isinstance(item, dict | list):
                 raise _wrong(document, f"{field}.{name}", "it is a text, a number or null")
-            yield str(name), _text(one)
+            yield str(name), _text(item)
     elif isinstance(value, list):
-        for number, one in enumerate(value):
-            if not isinstance(one, str):
+        for number, item in enumerate(value):
+            if not isinstance(item, str):
                 raise _wrong(document, f"{field}[{number}]", "it is a text NAME=value")
-            name, sign, text = one.partition("=")
+            name, sign, text = item.partition("=")
             yield name, text if sign else None
     elif value is not None:
         raise _wrong(document, field, "it is an object or a list")
@@ -107,15 +107,15 @@ def _mounts(document: Document, field: str, value: Any, folder: str) -> Iterator
     several = [value] if isinstance(value, str) else value or []
     if not isinstance(several, list):
         raise _wrong(document, field, "it is a list")
-    for number, one in enumerate(several):
+    for number, mount in enumerate(several):
         target: Any = None
-        if isinstance(one, str):
+        if isinstance(mount, str):
             # source:target:mode, or target:options of tmpfs.
-            parts = one.split(":")
+            parts = mount.split(":")
             target = parts[1] if len(parts) > 1 and not field.endswith(".tmpfs") else parts[0]
-        elif isinstance(one, dict):
+        elif isinstance(mount, dict):
             # Without a target Compose mounts a secret or config under the name of its source.
-            target = one.get("target") or one.get("source") or ""
+            target = mount.get("target") or mount.get("source") or ""
         if not isinstance(target, str):
             raise _wrong(document, f"{field}[{number}]", "it is a text or an object")
         if target:

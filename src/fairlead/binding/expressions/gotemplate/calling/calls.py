@@ -30,10 +30,10 @@ class Callee(msgspec.Struct, frozen=True):
 
     def fits(self, count: int) -> str:
         """Return the error for a number of arguments, "" if it is valid."""
-        wanted = len(self.fixed)
+        least = len(self.fixed)
         if self.more is None:
-            return f"want {wanted} got {count}" if count != wanted else ""
-        return f"want at least {wanted} got {count}" if count < wanted else ""
+            return f"want {least} got {count}" if count != least else ""
+        return f"want at least {least} got {count}" if count < least else ""
 
     def kind(self, place: int) -> Kind:
         """Return the kind of an argument."""

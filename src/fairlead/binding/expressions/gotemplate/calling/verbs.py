@@ -103,14 +103,14 @@ class _Printer:
             self.add(self.value(value, verb, flags))
 
     def flags(self) -> Flags:
-        found = _FLAGS.match(self.layout, self.position).group()  # type: ignore[union-attr]
-        self.position += len(found)
+        flags = _FLAGS.match(self.layout, self.position).group()  # type: ignore[union-attr]
+        self.position += len(flags)
         return Flags(
-            sharp="#" in found,
-            zero="0" in found,
-            plus="+" in found,
-            minus="-" in found,
-            space=" " in found,
+            sharp="#" in flags,
+            zero="0" in flags,
+            plus="+" in flags,
+            minus="-" in flags,
+            space=" " in flags,
         )
 
     def argument_number(self) -> bool:
@@ -119,9 +119,9 @@ class _Printer:
             return False
         self.reordered = True
         closed = self.position < self.last
-        found = _POSITION.match(self.layout, self.position) if closed else None
-        self.position = found.end() if found else self.position + 1
-        digits = found[1] if found else ""
+        position = _POSITION.match(self.layout, self.position) if closed else None
+        self.position = position.end() if position else self.position + 1
+        digits = position[1] if position else ""
         is_number = bool(_DIGITS.fullmatch(digits))
         number = int(digits) if is_number else 0
         if 0 < number <= len(self.values):
@@ -168,14 +168,14 @@ class _Printer:
         return True
 
     def digits(self) -> int | None:
-        found = _NUMBER.match(self.layout, self.position).group()  # type: ignore[union-attr]
-        self.position += len(found)
-        number = found.lstrip("0") or "0"
+        digits = _NUMBER.match(self.layout, self.position).group()  # type: ignore[union-attr]
+        self.position += len(digits)
+        number = digits.lstrip("0") or "0"
         if len(number) > _LENGTH or int(number) // 10 > _MOST:
             # As in Go, the rest of the format is skipped after such a number.
             self.position = len(self.layout)
             return None
-        return int(number) if found else None
+        return int(number) if digits else None
 
     def from_argument(self) -> int | None:
         if self.next >= len(self.values):

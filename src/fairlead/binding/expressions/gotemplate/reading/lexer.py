@@ -83,9 +83,9 @@ class _Lexer:
             end = len(self.text) if start < 0 else start
             trims = start >= 0 and self.text[start + 2 : start + 3] == "-"
             trims = trims and self.text[start + 3 : start + 4] in set(SPACE)
-            found = self.text[self.position : end]
-            if found := found.rstrip(SPACE) if trims else found:
-                yield LexedToken("text", found, self.position)
+            text = self.text[self.position : end]
+            if text := text.rstrip(SPACE) if trims else text:
+                yield LexedToken("text", text, self.position)
             self.position = end
             if start >= 0:
                 yield from self.action(start, start + (4 if trims else 2))
@@ -163,10 +163,10 @@ class _Lexer:
 
     def quoted(self, mark: str) -> LexedToken:
         kind, pattern, wrong = _QUOTED[mark]
-        found = pattern.match(self.text, self.position)
-        if not found:
+        match = pattern.match(self.text, self.position)
+        if not match:
             raise _Wrong(wrong, self.position)
-        return self.take(kind, found.end())
+        return self.take(kind, match.end())
 
     def field(self, mark: str) -> LexedToken:
         following = self.text[self.position + 1 : self.position + 2]

@@ -223,9 +223,9 @@ class _Parser(Pipelines):
         self.top.current.append(Jump(token.text))
 
     def add(self, name: str, body: list[Node]) -> None:
-        known = self.templates.get(name)
+        template = self.templates.get(name)
         # A definition replaces an empty one, and an empty one never replaces another, as in Go.
-        if known is None or _is_empty(known):
+        if template is None or _is_empty(template):
             self.templates[name] = body
         elif not _is_empty(body):
             raise self.error(f'template: multiple definition of template "{name}"')
