@@ -145,17 +145,18 @@ def unsupported_media_type(accepted: Iterable[str]) -> StatusError:
 
 def invalid(group: str, kind: str, name: str, errors: Iterable[FieldError]) -> StatusError:
     """Return a 422 Invalid with the field errors as its causes."""
-    found = list(errors)
+    causes = list(errors)
     # The last cause says how many were left out, so that no client takes the list for complete.
-    if len(found) > MOST_FIELD_ERRORS:
-        text = f"and {len(found) - MOST_FIELD_ERRORS} more fields are wrong"
-        found = [*found[:MOST_FIELD_ERRORS], FieldError("FieldValueInvalid", text, "<nil>")]
+    if len(causes) > MOST_FIELD_ERRORS:
+        text = f"and {len(causes) - MOST_FIELD_ERRORS} more fields are wrong"
+        causes = [*causes[:MOST_FIELD_ERRORS], FieldError("FieldValueInvalid", text, "<nil>")]
     details = _details(QualifiedResource(group, kind), name)
     details["causes"] = [
-        {"reason": error.reason, "message": error.message, "field": error.field} for error in found
+        {"reason": error.reason, "message": error.message, "field": error.field}
+        for error in causes
     ]
     qualified = f"{kind}.{group}" if group else kind
-    text = f'{qualified} "{name}" is invalid: {summarize(found)}'
+    text = f'{qualified} "{name}" is invalid: {summarize(causes)}'
     return StatusError(422, "Invalid", text, details=details)
 
 
@@ -204,11 +205,11 @@ def disk_full(text: str) -> StatusError:
     return StatusError(507, "InsufficientStorage", f"the change was not made: {text}")
 
 
-def version_too_large(asked: int, current: int) -> StatusError:
+def version_too_large(version: int, current: int) -> StatusError:
     """Return a 504 Timeout: the resourceVersion asked for is above the newest one."""
     details: JSON = {
         "causes": [{"reason": "ResourceVersionTooLarge", "message": "Too large resource version"}],
         "retryAfterSeconds": 1,
     }
-    text = f"Timeout: Too large resource version: {asked}, current: {current}"
+    text = f"Timeout: Too large resource version: {version}, current: {current}"
     return StatusError(504, "Timeout", text, details=details, headers={"Retry-After": "1"})

@@ -75,10 +75,10 @@ async def _write(job: Job) -> JobResult:
     type_ = _type(job)
     core = Core(ObjectStore(Log()), _registry(job))
     core.admission += [check_namespace(core), give_addresses(core)]
-    for one in job.objects:
+    for obj in job.objects:
         # Not through the store's own writes: those would give the objects new resourceVersions,
         # and would count them as changes of this job.
-        core.store.collection(one.collection).put(one.record())
+        core.store.collection(obj.collection).put(obj.record())
     changes: list[Change] = []
     core.store.observe(changes.append)
     # Without user, rights and form: the server checks the rights and encodes the answer.
@@ -148,11 +148,11 @@ def main() -> None:
         # A server that was killed cannot end this process. The alarm does, should the job never
         # end; a living server kills the worker a second before.
         signal.alarm(int(workers.SECONDS) + 1)
-        found = msgspec.msgpack.encode(asyncio.run(work(decode(message))))
+        result = msgspec.msgpack.encode(asyncio.run(work(decode(message))))
         signal.alarm(0)
         # The server has gone and closed its end; stdin ends too, and with it the loop.
         with contextlib.suppress(BrokenPipeError):
-            sys.stdout.buffer.write(workers.LENGTH.pack(len(found)) + found)
+            sys.stdout.buffer.write(workers.LENGTH.pack(len(result)) + result)
             sys.stdout.buffer.flush()
 
 

@@ -45,17 +45,17 @@ def refused_address(address: str, networks: Sequence[Network] = ()) -> str:
         networks: the private networks that are allowed.
     """
     try:
-        found = ip_address(address.partition("%")[0])
+        parsed = ip_address(address.partition("%")[0])
     except ValueError:
         return f"{address!r} is not an address"
-    for place in _places(found):
+    for place in _places(parsed):
         if any(place in network for network in _NEVER):
-            return f"{found} is loopback, link-local, multicast or a metadata service"
+            return f"{parsed} is loopback, link-local, multicast or a metadata service"
         # Not is_private, which is False for some networks that are not global, such as
         # 100.64.0.0/10.
         private = not place.is_global or any(place in network for network in _PRIVATE)
         if private and not any(place in network for network in networks):
-            return f"{found} is private, and not in an allowed network"
+            return f"{parsed} is private, and not in an allowed network"
     return ""
 
 
@@ -95,7 +95,7 @@ def parse_networks(texts: Sequence[str], *, flag: str, everything: str) -> tuple
     Raises:
         ValueError: a network is malformed, or has all addresses.
     """
-    found: list[Network] = []
+    networks: list[Network] = []
     for text in ",".join(texts).split(","):
         if not text.strip():
             continue
@@ -108,8 +108,8 @@ def parse_networks(texts: Sequence[str], *, flag: str, everything: str) -> tuple
             ) from None
         if not network.prefixlen:
             raise ValueError(f"{flag} {network} {everything}")
-        found.append(network)
-    return tuple(found)
+        networks.append(network)
+    return tuple(networks)
 
 
 def _places(address: _Address) -> list[_Address]:
@@ -120,9 +120,9 @@ def _places(address: _Address) -> list[_Address]:
         return [address.ipv4_mapped]
     # A relay on the way may send packets on to the embedded address: Teredo (RFC 4380), 6to4 (RFC
     # 3056), NAT64 (RFC 6052).
-    found: list[_Address] = [address, *(address.teredo or ())]
+    addresses: list[_Address] = [address, *(address.teredo or ())]
     if address.sixtofour is not None:
-        found.append(address.sixtofour)
+        addresses.append(address.sixtofour)
     if address in _TRANSLATED:
-        found.append(IPv4Address(int(address) & 0xFFFFFFFF))
-    return found
+        addresses.append(IPv4Address(int(address) & 0xFFFFFFFF))
+    return addresses

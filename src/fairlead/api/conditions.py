@@ -60,18 +60,18 @@ def set_condition(conditions: Iterable[Condition], new: Condition, *, now: str) 
     The transition time changes only with the status (API conventions).
     """
     result: list[Condition] = []
-    found = False
+    is_present = False
     for old in conditions:
         if old.type != new.type:
             result.append(old)
             continue
-        found = True
+        is_present = True
         # A new reason or message alone is no transition.
-        kept = old.last_transition_time if old.status == new.status else now
+        since = old.last_transition_time if old.status == new.status else now
         # One that was stored without a time gets one, which the schema of metav1.Condition
         # requires.
-        result.append(msgspec.structs.replace(new, last_transition_time=kept or now))
-    if not found:
+        result.append(msgspec.structs.replace(new, last_transition_time=since or now))
+    if not is_present:
         result.append(msgspec.structs.replace(new, last_transition_time=now))
     return result
 
@@ -83,8 +83,8 @@ def stored_conditions(body: JSON) -> list[Condition]:
     missing: some writers put null where they have no time.
     """
     status = body.get("status")
-    found = status.get("conditions") if isinstance(status, dict) else None
-    conditions = (_condition(item) for item in (found if isinstance(found, list) else []))
+    stored = status.get("conditions") if isinstance(status, dict) else None
+    conditions = (_condition(item) for item in (stored if isinstance(stored, list) else []))
     return [condition for condition in conditions if condition is not None]
 
 

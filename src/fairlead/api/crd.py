@@ -144,8 +144,8 @@ def structural_schema(type_: Any) -> JSON:
         TypeError: the type refers to itself, or is one that no structural schema can describe.
     """
     # Decoded anew at each call, since callers change the schema that they get.
-    made: JSON = msgspec.json.decode(_encoded_schema(type_))
-    return made
+    schema: JSON = msgspec.json.decode(_encoded_schema(type_))
+    return schema
 
 
 @cache
@@ -155,23 +155,23 @@ def _encoded_schema(type_: Any) -> bytes:
     return msgspec.json.encode(_transform(schema, components, ()))
 
 
-def _transform(schema: Mapping[str, Any], defs: Mapping[str, Any], seen: tuple[str, ...]) -> JSON:
+def _transform(schema: Mapping[str, Any], defs: Mapping[str, Any], path: tuple[str, ...]) -> JSON:
     if "$ref" in schema:
         name = schema["$ref"].rpartition("/")[2]
-        if name in seen:
+        if name in path:
             raise TypeError(f"{name} contains itself: structural schemas cannot")
-        target = _transform(defs[name], defs, (*seen, name))
+        target = _transform(defs[name], defs, (*path, name))
         # The field's own description and keys win over those of its type.
         return target | _annotations(schema)
     if "anyOf" in schema:
-        return _any_of(schema, defs, seen)
+        return _any_of(schema, defs, path)
     result = _annotations(schema)
     for key, value in schema.items():
         if key == "properties":
-            result[key] = {name: _transform(item, defs, seen) for name, item in value.items()}
+            result[key] = {name: _transform(item, defs, path) for name, item in value.items()}
         elif key in {"items", "additionalProperties"} and isinstance(value, dict):
             if value:
-                result[key] = _transform(value, defs, seen)
+                result[key] = _transform(value, defs, path)
             else:
                 # {} is any value, and a structural schema would prune all fields of one.
                 result[key] = {"x-kubernetes-preserve-unknown-fields": True}
@@ -208,11 +208,11 @@ def _open_objects(schema: JSON) -> None:
     ) is False else None
 
 
-def _any_of(schema: Mapping[str, Any], defs: Mapping[str, Any], seen: tuple[str, ...]) -> JSON:
+def _any_of(schema: Mapping[str, Any], defs: Mapping[str, Any], path: tuple[str, ...]) -> JSON:
     """Translate a union: ``T | None`` is an optional T; ``int | str`` is an int-or-string."""
     options = [option for option in schema["anyOf"] if option.get("type") != "null"]
     if len(options) == 1:
-        return _transform(options[0], defs, seen) | _annotations(schema)
+        return _transform(options[0], defs, path) | _annotations(schema)
     # Structural schemas have a key of their own for this union, and for no other.
     kinds = {option.get("type") for option in options}
     if kinds == {"integer", "string"}:

@@ -157,7 +157,7 @@ def crd_schema(crd: Object, version: str) -> JSON | None:
     Raises:
         msgspec.ValidationError: it is not one that an API server would store.
     """
-    for found in crd.decode(_WithSchemas).spec.versions:
-        if found.name == version:
-            return found.schema.get("openAPIV3Schema")
+    for entry in crd.decode(_WithSchemas).spec.versions:
+        if entry.name == version:
+            return entry.schema.get("openAPIV3Schema")
     return None

@@ -46,7 +46,7 @@ class Link(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defau
 
 
 def wrong(
-    table: Reasons, reason: str, *, name: LinkName, subject: str, about: str, remedy: str = ""
+    table: Reasons, reason: str, *, name: LinkName, subject: str, text: str, remedy: str = ""
 ) -> Link:
     """Return a link with the state of a reason, as its table has it.
 
@@ -56,7 +56,7 @@ def wrong(
         name=name,
         object=subject,
         state=table.state(reason),
-        about=about,
+        about=text,
         reason=reason,
         remedy=remedy or table.helps(reason),
     )
@@ -83,23 +83,23 @@ def blame_secret(links: Sequence[Link]) -> tuple[list[Link], Link | None]:
     The role and its access repeat what is wrong with the Secret, and wait for it. Behind a
     provider's object the Secret is another one, in the provider's cluster.
     """
-    told = next((one for one in links if one.name == "role" and one.reason == _CONFLICT), None)
+    conflict = next((one for one in links if one.name == "role" and one.reason == _CONFLICT), None)
     secret = next((one for one in links if one.name == "Secret"), None)
-    if told is None or secret is None or any(one.name == "provider" for one in links):
+    if conflict is None or secret is None or any(one.name == "provider" for one in links):
         return list(links), None
     cause = msgspec.structs.replace(
         secret,
         state="failed",
-        about=told.about,
-        reason=told.reason,
-        remedy=told.remedy,
-        since=told.since,
+        about=conflict.about,
+        reason=conflict.reason,
+        remedy=conflict.remedy,
+        since=conflict.since,
     )
     result = []
     for link in links:
         if link is secret:
             result.append(cause)
-        elif link is told:
+        elif link is conflict:
             waits = "waits until its Secret can be written"
             result.append(msgspec.structs.replace(following(link), about=waits))
         else:
@@ -123,11 +123,11 @@ def verdict_link(verdict: Judgement, *, name: LinkName, subject: str) -> Link:
     An object that says nothing of its state does not break a chain: it is there.
     """
     if verdict.state in {"ok", "unknown"} and not (verdict.state == "unknown" and verdict.reason):
-        about = "is Ready" if verdict.type == "Ready" else "is there"
+        text = "is Ready" if verdict.type == "Ready" else "is there"
         for remark in verdict.remarks:
-            about += f"; remark: {remark.text}"
-            about += f" (since {remark.since})" if remark.since else ""
-        return Link(name=name, object=subject, state="ok", about=about)
+            text += f"; remark: {remark.text}"
+            text += f" (since {remark.since})" if remark.since else ""
+        return Link(name=name, object=subject, state="ok", about=text)
     return Link(
         name=name,
         object=subject,

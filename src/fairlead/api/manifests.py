@@ -88,18 +88,18 @@ class Pods(msgspec.Struct, frozen=True, kw_only=True):
 
     def placement(self, selector: Mapping[str, str]) -> JSON:
         """Return the members of a Pod's spec about its nodes and the pulling of its image."""
-        found: JSON = {}
+        fields: JSON = {}
         if self.pull_secrets:
-            found["imagePullSecrets"] = [{"name": name} for name in self.pull_secrets]
+            fields["imagePullSecrets"] = [{"name": name} for name in self.pull_secrets]
         if self.priority_class:
-            found["priorityClassName"] = self.priority_class
+            fields["priorityClassName"] = self.priority_class
         if self.tolerations:
-            found["tolerations"] = list(self.tolerations)
+            fields["tolerations"] = list(self.tolerations)
         if self.host_aliases:
-            found["hostAliases"] = list(self.host_aliases)
+            fields["hostAliases"] = list(self.host_aliases)
         if self.spread:
-            found["topologySpreadConstraints"] = [_spread(key, selector) for key in self.spread]
-        return found
+            fields["topologySpreadConstraints"] = [_spread(key, selector) for key in self.spread]
+        return fields
 
 
 DEFAULT_PODS = Pods()
@@ -121,11 +121,11 @@ def labelled(documents: Sequence[JSON], labels: Mapping[str, str]) -> list[JSON]
 
 
 def _labelled(document: JSON, labels: Mapping[str, str]) -> JSON:
-    found = {**document, "metadata": _with(document["metadata"], labels)}
+    labelled = {**document, "metadata": _with(document["metadata"], labels)}
     if template := document.get("spec", {}).get("template"):
         template = {**template, "metadata": _with(template["metadata"], labels)}
-        found["spec"] = {**document["spec"], "template": template}
-    return found
+        labelled["spec"] = {**document["spec"], "template": template}
+    return labelled
 
 
 def _with(metadata: JSON, labels: Mapping[str, str]) -> JSON:

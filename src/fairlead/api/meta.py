@@ -188,8 +188,8 @@ def decode_object(raw: bytes | memoryview, *, api_version: str = "", kind: str =
     except RecursionError:
         raw = _unmanaged(raw)
         parts = {name: member(raw, name.encode()) for name in ("apiVersion", "kind", "metadata")}
-        kept = {name: msgspec.Raw(value) for name, value in parts.items() if value}
-        envelope = _envelope.decode(msgspec.json.encode(kept))
+        encoded = {name: msgspec.Raw(value) for name, value in parts.items() if value}
+        envelope = _envelope.decode(msgspec.json.encode(encoded))
     return Object(
         # Equal strings are replaced by the caller's, so that thousands of objects share one.
         api_version=_known(envelope.api_version, api_version),
@@ -199,8 +199,8 @@ def decode_object(raw: bytes | memoryview, *, api_version: str = "", kind: str =
     )
 
 
-def _known(found: str, expected: str) -> str:
-    return found if found and found != expected else expected
+def _known(actual: str, expected: str) -> str:
+    return actual if actual and actual != expected else expected
 
 
 def decode_item(raw: bytes | memoryview, api_version: str, kind: str) -> Object:

@@ -68,8 +68,8 @@ def member(text: bytes, name: bytes) -> bytes:
 
 def without(text: bytes, *path: bytes) -> bytes:
     """Return the text with an empty list in place of the one at a path, if there is one."""
-    for one in members(text):
-        if one.name == b'"%s"' % path[0]:
-            value = without(one.of(text), *path[1:]) if path[1:] else b"[]"
-            return text[: one.begin] + value + text[one.end :]
+    for member in members(text):
+        if member.name == b'"%s"' % path[0]:
+            value = without(member.of(text), *path[1:]) if path[1:] else b"[]"
+            return text[: member.begin] + value + text[member.end :]
     return text

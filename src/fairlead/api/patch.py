@@ -46,26 +46,26 @@ def create_json_patch(old: JSON, new: JSON) -> list[JSON]:
     Each operation is on the smallest member that differs. Lists of different length are replaced
     as a whole.
     """
-    found: list[JSON] = []
-    _compare(old, new, "", found)
-    return found
+    operations: list[JSON] = []
+    _compare(old, new, "", operations)
+    return operations
 
 
-def _compare(old: Any, new: Any, path: str, found: list[JSON]) -> None:
+def _compare(old: Any, new: Any, path: str, operations: list[JSON]) -> None:
     if isinstance(old, dict) and isinstance(new, dict):
         gone = (name for name in old if name not in new)
-        found += ({"op": "remove", "path": f"{path}/{_escaped(name)}"} for name in gone)
+        operations += ({"op": "remove", "path": f"{path}/{_escaped(name)}"} for name in gone)
         for name, value in new.items():
             where = f"{path}/{_escaped(name)}"
             if name in old:
-                _compare(old[name], value, where, found)
+                _compare(old[name], value, where, operations)
             else:
-                found.append({"op": "add", "path": where, "value": value})
+                operations.append({"op": "add", "path": where, "value": value})
     elif isinstance(old, list) and isinstance(new, list) and len(old) == len(new):
         for index, pair in enumerate(zip(old, new, strict=True)):
-            _compare(*pair, f"{path}/{index}", found)
+            _compare(*pair, f"{path}/{index}", operations)
     elif old != new or type(old) is not type(new):
-        found.append({"op": "replace", "path": path, "value": new})
+        operations.append({"op": "replace", "path": path, "value": new})
 
 
 def _escaped(name: str) -> str:

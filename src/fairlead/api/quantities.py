@@ -25,7 +25,7 @@ def parse_quantity(text: str) -> Decimal:
     Raises:
         ValueError: the text is no quantity.
     """
-    found = _PATTERN.fullmatch(text)
-    if not found:
+    match = _PATTERN.fullmatch(text)
+    if not match:
         raise ValueError(f"{text!r} is not an amount: use for example 10m, 512Mi or 1.5")
-    return Decimal(found[1]) * _SUFFIXES[found[2] or ""]
+    return Decimal(match[1]) * _SUFFIXES[match[2] or ""]

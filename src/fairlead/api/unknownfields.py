@@ -37,15 +37,15 @@ def unknown_fields(body: Mapping[Any, Any], schema: JSON) -> list[str]:
 
 def refusal(body: Mapping[Any, Any], schema: JSON) -> str:
     """Return the first unknown fields in one text, "" for none."""
-    found = unknown_fields(body, schema)
-    more = f"; and {len(found) - _SHOWN} more" if len(found) > _SHOWN else ""
-    return "; ".join(found[:_SHOWN]) + more
+    fields = unknown_fields(body, schema)
+    more = f"; and {len(fields) - _SHOWN} more" if len(fields) > _SHOWN else ""
+    return "; ".join(fields[:_SHOWN]) + more
 
 
 def _of_object(body: Mapping[Any, Any], schema: JSON, path: str) -> Iterator[str]:
-    known: Mapping[str, JSON] = schema.get("properties") or {}
+    declared: Mapping[str, JSON] = schema.get("properties") or {}
     others = schema.get("additionalProperties")
-    is_root = not path and "metadata" in known
+    is_root = not path and "metadata" in declared
     for key, value in body.items():
         # YAML 1.1 makes booleans and numbers of some keys, such as of on.
         name = str(key)
@@ -55,13 +55,13 @@ def _of_object(body: Mapping[Any, Any], schema: JSON, path: str) -> Iterator[str
         if is_root and name == "metadata" and isinstance(value, Mapping):
             unknown = [str(one) for one in value if str(one) not in _metadata()]
             yield from (_told(f"metadata.{one}", one, _metadata()) for one in unknown)
-        elif name in known:
-            yield from _of_value(value, known[name], where)
+        elif name in declared:
+            yield from _of_value(value, declared[name], where)
         elif isinstance(others, dict):
             yield from _of_value(value, others, f"{path}[{name!r}]")
         # A schema that names no fields describes none, and refuses none.
-        elif known and not (others or schema.get(_OPEN)):
-            yield _told(where, name, known)
+        elif declared and not (others or schema.get(_OPEN)):
+            yield _told(where, name, declared)
 
 
 def _of_value(value: Any, schema: JSON, path: str) -> Iterator[str]:
@@ -73,13 +73,13 @@ def _of_value(value: Any, schema: JSON, path: str) -> Iterator[str]:
             yield from _of_value(item, items, f"{path}[{index}]")
 
 
-def _told(where: str, name: str, known: Collection[str]) -> str:
+def _told(where: str, name: str, declared: Collection[str]) -> str:
     # A wrong case is no distance: it is the most likely mistake.
-    folded = {one.lower(): one for one in known}
+    folded = {one.lower(): one for one in declared}
     close = get_close_matches(name.lower(), folded, n=1)
     if close:
         return f"{where}: there is no such field; did you mean {folded[close[0]]}?"
-    names = sorted(known)
+    names = sorted(declared)
     more = ", ..." if len(names) > _CHOICES else ""
     return f"{where}: there is no such field; there are {', '.join(names[:_CHOICES])}{more}"
 

@@ -159,28 +159,28 @@ def lost_fields(through: JSON, stored: JSON) -> list[str]:
 
 
 def _lost_fields(through: JSON, stored: JSON) -> list[str]:
-    found: list[str] = []
+    names_lost: list[str] = []
     todo: list[tuple[str, JSON, JSON]] = [("", through, stored)]
     steps = 0
-    while todo and len(found) <= FIELDS:
+    while todo and len(names_lost) <= FIELDS:
         path, narrow, wide = todo.pop()
         if narrow == wide:
             continue
         lost: list[str] = []
         for key, member in _members(wide, narrow, root=not path):
             steps += 1
-            here, kept = f"{path}.{key or '*'}", _member(narrow, key)
-            if kept is None:
+            here, inner = f"{path}.{key or '*'}", _member(narrow, key)
+            if inner is None:
                 lost.append(here)
             else:
-                todo.append((here, kept, member))
+                todo.append((here, inner, member))
         # Below a value of which everything is taken away there is no more to find.
         if not lost and (items := _items(wide)):
             todo.append((f"{path}[]", _items(narrow), items))
-        found += lost
+        names_lost += lost
         if steps > _STEPS:
-            return [*found, _TOO_MUCH]
-    return sorted(found)
+            return [*names_lost, _TOO_MUCH]
+    return sorted(names_lost)
 
 
 def _members(schema: JSON, other: JSON, *, root: bool) -> Iterator[tuple[str, JSON]]:

@@ -163,7 +163,9 @@ class Intake:
         if not self._excesses:
             return None
         since = asyncio.get_running_loop().time() - KEPT_SECONDS
-        self._excesses = {path: kept for path, kept in self._excesses.items() if kept[1] > since}
+        self._excesses = {
+            path: excess for path, excess in self._excesses.items() if excess[1] > since
+        }
         return next((error for error, _ in self._excesses.values()), None)
 
 

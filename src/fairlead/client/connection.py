@@ -148,15 +148,15 @@ class Sockets:
         family, kind, protocol, _, place = address
         if why := self._refused(str(place[0])):
             raise AddressRefused(errno.EACCES, why)
-        made = Socket(family, kind, protocol)
+        sock = Socket(family, kind, protocol)
         # By default Linux asks an idle peer after two hours (tcp(7)). A watch is idle for minutes,
         # and a machine that lost its power ends no connection. Some systems lack these names.
-        made.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
         for name, value in (("TCP_KEEPIDLE", 30), ("TCP_KEEPINTVL", 10), ("TCP_KEEPCNT", 3)):
             if hasattr(socket, name):
-                made.setsockopt(socket.IPPROTO_TCP, getattr(socket, name), value)
-        self._made[made] = None
-        return made
+                sock.setsockopt(socket.IPPROTO_TCP, getattr(socket, name), value)
+        self._made[sock] = None
+        return sock
 
     async def close(self) -> None:
         """Shut down every connection that is left.
@@ -173,7 +173,7 @@ class Sockets:
             await asyncio.sleep(0)
 
     def _left(self) -> list[Socket]:
-        return [made for made in self._made if made.open]
+        return [sock for sock in self._made if sock.open]
 
 
 def build_ssl_context(

@@ -222,13 +222,13 @@ class Discovery:
             ApiError: the server refused discovery, or a group's own server is down.
             ConnectionFailed: the server was not reached.
         """
-        found: list[Resource] = []
+        resources: list[Resource] = []
         for group in await self.groups():
             if group.versions:
                 version = group.versions[0]
                 api_version = f"{group.name}/{version}" if group.name else version
-                found += await self._load_resources(api_version, 0)
-        return found
+                resources += await self._load_resources(api_version, 0)
+        return resources
 
     async def resource_for(self, api_version: str, kind: str) -> Resource:
         """Return the resource of a kind.
@@ -238,9 +238,9 @@ class Discovery:
             ApiError: the server refused discovery, or that group's own server is down.
             ConnectionFailed: the server was not reached.
         """
-        asked = self._clock
+        oldest = self._clock
         # At first any known answer will do, then only one that was fetched after the question.
-        for since in (0, asked):
+        for since in (0, oldest):
             for resource in await self._load_resources(api_version, since):
                 if resource.kind == kind:
                     return resource
@@ -254,8 +254,8 @@ class Discovery:
             ApiError: the server refused discovery, or that group's own server is down.
             ConnectionFailed: the server was not reached.
         """
-        asked = self._clock
-        for since in (0, asked):
+        oldest = self._clock
+        for since in (0, oldest):
             versions = (version,) if version else await self._versions(group, since)
             for candidate in versions:
                 api_version = f"{group}/{candidate}" if group else candidate
@@ -272,12 +272,12 @@ class Discovery:
             ApiError: the server refused discovery, or that group's own server is down.
             ConnectionFailed: the server was not reached.
         """
-        found: list[str] = []
+        versions: list[str] = []
         for version in await self._versions(group, 0):
             api_version = f"{group}/{version}" if group else version
             if any(one.plural == plural for one in await self._load_resources(api_version, 0)):
-                found.append(version)
-        return found
+                versions.append(version)
+        return versions
 
     async def server_version(self) -> str:
         """Return ``gitVersion`` of the server, such as ``v1.31.2``; asked each time.
@@ -295,10 +295,10 @@ class Discovery:
     async def _load_resources(self, api_version: str, since: int) -> tuple[Resource, ...]:
         """Return the resources of a group version as they were after ``since``."""
         async with self._lock(api_version):
-            known = self._resources.get(api_version)
-            if known is None or known.fetched <= since:
-                known = await self._fetch(api_version)
-            return known.all
+            cached = self._resources.get(api_version)
+            if cached is None or cached.fetched <= since:
+                cached = await self._fetch(api_version)
+            return cached.all
 
     async def _fetch(self, api_version: str) -> _Resources:
         began = self._tick()
@@ -316,8 +316,8 @@ class Discovery:
         return result
 
     async def _versions(self, group: str, since: int) -> tuple[str, ...]:
-        found = (await self._load_groups(since)).get(group)
-        return found.versions if found is not None else ()
+        versions = (await self._load_groups(since)).get(group)
+        return versions.versions if versions is not None else ()
 
     async def _load_groups(self, since: int) -> dict[str, GroupVersions]:
         """Return the groups as they were after ``since``."""
@@ -327,21 +327,21 @@ class Discovery:
             began = self._tick()
             groups: dict[str, GroupVersions] = {}
             for path in ("/api", "/apis"):
-                found, resources = decode_groups(await self._get(path, accept=AGGREGATED), path)
-                groups |= {group.name: group for group in found}
-                for api_version, known in resources.items():
-                    self._keep(api_version, _Resources(began, known))
+                versions, resources = decode_groups(await self._get(path, accept=AGGREGATED), path)
+                groups |= {group.name: group for group in versions}
+                for api_version, group_resources in resources.items():
+                    self._keep(api_version, _Resources(began, group_resources))
             if began > self._valid_since:
                 self._groups = _Groups(began, groups)
             return groups
 
-    def _keep(self, api_version: str, known: _Resources) -> None:
-        if known.fetched <= self._valid_since:
+    def _keep(self, api_version: str, resources: _Resources) -> None:
+        if resources.fetched <= self._valid_since:
             return
         # Objects of other writers name group versions: the cache must not grow with invented ones.
         if len(self._resources) >= _MOST_VERSIONS:
             self._resources.clear()
-        self._resources[api_version] = known
+        self._resources[api_version] = resources
 
     def _lock(self, key: str) -> asyncio.Lock:
         return self._locks.setdefault(key, asyncio.Lock())

@@ -69,11 +69,11 @@ def select_context(config: Kubeconfig, context: str | None, *, where: str) -> Cl
 
 
 def choose_context(
-    config: Kubeconfig, wanted: str | None, *, where: str, hint: str
+    config: Kubeconfig, chosen: str | None, *, where: str, hint: str
 ) -> tuple[str, ContextFields]:
     """Return name and content of the wanted context, else of the current one."""
     contexts = config.contexts or []
-    name = wanted or config.current_context
+    name = chosen or config.current_context
     have = ", ".join(sorted(context.name for context in contexts)) or "none"
     if not name and not contexts:
         raise ConfigError(f"{where} has no contexts: it is empty, or no kubeconfig")

@@ -245,17 +245,17 @@ _SHOWN = 10
 """Names that a message lists."""
 
 
-def unknown(what: str, name: str, known: Iterable[str]) -> str:
+def unknown(what: str, name: str, names_known: Iterable[str]) -> str:
     """Return the message about a missing name: the closest known name, and the known names.
 
     Args:
         what: the text before the name, such as a kind.
         name: the missing name.
-        known: the names that there are.
+        names_known: the names that there are.
     """
-    names = sorted(known)
+    names = sorted(names_known)
     close = get_close_matches(name, names, n=1) or [
-        one for one in names if one.lower() == name.lower()
+        candidate for candidate in names if candidate.lower() == name.lower()
     ]
     if close and len(names) == 1:
         return f"{what} {name} does not exist; did you mean {close[0]}?"

@@ -122,8 +122,8 @@ def outages_of(error: BaseException | None) -> Outages | None:
     """Return the outages that an error or one of its causes carries, None without any."""
     while error is not None:
         if isinstance(error, BaseExceptionGroup):
-            found = (outages_of(one) for one in error.exceptions)
-            return next((one for one in found if one is not None), None)
+            nested = (outages_of(one) for one in error.exceptions)
+            return next((one for one in nested if one is not None), None)
         outages: Outages | None = getattr(error, "outages", None)
         if outages is not None:
             return outages

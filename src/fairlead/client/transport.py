@@ -333,8 +333,8 @@ class Transport:
 
     def _origin(self, credential: Credential) -> Origin:
         """Return the origin, the same one as long as the credential does not change."""
-        kept = self._origins
-        if kept is None or kept[0] != credential:
+        origins = self._origins
+        if origins is None or origins[0] != credential:
             headers = self._headers.copy()
             if credential.authorization:
                 headers["Authorization"] = credential.authorization
@@ -345,19 +345,19 @@ class Transport:
                 server_hostname=self.config.tls_server_name,
                 proxy=self.config.proxy_url,
             )
-            self._origins = kept = (credential, origin)
-        return kept[1]
+            self._origins = origins = (credential, origin)
+        return origins[1]
 
     def _ssl(self, credential: Credential) -> ssl.SSLContext | bool:
         """Return the context, the same one as long as the client certificate does not change."""
         if not self._secure:
             return True
-        kept = self._contexts
+        contexts = self._contexts
         # A token changes often and needs no new context; making one reads all certificates again.
-        if kept is None or kept[0][1:] != credential[1:]:
+        if contexts is None or contexts[0][1:] != credential[1:]:
             context = build_ssl_context(self.config, credential.certificate, credential.key)
-            self._contexts = kept = (credential, context)
-        return kept[1]
+            self._contexts = contexts = (credential, context)
+        return contexts[1]
 
 
 _PATH_SAFE = "/:@!$&'()*+,;=-._~"

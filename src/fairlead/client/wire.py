@@ -92,12 +92,12 @@ def decode_answer(body: bytes, resource: Resource) -> Object:
         UnexpectedAnswer: the answer is not a Kubernetes object.
     """
     try:
-        found = decode_object(body)
+        obj = decode_object(body)
     except msgspec.MsgspecError as error:
         raise UnexpectedAnswer(f"the answer about {resource} is no object: {error}") from None
-    if not found.kind:
+    if not obj.kind:
         raise UnexpectedAnswer(f"the answer about {resource} has no kind")
-    return found
+    return obj
 
 
 def selectors(labels: str, fields: str) -> dict[str, str]:

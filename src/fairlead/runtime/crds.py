@@ -107,11 +107,11 @@ async def _write(client: Client, crd: JSON, live: Object | None) -> None:
             return
         if not isinstance(live.to_dict().get("spec"), dict):
             raise CRDError(f"CRD {name}: {client.config.server} answers with one without a spec")
-        wanted = merged(live, crd)
-        if wanted is None:
+        body = merged(live, crd)
+        if body is None:
             return
         try:
-            await client.update(CUSTOMRESOURCEDEFINITIONS, wanted)
+            await client.update(CUSTOMRESOURCEDEFINITIONS, body)
         except (Conflict, NotFound):
             continue
         _log.info("CRD updated", crd=name)
@@ -140,11 +140,11 @@ def merged(live: Object, crd: JSON) -> JSON | None:
 
 def _still_stored(live: JSON, crd: JSON) -> list[JSON]:
     stored = (live.get("status") or {}).get("storedVersions") or []
-    wanted = {version["name"] for version in crd["spec"]["versions"]}
+    versions = {version["name"] for version in crd["spec"]["versions"]}
     return [
         {**version, "served": False, "storage": False}
         for version in live["spec"]["versions"]
-        if version["name"] in stored and version["name"] not in wanted
+        if version["name"] in stored and version["name"] not in versions
     ]
 
 

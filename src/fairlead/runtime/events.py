@@ -115,20 +115,20 @@ class Correlator:
 
     def _combine(self, happening: Happening, now: float) -> Happening:
         common = happening._replace(message="").digest()
-        known = self._similar.pop(common, _Similar((), now, None))
-        if now - known.since > SERIES_SECONDS:
-            known = _Similar((), now, None)
+        similar = self._similar.pop(common, _Similar((), now, None))
+        if now - similar.since > SERIES_SECONDS:
+            similar = _Similar((), now, None)
         message = hash(happening.message)
-        if message not in known.messages:
-            if len(known.messages) < SIMILAR_LIMIT:
-                known = known._replace(messages=(*known.messages, message))
+        if message not in similar.messages:
+            if len(similar.messages) < SIMILAR_LIMIT:
+                similar = similar._replace(messages=(*similar.messages, message))
             else:
                 combined = happening._replace(message=_COMBINED + happening.message)
                 # From here on all of them are one event, so that its count grows and not the
                 # number of events.
-                known = known._replace(combined=known.combined or combined)
-                happening = known.combined or combined
-        _remember(self._similar, common, known)
+                similar = similar._replace(combined=similar.combined or combined)
+                happening = similar.combined or combined
+        _remember(self._similar, common, similar)
         return happening
 
 

@@ -21,11 +21,11 @@ async def kept_key(
         UnusableKeyError: the Secret holds something else.
         ApiError: the server refused.
     """
-    found = await find(client, SECRETS, name, namespace)
-    if found is None:
+    secret = await find(client, SECRETS, name, namespace)
+    if secret is None:
         try:
             body = key_secret(namespace, name, labels)
-            found = await client.create(SECRETS, body, namespace)
+            secret = await client.create(SECRETS, body, namespace)
         except AlreadyExists:
-            found = await client.get(SECRETS, name, namespace)
-    return key_in(found)
+            secret = await client.get(SECRETS, name, namespace)
+    return key_in(secret)

@@ -61,8 +61,8 @@ async def patch_metadata(client: Client, resource: Resource, obj: Object, fields
         Conflict: the object was changed meanwhile.
         NotFound: the object is gone.
     """
-    seen = {"uid": obj.meta.uid, "resourceVersion": obj.meta.resource_version}
-    patch: JSON = {"metadata": {**fields, **seen}}
+    preconditions = {"uid": obj.meta.uid, "resourceVersion": obj.meta.resource_version}
+    patch: JSON = {"metadata": {**fields, **preconditions}}
     return await client.merge_patch(resource, obj.meta.name, obj.meta.namespace, patch)
 
 
@@ -92,12 +92,12 @@ async def remove_finalizer(
         Conflict: the object was changed meanwhile.
         NotFound: the server does not serve the kind, and so says nothing about the object.
     """
-    kept = [one for one in obj.meta.finalizers if one not in finalizers]
-    if kept == obj.meta.finalizers:
+    finalizers_left = [one for one in obj.meta.finalizers if one not in finalizers]
+    if finalizers_left == obj.meta.finalizers:
         return False
     # A merge patch replaces the whole list. The resourceVersion in it makes a Conflict of a
     # finalizer that was added meanwhile, which would be lost otherwise.
-    fields = {"finalizers": kept}
+    fields = {"finalizers": finalizers_left}
     try:
         await patch_metadata(client, resource, obj, fields)
     except NotFound as error:
@@ -172,7 +172,7 @@ def difference(old: Object, new: JSON, *, subresource: str = "") -> JSON:
 
 
 def _writable(body: JSON) -> JSON:
-    kept: JSON = {
+    meta: JSON = {
         name: _without_null(value)
         for name, value in body.items()
         if name not in {"status", "metadata", "apiVersion", "kind"} and value is not None
@@ -183,7 +183,7 @@ def _writable(body: JSON) -> JSON:
         # Servers leave out {} and [].
         if name not in _FIXED and value
     }
-    return {**kept, "metadata": metadata}
+    return {**meta, "metadata": metadata}
 
 
 def _without_null(value: Any) -> Any:

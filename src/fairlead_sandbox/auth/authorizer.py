@@ -39,7 +39,7 @@ class HeldRules(NamedTuple):
 class Authorizer(Protocol):
     """Decides which requests a user may make."""
 
-    def decide(self, user: User, asked: RequestAttributes) -> Decision:
+    def decide(self, user: User, attributes: RequestAttributes) -> Decision:
         """Return whether the user may make the request."""
 
     def held(self, user: User, namespace: str) -> HeldRules:
@@ -49,7 +49,7 @@ class Authorizer(Protocol):
 class AlwaysAllow:
     """Allows every request of every user."""
 
-    def decide(self, user: User, asked: RequestAttributes) -> Decision:
+    def decide(self, user: User, attributes: RequestAttributes) -> Decision:
         """Allow the request."""
         return _YES
 
@@ -77,33 +77,33 @@ class Rbac:
         self._cache: dict[tuple[str, tuple[str, ...], RequestAttributes], _Known] = {}
         index.on_change(self._cache.clear)
 
-    def decide(self, user: User, asked: RequestAttributes) -> Decision:
+    def decide(self, user: User, attributes: RequestAttributes) -> Decision:
         """Return whether a rule that reaches the user allows the request."""
         if MASTERS in user.groups:
             return _YES
         # The key has no object name: the cache grows with the kinds, not with the objects.
-        kind = asked._replace(name="") if asked.name else asked
+        kind = attributes._replace(name="") if attributes.name else attributes
         # Bindings name users and groups alone; uid and extra fields of a user decide nothing.
         key = (user.name, user.groups, kind)
-        known = self._cache.get(key)
-        if known is None:
+        decision = self._cache.get(key)
+        if decision is None:
             if len(self._cache) >= _CACHE_SIZE:
                 self._cache.clear()
-            known = self._cache[key] = self._evaluate(user, kind)
-        if not known.decision.allowed and asked.name in known.by_name:
-            return Decision(True, known.by_name[asked.name])
-        return known.decision
+            decision = self._cache[key] = self._evaluate(user, kind)
+        if not decision.decision.allowed and attributes.name in decision.by_name:
+            return Decision(True, decision.by_name[attributes.name])
+        return decision.decision
 
-    def _evaluate(self, user: User, asked: RequestAttributes) -> _Known:
+    def _evaluate(self, user: User, attributes: RequestAttributes) -> _Known:
         by_name: dict[str, str] = {}
         missing: list[str] = []
-        for grant in self._index.grants(user, asked.namespace):
+        for grant in self._index.grants(user, attributes.namespace):
             if grant.rules is None:
                 missing.append(f"{grant.role} not found")
                 continue
             for rule in grant.rules:
                 # RBAC has no rules that deny, so the first rule that matches decides.
-                if rule.matches(asked):
+                if rule.matches(attributes):
                     if not rule.names:
                         return _Known(Decision(True, grant.reason), {})
                     by_name |= dict.fromkeys(rule.names, grant.reason)

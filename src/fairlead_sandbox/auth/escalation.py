@@ -54,15 +54,17 @@ class EscalationCheck:
     def _check_role(self, operation: Operation, user: User, body: JSON) -> None:
         resource, key = operation.type.group_resource, operation.key
         old = operation.old.to_dict() if operation.old else {}
-        asked = RequestAttributes("escalate", RBAC, resource.resource, key.namespace, key.name)
-        if self._authorizer.decide(user, asked).allowed:
+        attributes = RequestAttributes(
+            "escalate", RBAC, resource.resource, key.namespace, key.name
+        )
+        if self._authorizer.decide(user, attributes).allowed:
             return
         aggregation = body.get("aggregationRule")
         # An aggregationRule can collect any rule later, so only a user who holds all rules may
         # write it.
         if aggregation and aggregation != old.get("aggregationRule"):
-            held = self._authorizer.held(user, "")
-            if uncovered(held.rules, _EVERYTHING):
+            granted = self._authorizer.held(user, "")
+            if uncovered(granted.rules, _EVERYTHING):
                 text = "must have cluster-admin privileges to use the aggregationRule"
                 raise errors.forbidden(resource, key.name, text)
         # A user who holds less than the rules of a role may still change its labels.
@@ -79,8 +81,8 @@ class EscalationCheck:
         if operation.old and _unchanged(body, operation.old.to_dict()):
             return
         target = names.ROLES if kind == "Role" else names.CLUSTERROLES
-        asked = RequestAttributes("bind", RBAC, target.plural, key.namespace, role)
-        if self._authorizer.decide(user, asked).allowed:
+        attributes = RequestAttributes("bind", RBAC, target.plural, key.namespace, role)
+        if self._authorizer.decide(user, attributes).allowed:
             return
         rules = self._index.rules(Key(key.namespace if kind == "Role" else "", role))
         if rules is None:
@@ -88,11 +90,11 @@ class EscalationCheck:
         self._confirm(resource, key, user, rules)
 
     def _confirm(
-        self, resource: QualifiedResource, key: Key, user: User, wanted: tuple[Rule, ...]
+        self, resource: QualifiedResource, key: Key, user: User, rules: tuple[Rule, ...]
     ) -> None:
-        held = self._authorizer.held(user, key.namespace)
+        granted = self._authorizer.held(user, key.namespace)
         try:
-            missing = uncovered(held.rules, wanted)
+            missing = uncovered(granted.rules, rules)
         except TooManyPartsError as error:
             text = (
                 f"{error}, more than can be compared with the user's rights: write fewer at once"
@@ -104,8 +106,8 @@ class EscalationCheck:
             f'user "{user.name}" (groups={quoted(user.groups)}) is attempting to grant RBAC '
             "permissions not currently held:\n" + "\n".join(map(str, missing))
         )
-        if held.problems:
-            text += f"; resolution errors: [{', '.join(held.problems)}]"
+        if granted.problems:
+            text += f"; resolution errors: [{', '.join(granted.problems)}]"
         raise errors.forbidden(resource, key.name, text)
 
 

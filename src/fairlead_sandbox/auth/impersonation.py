@@ -145,16 +145,16 @@ def _groups(name: str, groups: tuple[str, ...]) -> tuple[str, ...]:
     return (*groups, "system:authenticated")
 
 
-def _forbidden(user: User, asked: RequestAttributes, reason: str) -> StatusError:
-    resource, _, subresource = asked.resource.partition("/")
+def _forbidden(user: User, attributes: RequestAttributes, reason: str) -> StatusError:
+    resource, _, subresource = attributes.resource.partition("/")
     info = RequestInfo(
         path="",
-        verb=asked.verb,
+        verb=attributes.verb,
         is_resource=True,
-        group=asked.group,
-        namespace=asked.namespace,
+        group=attributes.group,
+        namespace=attributes.namespace,
         resource=resource,
         subresource=subresource,
-        name=asked.name,
+        name=attributes.name,
     )
     return forbidden(user, info, reason)

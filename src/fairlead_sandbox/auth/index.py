@@ -96,8 +96,8 @@ class RbacIndex:
         binding = _binding(record.key, body)
         self._bindings[record.key] = binding
         for subject in binding.subjects:
-            held = self._by_subject.setdefault((record.key.namespace, subject), {})
-            held[record.key] = binding
+            bindings = self._by_subject.setdefault((record.key.namespace, subject), {})
+            bindings[record.key] = binding
 
     def _remove(self, collection: str, key: Key) -> None:
         if collection in _ROLES:
@@ -105,9 +105,9 @@ class RbacIndex:
             return
         binding = self._bindings.pop(key, None)
         for subject in binding.subjects if binding else ():
-            held = self._by_subject[key.namespace, subject]
-            del held[key]
-            if not held:
+            bindings = self._by_subject[key.namespace, subject]
+            del bindings[key]
+            if not bindings:
                 del self._by_subject[key.namespace, subject]
 
 

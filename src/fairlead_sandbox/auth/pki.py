@@ -54,14 +54,14 @@ def load_authority(folder: Path, name: str) -> Authority:
         ValueError: the kept file cannot be read.
         OSError: the folder cannot be used.
     """
-    kept = folder / "ca.pem"
-    if kept.exists():
-        pem = kept.read_bytes()
+    path = folder / "ca.pem"
+    if path.exists():
+        pem = path.read_bytes()
         return Authority.read(KeyPair(pem, pem))
     authority = Authority.create(name, moment())
     folder.mkdir(parents=True, exist_ok=True, mode=0o700)
     # One file for certificate and key: a crash cannot leave one without the other.
-    write_secret(kept, b"".join(authority.pair), durable=True)
+    write_secret(path, b"".join(authority.pair), durable=True)
     return authority
 
 

@@ -105,14 +105,14 @@ class Reviews:
         spec = read_spec(call, call.type.resource.kind)
         if not spec.get("namespace"):
             raise errors.bad_request("no namespace on request")
-        held = self._authorizer.held(call.user, spec["namespace"])
+        rules = self._authorizer.held(call.user, spec["namespace"])
         status: JSON = {
-            "resourceRules": [rule.to_json() for rule in held.rules if not rule.urls],
-            "nonResourceRules": [rule.to_json() for rule in held.rules if rule.urls],
-            "incomplete": bool(held.problems),
+            "resourceRules": [rule.to_json() for rule in rules.rules if not rule.urls],
+            "nonResourceRules": [rule.to_json() for rule in rules.rules if rule.urls],
+            "incomplete": bool(rules.problems),
         }
-        if held.problems:
-            status["evaluationError"] = ", ".join(held.problems)
+        if rules.problems:
+            status["evaluationError"] = ", ".join(rules.problems)
         return _answer(call, {}, status)
 
     async def token(self, call: Call) -> Answer:
@@ -122,20 +122,20 @@ class Reviews:
         if not token:
             text = "token is required for TokenReview in authentication"
             raise errors.bad_request(text)
-        wanted = tuple(spec.get("audiences") or (ISSUER,))
+        audiences = tuple(spec.get("audiences") or (ISSUER,))
         try:
-            verified = self._tokens.check(str(token), wanted)
+            verified = self._tokens.check(str(token), audiences)
         except TokenError as error:
             text = str(error)
             # kube-apiserver asks several authenticators in turn and lists the errors of all.
             text = text if text == "invalid bearer token" else f"[invalid bearer token, {text}]"
             return _answer(call, spec, {"user": {}, "error": text})
         # The token of a Secret names no audience and counts as one for this server.
-        held = verified.audiences or (ISSUER,)
+        accepted = verified.audiences or (ISSUER,)
         status = {
             "authenticated": True,
             "user": _user_info(verified.user),
-            "audiences": [one for one in wanted if one in held],
+            "audiences": [one for one in audiences if one in accepted],
         }
         return _answer(call, spec, status)
 

@@ -44,15 +44,15 @@ class Rule(NamedTuple):
             _texts(body.get("nonResourceURLs")),
         )
 
-    def matches(self, asked: RequestAttributes) -> bool:
+    def matches(self, attributes: RequestAttributes) -> bool:
         """Whether verbs and resources of the rule match the request; ``names`` is not compared."""
-        if asked.verb not in self.verbs and "*" not in self.verbs:
+        if attributes.verb not in self.verbs and "*" not in self.verbs:
             return False
-        if asked.path:
-            return any(_url_matches(url, asked.path) for url in self.urls)
-        if asked.group not in self.groups and "*" not in self.groups:
+        if attributes.path:
+            return any(_url_matches(url, attributes.path) for url in self.urls)
+        if attributes.group not in self.groups and "*" not in self.groups:
             return False
-        return resource_matches(self.resources, asked.resource)
+        return resource_matches(self.resources, attributes.resource)
 
     def to_json(self) -> JSON:
         """Return the rule as a SelfSubjectRulesReview lists it."""
@@ -93,11 +93,11 @@ def _texts(value: Any) -> tuple[str, ...]:
     )
 
 
-def resource_matches(resources: Sequence[str], wanted: str) -> bool:
-    """Whether the resources of a rule include ``wanted``; ``*/log`` is any resource's log."""
-    if wanted in resources or "*" in resources:
+def resource_matches(resources: Sequence[str], resource: str) -> bool:
+    """Whether the resources of a rule include ``resource``; ``*/log`` is any resource's log."""
+    if resource in resources or "*" in resources:
         return True
-    _, slash, subresource = wanted.partition("/")
+    _, slash, subresource = resource.partition("/")
     return bool(slash) and f"*/{subresource}" in resources
 
 
@@ -115,7 +115,7 @@ class TooManyPartsError(ValueError):
     """The wanted rules have too many combinations to be compared; the text has their number."""
 
 
-def uncovered(held: Sequence[Rule], wanted: Sequence[Rule]) -> list[Rule]:
+def uncovered(granted: Sequence[Rule], rules: Sequence[Rule]) -> list[Rule]:
     """Return the parts of the wanted rules that the held rules do not cover, merged by verb.
 
     Raises:
@@ -124,16 +124,16 @@ def uncovered(held: Sequence[Rule], wanted: Sequence[Rule]) -> list[Rule]:
     """
     # Rules that one held rule covers as a whole are never split, so that a copy of a large role
     # needs few comparisons.
-    split = [rule for rule in wanted if not any(_covers_all(one, rule) for one in held)]
+    split = [rule for rule in rules if not any(_covers_all(one, rule) for one in granted)]
     count = sum(map(_part_count, split))
-    if count * max(len(held), 1) > MOST_COMPARISONS:
+    if count * max(len(granted), 1) > MOST_COMPARISONS:
         raise TooManyPartsError(
             f"the rules have {count} combinations of verb, group, resource and name"
         )
     missing: dict[Rule, list[str]] = {}
     for rule in split:
         for part in _parts(rule):
-            if not any(_covers(one, part) for one in held):
+            if not any(_covers(one, part) for one in granted):
                 missing.setdefault(part._replace(verbs=()), []).extend(part.verbs)
     merged = [rule._replace(verbs=tuple(dict.fromkeys(verbs))) for rule, verbs in missing.items()]
     return sorted(merged, key=str)
@@ -156,35 +156,35 @@ def _part_count(rule: Rule) -> int:
     return len(rule.verbs) * (len(rule.urls) + objects)
 
 
-def _covers_all(held: Rule, rule: Rule) -> bool:
+def _covers_all(granted: Rule, rule: Rule) -> bool:
     """Whether one held rule covers the whole of another, in time linear in their sizes."""
-    if "*" not in held.verbs and not set(rule.verbs) <= set(held.verbs):
+    if "*" not in granted.verbs and not set(rule.verbs) <= set(granted.verbs):
         return False
-    if rule.urls and "*" not in held.urls and not set(rule.urls) <= set(held.urls):
+    if rule.urls and "*" not in granted.urls and not set(rule.urls) <= set(granted.urls):
         return False
     if not rule.groups and not rule.resources:
         return bool(rule.urls)
-    if "*" not in held.groups and not set(rule.groups) <= set(held.groups):
+    if "*" not in granted.groups and not set(rule.groups) <= set(granted.groups):
         return False
     # Patterns such as */log and /api/* are not resolved here. At worst a covered rule is split,
     # and its parts are compared with the patterns.
-    if "*" not in held.resources and not set(rule.resources) <= set(held.resources):
+    if "*" not in granted.resources and not set(rule.resources) <= set(granted.resources):
         return False
     # An empty name stands for every object, which a rule with resourceNames does not cover.
     named = bool(rule.names) and "" not in rule.names
-    return not held.names or (named and set(rule.names) <= set(held.names))
+    return not granted.names or (named and set(rule.names) <= set(granted.names))
 
 
-def _covers(held: Rule, part: Rule) -> bool:
-    if not _has(held.verbs, part.verbs[0]):
+def _covers(granted: Rule, part: Rule) -> bool:
+    if not _has(granted.verbs, part.verbs[0]):
         return False
     if part.urls:
-        return any(_url_matches(url, part.urls[0]) for url in held.urls)
-    if not _has(held.groups, part.groups[0]):
+        return any(_url_matches(url, part.urls[0]) for url in granted.urls)
+    if not _has(granted.groups, part.groups[0]):
         return False
-    if not resource_matches(held.resources, part.resources[0]):
+    if not resource_matches(granted.resources, part.resources[0]):
         return False
-    return not held.names or (bool(part.names) and part.names[0] in held.names)
+    return not granted.names or (bool(part.names) and part.names[0] in granted.names)
 
 
 def _has(values: Sequence[str], value: str) -> bool:

@@ -196,10 +196,10 @@ class Tokens:
 
     def _check_secret(self, key: Key, token: str) -> None:
         record = self._store.collection("secrets").get(key)
-        kept = base64.b64encode(token.encode())
+        stored = base64.b64encode(token.encode())
         # The Secret must hold this very token: a new Secret of the same name, or one whose token
         # was replaced, does not make the old token valid.
-        if record is None or kept not in record.raw:
+        if record is None or stored not in record.raw:
             raise TokenError("service account token has been invalidated")
 
 

@@ -127,14 +127,14 @@ def _event_object(body: JSON) -> str:
 
 def _event_seen(body: JSON) -> str:
     series = body.get("series") or {}
-    seen = (
+    times = (
         # The printer of kube-apiserver prefers the series: lastTimestamp may be older.
         series.get("lastObservedTime")
         or body.get("lastTimestamp")
         or body.get("deprecatedLastTimestamp")
         or body.get("eventTime")
     )
-    return since(seen)
+    return since(times)
 
 
 def _event_source(body: JSON) -> str:
@@ -165,8 +165,8 @@ EVENT = [
 ]
 
 
-def _of(ready: str, wanted: tuple[str, ...] = ("spec", "replicas")) -> Callable[[JSON], str]:
-    have, want = _at("status", ready, default=0), _at(*wanted, default=0)
+def _of(ready: str, path: tuple[str, ...] = ("spec", "replicas")) -> Callable[[JSON], str]:
+    have, want = _at("status", ready, default=0), _at(*path, default=0)
     return lambda body: f"{have(body)}/{want(body)}"
 
 
@@ -271,8 +271,8 @@ def _hosts(body: JSON) -> str:
 
 
 def _addresses(body: JSON) -> str:
-    found = _at("status", "loadBalancer", "ingress", default=[])(body)
-    return ",".join(one.get("ip") or one.get("hostname") or "" for one in found)
+    entries = _at("status", "loadBalancer", "ingress", default=[])(body)
+    return ",".join(one.get("ip") or one.get("hostname") or "" for one in entries)
 
 
 def _parameters(body: JSON) -> str:
@@ -313,10 +313,10 @@ ROLE = [Column("Created At", _created, type="date")]
 
 
 def _subjects(body: JSON, kind: str) -> str:
-    found = [one for one in body.get("subjects") or [] if one.get("kind") == kind]
+    subjects = [one for one in body.get("subjects") or [] if one.get("kind") == kind]
     if kind == "ServiceAccount":
-        return ", ".join(f"{one.get('namespace', '')}/{one.get('name')}" for one in found)
-    return ", ".join(str(one.get("name")) for one in found)
+        return ", ".join(f"{one.get('namespace', '')}/{one.get('name')}" for one in subjects)
+    return ", ".join(str(one.get("name")) for one in subjects)
 
 
 ROLEBINDING = [

@@ -59,22 +59,22 @@ class IngressStrategy(WithSpec):
     def validate(self, body: JSON, old: JSON | None) -> list[FieldError]:
         """Return the errors in backends, hosts and paths."""
         spec = body["spec"]
-        found: list[FieldError] = []
+        errors: list[FieldError] = []
         for index, rule in enumerate(spec.get("rules") or []):
-            found += _check_rule(rule, f"spec.rules[{index}]")
+            errors += _check_rule(rule, f"spec.rules[{index}]")
         backend = spec.get("defaultBackend")
         if backend is not None:
-            found += _check_backend(backend, "spec.defaultBackend")
+            errors += _check_backend(backend, "spec.defaultBackend")
         elif not spec.get("rules"):
             text = "either `defaultBackend` or `rules` must be specified"
             message = f"Invalid value: []networking.IngressRule(nil): {text}"
-            found.append(FieldError("FieldValueInvalid", message, "spec"))
+            errors.append(FieldError("FieldValueInvalid", message, "spec"))
         for index, tls in enumerate(spec.get("tls") or []):
-            found += _check_tls(tls, f"spec.tls[{index}]")
+            errors += _check_tls(tls, f"spec.tls[{index}]")
         name = spec.get("ingressClassName")
         if name is not None:
-            found += _wrong("spec.ingressClassName", name, subdomain_errors(name))
-        return found
+            errors += _wrong("spec.ingressClassName", name, subdomain_errors(name))
+        return errors
 
 
 def _wrong(field: str, value: Any, texts: list[str]) -> Iterator[FieldError]:
@@ -161,18 +161,18 @@ def _check_service(service: JSON, field: str) -> Iterator[FieldError]:
 
 def port_name_errors(name: str) -> list[str]:
     """Return the errors of a port's name by IANA's rules; [] for a valid one."""
-    found = []
+    errors = []
     if len(name) > 15:
-        found.append("must be no more than 15 characters")
+        errors.append("must be no more than 15 characters")
     if not re.fullmatch("[-a-z0-9]+", name):
-        found.append("must contain only alpha-numeric characters (a-z, 0-9), and hyphens (-)")
+        errors.append("must contain only alpha-numeric characters (a-z, 0-9), and hyphens (-)")
     if not re.search("[a-z0-9]", name):
-        found.append("must contain at least one letter or number (a-z, 0-9)")
+        errors.append("must contain at least one letter or number (a-z, 0-9)")
     if "--" in name:
-        found.append("must not contain consecutive hyphens")
+        errors.append("must not contain consecutive hyphens")
     if name.startswith("-") or name.endswith("-"):
-        found.append("must not begin or end with a hyphen")
-    return found
+        errors.append("must not begin or end with a hyphen")
+    return errors
 
 
 def _check_tls(tls: JSON, field: str) -> Iterator[FieldError]:
@@ -202,21 +202,21 @@ class IngressClassStrategy(Strategy):
         """Return the errors in the controller's name and in the reference to its parameters."""
         spec = body["spec"]
         controller, parameters = spec.get("controller"), spec.get("parameters")
-        found: list[FieldError] = []
+        errors: list[FieldError] = []
         if old is not None and old["spec"].get("controller") != controller:
-            found.append(invalid("spec.controller", controller, "field is immutable"))
+            errors.append(invalid("spec.controller", controller, "field is immutable"))
         if not controller:
-            found.append(required("spec.controller"))
+            errors.append(required("spec.controller"))
         elif not _CONTROLLER.fullmatch(controller) or subdomain_errors(controller.split("/")[0]):
             text = 'must be a domain-prefixed path (such as "acme.io/foo")'
-            found.append(invalid("spec.controller", controller, text))
+            errors.append(invalid("spec.controller", controller, text))
         if parameters is not None:
-            found += [
+            errors += [
                 required(f"spec.parameters.{member}", f"{member} is required")
                 for member in ("kind", "name")
                 if not parameters.get(member)
             ]
-        return found
+        return errors
 
 
 class NetworkPolicyStrategy(WithSpec):
@@ -242,17 +242,17 @@ class NetworkPolicyStrategy(WithSpec):
     def validate(self, body: JSON, old: JSON | None) -> list[FieldError]:
         """Return the errors in selectors, ports and peers."""
         spec = body["spec"]
-        found = list(_check_selector(spec["podSelector"], "spec.podSelector"))
+        errors = list(_check_selector(spec["podSelector"], "spec.podSelector"))
         for direction, peers in (("ingress", "from"), ("egress", "to")):
             for index, rule in enumerate(spec.get(direction) or []):
-                found += _check_policy_rule(rule, peers, f"spec.{direction}[{index}]")
+                errors += _check_policy_rule(rule, peers, f"spec.{direction}[{index}]")
         types = spec["policyTypes"]
         if len(types) > len(_POLICY_TYPES):
             shown = ", ".join(f'"{one}"' for one in types)
             text = f"[]networking.PolicyType{{{shown}}}: may not specify more than two policyTypes"
-            found.append(FieldError("FieldValueInvalid", f"Invalid value: {text}", _TYPES))
-            return found
-        return found + [
+            errors.append(FieldError("FieldValueInvalid", f"Invalid value: {text}", _TYPES))
+            return errors
+        return errors + [
             not_supported(f"{_TYPES}[{index}]", type_, _POLICY_TYPES)
             for index, type_ in enumerate(types)
             if type_ not in _POLICY_TYPES

@@ -29,29 +29,29 @@ class RoleStrategy(Strategy):
 
     def validate(self, body: JSON, old: JSON | None) -> list[FieldError]:
         """Return the errors of the rules: each needs resources or, in a ClusterRole, paths."""
-        found: list[FieldError] = []
+        errors: list[FieldError] = []
         for index, rule in enumerate(body.get("rules") or ()):
-            self._check_rule(rule, f"rules[{index}]", found)
-        return found
+            self._check_rule(rule, f"rules[{index}]", errors)
+        return errors
 
-    def _check_rule(self, rule: JSON, path: str, found: list[FieldError]) -> None:
+    def _check_rule(self, rule: JSON, path: str, errors: list[FieldError]) -> None:
         if not rule.get("verbs"):
-            found.append(required(f"{path}.verbs"))
+            errors.append(required(f"{path}.verbs"))
         urls, field = rule.get("nonResourceURLs"), f"{path}.nonResourceURLs"
         if urls:
             if self._namespaced:
                 detail = "namespaced rules cannot apply to non-resource URLs"
-                found.append(invalid(field, urls, detail))
+                errors.append(invalid(field, urls, detail))
             elif any(rule.get(name) for name in ("apiGroups", "resources", "resourceNames")):
                 detail = "rules cannot apply to both regular resources and non-resource URLs"
-                found.append(invalid(field, urls, detail))
+                errors.append(invalid(field, urls, detail))
             return
         if not rule.get("apiGroups"):
             detail = "resource rules must supply at least one api group"
-            found.append(required(f"{path}.apiGroups", detail))
+            errors.append(required(f"{path}.apiGroups", detail))
         if not rule.get("resources"):
             detail = "resource rules must supply at least one resource"
-            found.append(required(f"{path}.resources", detail))
+            errors.append(required(f"{path}.resources", detail))
 
 
 class RoleBindingStrategy(Strategy):
@@ -79,9 +79,9 @@ class RoleBindingStrategy(Strategy):
     def validate(self, body: JSON, old: JSON | None) -> list[FieldError]:
         """Return the errors in roleRef, which is immutable, and in the subjects."""
         reference = body["roleRef"]
-        found = self._check_reference(reference)
+        errors = self._check_reference(reference)
         for index, subject in enumerate(body.get("subjects") or ()):
-            found += self._check_subject(subject, f"subjects[{index}]")
+            errors += self._check_subject(subject, f"subjects[{index}]")
         # So that a user who may update the subjects of a binding cannot change the role that they
         # get ("RoleBinding and ClusterRoleBinding" of the RBAC documentation).
         if old is not None and old["roleRef"] != reference:
@@ -91,32 +91,32 @@ class RoleBindingStrategy(Strategy):
                 "Kind": reference.get("kind", ""),
                 "Name": reference.get("name", ""),
             }
-            found.append(invalid("roleRef", shown, "field is immutable"))
-        return found
+            errors.append(invalid("roleRef", shown, "field is immutable"))
+        return errors
 
     def _check_reference(self, reference: JSON) -> list[FieldError]:
         kinds = ("Role", "ClusterRole") if self._namespaced else ("ClusterRole",)
-        found = []
+        errors = []
         if reference.get("apiGroup") != RBAC:
-            found.append(not_supported("roleRef.apiGroup", reference.get("apiGroup"), [RBAC]))
+            errors.append(not_supported("roleRef.apiGroup", reference.get("apiGroup"), [RBAC]))
         if reference.get("kind") not in kinds:
-            found.append(not_supported("roleRef.kind", reference.get("kind") or "", kinds))
+            errors.append(not_supported("roleRef.kind", reference.get("kind") or "", kinds))
         if not reference.get("name"):
-            found.append(required("roleRef.name"))
-        return found
+            errors.append(required("roleRef.name"))
+        return errors
 
     def _check_subject(self, subject: JSON, path: str) -> list[FieldError]:
         kind, group = subject.get("kind") or "", subject.get("apiGroup") or ""
-        found = []
+        errors = []
         if not subject.get("name"):
-            found.append(required(f"{path}.name"))
+            errors.append(required(f"{path}.name"))
         if kind not in _KINDS:
-            found.append(not_supported(f"{path}.kind", kind, _KINDS))
+            errors.append(not_supported(f"{path}.kind", kind, _KINDS))
         elif kind == "ServiceAccount":
             if group:
-                found.append(not_supported(f"{path}.apiGroup", group, [""]))
+                errors.append(not_supported(f"{path}.apiGroup", group, [""]))
             if not self._namespaced and not subject.get("namespace"):
-                found.append(required(f"{path}.namespace"))
+                errors.append(required(f"{path}.namespace"))
         elif group != RBAC:
-            found.append(not_supported(f"{path}.apiGroup", group, [RBAC]))
-        return found
+            errors.append(not_supported(f"{path}.apiGroup", group, [RBAC]))
+        return errors

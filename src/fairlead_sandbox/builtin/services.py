@@ -56,13 +56,13 @@ class ServiceStrategy(Completed):
     def validate(self, body: JSON, old: JSON | None) -> list[FieldError]:
         """Return the errors of missing ports or external name, and of a changed cluster IP."""
         spec = body["spec"]
-        found = []
+        errors = []
         # A headless Service needs no ports: DNS answers with the addresses of the Pods themselves.
         headless = spec["type"] == "ExternalName" or spec.get("clusterIP") == "None"
         if not spec.get("ports") and not headless:
-            found.append(required("spec.ports"))
+            errors.append(required("spec.ports"))
         if spec["type"] == "ExternalName" and not spec.get("externalName"):
-            found.append(required("spec.externalName"))
+            errors.append(required("spec.externalName"))
         before = (old or {}).get("spec") or {}
         if before.get("type") == spec["type"] and before.get("clusterIP"):
             address = spec.get("clusterIP", "")
@@ -70,8 +70,8 @@ class ServiceStrategy(Completed):
                 shown = invalid("", [address], "may not change once set").message
                 # The field is a []string in Go, and the message prints its type.
                 shown = shown.replace("[]interface {}", "[]string")
-                found.append(FieldError("FieldValueInvalid", shown, "spec.clusterIPs[0]"))
-        return found
+                errors.append(FieldError("FieldValueInvalid", shown, "spec.clusterIPs[0]"))
+        return errors
 
 
 def give_addresses(core: Core) -> Admission:

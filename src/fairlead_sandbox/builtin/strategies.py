@@ -115,13 +115,13 @@ class ConfigMapStrategy(Strategy):
 
     def validate(self, body: JSON, old: JSON | None) -> list[FieldError]:
         """Return the errors in keys, total size and changes of immutable data."""
-        found = [
+        errors = [
             error
             for member in ("data", "binaryData")
             for error in _check_keys(member, body.get(member) or {})
         ]
         twice = (body.get("data") or {}).keys() & (body.get("binaryData") or {}).keys()
-        found += [
+        errors += [
             invalid(f"data[{key}]", key, "duplicate of key present in binaryData")
             for key in sorted(twice)
         ]
@@ -129,8 +129,8 @@ class ConfigMapStrategy(Strategy):
         # base64 has four characters for three bytes.
         size += sum(len(value) * 3 // 4 for value in (body.get("binaryData") or {}).values())
         if size > _MAX_DATA:
-            found.append(too_long("[]", _MAX_DATA))
-        return found + _check_immutable(body, old, ("data", "binaryData"))
+            errors.append(too_long("[]", _MAX_DATA))
+        return errors + _check_immutable(body, old, ("data", "binaryData"))
 
     @staticmethod
     def _check_types(body: JSON) -> None:
@@ -181,21 +181,21 @@ class SecretStrategy(Strategy):
         """Return the errors in keys, total size, required keys and immutable fields."""
         data = body.get("data") or {}
         type_ = body["type"]
-        found = _check_keys("data", data)
+        errors = _check_keys("data", data)
         if sum(len(value) for value in data.values()) * 3 // 4 > _MAX_DATA:
-            found.append(too_long("data", _MAX_DATA))
+            errors.append(too_long("data", _MAX_DATA))
         for key in _REQUIRED_KEYS.get(type_, ()):
             if key not in data:
-                found.append(required(f"data[{key}]"))
+                errors.append(required(f"data[{key}]"))
         # One of the two is enough; without either both are reported.
         if type_ == "kubernetes.io/basic-auth" and not {"username", "password"} & data.keys():
-            found += [required("data[username]"), required("data[password]")]
+            errors += [required("data[username]"), required("data[password]")]
         annotations = body["metadata"].get("annotations") or {}
         if type_ == "kubernetes.io/service-account-token" and not annotations.get(_ACCOUNT_NAME):
-            found.append(required(f"metadata.annotations[{_ACCOUNT_NAME}]"))
+            errors.append(required(f"metadata.annotations[{_ACCOUNT_NAME}]"))
         if old is not None and old.get("type") != type_:
-            found.append(invalid("type", type_, "field is immutable"))
-        return found + _check_immutable(body, old, ("data",))
+            errors.append(invalid("type", type_, "field is immutable"))
+        return errors + _check_immutable(body, old, ("data",))
 
 
 def _unreadable(kind: str, member: str, key: str, text: str) -> errors.StatusError:

@@ -73,16 +73,16 @@ class WebhookStrategy(Strategy):
 
     def validate(self, body: JSON, old: JSON | None) -> list[FieldError]:
         """Return the errors of each webhook, and those of repeated names."""
-        found: list[FieldError] = []
+        errors: list[FieldError] = []
         names: set[str] = set()
         for index, hook in enumerate(body.get("webhooks") or ()):
             path, name = f"webhooks[{index}]", hook.get("name") or ""
-            found += _check_name(path, name)
-            found += _check_hook(path, hook)
+            errors += _check_name(path, name)
+            errors += _check_hook(path, hook)
             if name in names:
-                found.append(duplicate(f"{path}.name", name))
+                errors.append(duplicate(f"{path}.name", name))
             names.add(name)
-        return found
+        return errors
 
 
 def _check_name(path: str, name: str) -> Iterator[FieldError]:
@@ -138,9 +138,9 @@ def _check_rule(path: str, rule: JSON) -> Iterator[FieldError]:
     if len(operations) > 1 and "*" in operations:
         text = "if '*' is present, must not specify other operations"
         yield invalid(f"{path}.operations", operations, text)
-    for index, one in enumerate(operations):
-        if one not in _OPERATIONS:
-            yield not_supported(f"{path}.operations[{index}]", one, _OPERATIONS)
+    for index, operation in enumerate(operations):
+        if operation not in _OPERATIONS:
+            yield not_supported(f"{path}.operations[{index}]", operation, _OPERATIONS)
     for name, what in (("apiGroups", "API groups"), ("apiVersions", "API versions")):
         values = rule.get(name) or []
         if not values:

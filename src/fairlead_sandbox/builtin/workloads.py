@@ -21,18 +21,18 @@ class ReplicaStrategy(WithSpec):
         """Return the errors of selector and containers; the selector is immutable."""
         spec = body.get("spec") or {}
         selector = spec.get("selector")
-        found = [] if selector else [required("spec.selector")]
+        errors = [] if selector else [required("spec.selector")]
         template = spec.get("template") or {}
         labels = (template.get("metadata") or {}).get("labels") or {}
-        wanted = (selector or {}).get("matchLabels") or {}
-        if not selector or any(labels.get(key) != value for key, value in wanted.items()):
+        match_labels = (selector or {}).get("matchLabels") or {}
+        if not selector or any(labels.get(key) != value for key, value in match_labels.items()):
             text = "`selector` does not match template `labels`"
-            found.append(invalid("spec.template.metadata.labels", labels or None, text))
-        found += _containers(template.get("spec") or {}, "spec.template.spec")
+            errors.append(invalid("spec.template.metadata.labels", labels or None, text))
+        errors += _containers(template.get("spec") or {}, "spec.template.spec")
         if old is not None and old["spec"].get("selector") != selector:
             text = f"Invalid value: {_shown(selector or {})}: field is immutable"
-            found.append(FieldError("FieldValueInvalid", text, "spec.selector"))
-        return found
+            errors.append(FieldError("FieldValueInvalid", text, "spec.selector"))
+        return errors
 
 
 class DeploymentStrategy(ReplicaStrategy):

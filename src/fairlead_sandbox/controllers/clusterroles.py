@@ -40,13 +40,13 @@ class Aggregator:
                 continue
             body = record.to_dict()
             selectors = _selectors(body)
-            found: dict[bytes, JSON] = {}
+            by_content: dict[bytes, JSON] = {}
             for other in records:
                 if other is record or not any(one.matches(other.labels) for one in selectors):
                     continue
                 for rule in other.to_dict().get("rules") or []:
-                    found.setdefault(_encode(rule), rule)
-            rules = list(found.values())
+                    by_content.setdefault(_encode(rule), rule)
+            rules = list(by_content.values())
             if selectors and rules != (body.get("rules") or []):
                 body["rules"] = rules
                 writes.finish(self._core, type_, record.key, body)
@@ -54,11 +54,11 @@ class Aggregator:
 
 def _selectors(body: JSON) -> list[LabelSelector]:
     rule = body.get("aggregationRule") or {}
-    found = []
+    selectors = []
     for selector in rule.get("clusterRoleSelectors") or ():
         try:
-            found.append(LabelSelector.from_dict(selector))
+            selectors.append(LabelSelector.from_dict(selector))
         except (ValueError, TypeError, AttributeError):
             # An invalid selector selects nothing; the others still count.
             continue
-    return found
+    return selectors

@@ -8,8 +8,8 @@ from fairlead.api.timestamps import now
 
 def get_condition(status: JSON, type_: str) -> JSON:
     """Return the condition of this type, {} if there is none."""
-    found = (one for one in status.get("conditions") or [] if one["type"] == type_)
-    return next(found, {})
+    matching = (one for one in status.get("conditions") or [] if one["type"] == type_)
+    return next(matching, {})
 
 
 def set_condition(status: JSON, type_: str, value: str, reason: str, message: str) -> None:

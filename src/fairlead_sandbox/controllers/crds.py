@@ -56,10 +56,10 @@ class CrdStrategy(Strategy):
 
     def validate(self, body: JSON, old: JSON | None) -> list[FieldError]:
         """Validate the names, the versions and their schemas."""
-        found = validate_crd(body, old)
+        errors = validate_crd(body, old)
         if old is not None and not _established(old):
-            return [error for error in found if error.field not in _FREE_UNTIL_ESTABLISHED]
-        return found
+            return [error for error in errors if error.field not in _FREE_UNTIL_ESTABLISHED]
+        return errors
 
     def prepare_delete(self, body: JSON) -> None:
         """Add the finalizer that keeps the CRD until its objects are deleted."""
@@ -167,7 +167,7 @@ class CrdController:
 
     def _accept_names(self, own: str, spec: JSON, status: JSON) -> tuple[str, str] | None:
         """Accept each name that no other resource of the group has; return the last conflict."""
-        wanted = spec["names"]
+        names = spec["names"]
         resources, kinds = self._used(own, spec["group"])
         accepted = status["acceptedNames"] = dict(status.get("acceptedNames") or {})
         conflict = None
@@ -178,7 +178,7 @@ class CrdController:
             ("kind", kinds),
             ("listKind", kinds),
         ):
-            given = wanted.get(member) or []
+            given = names.get(member) or []
             taken = [
                 name for name in ([given] if isinstance(given, str) else given) if name in used
             ]
@@ -192,9 +192,9 @@ class CrdController:
             else:
                 accepted.pop(member, None)
         accepted.pop("categories", None)
-        if wanted.get("categories"):
+        if names.get("categories"):
             # Categories are shared by kinds, so they never conflict.
-            accepted["categories"] = wanted["categories"]
+            accepted["categories"] = names["categories"]
         return conflict
 
     def _used(self, own: str, group: str) -> tuple[set[str], set[str]]:

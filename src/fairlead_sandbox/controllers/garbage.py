@@ -77,10 +77,10 @@ class GarbageCollector:
     def _forget(self, place: StoredPlace, record: Record) -> None:
         self._places.pop(record.meta.uid, None)
         for owner in _owners(record):
-            held = self._dependents.get(owner.uid)
-            if held is not None:
-                held.discard(place)
-                if not held:
+            dependents = self._dependents.get(owner.uid)
+            if dependents is not None:
+                dependents.discard(place)
+                if not dependents:
                     del self._dependents[owner.uid]
 
     def _on_gone(self, record: Record) -> None:
@@ -138,17 +138,17 @@ class GarbageCollector:
         if record.meta.deletion_timestamp and FOREGROUND not in (record.meta.finalizers or []):
             return
         states = {owner.uid: self._state(owner, record) for owner in _owners(record)}
-        found = set(states.values())
+        distinct = set(states.values())
         # An owner that cannot be looked up may exist, so nothing is deleted.
-        if not states or "unknown" in found:
+        if not states or "unknown" in distinct:
             return
-        if "solid" in found:
+        if "solid" in distinct:
             gone = {uid for uid, state in states.items() if state != "solid"}
             if gone:
                 self._disown(place, gone)
             return
         if not record.meta.deletion_timestamp:
-            self._delete(record, type_, foreground="waiting" in found)
+            self._delete(record, type_, foreground="waiting" in distinct)
 
     def _delete(self, record: Record, type_: ResourceType, *, foreground: bool) -> None:
         finalizers = record.meta.finalizers or []
@@ -191,9 +191,9 @@ class GarbageCollector:
             return
         body = type_.to_dict(record)
         owners = body["metadata"].pop("ownerReferences", [])
-        kept = [owner for owner in owners if owner["uid"] not in uids]
-        if kept:
-            body["metadata"]["ownerReferences"] = kept
+        remaining = [owner for owner in owners if owner["uid"] not in uids]
+        if remaining:
+            body["metadata"]["ownerReferences"] = remaining
         writes.finish(self._core, type_, record.key, body)
 
     def _remove_finalizer(self, record: Record, type_: ResourceType, name: str) -> None:

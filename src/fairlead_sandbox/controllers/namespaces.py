@@ -98,12 +98,12 @@ class NamespaceContentController:
             type_ = self._core.registry.by_collection(collection.name)
             if type_ is None or not collection.count(name):
                 continue
-            for held in list(collection.list(name)):
+            for entry in list(collection.list(name)):
                 if deleted == MANY:
                     self._reactor.later(record.key, self._reconcile)
                     return
-                if not held.meta.deletion_timestamp:
-                    deletes.delete(self._core, type_, held)
+                if not entry.meta.deletion_timestamp:
+                    deletes.delete(self._core, type_, entry)
                     deleted += 1
             left += [(type_, rest) for rest in collection.list(name)]
         self._finish(record, left)

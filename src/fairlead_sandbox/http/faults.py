@@ -98,17 +98,17 @@ class Faults:
 
     def drop_watches(self, resource: str = "*") -> int:
         """Abort the connections of running watches at once; return their number."""
-        found = [watch for watch in self._watches if resource in {"*", watch.resource}]
-        for watch in found:
+        watches = [watch for watch in self._watches if resource in {"*", watch.resource}]
+        for watch in watches:
             watch.drop()
-        return len(found)
+        return len(watches)
 
     def end_watches(self, resource: str = "*") -> int:
         """End running watches with a complete stream, as at their timeout; return their number."""
-        found = [watch for watch in self._watches if resource in {"*", watch.resource}]
-        for watch in found:
+        watches = [watch for watch in self._watches if resource in {"*", watch.resource}]
+        for watch in watches:
             watch.end()
-        return len(found)
+        return len(watches)
 
     def cut_event(self, resource: str = "*") -> None:
         """Send half of the next event of each running watch, then abort its connection."""
@@ -121,10 +121,10 @@ class Faults:
 
         Each watch goes on with the events after them, so its client misses changes without a sign.
         """
-        found = [watch for watch in self._watches if resource in {"*", watch.resource}]
-        for watch in found:
+        watches = [watch for watch in self._watches if resource in {"*", watch.resource}]
+        for watch in watches:
             watch.lose(times)
-        return len(found)
+        return len(watches)
 
     def partition(self) -> None:
         """Abort every connection and refuse each request until :meth:`heal`."""

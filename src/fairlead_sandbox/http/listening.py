@@ -173,8 +173,8 @@ class Listener:
         self._server = await loop.create_server(
             self._connections, host, port, ssl=context, backlog=128
         )
-        found: int = self._server.sockets[0].getsockname()[1]
-        return found
+        chosen: int = self._server.sockets[0].getsockname()[1]
+        return chosen
 
     async def close(self) -> None:
         """Stop listening and cancel requests that still run after the time of grace."""

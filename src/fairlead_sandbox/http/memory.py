@@ -76,5 +76,5 @@ def _malloc_trim() -> Callable[[int], int] | None:
         return None
     trim.argtypes = (ctypes.c_size_t,)
     trim.restype = ctypes.c_int
-    found: Callable[[int], int] = trim
-    return found
+    function: Callable[[int], int] = trim
+    return function

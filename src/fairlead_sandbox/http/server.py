@@ -119,10 +119,10 @@ class HttpServer:
             # Made an answer here and not by the caller, because a refusal carries the warnings of
             # the type and of the webhooks too.
             answer = error_answer(error)
-        told = [call.type.warning] if call.type.warning else []
+        warnings = [call.type.warning] if call.type.warning else []
         if call.webhooks is not None:
-            told += call.webhooks.warnings
-        return with_warnings(answer, told)
+            warnings += call.webhooks.warnings
+        return with_warnings(answer, warnings)
 
     async def _attempt(self, call: Call) -> Answer:
         return await heavy.answer(call, self._router.handler(call), self._workers)
@@ -141,9 +141,9 @@ class HttpServer:
 
     def _non_resource(self, request: web.BaseRequest) -> Answer:
         for route in self.routes:
-            found = route(request)
-            if found is not None:
-                return found
+            handler = route(request)
+            if handler is not None:
+                return handler
         path = request.path
         answer = non_resource(path, request.query, healthy=self._router.healthy)
         answer = answer or self._discovery.answer(path, request.headers.get("Accept", "*/*"))

@@ -59,8 +59,8 @@ class WebhookCaller:
     async def ask(self, conversation: Conversation, questions: Sequence[Question]) -> None:
         """Call the webhooks; put each answer, or why a call failed, into the conversation."""
         answers = await asyncio.gather(*map(self._answer, questions))
-        for asked, answer in zip(questions, answers, strict=True):
-            conversation.learn(asked, answer)
+        for question, answer in zip(questions, answers, strict=True):
+            conversation.learn(question, answer)
 
     async def close(self) -> None:
         """Close the connections to webhooks."""
@@ -68,32 +68,32 @@ class WebhookCaller:
             await self._session.close()
             self._session = None
 
-    async def _answer(self, asked: Question) -> WebhookAnswer:
+    async def _answer(self, question: Question) -> WebhookAnswer:
         shown = ""
         try:
-            target = self._target(asked.client)
-            shown = f'Post "{target.shown}?timeout={asked.seconds}s": '
-            async with asyncio.timeout(asked.seconds):
-                code, content = await self._send(asked, target)
+            target = self._target(question.client)
+            shown = f'Post "{target.shown}?timeout={question.seconds}s": '
+            async with asyncio.timeout(question.seconds):
+                code, content = await self._send(question, target)
         except UnreachableError as error:
             return WebhookAnswer(f"failed to call webhook: {error}")
         except TimeoutError:
             return WebhookAnswer(f"failed to call webhook: {shown}context deadline exceeded")
         except (aiohttp.ClientError, ssl.SSLError, OSError, ValueError) as error:
             return WebhookAnswer(f"failed to call webhook: {shown}{_told(error)}")
-        return reviews.read(asked, code, content)
+        return reviews.read(question, code, content)
 
-    async def _send(self, asked: Question, target: _Target) -> tuple[int, bytes]:
+    async def _send(self, question: Question, target: _Target) -> tuple[int, bytes]:
         if self._session is None:
             # Without limit: with one, a call would wait behind those to a server that hangs.
             connector = aiohttp.TCPConnector(limit=0)
             self._session = aiohttp.ClientSession(connector=connector, auto_decompress=False)
         async with self._session.post(
             target.url,
-            data=asked.body,
-            params={"timeout": f"{asked.seconds}s"},
+            data=question.body,
+            params={"timeout": f"{question.seconds}s"},
             headers=_HEADERS,
-            ssl=_context(asked.client.get("caBundle") or ""),
+            ssl=_context(question.client.get("caBundle") or ""),
             server_hostname=target.server or None,
             allow_redirects=False,
             # Without aiohttp's own timeouts: timeoutSeconds of the webhook, which the caller sets
@@ -110,8 +110,8 @@ class WebhookCaller:
         port, path = service.get("port") or 443, service.get("path") or "/"
         path = path if path.startswith("/") else f"/{path}"
         host = f"{name}.{namespace}.svc"
-        found = self._address(Key(namespace, name), port)
-        return _Target(f"https://{found}{path}", f"https://{host}:{port}{path}", host)
+        address = self._address(Key(namespace, name), port)
+        return _Target(f"https://{address}{path}", f"https://{host}:{port}{path}", host)
 
     def _address(self, key: Key, port: int) -> str:
         """Return ``host:port`` of a Service: its external name, or the first ready endpoint.

@@ -57,8 +57,8 @@ def misfit(message: Message, body: JSON) -> str:
     try:
         # take_metadata checks metadata, which custom resources have too, with messages of its own.
         _check_message(message, {**body, "metadata": None}, ())
-    except _Misfit as found:
-        return str(found)
+    except _Misfit as misfit_:
+        return str(misfit_)
     return ""
 
 
@@ -193,9 +193,9 @@ def _pruned(message: Message, body: JSON) -> JSON:
         # Go writes an unset time as null; other nulls are dropped.
         if field is None or (value is None and field.type.name != "time"):
             continue
-        kept = _pruned_field(field.type, value)
-        if field.kept or not _is_empty(field, kept):
-            result[name] = kept
+        pruned = _pruned_field(field.type, value)
+        if field.kept or not _is_empty(field, pruned):
+            result[name] = pruned
     return result
 
 

@@ -43,12 +43,12 @@ def decode(body: bytes) -> JSON:
     envelope = {number: value for number, value in _fields(body[4:]) if number in {1, 2}}
     header = dict(_fields(_as_bytes(envelope.get(1, b""))))
     version, kind = _text(header.get(1, b"")), _text(header.get(2, b""))
-    wanted = OPTIONS if kind == OPTIONS[1] else (version, kind)
-    message = load().kind(*wanted)
+    expected = OPTIONS if kind == OPTIONS[1] else (version, kind)
+    message = load().kind(*expected)
     if message is None:
         raise UnknownKindError(f"{kind or 'an object'} in {version or 'no version'}")
-    found = _message(message, _as_bytes(envelope.get(2, b"")))
-    return {"apiVersion": version, "kind": kind, **found}
+    decoded = _message(message, _as_bytes(envelope.get(2, b"")))
+    return {"apiVersion": version, "kind": kind, **decoded}
 
 
 def _fields(data: bytes) -> Iterator[tuple[int, bytes | int]]:
@@ -103,11 +103,11 @@ def _add(result: JSON, field: Field, value: bytes | int) -> None:
         key, item = _entry(name, _as_bytes(value))
         result.setdefault(field.name, {})[key] = item
     else:
-        found = _value(name, value)
+        element = _value(name, value)
         # Kubernetes' encoder writes zero values too. JSON has only those that Go's omitempty
         # keeps.
-        if found or found == {} or (field.kept and found is not None):
-            result[field.name] = found
+        if element or element == {} or (field.kept and element is not None):
+            result[field.name] = element
 
 
 def _entry(type_: str, data: bytes) -> tuple[str, Any]:
@@ -160,11 +160,11 @@ def _schema_or_bool(data: bytes) -> JSON | bool:
 
 def _schema_or_list(data: bytes) -> Any:
     schema = load().messages["JSONSchemaProps"]
-    found = list(_fields(data))
-    for number, value in found:
+    members = list(_fields(data))
+    for number, value in members:
         if number == 1:
             return _message(schema, _as_bytes(value))
-    return [_message(schema, _as_bytes(value)) for number, value in found if number == 2]
+    return [_message(schema, _as_bytes(value)) for number, value in members if number == 2]
 
 
 def _schema_or_strings(data: bytes) -> Any:

@@ -28,10 +28,10 @@ class User:
     @property
     def info(self) -> JSON:
         """The user as ``authentication.k8s.io/v1`` UserInfo."""
-        found: JSON = {"username": self.name, "uid": self.uid, "groups": list(self.groups)}
+        info: JSON = {"username": self.name, "uid": self.uid, "groups": list(self.groups)}
         if self.extra:
-            found["extra"] = {name: list(values) for name, values in self.extra.items()}
-        return {name: value for name, value in found.items() if value}
+            info["extra"] = {name: list(values) for name, values in self.extra.items()}
+        return {name: value for name, value in info.items() if value}
 
 
 @dataclass(frozen=True)

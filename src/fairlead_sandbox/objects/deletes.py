@@ -144,10 +144,12 @@ def _set_propagation(meta: JSON, propagation: str) -> None:
     """Replace the finalizer of the propagation policy; an empty policy keeps the present one."""
     if not propagation:
         return
-    wanted = _FINALIZERS.get(propagation)
-    kept = [name for name in meta.get("finalizers") or [] if name not in _FINALIZERS.values()]
-    if wanted:
-        kept.append(wanted)
+    finalizer = _FINALIZERS.get(propagation)
+    finalizers = [
+        name for name in meta.get("finalizers") or [] if name not in _FINALIZERS.values()
+    ]
+    if finalizer:
+        finalizers.append(finalizer)
     meta.pop("finalizers", None)
-    if kept:
-        meta["finalizers"] = kept
+    if finalizers:
+        meta["finalizers"] = finalizers

@@ -76,10 +76,10 @@ def create(
         # role, which the user must hold.
         core.admit(Operation("create", type_, _key(meta), body, None, user=options.user))
     key = _complete(type_, body, options.webhooks)
-    found = metadata.validate_metadata(meta, type_.strategy.name_rule, custom=type_.custom)
-    found += type_.strategy.validate(body, None)
-    if found:
-        raise errors.invalid(type_.resource.group, type_.resource.kind, key.name, found)
+    field_errors = metadata.validate_metadata(meta, type_.strategy.name_rule, custom=type_.custom)
+    field_errors += type_.strategy.validate(body, None)
+    if field_errors:
+        raise errors.invalid(type_.resource.group, type_.resource.kind, key.name, field_errors)
     if core.get(type_, key) is not None:
         raise errors.already_exists(type_.group_resource, key.name)
     if options.owners is not None:
@@ -150,8 +150,8 @@ def update(
     core.admit(Operation("update", type_, old.key, body, old, options.subresource, options.user))
     # kube-apiserver sends the Scale to webhooks. The sandbox asks none about it, which
     # fairlead_sandbox.webhooks lists among the differences.
-    asked = None if options.through else options.webhooks
-    review = Review(core, type_, old, asked, options.subresource)
+    webhooks = None if options.through else options.webhooks
+    review = Review(core, type_, old, webhooks, options.subresource)
     changed = review.mutated(old.key, body)
     if changed is not None:
         body, meta = _taken(type_, changed, old.key.namespace)
@@ -162,13 +162,13 @@ def update(
     _check_version(type_, meta, old, patched=options.patched)
     body = _merge(type_, body, before, options.subresource)
     type_.strategy.prepare_update(body, before)
-    found = metadata.validate_metadata_update(
+    field_errors = metadata.validate_metadata_update(
         body["metadata"], before["metadata"], custom=type_.custom
     )
-    found += type_.strategy.validate(body, before)
-    if found:
+    field_errors += type_.strategy.validate(body, before)
+    if field_errors:
         resource = type_.resource
-        raise errors.invalid(resource.group, resource.kind, old.key.name, found)
+        raise errors.invalid(resource.group, resource.kind, old.key.name, field_errors)
     if type_.strategy.generation and _content(type_, body) != _content(type_, before):
         body["metadata"]["generation"] = before["metadata"].get("generation", 0) + 1
     # With the old resourceVersion a body that changes nothing equals the stored one.
@@ -344,7 +344,7 @@ def _check_version(type_: ResourceType, meta: JSON, old: Record, *, patched: boo
         raise errors.conflict(type_.group_resource, old.key.name)
 
 
-def foreign_uid(type_: ResourceType, key: Key, given: str, found: str) -> errors.StatusError:
+def foreign_uid(type_: ResourceType, key: Key, given: str, actual: str) -> errors.StatusError:
     """Return the 409 of an update whose uid belongs to another object of the same name."""
     # The key in etcd, which the message shows, has the group only for custom resources.
     group = type_.resource.group if type_.custom else ""
@@ -354,7 +354,7 @@ def foreign_uid(type_: ResourceType, key: Key, given: str, found: str) -> errors
         key.name,
         f"StorageError: invalid object, Code: 4, Key: /registry/{path}, ResourceVersion: 0, "
         f"AdditionalErrorMsg: Precondition failed: UID in precondition: {given}, UID in object "
-        f"meta: {found}",
+        f"meta: {actual}",
     )
 
 

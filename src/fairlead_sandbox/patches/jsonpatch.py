@@ -139,10 +139,10 @@ def _find(doc: Any, path: list[str]) -> Any:
 
 
 def _must_find(doc: Any, path: list[str]) -> Any:
-    found = _find(doc, path)
-    if found is _MISSING:
+    value = _find(doc, path)
+    if value is _MISSING:
         raise _PathError(f"doc is missing path: /{'/'.join(path)}")
-    return found
+    return value
 
 
 def _insert(doc: Any, path: list[str], value: Any) -> Any:
@@ -212,13 +212,13 @@ def _copy(doc: Any, op: JSON, budget: _Budget) -> Any:
 
 def _test(doc: Any, op: JSON, budget: _Budget) -> Any:
     path = _pointer(op, "path")
-    found = _find(doc, path)
-    wanted = op.get("value")
+    value = _find(doc, path)
+    expected = op.get("value")
     # By RFC 6902 a test of a missing member fails; kube-apiserver's library takes it for null
     # (patch-066 of the golden file).
-    if found is _MISSING:
-        found = None
-    if not _same(found, wanted):
+    if value is _MISSING:
+        value = None
+    if not _same(value, expected):
         raise _PathError(f"testing value /{'/'.join(path)} failed")
     return doc
 

@@ -53,8 +53,8 @@ def merge_objects(
     if not isinstance(order, list):
         return in_order(result, [_name(item, key) for item in items], before)
     # As in kube-apiserver, a new item in the place of a removed one counts as an old item.
-    known = [name for name, _ in result][: len(before)] if removed else before
-    return in_order(result, [_name(item, key) for item in order], known)
+    names = [name for name, _ in result][: len(before)] if removed else before
+    return in_order(result, [_name(item, key) for item in order], names)
 
 
 def identity(value: Any) -> Hashable:
@@ -111,8 +111,8 @@ def _check_order(patch: list[Any], items: list[JSON], order: Any, key: str) -> N
     """Raise unless the order names every item of the patch, in the same sequence."""
     if not isinstance(order, list) or not items:
         return
-    wanted = iter([_name(item, key) for item in order])
-    if not all(_name(item, key) in wanted for item in items):
+    names = iter([_name(item, key) for item in order])
+    if not all(_name(item, key) in names for item in items):
         raise PatchError(
             f"The order in patch list:\n{go_map(patch)}\n"
             f" doesn't match $setElementOrder list:\n{go_map(order)}\n",
@@ -130,22 +130,26 @@ def merge_scalars(current: list[Any], patch: list[Any], order: Any) -> list[Any]
         if isinstance(item, dict | list):
             raise PatchError(f"invalid patch item {go_map(item)}: a scalar is expected", 400)
     # Reversed, so that the first of equal values stays: 1 and 1.0 have one identity.
-    found = {identity(item): item for item in reversed([*current, *patch])}
-    merged = [(name, found[name]) for name in dict.fromkeys(map(identity, [*current, *patch]))]
-    wanted = order if isinstance(order, list) else patch
-    return in_order(merged, list(map(identity, wanted)), list(map(identity, current)))
+    by_identity = {identity(item): item for item in reversed([*current, *patch])}
+    merged = [
+        (name, by_identity[name]) for name in dict.fromkeys(map(identity, [*current, *patch]))
+    ]
+    ranked = order if isinstance(order, list) else patch
+    return in_order(merged, list(map(identity, ranked)), list(map(identity, current)))
 
 
 def in_order(
-    entries: Sequence[Entry], wanted: Sequence[Hashable], before: Sequence[Hashable]
+    entries: Sequence[Entry], ranked: Sequence[Hashable], before: Sequence[Hashable]
 ) -> list[Any]:
     """Return the values of (name, value) pairs in the wanted order of their names.
 
     Entries without a wanted place keep their old places relative to the others; a wanted name that
     is new goes before them.
     """
-    rank, stood = _places(wanted), _places(before)
-    first = sorted((entry for entry in entries if entry[0] in rank), key=lambda one: rank[one[0]])
+    rank, stood = _places(ranked), _places(before)
+    first = sorted(
+        (entry for entry in entries if entry[0] in rank), key=lambda item: rank[item[0]]
+    )
     rest = [entry for entry in entries if entry[0] not in rank]
     result: list[Any] = []
     ahead, others = deque(first), deque(rest)

@@ -105,8 +105,8 @@ def _merge_field(name: str, current: Any, patch: JSON, field: MergeRule) -> Any:
         return _merge(current if isinstance(current, dict) else {}, value, field.fields)
     if name in patch and not isinstance(value, list):
         if isinstance(current, dict | list):
-            wanted = "map" if isinstance(current, dict) else "slice"
-            raise _TypeMismatchError(f"cannot restore {wanted} from {_go_type(value)}")
+            expected = "map" if isinstance(current, dict) else "slice"
+            raise _TypeMismatchError(f"cannot restore {expected} from {_go_type(value)}")
         return value
     if isinstance(current, dict):
         raise _TypeMismatchError("cannot restore map from slice")
@@ -129,8 +129,8 @@ def _merge_list(name: str, current: list[Any] | None, patch: JSON, field: MergeR
         )
     given = patch.get(f"{DELETE_FROM}{name}")
     removed = {identity(item) for item in given} if isinstance(given, list) else set()
-    kept = [item for item in current or [] if identity(item) not in removed]
-    return merge_scalars(kept, items or [], order)
+    remaining = [item for item in current or [] if identity(item) not in removed]
+    return merge_scalars(remaining, items or [], order)
 
 
 def _go_type(value: Any) -> str:

@@ -106,21 +106,21 @@ async def _write(call: Call, workers: JobRunner) -> Answer:
     # still current.
     if not _is_current(call, old) or helping != _helping(call):
         raise OutdatedError
-    found = _commit(call, old, result)
-    await call.core.store.settle(found.rv)
-    return write.with_warnings(_shown(call, found, result), result.warnings)
+    record = _commit(call, old, result)
+    await call.core.store.settle(record.rv)
+    return write.with_warnings(_shown(call, record, result), result.warnings)
 
 
 def _helping(call: Call) -> list[tuple[str, Record]]:
     """Return the objects that admission reads: the namespace, Services for addresses, webhooks."""
     store = call.core.store
     namespace = store.collection(_NAMESPACES).get(Key("", call.key.namespace))
-    found = [] if namespace is None else [(_NAMESPACES, namespace)]
+    helpers = [] if namespace is None else [(_NAMESPACES, namespace)]
     if call.type.collection == _SERVICES:
-        found += [(_SERVICES, record) for record in store.collection(_SERVICES).list()]
+        helpers += [(_SERVICES, record) for record in store.collection(_SERVICES).list()]
     for name in COLLECTIONS if call.webhooks is not None else ():
-        found += [(name, record) for record in store.collection(name).list()]
-    return found
+        helpers += [(name, record) for record in store.collection(name).list()]
+    return helpers
 
 
 def _job(call: Call, old: Record | None, helping: Sequence[tuple[str, Record]]) -> Job:
@@ -174,12 +174,12 @@ def _commit(call: Call, old: Record | None, result: JobResult) -> Record:
     return type_.record(key, body)
 
 
-def _shown(call: Call, found: Record, result: JobResult) -> Answer:
+def _shown(call: Call, record: Record, result: JobResult) -> Answer:
     if call.info.subresource == "scale":
         if not result.change:
             return Answer(result.body)
-        return Answer(msgspec.json.encode(scale.to_scale(call, found)))
-    return answers.one(call, found, result.code)
+        return Answer(msgspec.json.encode(scale.to_scale(call, record)))
+    return answers.one(call, record, result.code)
 
 
 class Completion:

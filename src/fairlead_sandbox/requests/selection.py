@@ -31,9 +31,9 @@ class SelectionPredicate(NamedTuple):
 
     def _fields_match(self, fields: FieldSelector, record: Record) -> bool:
         # Most field selectors name the object, and its key is known without decoding it.
-        known = {"metadata.name": record.key.name, "metadata.namespace": record.key.namespace}
-        if all(term.field in known for term in fields.terms):
-            return fields.matches(known.get)
+        values = {"metadata.name": record.key.name, "metadata.namespace": record.key.namespace}
+        if all(term.field in values for term in fields.terms):
+            return fields.matches(values.get)
         body = self.type.to_dict(record)
         return fields.matches(lambda path: self.type.strategy.field(body, path))
 
@@ -67,5 +67,5 @@ def _check_field(type_: ResourceType, field: str) -> None:
         # kube-apiserver has two messages: this one for kinds with selectors of their own and for
         # custom resources, the one below for all other built-in kinds.
         raise errors.bad_request(f"field label not supported: {field}")
-    known = '"metadata.name", "metadata.namespace"'
-    raise errors.bad_request(f'"{field}" is not a known field selector: only {known}')
+    names = '"metadata.name", "metadata.namespace"'
+    raise errors.bad_request(f'"{field}" is not a known field selector: only {names}')

@@ -173,17 +173,17 @@ def _cell(path: str, type_: str) -> Callable[[JSON], Any]:
 
     def cell(body: JSON) -> Any:
         try:
-            found = [value for values in column.find(body) for value in values]
+            values_ = [value for values in column.find(body) for value in values]
         except JSONPathError:
             return None
-        return _typed(found, type_) if found else None
+        return _typed(values_, type_) if values_ else None
 
     return cell
 
 
-def _typed(found: list[Any], type_: str) -> Any:
+def _typed(values: list[Any], type_: str) -> Any:
     """Return the value in its column's type, None if it does not fit."""
-    value = found[0]
+    value = values[0]
     match type_:
         case "integer":
             return int(value) if _is_number(value) else None
@@ -193,7 +193,7 @@ def _typed(found: list[Any], type_: str) -> Any:
             return value if isinstance(value, bool) else None
         case "date":
             return since(value if isinstance(value, str) else None)
-    return " ".join(map(_text, found))
+    return " ".join(map(_text, values))
 
 
 def _is_number(value: Any) -> bool:

@@ -42,16 +42,16 @@ _STANDARD_FINALIZERS = {"kubernetes", "orphan", "foregroundDeletion"}
 
 def label_name(name: str) -> list[str]:
     """Return the errors of a name that must be an RFC 1123 label, such as a namespace's."""
-    found = ["must be no more than 63 characters"] if len(name) > 63 else []
+    problems = ["must be no more than 63 characters"] if len(name) > 63 else []
     if _LABEL.fullmatch(name):
-        return found
-    return [*found, _LABEL_TEXT if subdomain_errors(name) else "must not contain dots"]
+        return problems
+    return [*problems, _LABEL_TEXT if subdomain_errors(name) else "must not contain dots"]
 
 
 def service_name(name: str) -> list[str]:
     """Return the errors of a Service's name, which must be an RFC 1035 label."""
-    found = ["must be no more than 63 characters"] if len(name) > 63 else []
-    return found if _LABEL_1035.fullmatch(name) else [*found, _LABEL_1035_TEXT]
+    problems = ["must be no more than 63 characters"] if len(name) > 63 else []
+    return problems if _LABEL_1035.fullmatch(name) else [*problems, _LABEL_1035_TEXT]
 
 
 def path_segment_name(name: str) -> list[str]:
@@ -136,12 +136,12 @@ def validate_metadata(metadata: JSON, rule: NameRule, *, custom: bool) -> list[F
 
     Finalizers of custom resources need no domain.
     """
-    found = list(_validate_name(metadata, rule))
-    found += _validate_labels(metadata.get("labels") or {})
-    found += _validate_annotations(metadata.get("annotations") or {})
-    found += _validate_owners(metadata.get("ownerReferences") or [])
-    found += _validate_finalizers(metadata.get("finalizers") or [], custom=custom)
-    return found
+    field_errors = list(_validate_name(metadata, rule))
+    field_errors += _validate_labels(metadata.get("labels") or {})
+    field_errors += _validate_annotations(metadata.get("annotations") or {})
+    field_errors += _validate_owners(metadata.get("ownerReferences") or [])
+    field_errors += _validate_finalizers(metadata.get("finalizers") or [], custom=custom)
+    return field_errors
 
 
 def _validate_name(metadata: JSON, rule: NameRule) -> Iterator[FieldError]:
@@ -216,9 +216,9 @@ def carry_over(metadata: JSON, old: JSON) -> None:
 
 def validate_metadata_update(metadata: JSON, old: JSON, *, custom: bool) -> list[FieldError]:
     """Return the errors in an update's metadata, after :func:`carry_over`."""
-    found = []
+    field_errors = []
     if metadata.get("uid") != old.get("uid"):
-        found.append(invalid("metadata.uid", metadata.get("uid"), "field is immutable"))
+        field_errors.append(invalid("metadata.uid", metadata.get("uid"), "field is immutable"))
     if old.get("deletionTimestamp"):
         added = sorted(set(metadata.get("finalizers") or []) - set(old.get("finalizers") or []))
         if added:
@@ -227,9 +227,9 @@ def validate_metadata_update(metadata: JSON, old: JSON, *, custom: bool) -> list
                 "no new finalizers can be added if the object is being deleted, found new "
                 f"finalizers []string{{{shown}}}"
             )
-            found.append(forbidden("metadata.finalizers", text))
-    found += _validate_labels(metadata.get("labels") or {})
-    found += _validate_annotations(metadata.get("annotations") or {})
-    found += _validate_owners(metadata.get("ownerReferences") or [])
-    found += _validate_finalizers(metadata.get("finalizers") or [], custom=custom)
-    return found
+            field_errors.append(forbidden("metadata.finalizers", text))
+    field_errors += _validate_labels(metadata.get("labels") or {})
+    field_errors += _validate_annotations(metadata.get("annotations") or {})
+    field_errors += _validate_owners(metadata.get("ownerReferences") or [])
+    field_errors += _validate_finalizers(metadata.get("finalizers") or [], custom=custom)
+    return field_errors

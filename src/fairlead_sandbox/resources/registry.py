@@ -48,8 +48,10 @@ class ResourceRegistry:
 
     def replace(self, collection: str, types: Iterable[ResourceType]) -> None:
         """Serve these types in place of all that were served from the collection."""
-        kept = {key: type_ for key, type_ in self._types.items() if type_.collection != collection}
-        self._types = kept | {_key(type_): type_ for type_ in types}
+        remaining = {
+            key: type_ for key, type_ in self._types.items() if type_.collection != collection
+        }
+        self._types = remaining | {_key(type_): type_ for type_ in types}
         self._index()
         self.generation += 1
 

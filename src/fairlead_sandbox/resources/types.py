@@ -214,12 +214,12 @@ class ResourceType:
             return []
         rest = {name: value for name, value in body.items() if name not in _ENVELOPE}
         if self.message:
-            found = list(kinds.unknown(self.message, rest))
+            paths = list(kinds.unknown(self.message, rest))
         else:
-            kept = copy.deepcopy(body)
-            self.strategy.prune(kept)
-            found = list(_dropped(rest, kept, ""))
-        return sorted([*found, *_unknown_metadata(body.get("metadata"))])
+            copied = copy.deepcopy(body)
+            self.strategy.prune(copied)
+            paths = list(_dropped(rest, copied, ""))
+        return sorted([*paths, *_unknown_metadata(body.get("metadata"))])
 
     def record(self, key: Key, body: JSON) -> Record:
         """Return a record of the body that is not stored, for the answer to a dry run."""

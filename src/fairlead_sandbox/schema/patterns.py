@@ -94,20 +94,20 @@ class Pattern:
             return self._find(encoded, effort, limit)
 
     def _find(self, encoded: bytes, effort: Effort, limit: int) -> list[str]:
-        started, found, end = thread_time(), [], -1
+        started, spans, end = thread_time(), [], -1
         for match in self._regexp.finditer(encoded) if limit else ():
             start = match.start()
             # Go leaves out an empty match right after another, and any inside of a character.
             if match.end() == start and (start == end or encoded[start : start + 1] in _INNER):
                 continue
             end = match.end()
-            found.append(match.group().decode())
+            spans.append(match.group().decode())
             effort.spend_seconds(thread_time() - started)
             started = thread_time()
-            if len(found) == limit:
+            if len(spans) == limit:
                 break
         effort.spend_seconds(thread_time() - started)
-        return found
+        return spans
 
 
 _ANYWHERE = re2._re2.RE2.Anchor.UNANCHORED  # noqa: SLF001
@@ -123,15 +123,15 @@ def compile_pattern(text: str, effort: Effort) -> Pattern:
         ValueError: the text is no pattern of Go; the message is Go's.
         ExhaustedError: it takes too long to compile.
     """
-    found = _kept.get(text)
-    if found is None:
+    pattern = _kept.get(text)
+    if pattern is None:
         with effort.timed():
-            found = Pattern(text)
+            pattern = Pattern(text)
         if len(_kept) >= _KEPT:
             # The oldest goes; a dictionary keeps the order of insertion.
             del _kept[next(iter(_kept))]
-        _kept[text] = found
-    return found
+        _kept[text] = pattern
+    return pattern
 
 
 def _compile(text: str) -> Any:

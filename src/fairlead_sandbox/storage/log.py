@@ -179,12 +179,12 @@ class Log:
 
     def before(self, row: LogRow) -> LogRow | None:
         """Return the object's change before this one, None if there is none or it deleted it."""
-        found = self._reader.execute(
+        rows = self._reader.execute(
             "SELECT * FROM log WHERE collection = ? AND namespace = ? AND name = ? AND rv < ? "
             "ORDER BY rv DESC LIMIT 1",
             (row.collection, row.namespace, row.name, row.rv),
         ).fetchone()
-        previous = LogRow._make(found) if found else None
+        previous = LogRow._make(rows) if rows else None
         return None if previous is None or previous.type == "DELETED" else previous
 
     def state(self, rv: int, collection: str = "") -> Iterator[LogRow]:

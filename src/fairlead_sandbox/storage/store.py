@@ -103,10 +103,10 @@ class ObjectStore:
 
     def collection(self, name: str) -> Collection:
         """Return the collection of this name, created at first use."""
-        found = self._collections.get(name)
-        if found is None:
-            found = self._collections[name] = Collection(name)
-        return found
+        collection = self._collections.get(name)
+        if collection is None:
+            collection = self._collections[name] = Collection(name)
+        return collection
 
     def collections(self) -> list[Collection]:
         """Return every collection that was ever used."""
@@ -139,22 +139,22 @@ class ObjectStore:
             )
         self.rv += 1
         record = Record(key, self.rv, raw)
-        held = self.collection(collection)
-        old = held.get(key)
-        held.put(record)
+        records = self.collection(collection)
+        old = records.get(key)
+        records.put(record)
         self._append(Change(collection, "MODIFIED" if old else "ADDED", record, old))
         return record
 
     def remove(self, collection: str, key: Key, body: JSON | None = None) -> Record:
         """Delete an object; ``body`` is its last state if that differs from the stored one."""
         self._check()
-        held = self.collection(collection)
-        old = held.objects[key]
+        records = self.collection(collection)
+        old = records.objects[key]
         last = body or old.to_dict()
         self.rv += 1
         last["metadata"]["resourceVersion"] = str(self.rv)
         record = Record(key, self.rv, msgspec.json.encode(last))
-        held.remove(key)
+        records.remove(key)
         self._append(Change(collection, "DELETED", record, old))
         return record
 
@@ -206,11 +206,11 @@ class ObjectStore:
         self._pending.clear()
         # Backwards: of several changes to one object, the oldest state must be put back last.
         for change in reversed(lost):
-            held = self.collection(change.collection)
+            records = self.collection(change.collection)
             if change.old is None:
-                held.remove(change.record.key)
+                records.remove(change.record.key)
             else:
-                held.put(change.old)
+                records.put(change.old)
         # A new version, so that the state from now on has another resourceVersion than the lost
         # changes.
         self._lost.append(range(lost[0].rv, lost[-1].rv + 1))
@@ -241,12 +241,12 @@ class ObjectStore:
         Raises:
             StorageError: a change could not be stored.
         """
-        wanted = self.rv if rv is None else min(rv, self.rv)
+        version = self.rv if rv is None else min(rv, self.rv)
         # Although newer versions are published, the version that the caller has read may be among
         # those that were taken back.
-        if any(wanted in versions for versions in self._lost):
+        if any(version in versions for versions in self._lost):
             raise StorageError(self.failure or "the disk could not be written for a while")
-        if self.published >= wanted:
+        if self.published >= version:
             return
         future = asyncio.get_running_loop().create_future()
         # The counter only grows, so the waiters are sorted by version and wake from the front.
@@ -255,14 +255,14 @@ class ObjectStore:
 
     def history(self, collection: str, after: int, until: int, limit: int) -> list[Change]:
         """Return the first published changes of a collection in (after, until] from the log."""
-        found = []
+        events = []
         for row in self.log.changes(collection, after, until, limit):
             # A watch with a selector needs the state before, to tell ADDED and DELETED apart from
             # MODIFIED.
             previous = self.log.before(row) if row.type != "ADDED" else None
             old = _record(previous) if previous else None
-            found.append(Change(collection, row.type, _record(row), old))
-        return found
+            events.append(Change(collection, row.type, _record(row), old))
+        return events
 
     def state(self, collection: str, rv: int) -> list[Record]:
         """Return the objects that a collection had at ``rv``, sorted by key."""

@@ -48,9 +48,9 @@ class Conversation(msgspec.Struct):
     unnamed: bool = False
     """Whether the request names no object, as a deletecollection does."""
 
-    def learn(self, asked: Question, answer: WebhookAnswer) -> None:
+    def learn(self, question: Question, answer: WebhookAnswer) -> None:
         """Keep an answer for the next attempt."""
-        self.answers[asked.id] = answer
+        self.answers[question.id] = answer
         self.warnings += [text for text in answer.warnings if text not in self.warnings]
 
     def another(self) -> Conversation:
@@ -88,8 +88,8 @@ class Webhooks:
         hooks = self._hooks.of("mutating")
         if not hooks:
             return None
-        seen = replace(write, body=_completed(write.type, write.body))
-        first = seen.body
+        completed = replace(write, body=_completed(write.type, write.body))
+        first = completed.body
         again: set[str] = set()
         invoked: set[str] = set()
         # kube-apiserver asks a webhook again at most once, also if the second round changes the
@@ -98,33 +98,33 @@ class Webhooks:
             for hook in hooks:
                 if not (is_first or hook.id in again):
                     continue
-                body = self._ask_to_change(conversation, hook, seen)
+                body = self._ask_to_change(conversation, hook, completed)
                 if body is None:
                     continue
                 # The webhooks asked before this change have not seen it and are asked again; the
                 # later ones see it in their first turn.
-                if body != seen.body:
+                if body != completed.body:
                     again |= invoked
                     invoked.clear()
-                    seen = replace(seen, body=body)
+                    completed = replace(completed, body=body)
                 if hook.spec.get("reinvocationPolicy") == "IfNeeded":
                     invoked.add(hook.id)
-        return None if seen.body == first else seen.body
+        return None if completed.body == first else completed.body
 
     def _ask_to_change(
         self, conversation: Conversation, hook: Hook, write: ReviewedWrite
     ) -> JSON | None:
         """Return the object after one webhook; None if it does not apply or failed open."""
-        wanted = self._matcher.match(hook, write)
-        if wanted is None:
+        resource_type = self._matcher.match(hook, write)
+        if resource_type is None:
             return None
-        asked = _question(conversation, hook, wanted, write)
-        answer = conversation.answers.get(asked.id)
+        question = _question(conversation, hook, resource_type, write)
+        answer = conversation.answers.get(question.id)
         if answer is None:
-            raise Unanswered([asked])
+            raise Unanswered([question])
         if not _is_allowed(hook, answer):
             return None
-        return _patched(hook, wanted, write, answer)
+        return _patched(hook, resource_type, write, answer)
 
     def validate(self, conversation: Conversation, write: ReviewedWrite) -> None:
         """Ask the validating webhooks about the object that would be stored.
@@ -134,21 +134,23 @@ class Webhooks:
             Unanswered: some webhooks have to be asked first.
         """
         concerned = list(self._concerned(conversation, "validating", write))
-        waiting = [asked for _, asked in concerned if asked.id not in conversation.answers]
+        waiting = [
+            question for _, question in concerned if question.id not in conversation.answers
+        ]
         if waiting:
             raise Unanswered(waiting)
-        for hook, asked in concerned:
-            _is_allowed(hook, conversation.answers[asked.id])
+        for hook, question in concerned:
+            _is_allowed(hook, conversation.answers[question.id])
 
     def _concerned(
         self, conversation: Conversation, phase: Phase, write: ReviewedWrite
     ) -> list[tuple[Hook, Question]]:
-        found = []
+        concerned = []
         for hook in self._hooks.of(phase):
-            wanted = self._matcher.match(hook, write)
-            if wanted is not None:
-                found.append((hook, _question(conversation, hook, wanted, write)))
-        return found
+            resource_type = self._matcher.match(hook, write)
+            if resource_type is not None:
+                concerned.append((hook, _question(conversation, hook, resource_type, write)))
+        return concerned
 
 
 def _completed(type_: ResourceType, body: JSON | None) -> JSON | None:
@@ -165,7 +167,7 @@ _OPTIONS = {"CREATE": "CreateOptions", "UPDATE": "UpdateOptions", "DELETE": "Del
 
 
 def _question(
-    conversation: Conversation, hook: Hook, wanted: ResourceType, write: ReviewedWrite
+    conversation: Conversation, hook: Hook, resource_type: ResourceType, write: ReviewedWrite
 ) -> Question:
     # Kubernetes refuses such a dry run: without the webhook its result would say nothing, and with
     # it the dry run would change something.
@@ -179,7 +181,7 @@ def _question(
     )
     return reviews.question(
         hook,
-        wanted,
+        resource_type,
         write,
         conversation.user,
         dry_run=conversation.dry_run,
@@ -203,7 +205,7 @@ def _is_allowed(hook: Hook, answer: WebhookAnswer) -> bool:
 
 
 def _patched(
-    hook: Hook, wanted: ResourceType, write: ReviewedWrite, answer: WebhookAnswer
+    hook: Hook, resource_type: ResourceType, write: ReviewedWrite, answer: WebhookAnswer
 ) -> JSON | None:
     try:
         operations = reviews.patch_of(answer)
@@ -219,16 +221,16 @@ def _patched(
         )
     try:
         # The patch is for the version that the webhook was asked in.
-        body = json_patch(reviews.converted(write.body, write.type, wanted), operations)
+        body = json_patch(reviews.converted(write.body, write.type, resource_type), operations)
     except PatchError as error:
         if error.code == 400:
             reason = f"received undecodable patch in webhook response: {error.message}"
             return _failed(hook, write, reason)
         raise reviews.internal(error.detail or error.message) from None
-    wrong = wanted.misfit(body)
+    wrong = resource_type.misfit(body)
     if wrong or not isinstance(body.get("metadata"), dict):
         raise reviews.internal(wrong or "metadata is no object")
-    return _completed(write.type, reviews.converted(body, wanted, write.type))
+    return _completed(write.type, reviews.converted(body, resource_type, write.type))
 
 
 def _failed(hook: Hook, write: ReviewedWrite, reason: str) -> JSON | None:

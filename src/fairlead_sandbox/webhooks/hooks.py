@@ -70,9 +70,9 @@ class Hooks:
 
     def _read(self, phase: Phase, record: Record) -> Sequence[Hook]:
         place = f"{phase}/{record.key.name}"
-        known = self._known.get(place)
+        hook = self._known.get(place)
         # Each write of the configuration replaces its record.
-        if known is None or known[0] is not record:
+        if hook is None or hook[0] is not record:
             specs = record.to_dict().get("webhooks") or []
             hooks = [
                 Hook(
@@ -84,5 +84,5 @@ class Hooks:
                 )
                 for index, spec in enumerate(specs)
             ]
-            known = self._known[place] = (record, hooks)
-        return known[1]
+            hook = self._known[place] = (record, hooks)
+        return hook[1]

@@ -59,13 +59,13 @@ class Matcher:
             return None
         rules = hook.spec.get("rules") or []
         if any(_covers(rule, write, write.type) for rule in rules):
-            found: ResourceType | None = write.type
+            matched: ResourceType | None = write.type
         # matchPolicy is Equivalent by default: a rule for another version of the resource matches
         # too, and the webhook gets the object converted to that version.
         elif hook.spec.get("matchPolicy") == "Exact":
-            found = None
+            matched = None
         else:
-            found = next(
+            matched = next(
                 (
                     other
                     for rule in rules
@@ -74,11 +74,11 @@ class Matcher:
                 ),
                 None,
             )
-        if found is not None and hook.namespaces.requirements:
+        if matched is not None and hook.namespaces.requirements:
             labels = self._namespace_labels(write)
             if labels is not None and not hook.namespaces.matches(labels):
                 return None
-        return found
+        return matched
 
     def _equivalents(self, type_: ResourceType) -> Iterator[ResourceType]:
         for other in self._registry.all():

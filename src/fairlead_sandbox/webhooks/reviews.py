@@ -76,7 +76,7 @@ class _Review(msgspec.Struct, rename="camel"):
 
 def question(
     hook: Hook,
-    wanted: ResourceType,
+    resource_type: ResourceType,
     write: ReviewedWrite,
     user: JSON,
     *,
@@ -91,19 +91,19 @@ def question(
     accepted = hook.spec.get("admissionReviewVersions") or []
     # The first version in the webhook's list that the server knows, as the API documents.
     version = next((name for name in accepted if name in _VERSIONS), "")
-    resource, asked = wanted.resource, write.type.resource
+    resource, requested = resource_type.resource, write.type.resource
     request: JSON = {
         "uid": "",
         "kind": _named(resource.group, resource.version, kind=resource.kind),
         "resource": _named(resource.group, resource.version, resource=resource.plural),
-        "requestKind": _named(asked.group, asked.version, kind=asked.kind),
-        "requestResource": _named(asked.group, asked.version, resource=asked.plural),
+        "requestKind": _named(requested.group, requested.version, kind=requested.kind),
+        "requestResource": _named(requested.group, requested.version, resource=requested.plural),
         "name": write.key.name,
         "namespace": write.namespace,
         "operation": write.verb,
         "userInfo": user,
-        "object": _converted(write.body, write.type, wanted),
-        "oldObject": _converted(write.old, write.type, wanted),
+        "object": _converted(write.body, write.type, resource_type),
+        "oldObject": _converted(write.old, write.type, resource_type),
         "dryRun": dry_run,
         "options": options,
     }
@@ -135,18 +135,18 @@ def _named(group: str, version: str, **names: str) -> JSON:
     return {"group": group, "version": version, **names}
 
 
-def _converted(body: JSON | None, given: ResourceType, wanted: ResourceType) -> JSON | None:
-    return body if body is None else converted(body, given, wanted)
+def _converted(body: JSON | None, given: ResourceType, target: ResourceType) -> JSON | None:
+    return body if body is None else converted(body, given, target)
 
 
-def converted(body: JSON, given: ResourceType, wanted: ResourceType) -> JSON:
+def converted(body: JSON, given: ResourceType, target: ResourceType) -> JSON:
     """Return the body in another version of its resource."""
-    if given is wanted:
+    if given is target:
         return body
     stored = given.stored(body)
-    if wanted.encode is not None:
-        return wanted.encode(stored)
-    return {**stored, "apiVersion": wanted.resource.api_version}
+    if target.encode is not None:
+        return target.encode(stored)
+    return {**stored, "apiVersion": target.resource.api_version}
 
 
 def _timeless(request: JSON) -> JSON:
@@ -154,11 +154,13 @@ def _timeless(request: JSON) -> JSON:
     body = request["object"]
     if body is None or "managedFields" not in body["metadata"]:
         return request
-    kept = {name: value for name, value in body["metadata"].items() if name != "managedFields"}
-    return {**request, "object": {**body, "metadata": kept}}
+    remaining = {
+        name: value for name, value in body["metadata"].items() if name != "managedFields"
+    }
+    return {**request, "object": {**body, "metadata": remaining}}
 
 
-def read(asked: Question, code: int, content: bytes) -> WebhookAnswer:
+def read(question: Question, code: int, content: bytes) -> WebhookAnswer:
     """Parse a webhook's HTTP response; return its answer, or the failure to get one."""
     # client-go, by which kube-apiserver calls webhooks, takes 200 to 206 for success.
     if not HTTPStatus.OK <= code <= HTTPStatus.PARTIAL_CONTENT:
@@ -169,7 +171,7 @@ def read(asked: Question, code: int, content: bytes) -> WebhookAnswer:
         return WebhookAnswer(
             f"failed to call webhook: couldn't get version/kind; json parse error: {error}"
         )
-    wrong = _wrong(asked, review)
+    wrong = _wrong(question, review)
     if wrong:
         return WebhookAnswer(f"received invalid webhook response: {wrong}")
     response = review.response or _Response()
@@ -207,29 +209,29 @@ _REFUSALS = {
 """Messages of client-go for HTTP codes whose body is no Status."""
 
 
-def _wrong(asked: Question, review: _Review) -> str:
+def _wrong(question: Question, review: _Review) -> str:
     """Return the fault of a review in an answer, "" for a valid one."""
     response = review.response
     if response is None:
         return "webhook response was absent"
     # v1beta1 requires neither the uid nor apiVersion and kind in the answer.
-    if asked.version == "v1":
-        if response.uid != asked.uid:
-            return f'expected response.uid="{asked.uid}", got "{response.uid}"'
+    if question.version == "v1":
+        if response.uid != question.uid:
+            return f'expected response.uid="{question.uid}", got "{response.uid}"'
         if (review.api_version, review.kind) != (f"{_GROUP}/v1", "AdmissionReview"):
-            found = f"{review.api_version}, Kind={review.kind}"
-            return f"expected webhook response of {_GROUP}/v1, Kind=AdmissionReview, got {found}"
-    return _wrong_patch(asked, response)
+            actual = f"{review.api_version}, Kind={review.kind}"
+            return f"expected webhook response of {_GROUP}/v1, Kind=AdmissionReview, got {actual}"
+    return _wrong_patch(question, response)
 
 
-def _wrong_patch(asked: Question, response: _Response) -> str:
-    if not asked.mutating:
+def _wrong_patch(question: Question, response: _Response) -> str:
+    if not question.mutating:
         if response.patch:
             return "validating webhook may not return response.patch"
         if response.patch_type is not None:
             return "validating webhook may not return response.patchType"
         return ""
-    if response.patch and response.patch_type is None and asked.version == "v1":
+    if response.patch and response.patch_type is None and question.version == "v1":
         return "webhook returned response.patch but not response.patchType"
     if not response.patch and response.patch_type is not None:
         return "webhook returned response.patchType but not response.patch"
@@ -242,13 +244,13 @@ def denial(name: str, status: JSON) -> StatusError:
     """Return the error of a write that a webhook denies, with the webhook's code and message."""
     text = f'admission webhook "{name}" denied the request'
     message, reason = status.get("message") or "", status.get("reason") or ""
-    told = message or reason
+    reason_text = message or reason
     return StatusError(
         # A denial stays an error even if the webhook sends a code such as 200 (ToStatusErr of
         # k8s.io/apiserver).
         max(int(status.get("code") or 0), HTTPStatus.BAD_REQUEST),
         reason,
-        f"{text}: {told}" if told else f"{text} without explanation",
+        f"{text}: {reason_text}" if reason_text else f"{text} without explanation",
         details=status.get("details"),
     )
 
@@ -272,12 +274,12 @@ def no_dry_run(name: str) -> StatusError:
 
 def options(kind: str, *, dry_run: bool, manager: str) -> JSON:
     """Return the options of a request as its review shows them."""
-    found: JSON = {"kind": kind, "apiVersion": "meta.k8s.io/v1"}
+    body: JSON = {"kind": kind, "apiVersion": "meta.k8s.io/v1"}
     if dry_run:
-        found["dryRun"] = ["All"]
+        body["dryRun"] = ["All"]
     if manager:
-        found["fieldManager"] = manager
-    return found
+        body["fieldManager"] = manager
+    return body
 
 
 def patch_of(answer: WebhookAnswer) -> Any:

@@ -14,7 +14,7 @@ def link(object_: str, state: State) -> Link:
 
 
 def test_a_link_stands_as_the_table_says() -> None:
-    made = wrong(KUBE_BIND, "NotCopied", name="provider", subject="a copy", about="is not there")
+    made = wrong(KUBE_BIND, "NotCopied", name="provider", subject="a copy", text="is not there")
     assert made == Link(
         name="provider",
         object="a copy",
@@ -24,7 +24,7 @@ def test_a_link_stands_as_the_table_says() -> None:
         remedy=KUBE_BIND.helps("NotCopied"),
     )
     better = wrong(
-        KUBE_BIND, "HeartbeatTimeout", name="provider", subject="x", about="y", remedy="start it"
+        KUBE_BIND, "HeartbeatTimeout", name="provider", subject="x", text="y", remedy="start it"
     )
     assert (better.state, better.remedy) == ("failed", "start it")
 

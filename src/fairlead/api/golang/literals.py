@@ -35,7 +35,7 @@ def unquote(text: str) -> str:
     if "\\" not in body:
         return body
     foreign = "'" if text[0] == '"' else '"'
-    plain = _ESCAPE.sub(lambda found: _escaped(found, foreign)[0], body)
+    plain = _ESCAPE.sub(lambda match: _escaped(match, foreign)[0], body)
     # Bytes that were written as one escape each become their character.
     return from_bytes(to_bytes(plain))
 
@@ -47,10 +47,10 @@ def character(text: str) -> Int:
         LiteralError: it is not a single character.
     """
     if text[1] == "\\":
-        found = _ESCAPE.match(text, 1)
-        if found is None or text[1:] == "\\'":
+        match = _ESCAPE.match(text, 1)
+        if match is None or text[1:] == "\\'":
             raise LiteralError("invalid syntax")
-        code, end = _escaped(found, '"')[1], found.end()
+        code, end = _escaped(match, '"')[1], match.end()
     elif text[1] == "'":
         raise LiteralError("invalid syntax")
     else:
@@ -60,22 +60,22 @@ def character(text: str) -> Int:
     return Int(code)
 
 
-def _escaped(found: re.Match[str], foreign: str) -> tuple[str, int]:
+def _escaped(match: re.Match[str], foreign: str) -> tuple[str, int]:
     """Decode an escape to characters and a code; ``foreign`` is the quote that has no escape."""
-    octal, byte = found["octal"], found["byte"]
+    octal, byte = match["octal"], match["byte"]
     if octal or byte:
         code = int(octal, 8) if octal else int(byte, 16)
         if code > 255:
             raise LiteralError("invalid syntax")
         # A byte beyond ASCII is a surrogate here, as fairlead.api.golang.values says.
         return (chr(code) if code < 128 else chr(0xDC00 + code)), code
-    if found["short"] or found["long"]:
-        code = int(found["short"] or found["long"], 16)
+    if match["short"] or match["long"]:
+        code = int(match["short"] or match["long"], 16)
         # Go allows no halves of surrogate pairs in an escape.
         if code > 0x10FFFF or 0xD800 <= code < 0xE000:
             raise LiteralError("invalid syntax")
         return chr(code), code
-    named = found["named"]
+    named = match["named"]
     if named not in _NAMED or named == foreign:
         raise LiteralError("invalid syntax")
     return chr(_NAMED[named]), _NAMED[named]
@@ -150,11 +150,11 @@ def _is_float(text: str) -> bool:
 
 
 def _whole(text: str) -> int | None:
-    found = _WHOLE.fullmatch(text)
-    if not found:
+    match = _WHOLE.fullmatch(text)
+    if not match:
         return None
-    name = found.lastgroup or "dec"
-    digits = found[name].replace("_", "").lstrip("0") or "0"
+    name = match.lastgroup or "dec"
+    digits = match[name].replace("_", "").lstrip("0") or "0"
     if len(digits) > _DIGITS:
         return None
     value = int(digits, _BASES[name]) * (-1 if text[0] == "-" else 1)
@@ -178,8 +178,8 @@ def _float(text: str) -> float | None:
 
 
 def _imaginary(text: str) -> complex:
-    found = _COMPLEX.fullmatch(text)
-    parts = found.groups() if found else ("0", text[:-1])
+    match = _COMPLEX.fullmatch(text)
+    parts = match.groups() if match else ("0", text[:-1])
     values = [_float(part) for part in parts]
     if values[0] is None or values[1] is None:
         raise LiteralError(f'illegal number syntax: "{text}"')

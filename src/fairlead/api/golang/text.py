@@ -92,16 +92,16 @@ def _is_plain(value: Any) -> bool:
     """Whether ``value`` is JSON without numbers that Go formats differently."""
     waiting = [value]
     while waiting:
-        one = waiting.pop()
-        match one:
+        item = waiting.pop()
+        match item:
             case None | bool() | str():
                 continue
-            case int() if -_INT64 <= one < _INT64:
+            case int() if -_INT64 <= item < _INT64:
                 continue
             case list():
-                waiting += one
+                waiting += item
             case dict():
-                waiting += one.values()
+                waiting += item.values()
             case _:
                 return False
     return True

@@ -117,9 +117,9 @@ class _Action:
             self.steps.append(Wildcard() if name == "*" else FieldStep(name))
 
     def read_name(self) -> str:
-        found = _NAME.match(self.text, self.position).group()  # type: ignore[union-attr]
-        self.position += len(found)
-        return found.replace("\\", "")
+        name = _NAME.match(self.text, self.position).group()  # type: ignore[union-attr]
+        self.position += len(name)
+        return name.replace("\\", "")
 
     def read_identifier(self) -> Node:
         start = self.position
@@ -143,14 +143,14 @@ class _Action:
             raise JSONPathError(f"cannot parse number {text}") from None
 
     def read_quoted(self, quote: str) -> str:
-        found = _QUOTED[quote].match(self.text, self.position)
-        if not found:
+        match = _QUOTED[quote].match(self.text, self.position)
+        if not match:
             raise JSONPathError("unterminated quoted string")
-        self.position = found.end()
+        self.position = match.end()
         try:
-            return unquote(found[0])
+            return unquote(match[0])
         except LiteralError as error:
-            raise JSONPathError(f"unquote string {found[0]} error {error}") from None
+            raise JSONPathError(f"unquote string {match[0]} error {error}") from None
 
     def read_brackets(self) -> None:
         if self.text.startswith("?(", self.position):
@@ -182,10 +182,10 @@ class _Action:
 
 
 def _filter(text: str) -> Filter:
-    found = _FILTER.match(text)
-    if not found:
+    match = _FILTER.match(text)
+    if not match:
         return Filter(_inner(text))
-    left, operator, right = found.groups()
+    left, operator, right = match.groups()
     return Filter(_inner(left), operator, _inner(right))
 
 
@@ -203,10 +203,10 @@ def _brackets(text: str) -> Node:
     if key := _KEY.match(text):
         # As in client-go ['a.b'] is the path .a.b: a dot in a name needs a backslash here too.
         return _Action(f".{key[1]}}}", 0).read()
-    found = _SLICE.match(text)
-    if not found:
+    match = _SLICE.match(text)
+    if not match:
         raise JSONPathError(f"invalid array index {text}")
-    parts = [_number(part) for part in found.groups()]
+    parts = [_number(part) for part in match.groups()]
     if ":" not in text:
         # [] is [0] in client-go.
         return Slice(parts[0] or 0, None, None, index=True)

@@ -81,10 +81,10 @@ class JSONPath:
         # Most columns and most definitions of bindings are fields, some with one condition picked
         # by its type, and what they name is there.
         if self._straight and (follow := _along(self._straight, value)) is not None:
-            found, looked = follow
+            nodes, looked = follow
             if budget is not None:
                 budget.spend(looked)
-            return [[found]]
+            return [[nodes]]
         search = _Search(self._nodes, allow_missing=self._allow_missing, budget=budget)
         return search.run(0, value)
 
@@ -134,15 +134,15 @@ def _along(steps: tuple[str | _Equals, ...], value: Any) -> tuple[Any, int] | No
             if not isinstance(value, list) or len(value) > _SHORT:
                 return None
             looked += _OF_A_FILTERED * len(value)
-            found = []
+            values = []
             for item in value:
                 if not isinstance(item, dict) or not isinstance(item.get(step.field), str):
                     return None
                 if item[step.field] == step.text:
-                    found.append(item)
-            if len(found) != 1:
+                    values.append(item)
+            if len(values) != 1:
                 return None
-            value = found[0]
+            value = values[0]
     return value, looked
 
 
@@ -170,17 +170,17 @@ class _Search:
     def run(self, position: int, value: Any) -> list[list[Any]]:
         results: list[list[Any]] = []
         while position < len(self.nodes):
-            found = self.step(self.nodes[position], [value])
+            values = self.step(self.nodes[position], [value])
             if 0 < self.ended <= self.inside:
                 self.ended -= 1
                 self.last_end = position
                 break
             if self.begun:
                 self.begun -= 1
-                results += self.loop(position + 1, found)
+                results += self.loop(position + 1, values)
                 position = max(position, self.last_end)
             else:
-                results.append(found)
+                results.append(values)
             position += 1
         return results
 
@@ -196,9 +196,9 @@ class _Search:
         return results
 
     def step(self, node: Node, inputs: list[Any]) -> list[Any]:
-        found = self.found(node, inputs)
-        self.spend(len(inputs) + len(found) + 1)
-        return found
+        values = self.found(node, inputs)
+        self.spend(len(inputs) + len(values) + 1)
+        return values
 
     def spend(self, count: int) -> None:
         self.left -= count
@@ -244,22 +244,22 @@ class _Search:
         return []
 
     def field(self, name: str, inputs: list[Any]) -> list[Any]:
-        found = [value[name] for value in inputs if isinstance(value, dict) and name in value]
-        if inputs and not found and not self.allow_missing:
+        values = [value[name] for value in inputs if isinstance(value, dict) and name in value]
+        if inputs and not values and not self.allow_missing:
             raise MissingField(f"{name} is not found")
-        return found
+        return values
 
     def descend(self, value: Any) -> list[Any]:
         """Return the value and all nonempty containers inside it, outer ones first."""
-        found: list[Any] = []
+        values: list[Any] = []
         waiting = [value]
         while waiting:
             item = waiting.pop()
             if children := _children(item):
                 self.spend(len(children) + 1)
-                found.append(item)
+                values.append(item)
                 waiting += [] if isinstance(item, str) else reversed(children)
-        return found
+        return values
 
     def filtered(self, node: Filter, value: Any) -> list[Any]:
         if not isinstance(value, list):

@@ -212,8 +212,10 @@ class BoundSchemaSpec(
     def kind_versions(self) -> KindVersions:
         """Return the versions as the provider serves and stores them."""
         versions = [
-            KindVersion(one.name, unwrapped_schema(one.schema), one.served, one.storage)
-            for one in self.versions
+            KindVersion(
+                version.name, unwrapped_schema(version.schema), version.served, version.storage
+            )
+            for version in self.versions
         ]
         converted = self.conversion is not None and self.conversion.strategy == "Webhook"
         return KindVersions("on the provider", versions, converted=converted)
@@ -330,9 +332,9 @@ def crd_from_bound_schema(
     }
 
 
-def approval_of(found: ObjectMeta) -> str:
+def approval_of(meta: ObjectMeta) -> str:
     """Return the approval that a CRD or its BoundSchema carries, "" without one."""
-    return found.annotations.get(ANNOTATION_API_APPROVED, "")
+    return meta.annotations.get(ANNOTATION_API_APPROVED, "")
 
 
 def binding_of_crd(crd: ObjectMeta) -> str:
@@ -375,11 +377,11 @@ def _conversion(conversion: JSON | None) -> JSON | None:
     # A Service of the provider's cluster is out of the consumer's reach.
     if not client.get("url"):
         return None
-    kept = {key: client[key] for key in ("url", "caBundle") if client.get(key)}
+    fields = {key: client[key] for key in ("url", "caBundle") if client.get(key)}
     versions = webhook.get("conversionReviewVersions") or []
     return {
         "strategy": "Webhook",
-        "webhook": {"clientConfig": kept, "conversionReviewVersions": versions},
+        "webhook": {"clientConfig": fields, "conversionReviewVersions": versions},
     }
 
 

@@ -61,7 +61,7 @@ def claimable(claim: GroupResource) -> bool:
 
 def check_claims(claims: Sequence[PermissionClaim]) -> ClaimError | None:
     """Return the error of the first claim that can never be granted; None if all can."""
-    seen: set[tuple[str, str]] = set()
+    pairs: set[tuple[str, str]] = set()
     for index, claim in enumerate(claims):
         where = f"spec.permissionClaims[{index}]: {claim.name}"
         if not claimable(claim):
@@ -70,12 +70,12 @@ def check_claims(claims: Sequence[PermissionClaim]) -> ClaimError | None:
                 INVALID_PERMISSION_CLAIM,
                 f"{where} cannot be claimed; only {allowed} of the core group can",
             )
-        if claim.group_resource in seen:
+        if claim.group_resource in pairs:
             return ClaimError(
                 DUPLICATE_PERMISSION_CLAIM,
                 f"{where} is claimed twice; join both selectors in one claim",
             )
-        seen.add(claim.group_resource)
+        pairs.add(claim.group_resource)
         if message := _selector_error(claim.selector):
             return ClaimError(INVALID_PERMISSION_CLAIM, f"{where}: labelSelector: {message}")
     return None
@@ -131,17 +131,17 @@ def reference_targets(reference: SelectorReference, referrer: JSON) -> Targets:
     path = reference.json_path
     own = referrer.get("metadata", {}).get("namespace", "")
     if not path.namespace:
-        found = [(gjson.values(referrer, path.name), [own])]
+        sources = [(gjson.values(referrer, path.name), [own])]
     elif (items := gjson.paired(referrer, path.name, path.namespace)) is not None:
-        found = [(names, namespaces or [own]) for names, namespaces in items]
+        sources = [(names, namespaces or [own]) for names, namespaces in items]
     else:
         # A namespace path that leads nowhere gives no target: the referrer's namespace would be a
         # guess.
-        found = [(gjson.values(referrer, path.name), gjson.values(referrer, path.namespace))]
+        sources = [(gjson.values(referrer, path.name), gjson.values(referrer, path.namespace))]
     return Targets(
         frozenset(
             Key(namespace, name)
-            for names, namespaces in found
+            for names, namespaces in sources
             for name in names
             for namespace in namespaces
         )

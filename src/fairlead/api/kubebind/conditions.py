@@ -207,9 +207,9 @@ def transitions(
     changed: list[KubeBindCondition] = []
     for condition in new:
         was = before.get(condition.type)
-        told = condition.type != READY and condition.status != "Unknown"
+        is_reported = condition.type != READY and condition.status != "Unknown"
         same = was is not None and (was.status, was.reason) == (condition.status, condition.reason)
-        if told and not same:
+        if is_reported and not same:
             changed.append(condition)
     return changed
 

@@ -41,15 +41,15 @@ def check_extent(spec: ExportRequestSpec) -> ExtentError | None:
             f"spec.resources names {len(spec.resources)} resources, and one request can have "
             f"{MOST_RESOURCES}: make several requests",
         )
-    seen: set[str] = set()
+    names: set[str] = set()
     for index, resource in enumerate(spec.resources):
-        if resource.name in seen:
+        if resource.name in names:
             return ExtentError(
                 DUPLICATE_RESOURCE,
                 f"spec.resources[{index}]: {resource.name[:_LONG]} is named twice; join all "
                 "versions in one entry",
             )
-        seen.add(resource.name)
+        names.add(resource.name)
     if len(spec.namespaces) > MOST_NAMESPACES:
         return ExtentError(
             TOO_MANY_NAMESPACES,

@@ -53,10 +53,10 @@ def _common_array(left: list[str], right: list[str]) -> int:
     """Return the number of path parts up to the last shared array; 0 if there is none."""
     shared = 0
     # Without the last parts: a # at the end counts an array, and goes through none.
-    for index, (one, other) in enumerate(zip(left[:-1], right[:-1], strict=False)):
-        if one != other:
+    for index, (left_item, other) in enumerate(zip(left[:-1], right[:-1], strict=False)):
+        if left_item != other:
             break
-        if one == "#":
+        if left_item == "#":
             shared = index + 1
     return shared
 
@@ -92,8 +92,8 @@ def _key(data: dict[str, Any], part: str) -> str | None:
     return next((key for key in data if fnmatchcase(key, pattern)), None)
 
 
-def _flat(found: Iterator[Any]) -> Iterator[Any]:
-    for value in found:
+def _flat(values: Iterator[Any]) -> Iterator[Any]:
+    for value in values:
         if isinstance(value, list):
             yield from _flat(iter(value))
         else:

@@ -192,8 +192,8 @@ def decode_binding_response(data: bytes) -> BindingResponse:
     for index, request in enumerate(response.requests):
         kind = (request.api_version, request.kind)
         if kind != (API_VERSION, _REQUEST):
-            found = f"kind {request.kind!r}, apiVersion {request.api_version!r}"
-            raise ValueError(f"requests[{index}] is no {_REQUEST} of {API_VERSION}: {found}")
+            received = f"kind {request.kind!r}, apiVersion {request.api_version!r}"
+            raise ValueError(f"requests[{index}] is no {_REQUEST} of {API_VERSION}: {received}")
     return response
 
 
@@ -205,12 +205,12 @@ def decode_export_requests(data: bytes) -> list[ExportRequestResponse]:
     Raises:
         ValueError: the data has no such requests; the message names the wrong field.
     """
-    found: list[JSON] = []
+    requests: list[JSON] = []
     for document in _documents(data):
         is_list = isinstance(document, dict) and document.get("kind") == "List"
-        found += document.get("items") or [] if is_list else [document]
+        requests += document.get("items") or [] if is_list else [document]
     schema = object_schema(APIServiceExportRequest)
-    for document in found:
+    for document in requests:
         _check_kind(document, (_REQUEST,))
         # A person who writes a request by hand means every field of it; a server would drop the
         # unknown ones.
@@ -218,7 +218,7 @@ def decode_export_requests(data: bytes) -> list[ExportRequestResponse]:
             metadata = document.get("metadata")
             name = metadata.get("name", "") if isinstance(metadata, dict) else ""
             raise ValueError(f"{_REQUEST} {name}: {why}")
-    return [_convert(document, ExportRequestResponse, _REQUEST) for document in found]
+    return [_convert(document, ExportRequestResponse, _REQUEST) for document in requests]
 
 
 def _documents(data: bytes) -> list[Any]:

@@ -82,8 +82,8 @@ def _fits_level() -> str:
     only where it is written out.
     """
     levels = " || ".join(
-        f"({_ON} == '{level}' && self.privileges.all(p, p in {_listed((*known, 'ALL'))}))"
-        for level, known in _ON_LEVELS.items()
+        f"({_ON} == '{level}' && self.privileges.all(p, p in {_listed((*privileges, 'ALL'))}))"
+        for level, privileges in _ON_LEVELS.items()
     )
     return f"!has(self.privileges) || {_ON} == '' || {levels}"
 

@@ -50,8 +50,8 @@ TABLES: Final = (KUBE_BIND, POSTGRES, SERVICE_BINDING)
 
 TYPES: Final[Mapping[str, ConditionType]] = MappingProxyType(
     {
-        one.name: one
-        for one in (
+        condition_type.name: condition_type
+        for condition_type in (
             *(ConditionType(name, "True") for name in kubebind.WRONG_WHILE_TRUE),
             ConditionType(kubebind.CONNECTED),
             ConditionType(kubebind.CONSUMER_CLUSTER),
@@ -117,14 +117,14 @@ def state_of(condition: AnyCondition) -> State:
     """
     if condition.status == "Unknown":
         return "unknown"
-    known = TYPES.get(condition.type)
-    if known is not None and condition.status != known.bad:
+    condition_type = TYPES.get(condition.type)
+    if condition_type is not None and condition.status != condition_type.bad:
         return "ok"
     state = next((one.state(condition.reason) for one in TABLES if condition.reason in one), None)
-    if known is None:
+    if condition_type is None:
         # Nothing tells which status of an unknown type is the bad one.
         return state if state not in {None, "ok"} else "unknown"
     if state == "ok":
         # The condition was True before, and another part keeps it from being so now.
         return "waiting"
-    return state or known.state
+    return state or condition_type.state

@@ -48,10 +48,10 @@ class Reasons:
     def __init__(self, title: str, reasons: Iterable[Reason]) -> None:
         self.title = title
         self._known: dict[str, Reason] = {}
-        for one in reasons:
-            if one.name in self._known:
-                raise ValueError(f"reason {one.name} stands in the table twice")
-            self._known[one.name] = one
+        for entry in reasons:
+            if entry.name in self._known:
+                raise ValueError(f"reason {entry.name} stands in the table twice")
+            self._known[entry.name] = entry
 
     def __iter__(self) -> Iterator[Reason]:
         return iter(self._known.values())
@@ -61,22 +61,22 @@ class Reasons:
 
     def what(self, name: str) -> str:
         """Return the explanation of a reason; the reason itself if the table lacks it."""
-        found = self._known.get(name)
-        return found.what if found is not None else name
+        entry = self._known.get(name)
+        return entry.what if entry is not None else name
 
     def helps(
         self, name: str, default: str = "correct what the message names", place: Place = ""
     ) -> str:
         """Return the remedy for a reason; ``default`` if the table has none."""
-        found = self._known.get(name)
-        return (found.remedy(place) if found is not None else "") or default
+        entry = self._known.get(name)
+        return (entry.remedy(place) if entry is not None else "") or default
 
     def knows_place(self, name: str, place: Place) -> bool:
         """Whether a reason has a remedy of its own for who reads it in this cluster."""
-        found = self._known.get(name)
-        return found is not None and bool(found.of_place(place))
+        entry = self._known.get(name)
+        return entry is not None and bool(entry.of_place(place))
 
     def state(self, name: str) -> State:
         """Return the state that a reason stands for; ``failed`` for a reason not in the table."""
-        found = self._known.get(name)
-        return found.state if found is not None else "failed"
+        entry = self._known.get(name)
+        return entry.state if entry is not None else "failed"

@@ -124,9 +124,9 @@ _RANK: Final[Mapping[State, int]] = MappingProxyType(
 )
 
 
-def verdict_of(found: Object, findings: Iterable[Finding] = ()) -> Judgement:
+def verdict_of(obj: Object, findings: Iterable[Finding] = ()) -> Judgement:
     """Return the verdict on an object, as :func:`with_findings` takes findings into account."""
-    return with_findings(_own(found), findings)
+    return with_findings(_own(obj), findings)
 
 
 def with_findings(own: Judgement, findings: Iterable[Finding]) -> Judgement:
@@ -139,14 +139,14 @@ def with_findings(own: Judgement, findings: Iterable[Finding]) -> Judgement:
         own: the verdict by the object alone.
         findings: what is known of it otherwise, the nearest to the cause first.
     """
-    known = list(findings)
-    failed = next((finding for finding in known if finding.state == "failed"), None)
+    all_findings = list(findings)
+    failed = next((finding for finding in all_findings if finding.state == "failed"), None)
     if failed is not None:
         return _with_finding(own, failed)
-    if own.state == "unknown" and not own.reason and known:
+    if own.state == "unknown" and not own.reason and all_findings:
         # The object says nothing of itself.
-        return _with_finding(own, known[0])
-    worst = min(known, key=lambda finding: _RANK[finding.state], default=None)
+        return _with_finding(own, all_findings[0])
+    worst = min(all_findings, key=lambda finding: _RANK[finding.state], default=None)
     if worst is None or _RANK[own.state] <= _RANK[worst.state]:
         return own
     return _with_finding(own, worst)
@@ -195,15 +195,15 @@ def remedy_of(
     return remedy if side == place else f"ask the {side}'s team: {remedy}"
 
 
-def place_of(found: Object) -> Place:
+def place_of(obj: Object) -> Place:
     """Return the cluster in which who sees an object is, by the object itself."""
-    if found.kind in {APISERVICEBINDINGS.kind, APISERVICEBINDINGBUNDLES.kind}:
+    if obj.kind in {APISERVICEBINDINGS.kind, APISERVICEBINDINGBUNDLES.kind}:
         return "consumer"
-    if found.kind in {CLUSTERBINDINGS.kind, APISERVICEEXPORTS.kind, APISERVICEEXPORTREQUESTS.kind}:
+    if obj.kind in {CLUSTERBINDINGS.kind, APISERVICEEXPORTS.kind, APISERVICEEXPORTREQUESTS.kind}:
         return "provider"
-    if kubebind_names.ANNOTATION_CLUSTER_NAMESPACE in found.meta.annotations:
+    if kubebind_names.ANNOTATION_CLUSTER_NAMESPACE in obj.meta.annotations:
         return "provider"
-    return "consumer" if _is_provided(found) else ""
+    return "consumer" if _is_provided(obj) else ""
 
 
 def _table(reason: str) -> Reasons | None:
@@ -222,17 +222,17 @@ class _Body(msgspec.Struct):
     status: _Status = msgspec.field(default_factory=_Status)
 
 
-def conditions_of(found: Object) -> list[Condition]:
+def conditions_of(obj: Object) -> list[Condition]:
     """Return the conditions of an object, without malformed ones."""
-    return _read(found).conditions
+    return _read(obj).conditions
 
 
-def _read(found: Object) -> _Status:
+def _read(obj: Object) -> _Status:
     """Return the conditions and the generation of an object's status, without malformed ones."""
     try:
-        status = found.decode(_Body).status
+        status = obj.decode(_Body).status
     except msgspec.ValidationError:
-        body = _status(found)
+        body = _status(obj)
         generation = body.get("observedGeneration")
         status = _Status(
             stored_conditions({"status": body}), generation if type(generation) is int else -1
@@ -241,22 +241,22 @@ def _read(found: Object) -> _Status:
     return status
 
 
-def _status(found: Object) -> JSON:
+def _status(obj: Object) -> JSON:
     try:
-        status = found.to_dict().get("status")
+        status = obj.to_dict().get("status")
     except NestedTooDeeply:
         return {}
     return status if isinstance(status, dict) else {}
 
 
-def _group(found: Object) -> str:
-    group, _ = split_api_version(found.api_version)
+def _group(obj: Object) -> str:
+    group, _ = split_api_version(obj.api_version)
     return group
 
 
-def owner_of(found: Object, condition: AnyCondition) -> Owner:
+def owner_of(obj: Object, condition: AnyCondition) -> Owner:
     """Return whose reason a condition has."""
-    group = _group(found)
+    group = _group(obj)
     if group in _OURS:
         return "Fairlead"
     # The konnector says on objects of any kind whether they are in sync; Crossplane, too, has a
@@ -269,36 +269,40 @@ def owner_of(found: Object, condition: AnyCondition) -> Owner:
 # The verdict by the object alone
 
 
-def _own(found: Object) -> Judgement:
-    status = _read(found)
+def _own(obj: Object) -> Judgement:
+    status = _read(obj)
     conditions = status.conditions
-    ours = _group(found) in _OURS
-    if found.meta.deleting:
-        return _deleting(found, conditions, ours=ours)
-    if _is_stale(found, status):
-        return _unseen(found, "its controller has not looked at it since it was changed")
-    by_kind = _KINDS.get((_group(found), found.kind))
+    ours = _group(obj) in _OURS
+    if obj.meta.deleting:
+        return _deleting(obj, conditions, ours=ours)
+    if _is_stale(obj, status):
+        return _unseen(obj, "its controller has not looked at it since it was changed")
+    by_kind = _KINDS.get((_group(obj), obj.kind))
     if by_kind is not None:
-        verdict = by_kind(_status(found), found, conditions)
+        verdict = by_kind(_status(obj), obj, conditions)
         if verdict is not None:
             return verdict
-    return _by_conditions(found, conditions) if conditions else _without(found, ours=ours)
+    return _by_conditions(obj, conditions) if conditions else _without(obj, ours=ours)
 
 
-def _deleting(found: Object, conditions: Sequence[Condition], *, ours: bool) -> Judgement:
+def _deleting(obj: Object, conditions: Sequence[Condition], *, ours: bool) -> Judgement:
     """Return the verdict on an object that is being deleted.
 
     It waits, unless a controller of ours says what stops it, or how far it is.
     """
     ready = get_condition(conditions, _READY)
-    if ours and ready is not None and ready.status == "False" and not _is_older(found, ready):
-        verdict = _by_conditions(found, conditions)
-        is_newer = ready.last_transition_time >= (found.meta.deletion_timestamp or "")
+    if ours and ready is not None and ready.status == "False" and not _is_older(obj, ready):
+        verdict = _by_conditions(obj, conditions)
+        is_newer = ready.last_transition_time >= (obj.meta.deletion_timestamp or "")
         if verdict.state == "failed" or is_newer:
             return verdict
-    held = ", ".join(found.meta.finalizers)
-    message = f"it is being deleted; finalizers hold it: {held}" if held else "it is being deleted"
-    since = found.meta.deletion_timestamp or ""
+    finalizers = ", ".join(obj.meta.finalizers)
+    message = (
+        f"it is being deleted; finalizers hold it: {finalizers}"
+        if finalizers
+        else "it is being deleted"
+    )
+    since = obj.meta.deletion_timestamp or ""
     return Judgement(
         *("waiting", DELETING, short(message), short(since)),
         owner="Kubernetes",
@@ -306,36 +310,36 @@ def _deleting(found: Object, conditions: Sequence[Condition], *, ours: bool) -> 
     )
 
 
-def _is_older(found: Object, condition: AnyCondition) -> bool:
+def _is_older(obj: Object, condition: AnyCondition) -> bool:
     """Whether a condition is about an earlier spec."""
     generation = condition.observed_generation if isinstance(condition, Condition) else 0
-    return not _is_provided(found) and 0 < generation < found.meta.generation
+    return not _is_provided(obj) and 0 < generation < obj.meta.generation
 
 
-def _is_stale(found: Object, status: _Status) -> bool:
+def _is_stale(obj: Object, status: _Status) -> bool:
     """Whether a status is about an earlier spec."""
     generation = status.observed_generation
     ready = get_condition(status.conditions, _READY)
     if generation < 0 and ready is not None and ready.observed_generation > 0:
         generation = ready.observed_generation
-    return not _is_provided(found) and 0 <= generation < found.meta.generation
+    return not _is_provided(obj) and 0 <= generation < obj.meta.generation
 
 
-def _is_provided(found: Object) -> bool:
+def _is_provided(obj: Object) -> bool:
     """Whether the status is that of a provider's copy, which counts generations by itself."""
-    return kubebind_names.FINALIZER_SYNCER in found.meta.finalizers
+    return kubebind_names.FINALIZER_SYNCER in obj.meta.finalizers
 
 
-def _unseen(found: Object, message: str) -> Judgement:
+def _unseen(obj: Object, message: str) -> Judgement:
     """Return the verdict on an object whose present spec no controller has looked at.
 
     Its remedy is to see whether the controller runs; :func:`is_early` says when that is too soon.
     """
-    group, since = _group(found), short(written_at(found))
+    group, since = _group(obj), short(written_at(obj))
     if group not in _OURS:
         return Judgement("waiting", message=message, since=since)
     remedy = _CONTROLLERS[group]
-    if _is_provided(found):
+    if _is_provided(obj):
         remedy = "ask the provider's team whether its controller of this kind runs"
     return Judgement("waiting", UNSEEN, message, since, owner="Fairlead", remedy=remedy)
 
@@ -375,23 +379,23 @@ class _Written(msgspec.Struct):
     metadata: _Managers = msgspec.field(default_factory=_Managers)
 
 
-def written_at(found: Object) -> str:
+def written_at(obj: Object) -> str:
     """Return when an object, and not its status, was last written, as far as it says so."""
-    times = [found.meta.creation_timestamp or ""]
+    times = [obj.meta.creation_timestamp or ""]
     try:
-        entries = found.decode(_Written).metadata.managed_fields
+        entries = obj.decode(_Written).metadata.managed_fields
     except msgspec.ValidationError:
         entries = []
     return max([*times, *(entry.time for entry in entries if entry.subresource != "status")])
 
 
-def _without(found: Object, *, ours: bool) -> Judgement:
+def _without(obj: Object, *, ours: bool) -> Judgement:
     """Return the verdict on an object without conditions."""
-    if ours and found.kind in _SILENT_KINDS:
+    if ours and obj.kind in _SILENT_KINDS:
         return Judgement("ok")
     if ours:
-        return _unseen(found, "no controller has looked at it yet")
-    status = _status(found)
+        return _unseen(obj, "no controller has looked at it yet")
+    status = _status(obj)
     health = status.get("health")
     word = health.get("status") if isinstance(health, dict) else health
     for value in (word, status.get("phase"), status.get("state")):
@@ -403,7 +407,7 @@ def _without(found: Object, *, ours: bool) -> Judgement:
             owner: Owner = "other"
             remedy = "" if state == "ok" else remedy_of(str(value), owner=owner)
             return Judgement(state, short(str(value)), short(message), owner=owner, remedy=remedy)
-    if is_kubernetes(_group(found)):
+    if is_kubernetes(_group(obj)):
         # A kind of Kubernetes without conditions is what it says: a Secret, a ConfigMap, a Role.
         return Judgement("ok")
     return Judgement("unknown", message="it says nothing of its state")
@@ -431,14 +435,14 @@ _WORDS: Final[Mapping[str, State]] = MappingProxyType(
 """States that operators name in status.phase, status.state or status.health, in small letters."""
 
 
-def _by_conditions(found: Object, conditions: Sequence[Condition]) -> Judgement:
-    present = [condition for condition in conditions if not _is_older(found, condition)]
+def _by_conditions(obj: Object, conditions: Sequence[Condition]) -> Judgement:
+    present = [condition for condition in conditions if not _is_older(obj, condition)]
     ready = get_condition(present, _READY)
-    if _group(found) in _OURS:
-        return _of_ours(found, present, ready)
+    if _group(obj) in _OURS:
+        return _of_ours(obj, present, ready)
     wrong = [condition for condition in present if condition.type in _FAILING and _is(condition)]
     if wrong:
-        return _by(found, "failed", wrong[0])
+        return _by(obj, "failed", wrong[0])
     refused = [
         condition
         for condition in present
@@ -454,12 +458,12 @@ def _by_conditions(found: Object, conditions: Sequence[Condition]) -> Judgement:
     ]
     if ready is None or ready.status == "True":
         if refused:
-            return _by(found, _state_by_reason(found, refused[0]), refused[0])
+            return _by(obj, _state_by_reason(obj, refused[0]), refused[0])
         if busy:
-            return _by(found, "waiting", busy[0])
+            return _by(obj, "waiting", busy[0])
     if ready is not None:
-        return _by_ready(found, ready, [*refused, *given_up, *busy], present)
-    return _by_others(found, present)
+        return _by_ready(obj, ready, [*refused, *given_up, *busy], present)
+    return _by_others(obj, present)
 
 
 def _is(condition: AnyCondition) -> bool:
@@ -467,43 +471,43 @@ def _is(condition: AnyCondition) -> bool:
 
 
 def _by_ready(
-    found: Object, ready: Condition, others: Sequence[Condition], present: Sequence[Condition]
+    obj: Object, ready: Condition, others: Sequence[Condition], present: Sequence[Condition]
 ) -> Judgement:
     """Return the verdict by the summary of a kind that is not ours."""
     if ready.status == "True":
-        return _by(found, "ok", ready)
+        return _by(obj, "ok", ready)
     if ready.status == "Unknown":
         # Knative, cert-manager and kstatus mean by it that they are at work.
-        return _by(found, "waiting", ready)
-    state = _state_by_reason(found, ready)
+        return _by(obj, "waiting", ready)
+    state = _state_by_reason(obj, ready)
     if others and state == "waiting":
         first = others[0]
-        return _by(found, "waiting" if _is(first) else _state_by_reason(found, first), first)
+        return _by(obj, "waiting" if _is(first) else _state_by_reason(obj, first), first)
     if not (ready.reason or ready.message):
         cause = next(
             (one for one in present if one.status == "False" and one.type in _SUMMARIES), None
         )
         if cause is not None:
-            return _by(found, _state_by_reason(found, cause), cause)
-    return _by(found, state, ready)
+            return _by(obj, _state_by_reason(obj, cause), cause)
+    return _by(obj, state, ready)
 
 
-def _by_others(found: Object, present: Sequence[Condition]) -> Judgement:
+def _by_others(obj: Object, present: Sequence[Condition]) -> Judgement:
     """Return the verdict on an object that has conditions, and no Ready."""
-    known = [condition for condition in present if condition.type in _SUMMARIES]
-    for condition in known:
+    summaries = [condition for condition in present if condition.type in _SUMMARIES]
+    for condition in summaries:
         if condition.status == "False":
-            return _by(found, _state_by_reason(found, condition), condition)
-    for condition in known:
+            return _by(obj, _state_by_reason(obj, condition), condition)
+    for condition in summaries:
         if condition.status == "Unknown":
-            return _by(found, "waiting", condition)
-    if known:
-        newest = max(known, key=lambda condition: condition.last_transition_time)
-        return _by(found, "ok", newest)
+            return _by(obj, "waiting", condition)
+    if summaries:
+        newest = max(summaries, key=lambda condition: condition.last_transition_time)
+        return _by(obj, "ok", newest)
     neutral = [one for one in present if one.type in _FAILING | _BUSY and one.status == "False"]
     if neutral:
         # Nothing fails and nothing goes on; kstatus calls it current.
-        return _by(found, "ok", neutral[0])
+        return _by(obj, "ok", neutral[0])
     return Judgement("unknown", message="it has no known condition")
 
 
@@ -525,12 +529,12 @@ _FAILS = re.compile(
 )
 
 
-def _state_by_reason(found: Object, condition: AnyCondition) -> State:
+def _state_by_reason(obj: Object, condition: AnyCondition) -> State:
     """Return the state of a condition that does not hold and should.
 
     Its controller says in the reason whether it goes on by itself; kstatus takes all to do so.
     """
-    owner = owner_of(found, condition)
+    owner = owner_of(obj, condition)
     if owner == "Fairlead":
         return state_of(condition)
     if condition.status == "Unknown":
@@ -540,18 +544,18 @@ def _state_by_reason(found: Object, condition: AnyCondition) -> State:
     return "waiting"
 
 
-def condition_state(found: Object, condition: AnyCondition) -> State | None:
+def condition_state(obj: Object, condition: AnyCondition) -> State | None:
     """Return the state of one condition of an object; None for a fact, which is never coloured.
 
     It has the polarity of the verdict: what means nothing while it is False is a fact then.
     """
-    if _is_older(found, condition):
+    if _is_older(obj, condition):
         return None
-    group = _group(found)
+    group = _group(obj)
     if group in _OURS:
         return _state_in_ours(group, condition)
-    if (group, found.kind) in _KINDS and is_kubernetes(group):
-        return _state_in_kubernetes(found, condition)
+    if (group, obj.kind) in _KINDS and is_kubernetes(group):
+        return _state_in_kubernetes(obj, condition)
     if condition.type in _FAILING:
         return "failed" if _is(condition) else None
     if condition.type in _BUSY:
@@ -559,7 +563,7 @@ def condition_state(found: Object, condition: AnyCondition) -> State | None:
             return "waiting"
         return "failed" if _FAILS.search(condition.reason) else None
     if condition.type == _READY or condition.type in _SUMMARIES:
-        return "ok" if _is(condition) else _state_by_reason(found, condition)
+        return "ok" if _is(condition) else _state_by_reason(obj, condition)
     return None
 
 
@@ -567,11 +571,11 @@ def _state_in_ours(group: str, condition: AnyCondition) -> State | None:
     if condition.type == _READY and condition.status == "Unknown" and group == KUBE_BIND_GROUP:
         return "waiting"
     state = state_of(condition)
-    known = TYPES.get(condition.type)
-    if known is None:
+    condition_type = TYPES.get(condition.type)
+    if condition_type is None:
         return state if state in {"failed", "waiting"} else None
     # True only says that nothing of the kind happens, or tells a name, a number or a time.
-    silent = known.bad == "True" or known.name in FACTS
+    silent = condition_type.bad == "True" or condition_type.name in FACTS
     return None if silent and state == "ok" else state
 
 
@@ -579,7 +583,7 @@ _KUBERNETES_SUMMARIES: Final = frozenset({_READY, "Available", "Complete", "Fail
 """Conditions by which Kubernetes' own kinds say whether they work; all others are facts."""
 
 
-def _state_in_kubernetes(found: Object, condition: AnyCondition) -> State | None:
+def _state_in_kubernetes(obj: Object, condition: AnyCondition) -> State | None:
     if condition.type not in _KUBERNETES_SUMMARIES:
         return None
     if condition.type == "Failed":
@@ -588,35 +592,35 @@ def _state_in_kubernetes(found: Object, condition: AnyCondition) -> State | None
         return "ok"
     if condition.type == "Complete":
         return None
-    verdict = _own(found)
+    verdict = _own(obj)
     # Whether Pods have come to be missing or are not there yet, only the whole object tells.
     return verdict.state if verdict.type == condition.type else "waiting"
 
 
-def _of_ours(found: Object, present: Sequence[Condition], ready: Condition | None) -> Judgement:
+def _of_ours(obj: Object, present: Sequence[Condition], ready: Condition | None) -> Judgement:
     """Return the verdict on an object of ours, which Ready never contradicts."""
-    remarks = _remarks(found, present, ready)
+    remarks = _remarks(obj, present, ready)
     bad = [(state_of(condition), condition) for condition in present if _counts(condition)]
     if ready is not None and ready.status == "True":
-        return msgspec.structs.replace(_by(found, "ok", ready), remarks=remarks)
+        return msgspec.structs.replace(_by(obj, "ok", ready), remarks=remarks)
     if ready is None:
         # An object of an original's controller, or one without a summary.
         wrong = [pair for pair in bad if pair[0] != "ok"]
         if wrong:
-            return _by(found, *min(wrong, key=lambda pair: _RANK[pair[0]]))
+            return _by(obj, *min(wrong, key=lambda pair: _RANK[pair[0]]))
         if bad:
             newest = max(bad, key=lambda pair: pair[1].last_transition_time)
-            return _by(found, "ok", newest[1])
+            return _by(obj, "ok", newest[1])
         return Judgement("unknown", message="it has no known condition")
     state = state_of(ready)
-    if ready.status == "Unknown" and _group(found) == KUBE_BIND_GROUP:
+    if ready.status == "Unknown" and _group(obj) == KUBE_BIND_GROUP:
         # A konnector or provider has yet to report it.
-        return _by(found, "waiting", ready)
+        return _by(obj, "waiting", ready)
     # Ready often repeats another condition, which says more.
     worst = min([state, *(judged for judged, _ in bad)], key=lambda judged: _RANK[judged])
     same = [condition for judged, condition in bad if judged == worst]
     cause = next((one for one in same if one.type not in _STATES_OF_READY), ready)
-    return _by(found, worst, cause)
+    return _by(obj, worst, cause)
 
 
 _STATES_OF_READY: Final = frozenset({_READY, "Success", "InProgress", "Reconciling", "Stalled"})
@@ -625,16 +629,16 @@ _STATES_OF_READY: Final = frozenset({_READY, "Success", "InProgress", "Reconcili
 
 def _counts(condition: Condition) -> bool:
     """Whether a condition of ours is a judgement, and not a fact or a remark."""
-    known = TYPES.get(condition.type)
+    condition_type = TYPES.get(condition.type)
     if condition.type in kubebind.WRONG_WHILE_TRUE or condition.type == kubebind.WITHOUT_STATUS:
         return False
-    if known is None:
+    if condition_type is None:
         return condition.type == _READY
-    return condition.type == _READY or known.bad != "True" or condition.status == "True"
+    return condition.type == _READY or condition_type.bad != "True" or condition.status == "True"
 
 
 def _remarks(
-    found: Object, present: Sequence[Condition], ready: Condition | None
+    obj: Object, present: Sequence[Condition], ready: Condition | None
 ) -> tuple[Remark, ...]:
     if ready is None:
         return ()
@@ -644,7 +648,7 @@ def _remarks(
             condition.type,
             short(condition.message) or f"{condition.type} is {condition.status}",
             short(condition.reason),
-            remedy_of(condition.reason, condition.message, place=place_of(found)),
+            remedy_of(condition.reason, condition.message, place=place_of(obj)),
             short(condition.last_transition_time),
         )
         for condition in present
@@ -652,19 +656,19 @@ def _remarks(
         and state_of(condition) in {"failed", "waiting"}
         and (is_ready or not _counts(condition))
     ]
-    warnings = _status(found).get("warnings")
+    warnings = _status(obj).get("warnings")
     if isinstance(warnings, list):
         remarks += [Remark("", short(text)) for text in warnings if isinstance(text, str)]
     return tuple(remarks[:MOST_CONDITIONS])
 
 
-def _by(found: Object, state: State, condition: Condition) -> Judgement:
-    message, owner = condition.message, owner_of(found, condition)
+def _by(obj: Object, state: State, condition: Condition) -> Judgement:
+    message, owner = condition.message, owner_of(obj, condition)
     if state != "ok" and not (condition.reason or message):
         message = f"{condition.type} is {condition.status}"
     remedy = ""
     if state != "ok":
-        remedy = remedy_of(condition.reason, message, owner=owner, place=place_of(found))
+        remedy = remedy_of(condition.reason, message, owner=owner, place=place_of(obj))
     return Judgement(
         state,
         short(condition.reason),
@@ -691,72 +695,72 @@ def _number(status: JSON, name: str) -> int:
     return value if type(value) is int else 0
 
 
-def _wish(found: Object) -> int:
-    spec = found.to_dict().get("spec")
+def _wish(obj: Object) -> int:
+    spec = obj.to_dict().get("spec")
     value = spec.get("replicas") if isinstance(spec, dict) else None
     return value if type(value) is int else 1
 
 
 def _first(
-    conditions: Sequence[Condition], *wanted: tuple[str, ConditionStatus]
+    conditions: Sequence[Condition], *pairs: tuple[str, ConditionStatus]
 ) -> Condition | None:
-    for type_, status in wanted:
+    for type_, status in pairs:
         condition = get_condition(conditions, type_)
         if condition is not None and condition.status == status:
             return condition
     return None
 
 
-def _deployment(status: JSON, found: Object, conditions: Sequence[Condition]) -> Judgement | None:
+def _deployment(status: JSON, obj: Object, conditions: Sequence[Condition]) -> Judgement | None:
     refused = _first(conditions, ("ReplicaFailure", "True"))
     if refused is not None:
-        return _by(found, "failed", refused)
+        return _by(obj, "failed", refused)
     progress = get_condition(conditions, "Progressing")
     if progress is not None and progress.status == "False":
-        return _by(found, "failed", progress)
+        return _by(obj, "failed", progress)
     available = get_condition(conditions, "Available")
     if available is None:
-        return None if conditions else _counting(0, _wish(found))
+        return None if conditions else _counting(0, _wish(obj))
     if available.status != "True":
         # A finished rollout has the reason NewReplicaSetAvailable: the Pods were there.
         was_there = progress is not None and progress.reason == "NewReplicaSetAvailable"
-        return _by(found, "failed" if was_there else "waiting", available)
-    updated, wanted = _number(status, "updatedReplicas"), _wish(found)
-    return _counting(updated, wanted) if updated < wanted else _by(found, "ok", available)
+        return _by(obj, "failed" if was_there else "waiting", available)
+    updated, replicas = _number(status, "updatedReplicas"), _wish(obj)
+    return _counting(updated, replicas) if updated < replicas else _by(obj, "ok", available)
 
 
-def _counting(ready: int, wanted: int) -> Judgement:
-    if ready >= wanted:
+def _counting(ready: int, replicas: int) -> Judgement:
+    if ready >= replicas:
         return Judgement("ok", owner="Kubernetes")
-    message = f"{ready} of {wanted} Pods are up to date and ready"
+    message = f"{ready} of {replicas} Pods are up to date and ready"
     return Judgement("waiting", message=message, owner="Kubernetes")
 
 
-def _replicas(status: JSON, found: Object, conditions: Sequence[Condition]) -> Judgement | None:
+def _replicas(status: JSON, obj: Object, conditions: Sequence[Condition]) -> Judgement | None:
     refused = _first(conditions, ("ReplicaFailure", "True"))
     if refused is not None:
-        return _by(found, "failed", refused)
-    return _counting(_number(status, "readyReplicas"), _wish(found))
+        return _by(obj, "failed", refused)
+    return _counting(_number(status, "readyReplicas"), _wish(obj))
 
 
 def _daemons(status: JSON, _: Object, __: Sequence[Condition]) -> Judgement | None:
     return _counting(_number(status, "numberReady"), _number(status, "desiredNumberScheduled"))
 
 
-def _job(_: JSON, found: Object, conditions: Sequence[Condition]) -> Judgement | None:
+def _job(_: JSON, obj: Object, conditions: Sequence[Condition]) -> Judgement | None:
     failed = _first(conditions, ("Failed", "True"), ("FailureTarget", "True"))
     if failed is not None:
-        return _by(found, "failed", failed)
+        return _by(obj, "failed", failed)
     done = _first(conditions, ("Complete", "True"), ("SuccessCriteriaMet", "True"))
     if done is not None:
-        return _by(found, "ok", done)
+        return _by(obj, "ok", done)
     suspended = _first(conditions, ("Suspended", "True"))
     if suspended is not None:
-        return _by(found, "waiting", suspended)
+        return _by(obj, "waiting", suspended)
     return Judgement("waiting", message="it runs", owner="Kubernetes")
 
 
-def _pod(status: JSON, found: Object, conditions: Sequence[Condition]) -> Judgement | None:
+def _pod(status: JSON, obj: Object, conditions: Sequence[Condition]) -> Judgement | None:
     phase = status.get("phase")
     if phase == "Succeeded":
         return Judgement("ok", reason="Succeeded", owner="Kubernetes")
@@ -777,11 +781,11 @@ def _pod(status: JSON, found: Object, conditions: Sequence[Condition]) -> Judgem
             return _kubernetes("failed", reason, message)
     scheduled = _first(conditions, ("PodScheduled", "False"))
     if scheduled is not None:
-        return _by(found, "failed", scheduled)
+        return _by(obj, "failed", scheduled)
     ready = get_condition(conditions, _READY)
     if ready is None:
         return _kubernetes("waiting", str(phase or "Pending"), "")
-    return _by(found, "ok" if ready.status == "True" else "waiting", ready)
+    return _by(obj, "ok" if ready.status == "True" else "waiting", ready)
 
 
 def _kubernetes(state: State, reason: str, message: str) -> Judgement:
@@ -789,21 +793,21 @@ def _kubernetes(state: State, reason: str, message: str) -> Judgement:
     return Judgement(state, short(reason), short(message), owner="Kubernetes", remedy=remedy)
 
 
-def _definition(_: JSON, found: Object, conditions: Sequence[Condition]) -> Judgement | None:
+def _definition(_: JSON, obj: Object, conditions: Sequence[Condition]) -> Judgement | None:
     wrong = _first(
         conditions,
         *(("NamesAccepted", "False"), ("NonStructuralSchema", "True")),
         ("KubernetesAPIApprovalPolicyConformant", "False"),
     )
     if wrong is not None:
-        return _by(found, "failed", wrong)
+        return _by(obj, "failed", wrong)
     going = _first(conditions, ("Terminating", "True"))
     if going is not None:
-        return _by(found, "waiting", going)
+        return _by(obj, "waiting", going)
     established = get_condition(conditions, "Established")
     if established is None:
         return _kubernetes("waiting", "Installing", "")
-    return _by(found, "ok" if established.status == "True" else "waiting", established)
+    return _by(obj, "ok" if established.status == "True" else "waiting", established)
 
 
 def _claim(status: JSON, _: Object, __: Sequence[Condition]) -> Judgement | None:
@@ -812,8 +816,8 @@ def _claim(status: JSON, _: Object, __: Sequence[Condition]) -> Judgement | None
     return _kubernetes(states.get(phase, "waiting"), phase, "")
 
 
-def _service(status: JSON, found: Object, _: Sequence[Condition]) -> Judgement | None:
-    spec, balancer = found.to_dict().get("spec"), status.get("loadBalancer")
+def _service(status: JSON, obj: Object, _: Sequence[Condition]) -> Judgement | None:
+    spec, balancer = obj.to_dict().get("spec"), status.get("loadBalancer")
     kind = spec.get("type") if isinstance(spec, dict) else None
     has = isinstance(balancer, dict) and balancer.get("ingress")
     if kind == "LoadBalancer" and not has:

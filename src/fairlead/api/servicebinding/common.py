@@ -85,8 +85,8 @@ def validations(*rules: tuple[str, str]) -> JSON:
     Each rule must hold for an unchanged object: servers before 1.30 validate the whole object at
     every write, and an object older than the rule must be able to lose its finalizers.
     """
-    found = [{"rule": rule, "message": message} for rule, message in rules]
-    return {"x-kubernetes-validations": found}
+    rules_ = [{"rule": rule, "message": message} for rule, message in rules]
+    return {"x-kubernetes-validations": rules_}
 
 
 def exclusive(selector: str) -> tuple[str, str]:

@@ -36,14 +36,14 @@ def proof(key: bytes, namespace: str, name: str, requester: str, spec: CoreosSpe
     order of members change the value.
     """
     # The group and both names keep a proof from being copied to another binding.
-    told = [_FORMAT, COREOS_SERVICEBINDINGS.group, namespace, name, requester, spec]
-    return hmac.digest(key, msgspec.json.encode(told, order="sorted"), "sha256").hex()
+    parts = [_FORMAT, COREOS_SERVICEBINDINGS.group, namespace, name, requester, spec]
+    return hmac.digest(key, msgspec.json.encode(parts, order="sorted"), "sha256").hex()
 
 
 def is_proven(
     given: str, key: bytes, namespace: str, name: str, requester: str, spec: CoreosSpec
 ) -> bool:
     """Whether a proof is the right one, compared in constant time."""
-    wanted = proof(key, namespace, name, requester, spec)
+    expected = proof(key, namespace, name, requester, spec)
     # As bytes: compare_digest takes only ASCII strings, and the annotation may hold any text.
-    return hmac.compare_digest(given.encode(), wanted.encode())
+    return hmac.compare_digest(given.encode(), expected.encode())

@@ -227,9 +227,7 @@ def _linkers(name: LinkName, object_: str) -> tuple[_Linked, _Broken]:
         return Link(name=name, object=object_, state=state, about=text, remedy=remedy)
 
     def broken(reason: str, text: str, remedy: str = "") -> Link:
-        return wrong(
-            SERVICE_BINDING, reason, name=name, subject=object_, about=text, remedy=remedy
-        )
+        return wrong(SERVICE_BINDING, reason, name=name, subject=object_, text=text, remedy=remedy)
 
     return link, broken
 

@@ -101,7 +101,7 @@ def role_by_status(found: Object, place: Place | None = None) -> Link:
         access = found.decode(PostgresAccess)
     except msgspec.ValidationError as error:
         text = f"the role of {found.kind} {found.key}"
-        return wrong(POSTGRES, "InvalidSpec", name="role", subject=text, about=str(error))
+        return wrong(POSTGRES, "InvalidSpec", name="role", subject=text, text=str(error))
     text = f"role {access.status.username or access.spec.username}"
     ready, reason, message = told(access)
     condition = get_condition(access.status.conditions, READY)

@@ -57,20 +57,20 @@ def renewed(
         now: the time, aware.
         published: whether every client trusts all of :func:`bundle`.
     """
-    wanted = {name: text for name, text in data.items() if name in _MEMBERS}
-    authority = _pair(wanted, AUTHORITY, AUTHORITY_KEY)
+    members = {name: text for name, text in data.items() if name in _MEMBERS}
+    authority = _pair(members, AUTHORITY, AUTHORITY_KEY)
     if authority is None or _ends(authority, now) <= now:
         # No authority to take over from: there is none that can sign, or it has expired.
         return _signed(_kept(make_authority(now), {}), hosts, now)
     if _is_due(authority, now):
-        wanted = _turned(wanted, authority, now, published=published)
-    former = wanted.get(FORMER)
+        members = _turned(members, authority, now, published=published)
+    former = members.get(FORMER)
     if former and _not_after(former) <= now:
-        del wanted[FORMER]
-    leaf = _pair(wanted, CERTIFICATE, KEY)
-    if leaf is None or _is_due(leaf, now) or not _serves(leaf, wanted[AUTHORITY], hosts):
-        return _signed(wanted, hosts, now)
-    return wanted
+        del members[FORMER]
+    leaf = _pair(members, CERTIFICATE, KEY)
+    if leaf is None or _is_due(leaf, now) or not _serves(leaf, members[AUTHORITY], hosts):
+        return _signed(members, hosts, now)
+    return members
 
 
 _MEMBERS = frozenset({CERTIFICATE, KEY, AUTHORITY, AUTHORITY_KEY, NEXT, NEXT_KEY, FORMER})
@@ -169,13 +169,13 @@ def _serves(leaf: Certified, authority: str, hosts: Sequence[str]) -> bool:
 
 def decoded(data: Mapping[str, str]) -> dict[str, str]:
     """Decode a Secret's data as text; data that is no text is left out."""
-    found = {}
+    members = {}
     for name, value in data.items():
         try:
-            found[name] = base64.b64decode(value, validate=True).decode()
+            members[name] = base64.b64decode(value, validate=True).decode()
         except (binascii.Error, UnicodeDecodeError, TypeError):
             continue
-    return found
+    return members
 
 
 def encoded(data: Mapping[str, str]) -> dict[str, str]:

@@ -111,11 +111,11 @@ class CertificateUser:
             "data": certificates.encoded(data),
         }
         try:
-            made = await self._client.create(SECRETS, body, namespace)
+            secret = await self._client.create(SECRETS, body, namespace)
         except AlreadyExists:
             return await self._client.get(SECRETS, name, namespace)
         _log.info("certificates made", secret=f"{namespace}/{name}")
-        return made
+        return secret
 
     def _use(self, secret: Object) -> None:
         data = certificates.decoded(secret.to_dict().get("data") or {})
@@ -213,11 +213,11 @@ class CertificateKeeper:
         data = await self._keep_secret()
         if data is None:
             return
-        wanted = base64.b64encode(certificates.bundle(data).encode()).decode()
+        bundle = base64.b64encode(certificates.bundle(data).encode()).decode()
         webhooks = self._webhooks()
         for resource, live in self._live():
             await commit(
-                self._client, resource, live, _registered(live, webhooks[resource], wanted)
+                self._client, resource, live, _registered(live, webhooks[resource], bundle)
             )
 
     async def _keep_secret(self) -> dict[str, str] | None:
@@ -231,36 +231,36 @@ class CertificateKeeper:
             return None
         body = live.to_dict()
         data = certificates.decoded(body.get("data") or {})
-        wanted = certificates.renewed(
+        renewed = certificates.renewed(
             data, self._hosts, self._now(), published=self._is_published(data)
         )
-        if wanted == data:
+        if renewed == data:
             return data
-        body = {**body, "data": certificates.encoded(wanted)}
+        body = {**body, "data": certificates.encoded(renewed)}
         await commit(self._client, SECRETS, live, body)
         _log.info("certificates renewed", secret=f"{namespace}/{name}")
-        return wanted
+        return renewed
 
     def _is_published(self, data: dict[str, str]) -> bool:
         # The caches may be behind: then the next authority merely signs later.
-        wanted = base64.b64encode(certificates.bundle(data).encode()).decode()
+        bundle = base64.b64encode(certificates.bundle(data).encode()).decode()
         return all(
-            hook.get("clientConfig", {}).get("caBundle") == wanted
+            hook.get("clientConfig", {}).get("caBundle") == bundle
             for _, live in self._live()
             for hook in live.to_dict().get("webhooks") or ()
         )
 
     def _live(self) -> list[tuple[Resource, Object]]:
         """Return the existing configurations that are ours."""
-        found = []
+        webhooks = []
         for resource, informer in self._configurations.items():
             live = informer.get("", self._configuration)
             if live is None:
                 text = "apply the manifests, made with --webhooks"
                 self._tell(f"{resource.kind} {self._configuration} is not there", text)
             elif self._is_ours(live, resource.kind):
-                found.append((resource, live))
-        return found
+                webhooks.append((resource, live))
+        return webhooks
 
     def _is_ours(self, live: Object, kind: str) -> bool:
         if live.meta.labels.get(OWNER_LABEL) == self._owner:
@@ -284,13 +284,13 @@ def _registered(live: Object, webhooks: Sequence[JSON], bundle: str) -> JSON:
     present = {hook.get("name"): hook for hook in body.get("webhooks") or ()}
     domains = {_domain(hook["name"]) for hook in webhooks}
     names = {hook["name"] for hook in webhooks}
-    kept = [
+    foreign = [
         hook
         for name, hook in present.items()
         if name not in names and _domain(str(name)) not in domains
     ]
-    wanted = [_merged(present.get(hook["name"]) or {}, hook, bundle) for hook in webhooks]
-    body["webhooks"] = [*wanted, *kept]
+    own = [_merged(present.get(hook["name"]) or {}, hook, bundle) for hook in webhooks]
+    body["webhooks"] = [*own, *foreign]
     return body
 
 
@@ -298,21 +298,21 @@ def _domain(name: str) -> str:
     return name.partition(".")[2]
 
 
-def _merged(live: JSON, wanted: JSON, bundle: str) -> JSON:
+def _merged(live: JSON, hook: JSON, bundle: str) -> JSON:
     """Return a webhook as the server has it, with what we want of it.
 
     Others add to it: defaults of the server, and namespaces that a provider of clusters excludes
     from all webhooks. An administrator's URL, for a server outside the cluster, stays.
     """
     config = live.get("clientConfig") or {}
-    config = config if "url" in config else wanted["clientConfig"]
+    config = config if "url" in config else hook["clientConfig"]
     selector = live.get("namespaceSelector") or {}
     theirs = selector.get("matchExpressions") or []
-    ours = wanted["namespaceSelector"]["matchExpressions"]
+    ours = hook["namespaceSelector"]["matchExpressions"]
     expressions = [*theirs, *(term for term in ours if term not in theirs)]
     return {
         **live,
-        **wanted,
+        **hook,
         "clientConfig": {**config, "caBundle": bundle},
         "namespaceSelector": {**selector, "matchExpressions": expressions},
     }

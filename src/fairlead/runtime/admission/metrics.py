@@ -41,8 +41,8 @@ class ReviewMetrics(Collector):
 
     def reviewed(self, webhook: str, operation: str, said: Said, seconds: float) -> None:
         """Count a review, answered or not."""
-        known = operation if operation in _OPERATIONS else _UNKNOWN
-        self._reviews[webhook, known, said] += 1
+        label = operation if operation in _OPERATIONS else _UNKNOWN
+        self._reviews[webhook, label, said] += 1
         self._seconds.setdefault(webhook, Histogram(BUCKETS)).observe(seconds)
 
     def collect(self) -> Iterable[Metric]:

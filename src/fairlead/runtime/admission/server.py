@@ -234,12 +234,12 @@ async def _content(request: web.BaseRequest) -> bytes | None:
 
 
 def _response(uid: str, verdict: Verdict) -> JSON:
-    found: JSON = {"uid": uid, "allowed": not verdict.refusal}
+    response: JSON = {"uid": uid, "allowed": not verdict.refusal}
     if verdict.refusal:
-        found["status"] = {"code": 403, "reason": "Forbidden", "message": verdict.refusal}
+        response["status"] = {"code": 403, "reason": "Forbidden", "message": verdict.refusal}
     elif verdict.patch:
-        found["patchType"] = "JSONPatch"
-        found["patch"] = base64.b64encode(msgspec.json.encode(list(verdict.patch))).decode()
+        response["patchType"] = "JSONPatch"
+        response["patch"] = base64.b64encode(msgspec.json.encode(list(verdict.patch))).decode()
     if verdict.warnings:
-        found["warnings"] = list(verdict.warnings)
-    return found
+        response["warnings"] = list(verdict.warnings)
+    return response

@@ -82,10 +82,10 @@ class Expectations:
         now on.
         """
         now = self._clock()
-        found = sorted(key for key in self._created if self.written[key][1] <= now)
-        for key in found:
+        keys = sorted(key for key in self._created if self.written[key][1] <= now)
+        for key in keys:
             self.forget(key)
-        return found
+        return keys
 
     def newest(self, key: Key, cached: Object | None) -> Object | None:
         """Return the object as it was last seen or written, whichever is later."""

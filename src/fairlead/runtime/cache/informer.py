@@ -36,10 +36,10 @@ class Delta(msgspec.Struct, frozen=True, gc=False):
     @property
     def object(self) -> Object:
         """The present object, or the last state of a deleted one."""
-        found = self.new if self.new is not None else self.old
-        if found is None:
+        obj = self.new if self.new is not None else self.old
+        if obj is None:
             raise ValueError("a delta without an object")
-        return found
+        return obj
 
 
 Handler = Callable[[Delta], None]
@@ -144,16 +144,16 @@ class SharedInformer:
     def _news(self, objects: list[Object]) -> list[Object]:
         """Remove stored objects that are not listed; return new and changed listed ones."""
         get = self.store.get
-        found, news = 0, []
+        position, news = 0, []
         for object_ in objects:
-            known = get(object_.meta.namespace, object_.meta.name)
-            if known is None:
+            cached = get(object_.meta.namespace, object_.meta.name)
+            if cached is None:
                 news.append(object_)
             else:
-                found += 1
-                if not _same(known, object_):
+                position += 1
+                if not _same(cached, object_):
                     news.append(object_)
-        if found < len(self.store):
+        if position < len(self.store):
             for gone in differences(self.store, objects):
                 self._drop(gone)
         return news
@@ -173,8 +173,8 @@ class SharedInformer:
 
     def _keep(self, object_: Object, *, initial: bool = False) -> None:
         if self._room is not None:
-            known = self.store.get(object_.meta.namespace, object_.meta.name)
-            self._take(cost(object_) - (cost(known) if known is not None else 0))
+            cached = self.store.get(object_.meta.namespace, object_.meta.name)
+            self._take(cost(object_) - (cost(cached) if cached is not None else 0))
         old = self.store.put(object_)
         if not self._handlers:
             return
@@ -195,11 +195,11 @@ class SharedInformer:
         self._drop(self.shrink(object_))
 
     def _drop(self, object_: Object) -> None:
-        known = self.store.remove(object_.meta.namespace, object_.meta.name)
-        if known is None:
+        cached = self.store.remove(object_.meta.namespace, object_.meta.name)
+        if cached is None:
             return
         if self._room is not None:
-            self._take(-cost(known))
+            self._take(-cost(cached))
         self._tell(Delta("DELETED", object_, None))
 
     def leave(self) -> None:
@@ -223,7 +223,7 @@ class SharedInformer:
 
     def unsubscribe(self, handler: Handler) -> None:
         """Remove a handler; it is not called any more."""
-        self._handlers = tuple(known for known in self._handlers if known is not handler)
+        self._handlers = tuple(other for other in self._handlers if other is not handler)
 
     def listen(self, listener: Callable[[], None]) -> None:
         """Call the listener after each list, once the store holds it."""
@@ -231,7 +231,7 @@ class SharedInformer:
 
     def unlisten(self, listener: Callable[[], None]) -> None:
         """Remove a listener; it is not called any more."""
-        self._listeners = tuple(known for known in self._listeners if known is not listener)
+        self._listeners = tuple(other for other in self._listeners if other is not listener)
 
     def add_index(self, function: IndexFunction) -> None:
         """Index by this function as long as one lease wants it."""
@@ -350,10 +350,10 @@ class Informer:
         Raises:
             ValueError: this lease has another index of that name.
         """
-        known = self._indexes.get(name)
-        if known == function:
+        index = self._indexes.get(name)
+        if index == function:
             return
-        if known is not None:
+        if index is not None:
             raise ValueError(f"the informer of {self.scope} already has an index {name}")
         self._indexes[name] = function
         self._shared.add_index(function)

@@ -128,7 +128,7 @@ class Comparisons:
 
     async def _look(self, informer: SharedInformer) -> None:
         try:
-            found = await self._missed(informer)
+            differences = await self._missed(informer)
         except ClientError as error:
             # The reflector reports what keeps it from listing; this one is to compare alone.
             _log.debug("not compared", resource=str(informer.scope), error=str(error))
@@ -136,14 +136,14 @@ class Comparisons:
         except Exception:  # noqa: BLE001  to compare must not end what works
             _log.exception("not compared", resource=str(informer.scope))
             return
-        if not found:
+        if not differences:
             return
-        informer.missed += len(found)
+        informer.missed += len(differences)
         _log.warning(
             "a watch has left out changes, and all is listed again",
             resource=str(informer.scope),
-            objects=len(found),
-            one_of_them=str(next(iter(found))),
+            objects=len(differences),
+            one_of_them=str(next(iter(differences))),
         )
         informer.reflector.relist()
 
@@ -165,7 +165,7 @@ class Comparisons:
         store, scope = informer.store, informer.scope
         if informer.reflector.error or not informer.synced.is_set():
             return {}
-        found: dict[Key, _Difference] = {}
+        differences: dict[Key, _Difference] = {}
         unlisted = {object_.meta.uid: object_ for object_ in store}
         version, continue_ = "", ""
         while True:
@@ -182,20 +182,20 @@ class Comparisons:
             version = version or page.resource_version
             for listed in page.items:
                 unlisted.pop(listed.meta.uid, None)
-                known = store.get(listed.meta.namespace, listed.meta.name)
-                cached, there = _State.of(known), _State.of(listed)
+                present = store.get(listed.meta.namespace, listed.meta.name)
+                cached, there = _State.of(present), _State.of(listed)
                 if cached != there and not _ahead(cached, listed.meta.resource_version):
-                    found[listed.key] = _Difference(cached, there)
-            if len(found) >= _ENOUGH:
-                return found
+                    differences[listed.key] = _Difference(cached, there)
+            if len(differences) >= _ENOUGH:
+                return differences
             continue_ = page.continue_
             if not continue_:
                 break
-        for known in unlisted.values():
+        for present in unlisted.values():
             # An object that came or went since the list was made is no difference.
-            if store.get(*known.key) is known and not _ahead(_State.of(known), version):
-                found.setdefault(known.key, _Difference(_State.of(known), None))
-        return found
+            if store.get(*present.key) is present and not _ahead(_State.of(present), version):
+                differences.setdefault(present.key, _Difference(_State.of(present), None))
+        return differences
 
 
 def _ahead(cached: _State | None, version: str) -> bool:

@@ -411,9 +411,9 @@ class Reflector:
         self.error, self.cause = text, error
 
 
-def differences(known: Iterable[Object], listed: list[Object]) -> list[Object]:
+def differences(cached: Iterable[Object], listed: list[Object]) -> list[Object]:
     """Return the known objects that are no longer listed."""
     names = {(object_.meta.namespace, object_.meta.name) for object_ in listed}
     return [
-        object_ for object_ in known if (object_.meta.namespace, object_.meta.name) not in names
+        object_ for object_ in cached if (object_.meta.namespace, object_.meta.name) not in names
     ]

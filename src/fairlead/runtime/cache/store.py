@@ -158,8 +158,8 @@ class Store:
         Raises:
             KeyError: the function was never added.
         """
-        found = (self.get(*key) for key in self._indexes[function].keys(value))
-        return [object_ for object_ in found if object_ is not None]
+        objects = (self.get(*key) for key in self._indexes[function].keys(value))
+        return [object_ for object_ in objects if object_ is not None]
 
     def count(self, function: IndexFunction, value: str) -> int:
         """Return the number of objects for which the function gave this value.
@@ -228,22 +228,22 @@ class SharedStrings:
     def _strings(self, strings: list[str]) -> list[str]:
         if not strings:
             return _NO_FINALIZERS
-        known = self._known
-        for number, one in enumerate(strings):
-            strings[number] = known.setdefault(one, one)
+        shared = self._known
+        for number, text in enumerate(strings):
+            strings[number] = shared.setdefault(text, text)
         return strings
 
     def _values(self, values: dict[str, str]) -> dict[str, str]:
         if not values:
             return _NO_STRINGS
-        known = self._known
-        if len(known) >= MOST_STRINGS:
+        shared = self._known
+        if len(shared) >= MOST_STRINGS:
             # Strings of one object alone, such as uids, fill the table too; repeated ones come
             # back.
-            known.clear()
+            shared.clear()
         for name, value in values.items():
             if len(value) <= LONGEST_STRING:
-                values[name] = known.setdefault(value, value)
+                values[name] = shared.setdefault(value, value)
         return values
 
 

@@ -181,7 +181,7 @@ class Controller:
         """
         source = _Source(informer, mapper or object_mapper(cluster), predicate)
         # A controller outlives informers that join and leave at run time.
-        self._sources = [known for known in self._sources if not known.informer.closed]
+        self._sources = [source for source in self._sources if not source.informer.closed]
         self._sources.append(source)
         informer.subscribe(lambda delta: self._take(source, delta))
 

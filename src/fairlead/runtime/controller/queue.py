@@ -178,8 +178,8 @@ class WorkQueue(Generic[K]):
             self.add(key, band)
             return
         when = self._now() + delay
-        known = self._due.get(key)
-        if known is not None and known[0] <= when:
+        due = self._due.get(key)
+        if due is not None and due[0] <= when:
             return
         self._number += 1
         self._due[key] = (when, self._number)
@@ -220,10 +220,10 @@ class WorkQueue(Generic[K]):
         """
         waiting = {key: one for key, one in self._away.items() if one.outages is outages}
         spread = min(max(_SPREAD_LEAST, SPREAD_SECONDS * len(waiting)), _SPREAD_MOST)
-        for key, one in waiting.items():
+        for key, key_waits in waiting.items():
             del self._away[key]
             failures = self._failures.get(key, 0)
-            self._failures[key] = max(one.before, min(failures, RECOVERED_FAILURES))
+            self._failures[key] = max(key_waits.before, min(failures, RECOVERED_FAILURES))
             self._bring(key, spread)
 
     def hurry(self, keys: Iterable[K] | None = None, *, spread: float = 0.0) -> None:
@@ -290,8 +290,8 @@ class WorkQueue(Generic[K]):
         if outages is None:
             self._away.pop(key, None)
             return
-        known = self._away.get(key)
-        self._away[key] = _InOutage(outages, failures if known is None else known.before)
+        since = self._away.get(key)
+        self._away[key] = _InOutage(outages, failures if since is None else since.before)
         outages.listen(self)
 
     def _bring(self, key: K, spread: float) -> None:

@@ -69,15 +69,15 @@ def owner_mapper(
     """
 
     def map_(delta: Delta) -> Iterable[Request]:
-        found: dict[Request, None] = {}
+        requests: dict[Request, None] = {}
         for object_ in (delta.old, delta.new):
             if object_ is None:
                 continue
             namespace = object_.meta.namespace if namespaced else ""
             for owner in object_.meta.owner_references:
                 if owner.kind == kind and split_api_version(owner.api_version)[0] == api_group:
-                    found[Request(cluster, namespace, owner.name)] = None
-        return found
+                    requests[Request(cluster, namespace, owner.name)] = None
+        return requests
 
     return map_
 

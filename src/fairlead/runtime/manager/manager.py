@@ -117,7 +117,9 @@ class Manager:
             engagement.on_done = lambda: self.metrics.clusters.remove(cluster)
         # Ended engagements are dropped: the list would grow with each cluster that joins and
         # leaves.
-        self._engagements = [known for known in self._engagements if not known.done.is_set()]
+        self._engagements = [
+            engagement for engagement in self._engagements if not engagement.done.is_set()
+        ]
         self._engagements.append(engagement)
         if self._group is not None:
             engagement.start(self._group)

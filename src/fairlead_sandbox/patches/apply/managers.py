@@ -94,12 +94,12 @@ def _conflict_text(conflicts: Sequence[FieldConflict]) -> str:
         manager, path = conflicts[0]
         return f"Apply failed with 1 conflict: conflict with {manager}: {paths.text(path)}"
     lines = [f"Apply failed with {len(conflicts)} conflicts:"]
-    known: FieldManager | None = None
+    current: FieldManager | None = None
     for manager, path in conflicts:
-        if manager != known:
-            lines[-1] += f" conflicts with {manager}:" if known is None else ""
-            lines += [f"conflicts with {manager}:"] if known is not None else []
-            known = manager
+        if manager != current:
+            lines[-1] += f" conflicts with {manager}:" if current is None else ""
+            lines += [f"conflicts with {manager}:"] if current is not None else []
+            current = manager
         lines.append(f"- {paths.text(path)}")
     return "\n".join(lines)
 
@@ -124,19 +124,21 @@ def decode(entries: Any) -> Managed:
         given = msgspec.convert(entries or [], list[_Entry])
     except msgspec.ValidationError as error:
         raise MalformedFieldsError(str(error)) from None
-    found: dict[FieldManager, OwnedFields] = {}
-    for one in given:
-        manager = FieldManager(one.manager, one.operation, one.api_version, one.subresource)
+    owners: dict[FieldManager, OwnedFields] = {}
+    for entry in given:
+        manager = FieldManager(
+            entry.manager, entry.operation, entry.api_version, entry.subresource
+        )
         # A dot at the root means the object itself, which has no owner.
-        owned = paths.decode(one.fields_v1 or {}) - {()}
-        before = found.get(manager, OwnedFields(NOTHING)).fields
-        found[manager] = OwnedFields(owned | before, one.time)
-    return found
+        owned = paths.decode(entry.fields_v1 or {}) - {()}
+        before = owners.get(manager, OwnedFields(NOTHING)).fields
+        owners[manager] = OwnedFields(owned | before, entry.time)
+    return owners
 
 
 def encode(managed: Managed) -> list[JSON]:
     """Return ``managedFields`` in kube-apiserver's order: applies first, then by time and name."""
-    ordered = sorted(managed.items(), key=lambda one: (one[0].operation, one[1].time, one[0]))
+    ordered = sorted(managed.items(), key=lambda item: (item[0].operation, item[1].time, item[0]))
     return [_encoded(manager, owned) for manager, owned in ordered]
 
 
@@ -157,16 +159,16 @@ def updated(
     shape: Shape, before: JSON, after: JSON, managed: Managed, manager: FieldManager, now: str
 ) -> Managed:
     """Return the owners after a write that is no apply: its manager takes each changed field."""
-    found = changes(shape, before, after)
-    taken = found.added | found.modified
+    changed = changes(shape, before, after)
+    taken = changed.added | changed.modified
     # An update never conflicts: it takes changed fields from their owners, and removed fields lose
     # all of theirs.
-    lost = taken | found.removed
+    lost = taken | changed.removed
     result = _without(managed, lost) if lost else dict(managed)
     own = taken - _UNOWNED
     if own:
-        kept = result.get(manager, OwnedFields(NOTHING)).fields
-        result[manager] = OwnedFields(kept | own, now)
+        owned = result.get(manager, OwnedFields(NOTHING)).fields
+        result[manager] = OwnedFields(owned | own, now)
     return _capped(result)
 
 
@@ -188,26 +190,26 @@ def applied(
         ConflictsError: without force, the apply would change fields of other managers.
         ShapeError: the configuration does not fit its kind.
     """
-    wanted = fields(shape, config)
+    applied_fields = fields(shape, config)
     others = {key: owned for key, owned in managed.items() if key != manager}
     result = merge(shape, live, config)
     last = managed.get(manager, OwnedFields(NOTHING))
     if last.fields:
         # Not removed are fields that others own too, and the parents of fields that are still
         # applied or owned.
-        everyone = wanted.union(*(owned.fields for owned in others.values()))
+        everyone = applied_fields.union(*(owned.fields for owned in others.values()))
         gone = with_parents(shape, last.fields) - with_parents(shape, everyone)
         result = remove(shape, result, gone)
-    found = changes(shape, live, result)
-    taken = found.added | found.modified
+    changed = changes(shape, live, result)
+    taken = changed.added | changed.modified
     if not force:
         _refuse_conflicts(others, taken)
-    owners = _without(others, taken | found.removed)
+    owners = _without(others, taken | changed.removed)
     # A field with the value that another manager has set already is no conflict: both own it then.
-    own = wanted - _UNOWNED
+    own = applied_fields - _UNOWNED
     # An apply that changes nothing keeps its time; otherwise each repetition would make a new
     # resourceVersion.
-    same = own == last.fields and not any(found) and manager in managed
+    same = own == last.fields and not any(changed) and manager in managed
     owners[manager] = OwnedFields(own, last.time if same else now)
     return result, _nonempty(owners)
 

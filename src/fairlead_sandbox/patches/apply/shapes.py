@@ -234,8 +234,8 @@ def _of_value(schema: JSON) -> Shape:
 
 
 def _properties(schema: JSON) -> dict[str, Shape]:
-    found = schema.get("properties") or {}
-    return {name: _of_value(inner) for name, inner in found.items()}
+    properties = schema.get("properties") or {}
+    return {name: _of_value(inner) for name, inner in properties.items()}
 
 
 def _rest(schema: JSON) -> Shape | None:

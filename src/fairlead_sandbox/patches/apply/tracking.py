@@ -74,10 +74,10 @@ def after_update(
     if old == new:
         return entries
     managed = decode(entries)
-    found = updated(shape, old, new, managed, manager, now())
+    result = updated(shape, old, new, managed, manager, now())
     # Encoding anew may order the entries otherwise, and a write that changes nothing would be a
     # change.
-    return entries if found == managed else encode(found)
+    return entries if result == managed else encode(result)
 
 
 def _chosen(given: Any, stored: list[JSON]) -> list[JSON]:

@@ -66,19 +66,19 @@ def _fields(shape: Shape, value: Any, path: Path) -> Iterator[Path]:
 
 def _items(shape: List, value: list[Any], path: Path, *, strict: bool) -> dict[str, Any]:
     """Return the items of a list by their path elements."""
-    found: dict[str, Any] = {}
+    items: dict[str, Any] = {}
     for index, inner in enumerate(value):
         element = _element(shape, inner)
         if strict and element is None:
             raise ShapeError(f"{paths.text(path)}: element {index}: {_unfit(shape, inner)}")
         # Only a configuration must have distinct keys. In a stored list, which other writes made,
         # the last item of a key counts.
-        if strict and element in found:
+        if strict and element in items:
             key = paths.text((element,)) if element else ""
             raise ShapeError(f"{paths.text(path)}: duplicate entries for key {key}")
         if element is not None:
-            found[element] = inner
-    return found
+            items[element] = inner
+    return items
 
 
 def _unfit(shape: List, value: Any) -> str:
@@ -196,14 +196,14 @@ def _merge_list(shape: List, live: list[Any], config: list[Any], depth: int) -> 
     Live items that share a key stay unless the configuration has an item with that key.
     """
     there = _items(shape, live, (), strict=False)
-    wanted = _items(shape, config, (), strict=False)
+    configured = _items(shape, config, (), strict=False)
     result: list[Any] = []
     # One iterator for the whole walk: it places each configured item once, in the order of the
     # configuration.
-    rest, met = iter(wanted), set()
+    rest, met = iter(configured), set()
     for inner in live:
         element = _element(shape, inner)
-        if element not in wanted:
+        if element not in configured:
             result.append(inner)
             continue
         if element in met:
@@ -211,10 +211,10 @@ def _merge_list(shape: List, live: list[Any], config: list[Any], depth: int) -> 
         met.add(element)
         for name in rest:
             if name in there:
-                result.append(merge(shape.items, there[name], wanted[name], depth + 1))
+                result.append(merge(shape.items, there[name], configured[name], depth + 1))
                 break
-            result.append(wanted[name])
-    result += [wanted[name] for name in rest]
+            result.append(configured[name])
+    result += [configured[name] for name in rest]
     return result
 
 
@@ -235,15 +235,15 @@ def _remove(shape: Shape, value: Any, unwanted: Mapping[str, Any]) -> Any:
                 result[name] = _remove(shape.child(name) or WHOLE, inner, below)
         return result
     if isinstance(shape, List) and isinstance(value, list):
-        kept = []
+        remaining = []
         for inner in value:
             element = _element(shape, inner)
             below = unwanted.get(element) if element is not None else None
             if below is None:
-                kept.append(inner)
+                remaining.append(inner)
             elif below and "." not in below:
-                kept.append(_remove(shape.items, inner, below))
-        return kept
+                remaining.append(_remove(shape.items, inner, below))
+        return remaining
     return value
 
 

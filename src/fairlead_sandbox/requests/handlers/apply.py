@@ -47,15 +47,19 @@ def _options(call: Call) -> bool:
         StatusError: an option is missing or wrong.
     """
     manager = call.query.get("fieldManager", "")
-    found: list[FieldError] = []
+    field_errors: list[FieldError] = []
     if not manager:
-        found.append(required("fieldManager", "is required for apply patch"))
+        field_errors.append(required("fieldManager", "is required for apply patch"))
     if len(manager) > MOST_LETTERS:
-        found.append(invalid("fieldManager", manager, f"may not be longer than {MOST_LETTERS}"))
+        field_errors.append(
+            invalid("fieldManager", manager, f"may not be longer than {MOST_LETTERS}")
+        )
     if not manager.isprintable():
-        found.append(invalid("fieldManager", manager, "should only contain printable characters"))
-    if found:
-        raise errors.invalid("meta.k8s.io", "PatchOptions", "", found)
+        field_errors.append(
+            invalid("fieldManager", manager, "should only contain printable characters")
+        )
+    if field_errors:
+        raise errors.invalid("meta.k8s.io", "PatchOptions", "", field_errors)
     return query_flag(call.query, "force")
 
 
@@ -147,7 +151,7 @@ def _applied(
     shape = call.type.shape
     try:
         forced = force or lastapplied.explains(shape, live, config, owners, who)
-        body, found = managers.applied(shape, live, config, owners, who, now(), force=forced)
+        body, owned = managers.applied(shape, live, config, owners, who, now(), force=forced)
     except ShapeError as error:
         place = f"{call.info.namespace}/{name}" if resource.namespaced else f"/{name}"
         text = (
@@ -160,7 +164,7 @@ def _applied(
     except ConflictsError as error:
         raise _conflict(error) from None
     lastapplied.refresh(body, live, config, who)
-    return body, _of_endpoint(call.type, found, who)
+    return body, _of_endpoint(call.type, owned, who)
 
 
 def _of_endpoint(type_: ResourceType, owners: Managed, who: FieldManager) -> Managed:
@@ -171,17 +175,17 @@ def _of_endpoint(type_: ResourceType, owners: Managed, who: FieldManager) -> Man
     through_status = bool(who.subresource)
     # As by the reset fields of kube-apiserver's strategies, which drop the fields that an endpoint
     # ignores before it records owners.
-    kept = [path for path in fields if (path[0] == "f:status") == through_status]
-    return managers.only(owners, who, kept)
+    paths = [path for path in fields if (path[0] == "f:status") == through_status]
+    return managers.only(owners, who, paths)
 
 
 def _conflict(error: ConflictsError) -> errors.StatusError:
     causes = [
         {
             "reason": "FieldManagerConflict",
-            "message": f"conflict with {one.manager}",
-            "field": one.place,
+            "message": f"conflict with {conflict.manager}",
+            "field": conflict.place,
         }
-        for one in error.conflicts
+        for conflict in error.conflicts
     ]
     return errors.StatusError(409, "Conflict", str(error), details={"causes": causes})

@@ -137,18 +137,18 @@ async def list_(call: Call) -> Answer:
     await store.settle()
     token = call.query.get("continue", "")
     if token:
-        version, start, found = _continued(call, parse_token(token), namespace)
+        version, start, records = _continued(call, parse_token(token), namespace)
     else:
-        version, start, found = _fresh(call, namespace)
+        version, start, records = _fresh(call, namespace)
     # A state from the log has every object of the collection. The token is not signed, so the
     # namespace comes from the request's path, which was authorized.
-    found = [
+    records = [
         record
-        for record in found
+        for record in records
         if (not namespace or record.key.namespace == namespace)
         and (start is None or record.key > start)
     ]
-    page, rest = await _page(selection, found, limit)
+    page, rest = await _page(selection, records, limit)
     metadata: JSON = {"resourceVersion": str(version)}
     # The objects in memory may be ahead of the disk; if it fails, the store takes them back.
     await store.settle(version)

@@ -134,9 +134,9 @@ class Watch:
         if after is not None:
             return self._replayed(after, store.published)
         self._start = store.rv
-        held = store.collection(self._call.type.collection)
-        found = [one for one in held.list(self._namespace) if self._selection.matches(one)]
-        return self._shown(found)
+        collection = store.collection(self._call.type.collection)
+        records = [one for one in collection.list(self._namespace) if self._selection.matches(one)]
+        return self._shown(records)
 
     async def _shown(self, records: list[Record]) -> AsyncIterator[Iterable[bytes]]:
         yield (self._encode("ADDED", record) for record in records)

@@ -53,14 +53,14 @@ def check_request(call: Call, options: str, body: JSON) -> list[str]:
     if validation not in {"Strict", "Warn"}:
         return []
     unknown = call.type.unknown_fields(body)[:MOST_UNKNOWN_FIELDS]
-    found = [f'unknown field "{path}"' for path in unknown]
-    if found and validation == "Strict":
+    warnings = [f'unknown field "{path}"' for path in unknown]
+    if warnings and validation == "Strict":
         resource = call.type.resource
         raise errors.bad_request(
             f'{resource.kind} in version "{resource.version}" cannot be handled as a '
-            f"{resource.kind}: strict decoding error: {', '.join(found)}"
+            f"{resource.kind}: strict decoding error: {', '.join(warnings)}"
         )
-    return found
+    return warnings
 
 
 def with_warnings(answer: Answer, warnings: list[str]) -> Answer:
@@ -190,8 +190,8 @@ async def _delete_one(call: Call, record: Record, options: deletes.DeleteOptions
                 call.core, call.type, now, options, user=call.user, webhooks=call.webhooks
             )
 
-    about = call.webhooks.another() if call.webhooks is not None else None
-    await answered(replace(call, webhooks=about), attempt)
+    conversation = call.webhooks.another() if call.webhooks is not None else None
+    await answered(replace(call, webhooks=conversation), attempt)
 
 
 def _delete_options(call: Call) -> deletes.DeleteOptions:

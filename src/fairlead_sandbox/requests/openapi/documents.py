@@ -68,10 +68,10 @@ class OpenApiDocuments:
             self._cache.clear()
             self._generation = self._registry.generation
         if path not in self._cache:
-            found = self._document(path)
-            if found is None:
+            document = self._document(path)
+            if document is None:
                 return None
-            self._cache[path] = Answer(msgspec.json.encode(found))
+            self._cache[path] = Answer(msgspec.json.encode(document))
         return self._cache[path]
 
     def _document(self, path: str) -> JSON | None:
@@ -80,8 +80,8 @@ class OpenApiDocuments:
             return swagger(types)
         if path == _ROOT:
             return index(types)
-        wanted = [type_ for type_ in types if f"{_ROOT}/{_name(type_)}" == path]
-        return document(wanted) if wanted else None
+        matching = [type_ for type_ in types if f"{_ROOT}/{_name(type_)}" == path]
+        return document(matching) if matching else None
 
 
 def index(types: Iterable[ResourceType]) -> JSON:

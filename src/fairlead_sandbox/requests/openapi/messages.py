@@ -37,9 +37,9 @@ def message_components(messages: Iterable[Message]) -> JSON:
     names = {name: None for message in messages for name in _inner(message)}
     waiting = list(names)
     while waiting:
-        found = [name for name in _inner(load().messages[waiting.pop()]) if name not in names]
-        names |= dict.fromkeys(found)
-        waiting += found
+        inner = [name for name in _inner(load().messages[waiting.pop()]) if name not in names]
+        names |= dict.fromkeys(inner)
+        waiting += inner
     return {_component(name): message_schema(load().messages[name]) for name in sorted(names)}
 
 

@@ -262,20 +262,20 @@ def _replaced(call: EstimatedCall) -> Estimate:
     # Least and most. For the largest result an empty old text is replaced at every place, a
     # shorter one as often as it fits, and one that is longer than the new text not at all.
     count = [0, 0]
-    kept = [0, 0]
+    limits = [0, 0]
     if old.least == 0:
-        count[1], kept[1] = capped(text.most + 1), text.most
+        count[1], limits[1] = capped(text.most + 1), text.most
     elif new.most <= old.least:
-        kept[1] = text.most
+        limits[1] = text.most
     else:
         count[1] = math.ceil(text.most / old.least)
     if old.most == 0:
-        count[0], kept[0] = capped(text.least + 1), text.least
+        count[0], limits[0] = capped(text.least + 1), text.least
     elif old.most <= new.least:
-        kept[0] = text.least
+        limits[0] = text.least
     else:
         count[0] = math.ceil(text.least / old.most)
-    size = Size(*count).times(new).plus(Size(*kept))
+    size = Size(*count).times(new).plus(Size(*limits))
     return Estimate(scaled(text.most, 2 * TRAVERSAL), size)
 
 

@@ -170,23 +170,23 @@ def _declare_map(schema: JSON, name: str) -> Declaration | None:
 
 
 def _declare_object(schema: JSON, name: str) -> Declaration:
-    wanted = set(schema.get("required") or ())
+    required = set(schema.get("required") or ())
     least = 2
     fields: dict[str, Declaration] = {}
     members: dict[str, Declaration] = {}
     for key, member in (schema.get("properties") or {}).items():
         identifier = escape(key)
-        found = _inner(member, f"{name}.{identifier or key}")
-        if found is None:
+        declared = _inner(member, f"{name}.{identifier or key}")
+        if declared is None:
             continue
-        members[key] = found
+        members[key] = declared
         if identifier is not None:
-            fields[identifier] = found
+            fields[identifier] = declared
         if key in _RESERVED:
-            fields[key] = found
-        if key in wanted and member.get("default") is None:
+            fields[key] = declared
+        if key in required and member.get("default") is None:
             # Four bytes for the quotes, the colon and the comma.
-            least += len(key.encode()) + found.least + 4
+            least += len(key.encode()) + declared.least + 4
     types = {identifier: declared.type for identifier, declared in fields.items()}
     type_ = Type("object", name=name, fields=types)
     return Declaration(type_, schema, 0, least, None, members, fields)
@@ -209,7 +209,7 @@ def escape(name: str) -> str | None:
         return f"__{name}__"
     if _PLAIN_NAME.fullmatch(name) is None:
         return None
-    return _ESCAPED.sub(lambda found: _ESCAPES[found[0]], name)
+    return _ESCAPED.sub(lambda match: _ESCAPES[match[0]], name)
 
 
 _ESCAPED_PART = re.compile(r"__(underscores|dot|dash|slash)__|^__([a-z]+)__$")
@@ -219,7 +219,7 @@ _MEANING = {"underscores": "__", "dot": ".", "dash": "-", "slash": "/"}
 @cache
 def unescape(name: str) -> str:
     """Return the property that an identifier names (``a__dot__b`` is ``a.b``)."""
-    return _ESCAPED_PART.sub(lambda found: _MEANING.get(found[1], found[2] or ""), name)
+    return _ESCAPED_PART.sub(lambda match: _MEANING.get(match[1], match[2] or ""), name)
 
 
 Convert = Callable[[Any], Any]
@@ -299,18 +299,18 @@ def _map_converter(inner: Convert | None) -> Convert | None:
 
 
 def _object_converter(declared: Declaration) -> Convert | None:
-    found = {
+    converters = {
         name: make
         for name, member in declared.members.items()
         if (make := converter(member)) is not None
     }
-    if not found:
+    if not converters:
         return None
 
     def convert(value: Any) -> Any:
         if type(value) is not dict:
             return value
-        changed = {name: make(value[name]) for name, make in found.items() if name in value}
+        changed = {name: make(value[name]) for name, make in converters.items() if name in value}
         return {**value, **changed}
 
     return convert

@@ -68,13 +68,13 @@ class Program(NamedTuple):
         variables[:2] = [value, before]
         frame = Frame(variables, effort)
         try:
-            found = self.code(frame)
+            result = self.code(frame)
         except (CelError, CostError) as error:
             return Evaluation(None, frame.cost, error)
         # Cheap steps add to the cost without a check, so the sum is checked at the end.
         if frame.cost > PER_EXPRESSION:
             return Evaluation(None, frame.cost, CostError())
-        return Evaluation(found, frame.cost)
+        return Evaluation(result, frame.cost)
 
 
 def compile_rule(

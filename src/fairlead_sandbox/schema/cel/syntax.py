@@ -28,8 +28,8 @@ class CompileError(ValueError):
     """An expression is no CEL, or does not fit its schema; the text has place and error."""
 
     def __init__(self, text: str, issues: list[Issue]) -> None:
-        found = sorted(dict.fromkeys(issues), key=lambda issue: issue.position)
-        shown = "\n".join(_shown(text, issue) for issue in found)
+        ordered = sorted(dict.fromkeys(issues), key=lambda issue: issue.position)
+        shown = "\n".join(_shown(text, issue) for issue in ordered)
         super().__init__(f"compilation failed: {shown}" if issues else text)
 
     @classmethod
@@ -287,13 +287,13 @@ class _Parser:
         return _node("select", field.text, (node,), None, dot)
 
     def _list(self, closing: str) -> tuple[Node, ...]:
-        found: list[Node] = []
+        nodes: list[Node] = []
         while not self._accept(closing):
-            found.append(self.expression())
+            nodes.append(self.expression())
             if not self._accept(","):
                 self._expect(closing)
                 break
-        return tuple(found)
+        return tuple(nodes)
 
     def _primary(self) -> Node:
         token = self._peek()
@@ -359,28 +359,28 @@ class _Parser:
         return args[0]._replace(kind="has", position=position)
 
     def _list_literal(self, position: int) -> Node:
-        found: list[Node] = []
+        items: list[Node] = []
         optional: list[bool] = []
         while not self._accept("]"):
             optional.append(self._accept("?"))
-            found.append(self.expression())
+            items.append(self.expression())
             if not self._accept(","):
                 self._expect("]")
                 break
-        return _node("list", "", tuple(found), tuple(optional), position)
+        return _node("list", "", tuple(items), tuple(optional), position)
 
     def _map_literal(self, position: int) -> Node:
-        found: list[Node] = []
+        entries: list[Node] = []
         optional: list[bool] = []
         while not self._accept("}"):
             optional.append(self._accept("?"))
-            found.append(self.expression())
+            entries.append(self.expression())
             self._expect(":")
-            found.append(self.expression())
+            entries.append(self.expression())
             if not self._accept(","):
                 self._expect("}")
                 break
-        return _node("map", "", tuple(found), tuple(optional), position)
+        return _node("map", "", tuple(entries), tuple(optional), position)
 
 
 def _too_deep(position: int) -> SyntaxIssue:

@@ -123,10 +123,10 @@ def parse_timestamp(text: str, *, strict: bool = True) -> Timestamp:
         ValueError: the text is no timestamp.
         OverflowError: the time is outside the years 1 to 9999.
     """
-    found = _RFC3339.fullmatch(text[:_TEXT])
-    if found is None or (strict and ("t" in text or "z" in text)):
+    match = _RFC3339.fullmatch(text[:_TEXT])
+    if match is None or (strict and ("t" in text or "z" in text)):
         raise ValueError(text[:_TEXT])
-    *date, fraction, _, sign, hours, minutes = found.groups()
+    *date, fraction, _, sign, hours, minutes = match.groups()
     moment = datetime(*map(int, date), tzinfo=UTC)  # type: ignore[arg-type, misc]
     offset = 0
     if sign:

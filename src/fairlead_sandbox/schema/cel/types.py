@@ -131,13 +131,13 @@ class _Reader:
 
     def types(self) -> tuple[Type, ...]:
         self.skip("(")
-        found = []
+        types = []
         while not self.next_is(")"):
-            found.append(self.type())
+            types.append(self.type())
             if self.next_is(","):
                 self.skip(",")
         self.skip(")")
-        return tuple(found)
+        return tuple(types)
 
 
 _COMPOUND = frozenset({"list", "map", "optional", "type"})
@@ -177,36 +177,37 @@ class Unifier:
             return type_
         return Type(type_.kind, tuple(self.known(one, free=free) for one in type_.params))
 
-    def accept(self, given: Iterable[Type], wanted: Iterable[Type]) -> bool:
+    def accept(self, given: Iterable[Type], expected: Iterable[Type]) -> bool:
         """Whether arguments of the given types fit the wanted types; binds parameters if so."""
         before = dict(self._bound)
-        pairs = list(zip(given, wanted, strict=True))
+        pairs = list(zip(given, expected, strict=True))
         if all(self._agree(one, other) for one, other in pairs):
             return True
         # The failed attempt may have bound some parameters; take that back.
         self._bound = before
         return False
 
-    def _agree(self, given: Type, wanted: Type) -> bool:
-        if wanted.kind == "param":
-            stands_for = self._bound.get(wanted.name)
-            if self._substitute(given, wanted):
+    def _agree(self, given: Type, expected: Type) -> bool:
+        if expected.kind == "param":
+            stands_for = self._bound.get(expected.name)
+            if self._substitute(given, expected):
                 return True
             if stands_for is not None:
                 return False
         if given.kind == "param":
-            return self._substitute(wanted, given)
-        if given.kind in _WILD or wanted.kind in _WILD:
+            return self._substitute(expected, given)
+        if given.kind in _WILD or expected.kind in _WILD:
             return True
-        if "null" in {given.kind, wanted.kind}:
-            return {given.kind, wanted.kind} <= _NULLABLE | {"null"}
-        if given.kind != wanted.kind or given.name != wanted.name:
+        if "null" in {given.kind, expected.kind}:
+            return {given.kind, expected.kind} <= _NULLABLE | {"null"}
+        if given.kind != expected.kind or given.name != expected.name:
             return False
         # All types agree as values: which one it is shows only in the evaluation.
         if given.kind == "type":
             return True
-        return len(given.params) == len(wanted.params) and all(
-            self._agree(one, other) for one, other in zip(given.params, wanted.params, strict=True)
+        return len(given.params) == len(expected.params) and all(
+            self._agree(param, other)
+            for param, other in zip(given.params, expected.params, strict=True)
         )
 
     def _substitute(self, type_: Type, param: Type) -> bool:
@@ -238,10 +239,10 @@ class Unifier:
         return any(self._mentions(one, param) for one in type_.params)
 
 
-def less_specific(one: Type, other: Type) -> bool:
-    """Whether type ``one`` equals type ``other`` or is more general."""
-    if one.kind in {"dyn", "param"}:
+def less_specific(left: Type, other: Type) -> bool:
+    """Whether type ``left`` equals type ``other`` or is more general."""
+    if left.kind in {"dyn", "param"}:
         return True
-    if other.kind in {"dyn", "param"} or one.kind != other.kind or one.name != other.name:
+    if other.kind in {"dyn", "param"} or left.kind != other.kind or left.name != other.name:
         return False
-    return one.kind == "type" or all(map(less_specific, one.params, other.params))
+    return left.kind == "type" or all(map(less_specific, left.params, other.params))

@@ -52,8 +52,8 @@ class MapList(list[Any]):
 
     def key_of(self, item: Any) -> Any:
         """Return the values of the item's keys."""
-        found = item if isinstance(item, dict) else {}
-        return tuple(frozen(found.get(key)) for key in self.keys)
+        entry = item if isinstance(item, dict) else {}
+        return tuple(frozen(entry.get(key)) for key in self.keys)
 
 
 class Optional(NamedTuple):
@@ -192,49 +192,49 @@ def equal(left: Any, right: Any, effort: Effort) -> bool:
     # A loop and no recursion, because values may be nested deeply.
     pairs = [(left, right)]
     while pairs:
-        one, other = pairs.pop()
-        if isinstance(one, list) and isinstance(other, list):
-            if len(one) != len(other):
+        first, other = pairs.pop()
+        if isinstance(first, list) and isinstance(other, list):
+            if len(first) != len(other):
                 break
-            effort.spend(len(one) * (_STEPS if type(one) is list else _KEYED))
-            matched = _items(one, other)
+            effort.spend(len(first) * (_STEPS if type(first) is list else _KEYED))
+            matched = _items(first, other)
             if matched is None:
                 break
             pairs += matched
-        elif isinstance(one, dict) and isinstance(other, dict):
-            if one.keys() != other.keys():
+        elif isinstance(first, dict) and isinstance(other, dict):
+            if first.keys() != other.keys():
                 break
-            effort.spend(len(one) * _STEPS)
-            pairs += [(value, other[key]) for key, value in one.items()]
-        elif isinstance(one, Optional) and isinstance(other, Optional):
-            if one.there is not other.there:
+            effort.spend(len(first) * _STEPS)
+            pairs += [(value, other[key]) for key, value in first.items()]
+        elif isinstance(first, Optional) and isinstance(other, Optional):
+            if first.there is not other.there:
                 break
-            pairs.append((one.value, other.value))
-        elif not _same(one, other):
+            pairs.append((first.value, other.value))
+        elif not _same(first, other):
             break
     else:
         return True
     return False
 
 
-def _items(one: list[Any], other: list[Any]) -> list[tuple[Any, Any]] | None:
+def _items(left: list[Any], other: list[Any]) -> list[tuple[Any, Any]] | None:
     """Return the pairs of items that must be equal in two lists of one length; None if unequal."""
-    if isinstance(one, SetList):
-        known = {frozen(item) for item in one}
-        return [] if all(frozen(item) in known for item in other) else None
-    if isinstance(one, MapList):
-        by_key = {one.key_of(item): item for item in one}
-        keys = [one.key_of(item) for item in other]
+    if isinstance(left, SetList):
+        present = {frozen(item) for item in left}
+        return [] if all(frozen(item) in present for item in other) else None
+    if isinstance(left, MapList):
+        by_key = {left.key_of(item): item for item in left}
+        keys = [left.key_of(item) for item in other]
         if not all(key in by_key for key in keys):
             return None
         return [(by_key[key], item) for key, item in zip(keys, other, strict=True)]
-    return list(zip(one, other, strict=True))
+    return list(zip(left, other, strict=True))
 
 
-def _same(one: Any, other: Any) -> bool:
+def _same(left: Any, other: Any) -> bool:
     # In Python True equals 1; in CEL a boolean equals no number.
-    if isinstance(one, bool) or isinstance(other, bool):
-        return one is other
-    if isinstance(one, _NUMBERS) and isinstance(other, _NUMBERS):
-        return one == other
-    return KINDS.get(type(one)) == KINDS.get(type(other)) and bool(one == other)
+    if isinstance(left, bool) or isinstance(other, bool):
+        return left is other
+    if isinstance(left, _NUMBERS) and isinstance(other, _NUMBERS):
+        return left == other
+    return KINDS.get(type(left)) == KINDS.get(type(other)) and bool(left == other)

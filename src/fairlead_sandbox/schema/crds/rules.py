@@ -67,19 +67,19 @@ def _check_default(schema: JSON, path: str, errors: Report) -> None:
             return
     if defaulter is not None:
         defaulter(value)
-    found = Report(errors.effort)
+    report = Report(errors.effort)
     for check in (compile_check(schema), compile_list_check(schema)):
         if check is not None:
-            check(value, "", found)
-    _check_by_rules(schema, value, found)
-    for error in found:
+            check(value, "", report)
+    _check_by_rules(schema, value, report)
+    for error in report:
         field = error.field.removeprefix("<nil>")
         dot = "" if not field or field.startswith("[") else "."
         errors.append(error._replace(field=f"{path}{dot}{field}"))
 
 
-def _check_by_rules(schema: JSON, value: Any, found: Report) -> None:
-    if found:
+def _check_by_rules(schema: JSON, value: Any, report: Report) -> None:
+    if report:
         return
     try:
         check = compile_rules(schema, root=False)
@@ -87,24 +87,24 @@ def _check_by_rules(schema: JSON, value: Any, found: Report) -> None:
         # check_rules reports the rule itself.
         return
     if check is not None:
-        check(value, None, found)
+        check(value, None, report)
 
 
 def check_rules(schema: JSON, path: str, errors: Report) -> None:
     """Report rules that do not compile, that can never see an old value, or that cost too much."""
     costs: list[tuple[int, str]] = []
     place = _Place(schema, declare(schema, root=True), path, 1, "")
-    for one in _places(place):
-        for index, rule in enumerate(one.schema.get("x-kubernetes-validations") or ()):
-            at = f"{one.path}.x-kubernetes-validations[{index}]"
+    for inner in _places(place):
+        for index, rule in enumerate(inner.schema.get("x-kubernetes-validations") or ()):
+            at = f"{inner.path}.x-kubernetes-validations[{index}]"
             with errors.effort.timed():
-                costs += _check_rule(rule, one, at, errors)
+                costs += _check_rule(rule, inner, at, errors)
     total = capped(sum(cost for cost, _ in costs))
     if total <= PER_SCHEMA:
         return
     # As in apiextensions-apiserver, a rule below 1 % of the limit is not worth naming.
     worst = [one for one in costs if one[0] >= PER_SCHEMA // 100]
-    for _, at in sorted(worst, key=lambda one: -one[0])[:_SHOWN]:
+    for _, at in sorted(worst, key=lambda item: -item[0])[:_SHOWN]:
         text = "contributed to estimated rule cost total exceeding cost limit for entire"
         errors.append(forbidden(at, f"{text} OpenAPIv3 schema"))
     name = "x-kubernetes-validations estimated rule cost total for entire OpenAPIv3 schema"

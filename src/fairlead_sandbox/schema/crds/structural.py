@@ -220,11 +220,11 @@ def _check_value_schema(schema: JSON, path: str, errors: Report) -> None:
         _check_value_schema(schema["items"], f"{path}.items", errors)
     for name, member in (schema.get("properties") or {}).items():
         _check_value_schema(member, f"{path}.properties[{name}]", errors)
-    for name, wanted in _EMPTY_IN_JUNCTORS.items():
+    for name, expected in _EMPTY_IN_JUNCTORS.items():
         # A default of null is a default too.
         given = name in schema if name == "default" else schema.get(name)
         if given:
-            errors.append(forbidden(f"{path}.{name}", f"must be {wanted} to be structural"))
+            errors.append(forbidden(f"{path}.{name}", f"must be {expected} to be structural"))
 
 
 _PARTS: tuple[_Part, ...] = (

@@ -77,7 +77,7 @@ def _additional(schema: JSON) -> Callable[[JSON], None] | None:
     additional = schema.get("additionalProperties")
     if not isinstance(additional, dict):
         return None
-    known = frozenset(schema.get("properties") or ())
+    declared = frozenset(schema.get("properties") or ())
     make, inner, nullable = (
         _copier(additional),
         compile_defaulter(additional),
@@ -85,7 +85,7 @@ def _additional(schema: JSON) -> Callable[[JSON], None] | None:
     )
 
     def default(value: JSON) -> None:
-        for name in [name for name in value if name not in known]:
+        for name in [name for name in value if name not in declared]:
             if value[name] is None and not nullable:
                 if make is None:
                     del value[name]

@@ -37,9 +37,9 @@ def compile_embedded_check(schema: JSON, *, root: bool = True) -> Check | None:
         if own:
             _envelope(value, path, errors)
         for name, member in value.items():
-            one = members.get(name, other)
-            if one is not None:
-                one(member, f"{path}.{name}" if path else name, errors)
+            check_member = members.get(name, other)
+            if check_member is not None:
+                check_member(member, f"{path}.{name}" if path else name, errors)
 
     return check
 

@@ -38,9 +38,9 @@ def compile_list_check(schema: JSON) -> Check | None:
                     items(item, f"{path}[{index}]", errors)
         elif type(value) is dict:
             for name, member in value.items():
-                one = members.get(name, other)
-                if one is not None:
-                    one(member, f"{path}.{name}" if path else name, errors)
+                check_member = members.get(name, other)
+                if check_member is not None:
+                    check_member(member, f"{path}.{name}" if path else name, errors)
 
     return check
 

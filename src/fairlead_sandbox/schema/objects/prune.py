@@ -45,7 +45,7 @@ def _object_pruner(schema: JSON, *, root: bool) -> Callable[[JSON], None] | None
     if schema.get("type") in _SCALARS or schema.get("x-kubernetes-int-or-string"):
         return None
     properties: JSON = schema.get("properties") or {}
-    known = frozenset(properties) | (_ENVELOPE if root else frozenset())
+    declared = frozenset(properties) | (_ENVELOPE if root else frozenset())
     members = {
         name: pruner
         for name, member in properties.items()
@@ -61,15 +61,15 @@ def _object_pruner(schema: JSON, *, root: bool) -> Callable[[JSON], None] | None
     keep = described or bool(schema.get("x-kubernetes-preserve-unknown-fields"))
 
     def prune(value: JSON) -> None:
-        if not keep and not value.keys() <= known:
-            for name in [name for name in value if name not in known]:
+        if not keep and not value.keys() <= declared:
+            for name in [name for name in value if name not in declared]:
                 del value[name]
         for name, pruner in members.items():
             if name in value:
                 pruner(value[name])
         if other is not None:
             for name, member in value.items():
-                if name not in known:
+                if name not in declared:
                     other(member)
 
     return prune

@@ -43,10 +43,10 @@ class Ratchet:
         return False
 
     def _is_equal(self, place: _Place) -> bool:
-        known = self._equal.get(place.path)
-        if known is None:
-            known = self._equal[place.path] = _is_equal(place.new, place.old)
-        return known
+        is_equal = self._equal.get(place.path)
+        if is_equal is None:
+            is_equal = self._equal[place.path] = _is_equal(place.new, place.old)
+        return is_equal
 
 
 def _is_equal(new: Any, old: Any) -> bool:

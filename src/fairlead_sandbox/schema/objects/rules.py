@@ -107,8 +107,8 @@ def inner_schemas(
     for keyword in ("additionalProperties", "items"):
         inner = schema.get(keyword)
         if isinstance(inner, dict):
-            known = declared.items if declared is not None else None
-            yield keyword, "", inner, known or _alone(inner)
+            items = declared.items if declared is not None else None
+            yield keyword, "", inner, items or _alone(inner)
 
 
 def _alone(schema: JSON) -> Declaration | None:
@@ -124,11 +124,11 @@ def _compile(schema: JSON, declared: Declaration | None) -> _Check | None:
     members: dict[str, _Check] = {}
     others: dict[str, _Check] = {}
     for keyword, name, inner, inside in inner_schemas(schema, declared):
-        found = _compile(inner, inside)
-        if found is not None and keyword == "properties":
-            members[name] = found
-        elif found is not None:
-            others[keyword] = found
+        compiled = _compile(inner, inside)
+        if compiled is not None and keyword == "properties":
+            members[name] = compiled
+        elif compiled is not None:
+            others[keyword] = compiled
     checks = [*own, *_of_members(members, others.get("additionalProperties"))]
     if "items" in others:
         checks.append(_of_items(others["items"], schema))
@@ -137,8 +137,8 @@ def _compile(schema: JSON, declared: Declaration | None) -> _Check | None:
 
     def check(value: Any, old: Any, path: str, account: _Account) -> None:
         if value is not None:
-            for one in checks:
-                one(value, old, path, account)
+            for check_part in checks:
+                check_part(value, old, path, account)
 
     return check
 
@@ -275,7 +275,7 @@ def field_path(text: str, schema: JSON) -> str:
     Raises:
         ValueError: the schema has no such field.
     """
-    position, found = 0, ""
+    position, path = 0, ""
     here: Any = schema
     while position < len(text):
         step = _STEP.match(text, position)
@@ -285,12 +285,12 @@ def field_path(text: str, schema: JSON) -> str:
         if name is None:
             name = _ESCAPE.sub(lambda match: _MEANING.get(match[1], match[1]), step[2])
         properties = here.get("properties")
-        found += f".{name}" if properties else f"[{name}]"
+        path += f".{name}" if properties else f"[{name}]"
         here = properties.get(name) if properties else here.get("additionalProperties")
         if not here or here is True:
             raise ValueError(text)
         position = step.end()
-    return found
+    return path
 
 
 _REPORTS: Mapping[str, Callable[[str, Any, str], FieldError]] = {

@@ -50,10 +50,10 @@ def type_name(value: Any) -> str:
 def type_check(schema: JSON) -> Check | None:
     """Return the check of ``type``, ``nullable`` and int-or-string; None without these."""
     if schema.get("type"):
-        wanted = schema["type"]
-        allowed = {"number", "integer"} if wanted == "number" else {wanted}
+        expected = schema["type"]
+        allowed = {"number", "integer"} if expected == "number" else {expected}
     elif schema.get("x-kubernetes-int-or-string"):
-        allowed, wanted = {"integer", "string"}, "integer,string"
+        allowed, expected = {"integer", "string"}, "integer,string"
     else:
         return None
     if schema.get("nullable"):
@@ -67,7 +67,7 @@ def type_check(schema: JSON) -> Check | None:
         name = type_name(value)
         # 1.0 is an integer too: JSON has one type of number.
         if name not in allowed and not (whole and name == "number" and value.is_integer()):
-            detail = f'{path} in body must be of type {wanted}: "{name}"'
+            detail = f'{path} in body must be of type {expected}: "{name}"'
             errors.append(type_invalid(path, name, detail))
 
     return check
@@ -91,8 +91,8 @@ def enum_check(schema: JSON) -> Check | None:
     others = [choice for choice in choices if not _is_plain(choice)]
 
     def check(value: Any, path: str, errors: Report) -> None:
-        known = (type(value) is bool, value) in plain if _is_plain(value) else value in others
-        if not known:
+        is_allowed = (type(value) is bool, value) in plain if _is_plain(value) else value in others
+        if not is_allowed:
             errors.effort.spend(len(choices) * _CHOICE)
             errors.append(not_supported(path, value, choices))
 

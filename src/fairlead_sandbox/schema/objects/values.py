@@ -29,8 +29,8 @@ def compile_check(schema: JSON) -> Check | None:
     head = type_check(schema)
     enum = enum_check(schema)
     makers = (_combinations, string_check, format_check, number_check, _array_check)
-    made = [maker(schema) for maker in makers]
-    rest = [check for check in (*made, enum, _object_check(schema)) if check]
+    checks = [maker(schema) for maker in makers]
+    rest = [check for check in (*checks, enum, _object_check(schema)) if check]
     always = [check for check in (head, enum) if check]
     if not rest:
         return head
@@ -38,13 +38,13 @@ def compile_check(schema: JSON) -> Check | None:
     def check(value: Any, path: str, errors: Report) -> None:
         if value is None:
             # As in kube-openapi, a null is checked against type and enum alone.
-            for one in always:
-                one(value, path, errors)
+            for check_value in always:
+                check_value(value, path, errors)
             return
         if head is not None:
             head(value, path, errors)
-        for one in rest:
-            one(value, path, errors)
+        for check_value in rest:
+            check_value(value, path, errors)
 
     return check
 
@@ -83,8 +83,8 @@ def _object_check(schema: JSON) -> Check | None:
 
     def check(value: Any, path: str, errors: Report) -> None:
         if type(value) is dict:
-            for one in present:
-                one(value, path, errors)
+            for check_part in present:
+                check_part(value, path, errors)
 
     return check
 
@@ -120,21 +120,21 @@ def _members_check(schema: JSON) -> Check | None:
     compiled = {
         name: compile_check(member) for name, member in (schema.get("properties") or {}).items()
     }
-    known = {name: check for name, check in compiled.items() if check}
+    checks = {name: check for name, check in compiled.items() if check}
     additional = schema.get("additionalProperties")
     other = compile_check(additional) if isinstance(additional, dict) else None
-    if not known and other is None:
+    if not checks and other is None:
         return None
 
     def check(value: JSON, path: str, errors: Report) -> None:
         errors.effort.spend(len(value) * _STEPS)
         for name, member in value.items():
-            one = known.get(name)
+            check_member = checks.get(name)
             # A declared property that needs no check is no additional one.
-            if one is None and name not in compiled:
-                one = other
-            if one is not None:
-                one(member, f"{path}.{name}" if path else name, errors)
+            if check_member is None and name not in compiled:
+                check_member = other
+            if check_member is not None:
+                check_member(member, f"{path}.{name}" if path else name, errors)
 
     return check
 
@@ -146,8 +146,8 @@ def _combinations(schema: JSON) -> Check | None:
         return None
 
     def check(value: Any, path: str, errors: Report) -> None:
-        for one in checks:
-            one(value, path, errors)
+        for check_part in checks:
+            check_part(value, path, errors)
 
     return check
 
@@ -198,8 +198,8 @@ def _one_of(schema: JSON) -> Check | None:
         valid = sum(not failures for failures in attempts)
         if valid == 1:
             return
-        found = f"Found {valid} valid alternatives" if valid else "Found none valid"
-        detail = f'"{path}" must validate one and only one schema (oneOf). {found}'
+        text = f"Found {valid} valid alternatives" if valid else "Found none valid"
+        detail = f'"{path}" must validate one and only one schema (oneOf). {text}'
         errors.append(invalid(_NOWHERE, "", detail))
         if not valid:
             errors.extend(_least(attempts))

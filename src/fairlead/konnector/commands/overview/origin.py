@@ -65,7 +65,7 @@ def judge(bound: FetchedBinding, obj: Object, warning: Object | None = None) -> 
     text = f"the {obj.kind} that APIServiceBinding {name} brings"
 
     def broken(reason: str, about: str, remedy: str = "") -> Link:
-        return wrong(KUBE_BIND, reason, name="provider", subject=text, about=about, remedy=remedy)
+        return wrong(KUBE_BIND, reason, name="provider", subject=text, text=about, remedy=remedy)
 
     verdict = binding_verdict(bound)
     if bound.problem:

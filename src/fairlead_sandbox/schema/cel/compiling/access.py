@@ -77,10 +77,10 @@ def _field(target: Part, name: str, *, is_map: bool) -> Run:
         frame.cost += cost
         if type(value) is not dict:
             raise CelError("no such overload")
-        found = value.get(own)
-        if found is None and not (is_map and own in value):
+        member = value.get(own)
+        if member is None and not (is_map and own in value):
             raise _no_such_key(name)
-        return found
+        return member
 
     return run
 
@@ -96,10 +96,10 @@ def _lookup(target: Type, name: str) -> Callable[[Any], Any]:
     def find(value: Any) -> Any:
         if type(value) is not dict:
             raise CelError("no such overload")
-        found = value.get(own)
-        if found is None and not (nulls and own in value):
+        member = value.get(own)
+        if member is None and not (nulls and own in value):
             return _MISSING
-        return found
+        return member
 
     return find
 
@@ -141,11 +141,11 @@ def _optional_field(compiler: Compiler, node: Node, target: Part, name: str, typ
             if not value.there:
                 return NONE
             value = value.value
-        found = find(value)
-        if found is _MISSING:
+        member = find(value)
+        if member is _MISSING:
             return NONE
         frame.cost += 1
-        return Optional(there=True, value=found)
+        return Optional(there=True, value=member)
 
     estimate = 0 if node.kind == "select" else 1
     cost = capped(target.cost + estimate)
@@ -183,20 +183,20 @@ def index(compiler: Compiler, node: Node, scope: Scope) -> Part:
     runs, lead = (target.run, key.run), (0 if target.attribute else 1) - key.lead
     if optional:
         return Part(node, gives, _optional_at(*runs, lead), cost, attribute=True, lead=1)
-    found = _value_at(*runs, lead, declared=bool(target.path))
+    run = _value_at(*runs, lead, declared=bool(target.path))
     step = {"list": "@items", "map": "@values"}.get(compiler.known(target.type).kind)
     path = (*(target.path or ()), step) if step else None
     size = target.entry.value if target.entry else None
-    return Part(node, gives, found, cost, size, path, attribute=True, lead=1)
+    return Part(node, gives, run, cost, size, path, attribute=True, lead=1)
 
 
 def _optional_at(target: Run, key: Run, lead: int) -> Run:
     def run(frame: Frame) -> Optional:
         container, at = target(frame), key(frame)
         frame.cost += lead
-        found = optional_index(container, at)
-        frame.cost += found.there
-        return found
+        item = optional_index(container, at)
+        frame.cost += item.there
+        return item
 
     return run
 
@@ -206,13 +206,13 @@ def _value_at(target: Run, key: Run, lead: int, *, declared: bool) -> Run:
         container, at = target(frame), key(frame)
         frame.cost += 1 + lead
         if isinstance(container, dict):
-            known = frozen(at)
+            member_key = frozen(at)
             # The keys of a declared map are strings, so another key has no overload.
             if declared and type(at) is not str:
                 raise CelError("no such overload")
-            if known not in container:
+            if member_key not in container:
                 raise _no_such_key(at)
-            return container[known]
+            return container[member_key]
         if not isinstance(container, list):
             raise CelError("no such overload")
         if isinstance(at, float):
@@ -249,18 +249,18 @@ def first_of(compiler: Compiler, node: Node, scope: Scope) -> Part:
     parts = [compiler.part(arg, scope) for arg in node.args]
     value = compiler.unifier.fresh()
     optional = optional_of(value)
-    wanted = [optional, optional if node.name == "or" else value]
+    types = [optional, optional if node.name == "or" else value]
     given = [part.type for part in parts]
-    if len(parts) != 2 or not compiler.unifier.accept(given, wanted):
+    if len(parts) != 2 or not compiler.unifier.accept(given, types):
         return no_overload(compiler, node, node.name, parts, method=True)
     first, second = (part.run for part in parts)
     keeps = node.name == "or"
 
     def run(frame: Frame) -> Any:
-        found = unwrapped(first(frame))
-        if found.there:
-            return found if keeps else found.value
+        value = unwrapped(first(frame))
+        if value.there:
+            return value if keeps else value.value
         return second(frame)
 
     cost = capped(sum(part.cost for part in parts) + 1)
-    return Part(node, compiler.known(wanted[1]), run, cost)
+    return Part(node, compiler.known(types[1]), run, cost)

@@ -69,11 +69,11 @@ def _member(
 ) -> Part:
     """Compile ``value in [literals]`` as a lookup in a set, which costs nothing."""
     estimate = capped(_estimate(compiler, fitting, parts).cost + parts[0].cost + parts[1].cost)
-    known = frozenset(frozen(value) for value in constant(parts[1]))
+    constants = frozenset(frozen(value) for value in constant(parts[1]))
     item = parts[0].run
-    if not known:
+    if not constants:
         return Part(node, BOOL, lambda _: False, estimate)
-    return Part(node, BOOL, lambda frame: frozen(item(frame)) in known, estimate)
+    return Part(node, BOOL, lambda frame: frozen(item(frame)) in constants, estimate)
 
 
 def folded(part: Part) -> Part:
@@ -97,16 +97,18 @@ def resolve(
     given = [part.type for part in parts]
     fitting: list[Overload] = []
     gives = DYN
-    for one in overloads:
-        if one.signature.method is not method or len(one.signature.takes) != len(given):
+    for overload in overloads:
+        if overload.signature.method is not method or len(overload.signature.takes) != len(given):
             continue
-        result, *takes = compiler.unifier.renamed([one.signature.gives, *one.signature.takes])
+        result, *takes = compiler.unifier.renamed(
+            [overload.signature.gives, *overload.signature.takes]
+        )
         if not compiler.unifier.accept(given, takes):
             continue
         type_ = compiler.known(result)
         # By the CEL specification a call has type dyn if overloads with different results fit.
         gives = type_ if not fitting or gives == type_ else DYN
-        fitting.append(one)
+        fitting.append(overload)
     return fitting, gives
 
 
@@ -125,9 +127,9 @@ def _estimate(
 ) -> Estimate:
     """Return the highest estimate of the overloads."""
     call = EstimatedCall(parts, compiler.size_at)
-    found = [one.price.estimate(call) for one in overloads]
-    sizes = [one.size for one in found if one.size is not None]
-    return Estimate(max(one.cost for one in found), union(sizes))
+    estimates = [one.price.estimate(call) for one in overloads]
+    sizes = [one.size for one in estimates if one.size is not None]
+    return Estimate(max(one.cost for one in estimates), union(sizes))
 
 
 def _caller(compiler: Compiler, overloads: Sequence[Overload], parts: Sequence[Part]) -> Run:
@@ -138,18 +140,18 @@ def _caller(compiler: Compiler, overloads: Sequence[Overload], parts: Sequence[P
 
     def run(frame: Frame) -> Any:
         values = [one(frame) for one in runs]
-        for one in overloads:
-            if all(map(_fits, one.signature.takes, values)):
-                return _charged(frame, one, values)
+        for overload in overloads:
+            if all(map(_fits, overload.signature.takes, values)):
+                return _charged(frame, overload, values)
         frame.cost += 1
         raise CelError("no such overload")
 
     return run
 
 
-def _fits(wanted: Type, value: Any) -> bool:
+def _fits(type_: Type, value: Any) -> bool:
     kind = KINDS.get(type(value))
-    return wanted.kind in {"dyn", "param"} or kind in {wanted.kind, wanted.name}
+    return type_.kind in {"dyn", "param"} or kind in {type_.kind, type_.name}
 
 
 def _direct(overload: Overload, runs: Sequence[Run]) -> Run:
@@ -190,21 +192,21 @@ _AT_ONCE = frozenset({int, float, bool, type(None)})
 
 def _comparison(overload: Overload, left: Run, right: Run) -> Run:
     """Return the call of ``==`` or ``!=``, with a fast path for strings and scalars."""
-    wanted = overload.signature.name == "_==_"
+    is_equal = overload.signature.name == "_==_"
 
     def run(frame: Frame) -> Any:
-        one, other = left(frame), right(frame)
-        kind = type(one)
+        first, other = left(frame), right(frame)
+        kind = type(first)
         if kind is type(other):
             if kind is str:
                 # CEL charges a comparison of strings 0.1 per character, rounded up
                 # (costs.EQUALITY).
-                frame.cost += -(-min(len(one), len(other)) // 10)
-                return (one == other) is wanted
+                frame.cost += -(-min(len(first), len(other)) // 10)
+                return (first == other) is is_equal
             if kind in _AT_ONCE:
                 frame.cost += 1
-                return (one == other) is wanted
-        return _charged(frame, overload, [one, other])
+                return (first == other) is is_equal
+        return _charged(frame, overload, [first, other])
 
     return run
 
@@ -227,7 +229,7 @@ def _charged(frame: Frame, overload: Overload, values: list[Any]) -> Any:
 
 def union(sizes: Sequence[Size]) -> Size | None:
     """Return the size that covers all sizes; None for none."""
-    found = None
+    joined = None
     for size in sizes:
-        found = size if found is None else found.union(size)
-    return found
+        joined = size if joined is None else joined.union(size)
+    return joined

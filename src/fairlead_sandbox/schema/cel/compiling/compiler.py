@@ -38,13 +38,13 @@ class Compiler:
 
     def part(self, node: Node, scope: Scope) -> Part:
         """Compile one expression, with its names looked up in ``scope``."""
-        found = self._kinds[node.kind](self, node, scope)
-        if found.size is None:
-            found.size = self.size_at(found.type, found.path)
+        part = self._kinds[node.kind](self, node, scope)
+        if part.size is None:
+            part.size = self.size_at(part.type, part.path)
         # By id, because the hash of a node walks its whole subtree. compile_rule keeps the tree
         # alive.
-        self.types[id(node)] = found.type
-        return found
+        self.types[id(node)] = part.type
+        return part
 
     def known(self, type_: Type) -> Type:
         """Return the type with its known type parameters filled in."""

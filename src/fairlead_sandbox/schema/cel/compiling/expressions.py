@@ -45,20 +45,22 @@ def _literal(compiler: Compiler, node: Node, scope: Scope) -> Part:
 
 
 def _ident(compiler: Compiler, node: Node, scope: Scope) -> Part:
-    found = scope.get(node.name)
-    if found is None:
+    variable = scope.get(node.name)
+    if variable is None:
         named = named_type(node, node.name)
         text = f"undeclared reference to '{node.name}' (in container '')"
         return named or compiler.issue(text, node)
-    slot = found.slot
+    slot = variable.slot
 
     def run(frame: Frame) -> Any:
         frame.cost += 1
         return frame.vars[slot]
 
     # The schema's limit for the path takes precedence over the size of the variable.
-    size = compiler.size_at(found.type, found.path) or found.size
-    return Part(node, found.type, run, 1, size, found.path, found.entry, attribute=True, lead=1)
+    size = compiler.size_at(variable.type, variable.path) or variable.size
+    return Part(
+        node, variable.type, run, 1, size, variable.path, variable.entry, attribute=True, lead=1
+    )
 
 
 def _list(compiler: Compiler, node: Node, scope: Scope) -> Part:
@@ -74,15 +76,15 @@ def _list(compiler: Compiler, node: Node, scope: Scope) -> Part:
     pairs = [(part.run, optional) for part, optional in zip(parts, node.value, strict=True)]
 
     def run(frame: Frame) -> list[Any]:
-        found = []
-        for one, optional in pairs:
-            value = one(frame)
+        items = []
+        for item, optional in pairs:
+            value = item(frame)
             if not optional:
-                found.append(value)
+                items.append(value)
             elif unwrapped(value).there:
-                found.append(value.value)
+                items.append(value.value)
         frame.cost += NEW_LIST
-        return found
+        return items
 
     return Part(node, list_of(items), run, cost, size, None, entry)
 
@@ -94,28 +96,28 @@ def _joined(
 
     All of them are reported with ``every``, otherwise only the first.
     """
-    found: Type | None = None
+    joined: Type | None = None
     several = False
     for part, may_lack in zip(parts, optional, strict=True):
         type_ = compiler.known(part.type)
         if may_lack and type_.kind == "optional":
             type_ = compiler.known(type_.params[0])
         elif may_lack and type_.kind != "dyn":
-            wanted = optional_of(type_)
-            compiler.issue(f"expected type '{wanted}' but found '{type_}'", part.node)
-        if found is None:
-            found = type_
-        elif compiler.unifier.accept([found], [type_]):
-            found = found if less_specific(found, type_) else type_
+            expected = optional_of(type_)
+            compiler.issue(f"expected type '{expected}' but found '{type_}'", part.node)
+        if joined is None:
+            joined = type_
+        elif compiler.unifier.accept([joined], [type_]):
+            joined = joined if less_specific(joined, type_) else type_
         elif every or not several:
             several = True
-            shown = (compiler.unifier.known(one, free=DYN) for one in (found, type_))
+            shown = (compiler.unifier.known(one, free=DYN) for one in (joined, type_))
             text = "expected type '{}' but found '{}'".format(*shown)
             if not compiler.mixed:
                 compiler.late.append(Issue(text, part.node.position))
     if several:
         return DYN
-    return compiler.unifier.fresh() if found is None else found
+    return compiler.unifier.fresh() if joined is None else joined
 
 
 def _map(compiler: Compiler, node: Node, scope: Scope) -> Part:
@@ -134,16 +136,16 @@ def _map(compiler: Compiler, node: Node, scope: Scope) -> Part:
     ]
 
     def run(frame: Frame) -> dict[Any, Any]:
-        found: dict[Any, Any] = {}
+        entries: dict[Any, Any] = {}
         for key, value, optional in rows:
-            name, one = frozen(key(frame)), value(frame)
-            if optional and not unwrapped(one).there:
+            name, item = frozen(key(frame)), value(frame)
+            if optional and not unwrapped(item).there:
                 continue
-            if name in found:
+            if name in entries:
                 raise CelError(f"Failed with repeated key: {name}")
-            found[name] = one.value if optional else one
+            entries[name] = item.value if optional else item
         frame.cost += NEW_MAP
-        return found
+        return entries
 
     part = Part(node, type_, run, cost, size, None, entry)
     folds = (
@@ -184,9 +186,9 @@ def _logic(compiler: Compiler, node: Node, scope: Scope) -> Part:
 
     def run(frame: Frame) -> Any:
         failure: CelError | None = None
-        for one in runs:
+        for run_part in runs:
             try:
-                value = one(frame)
+                value = run_part(frame)
             except CelError as error:
                 failure = failure or error
                 continue

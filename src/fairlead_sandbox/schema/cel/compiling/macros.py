@@ -105,9 +105,9 @@ def _loop(compiler: Compiler, node: Node, scope: Scope, variables: int) -> _Loop
     over = compiler.part(node.args[0], scope)
     if any(name.kind != "ident" for name in names):
         return None
-    found = _variables(compiler, over, variables)
-    inner = {**scope, **{name.name: one for name, one in zip(names, found, strict=True)}}
-    return _Loop(over, [name.name for name in names], inner, [one.slot for one in found])
+    ranges = _variables(compiler, over, variables)
+    inner = {**scope, **{name.name: one for name, one in zip(names, ranges, strict=True)}}
+    return _Loop(over, [name.name for name in names], inner, [one.slot for one in ranges])
 
 
 def _variables(compiler: Compiler, over: Part, count: int) -> list[Variable]:
@@ -172,15 +172,15 @@ def _quantifier(
                 frame.effort.spend(steps)
             _set(variables, first, second, item)
             try:
-                found = holds(frame)
+                verdict = holds(frame)
             except CelError as error:
                 failure = failure or error
                 continue
-            if found is decisive:
+            if verdict is decisive:
                 # cel-go checks the loop's condition once more, unless this was the last item.
                 frame.cost += 1 + (condition if rounds < len(items) else 0)
                 return decisive
-            if found is not (not decisive):
+            if verdict is not (not decisive):
                 failure = failure or CelError("no such overload")
         frame.cost += 1
         if failure is not None:
@@ -220,9 +220,9 @@ def _decided(frame: Frame, condition: Run, steps: int) -> bool:
         raise CostError
     if steps:
         frame.effort.spend(steps)
-    found = condition(frame)
-    if found is True or found is False:
-        return bool(found)
+    verdict = condition(frame)
+    if verdict is True or verdict is False:
+        return bool(verdict)
     raise CelError("no such overload")
 
 
@@ -274,14 +274,14 @@ def _listed(compiler: Compiler, node: Node, loop: _Loop, body: _Body) -> Part:
     keeps, steps = body.keeps.run if body.keeps else _always, body.unpaid
 
     def run(frame: Frame) -> list[Any]:
-        found = []
+        items = []
         for item in find(frame):
             _set(frame.vars, first, second, item)
             if _decided(frame, keeps, steps):
                 frame.cost += _APPEND
-                found.append(gives(frame))
+                items.append(gives(frame))
         frame.cost += 1
-        return found
+        return items
 
     inner = Size(0, body.gives.sized.most)
     return Part(
@@ -323,9 +323,9 @@ def _make_entries(compiler: Compiler, node: Node, scope: Scope) -> Part:
     compiler.wants(body.gives, type_)
 
     def entries(frame: Frame) -> Mapping[Any, Any]:
-        found = gives(frame)
-        if isinstance(found, dict):
-            return found
+        entry = gives(frame)
+        if isinstance(entry, dict):
+            return entry
         raise CelError("no such overload")
 
     return _mapped(node, loop, body, entries, compiler.known(type_), body.cost)
@@ -343,18 +343,18 @@ def _mapped(
     keeps, steps = body.keeps.run if body.keeps else _always, body.unpaid
 
     def run(frame: Frame) -> dict[Any, Any]:
-        found: dict[Any, Any] = {}
+        mapping: dict[Any, Any] = {}
         for item in find(frame):
             _set(frame.vars, first, second, item)
             if not _decided(frame, keeps, steps):
                 continue
             frame.cost += _INSERT
             for key, value in entries(frame).items():
-                if key in found:
+                if key in mapping:
                     raise CelError(f"insert failed: key {thawed(key)} already exists")
-                found[key] = value
+                mapping[key] = value
         frame.cost += 1
-        return found
+        return mapping
 
     cost = loop.cost(each + _INSERT, NEW_MAP + 1)
     return Part(node, type_, run, cost, loop.over.sized)
@@ -380,16 +380,16 @@ def _optional(compiler: Compiler, node: Node, scope: Scope, *, flat: bool) -> Pa
 
     def run(frame: Frame) -> Any:
         before = frame.cost
-        found = source(frame)
-        if not isinstance(found, Optional):
+        optional = source(frame)
+        if not isinstance(optional, Optional):
             raise CelError("no such overload")
         once = frame.cost - before
-        if not found.there:
+        if not optional.there:
             frame.cost += 2
             return NONE
         # cel-go's expansion evaluates the target twice: hasValue(), then value().
         frame.cost += once + 2 + (not flat)
-        frame.vars[slot] = found.value
+        frame.vars[slot] = optional.value
         value = make(frame)
         return value if flat else Optional(there=True, value=value)
 

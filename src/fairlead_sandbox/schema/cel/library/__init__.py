@@ -24,11 +24,11 @@ from fairlead_sandbox.schema.cel.library.overloads import Overload
 
 
 def _by_name() -> Mapping[str, Sequence[Overload]]:
-    found: dict[str, list[Overload]] = {}
+    overloads: dict[str, list[Overload]] = {}
     for module in (core, texts, lists, timing, network, amounts, formats, optionals):
-        for one in module.OVERLOADS:
-            found.setdefault(one.signature.name, []).append(one)
-    return found
+        for overload in module.OVERLOADS:
+            overloads.setdefault(overload.signature.name, []).append(overload)
+    return overloads
 
 
 FUNCTIONS = _by_name()

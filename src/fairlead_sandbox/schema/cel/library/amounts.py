@@ -35,13 +35,13 @@ def parse_quantity(text: str) -> Quantity:
     Raises:
         ValueError: the text is no quantity; the message is Kubernetes'.
     """
-    found = _FORM.fullmatch(text[:_LONGEST])
-    if found is None or _NUMBER.fullmatch(found[1]) is None or len(text) > _LONGEST:
+    match = _FORM.fullmatch(text[:_LONGEST])
+    if match is None or _NUMBER.fullmatch(match[1]) is None or len(text) > _LONGEST:
         raise ValueError(f"quantities must match the regular expression '{_FORM.pattern}'")
-    scale = _scale(found[2])
+    scale = _scale(match[2])
     if scale is None:
         raise ValueError("unable to parse quantity's suffix")
-    exact = Fraction(found[1]) * scale * _NANO
+    exact = Fraction(match[1]) * scale * _NANO
     # resource.Quantity rounds away from zero, and stops at the largest signed integer of 64 bits.
     amount = math.ceil(abs(exact))
     limited = min(amount, _MAX * _NANO)
@@ -78,8 +78,8 @@ def _is(parse: Callable[..., Any]) -> Callable[..., bool]:
     return check
 
 
-def _compare(one: Any, other: Any) -> int:
-    return int(one > other) - int(one < other)
+def _compare(left: Any, other: Any) -> int:
+    return int(left > other) - int(left < other)
 
 
 def _whole(quantity: Quantity) -> int:
@@ -89,40 +89,40 @@ def _whole(quantity: Quantity) -> int:
     return whole
 
 
-def _sum(one: Quantity, other: Quantity | int, sign: int = 1) -> Quantity:
+def _sum(left: Quantity, other: Quantity | int, sign: int = 1) -> Quantity:
     more = other.billionths if isinstance(other, Quantity) else other * _NANO
-    return Quantity(one.billionths + sign * more)
+    return Quantity(left.billionths + sign * more)
 
 
 def _quantities() -> Iterator[Overload]:
     once = costs.read(0)
     yield function("quantity(string) -> quantity", _to_quantity, once, steps=PARSING)
     yield function("isQuantity(string) -> bool", _is(parse_quantity), once, steps=PARSING)
-    yield function("<quantity>.sign() -> int", lambda one: _compare(one.billionths, 0))
-    yield function("sign(quantity) -> int", lambda one: _compare(one.billionths, 0))
+    yield function("<quantity>.sign() -> int", lambda quantity: _compare(quantity.billionths, 0))
+    yield function("sign(quantity) -> int", lambda quantity: _compare(quantity.billionths, 0))
     yield function("<quantity>.asInteger() -> int", _whole)
     yield function("<quantity>.isInteger() -> bool", _is(_whole))
     yield function(
         "<quantity>.asApproximateFloat() -> double",
-        lambda one: float(Fraction(one.billionths, _NANO)),
+        lambda quantity: float(Fraction(quantity.billionths, _NANO)),
     )
     for other in ("quantity", "int"):
         yield function(f"<quantity>.add({other}) -> quantity", _sum)
         yield function(
-            f"<quantity>.sub({other}) -> quantity", lambda one, other: _sum(one, other, -1)
+            f"<quantity>.sub({other}) -> quantity", lambda left, other: _sum(left, other, -1)
         )
-    yield from _order("quantity", lambda one: one.billionths)
+    yield from _order("quantity", lambda quantity: quantity.billionths)
 
 
 def _order(kind: str, key: Callable[[Any], Any]) -> Iterator[Overload]:
     yield function(
-        f"<{kind}>.isLessThan({kind}) -> bool", lambda one, other: key(one) < key(other)
+        f"<{kind}>.isLessThan({kind}) -> bool", lambda left, other: key(left) < key(other)
     )
     yield function(
-        f"<{kind}>.isGreaterThan({kind}) -> bool", lambda one, other: key(one) > key(other)
+        f"<{kind}>.isGreaterThan({kind}) -> bool", lambda left, other: key(left) > key(other)
     )
     yield function(
-        f"<{kind}>.compareTo({kind}) -> int", lambda one, other: _compare(key(one), key(other))
+        f"<{kind}>.compareTo({kind}) -> int", lambda left, other: _compare(key(left), key(other))
     )
 
 
@@ -136,10 +136,10 @@ _LOOSE = re.compile(r"v?(\d+)(?:\.(\d+))?(?:\.(\d+))?((?:-.*)?(?:\+.*)?)", re.AS
 def _to_semver(text: str, normalize: bool = False) -> Semver:
     if normalize:
         text = _normalized(text)
-    found = _VERSION.fullmatch(text[:_LONGEST])
-    if found is None or len(text) > _LONGEST:
+    match = _VERSION.fullmatch(text[:_LONGEST])
+    if match is None or len(text) > _LONGEST:
         raise CelError(_complaint(text))
-    major, minor, patch, prerelease, build = found.groups()
+    major, minor, patch, prerelease, build = match.groups()
     parts = tuple((prerelease or "").split(".")) if prerelease else ()
     if any(not part or _has_leading_zero(part) for part in parts):
         raise CelError("Prerelease is empty" if "" in parts else _ZEROS)
@@ -164,22 +164,22 @@ def _complaint(text: str) -> str:
 
 
 def _normalized(text: str) -> str:
-    found = _LOOSE.fullmatch(text[:_LONGEST])
-    if found is None:
+    match = _LOOSE.fullmatch(text[:_LONGEST])
+    if match is None:
         return text
-    *numbers, rest = found.groups()
+    *numbers, rest = match.groups()
     if rest and None in numbers:
         raise CelError("short version cannot contain PreRelease/Build meta data")
     return ".".join(str(int(number or 0)) for number in numbers) + rest
 
 
-def _compare_parts(one: str, other: str) -> int:
-    if one.isdigit() and other.isdigit():
-        return _compare(int(one), int(other))
+def _compare_parts(left: str, other: str) -> int:
+    if left.isdigit() and other.isdigit():
+        return _compare(int(left), int(other))
     # By semver.org numeric parts come before all others.
-    if one.isdigit() or other.isdigit():
-        return -1 if one.isdigit() else 1
-    return _compare(one, other)
+    if left.isdigit() or other.isdigit():
+        return -1 if left.isdigit() else 1
+    return _compare(left, other)
 
 
 _part_key = cmp_to_key(_compare_parts)

@@ -60,8 +60,8 @@ def _quotient(left: int, right: int) -> int:
     if right == 0:
         raise CelError("division by zero")
     # CEL truncates toward zero; Python's // rounds down.
-    found = abs(left) // abs(right)
-    return found if (left < 0) == (right < 0) else -found
+    quotient = abs(left) // abs(right)
+    return quotient if (left < 0) == (right < 0) else -quotient
 
 
 def _remainder(left: int, right: int) -> int:
@@ -82,9 +82,9 @@ def _divided(left: float, right: float) -> float:
 
 def _bounded(run: Callable[[int, int], int]) -> Callable[[int, int], int]:
     def compute(left: int, right: int) -> int:
-        found = run(left, right)
-        if -_MAX_INT - 1 <= found <= _MAX_INT:
-            return found
+        result = run(left, right)
+        if -_MAX_INT - 1 <= result <= _MAX_INT:
+            return result
         raise CelError("integer overflow")
 
     return compute
@@ -107,8 +107,8 @@ def _add_lists(effort: Effort, left: list[Any], right: list[Any]) -> list[Any]:
     """Concatenate two lists; a set takes only new items, a map list replaces equal keys."""
     effort.spend((len(left) + len(right)) * (_KEYED if type(left) is not list else 1))
     if isinstance(left, SetList):
-        known = {frozen(item) for item in left}
-        fresh = {frozen(item): item for item in right if frozen(item) not in known}
+        present = {frozen(item) for item in left}
+        fresh = {frozen(item): item for item in right if frozen(item) not in present}
         return SetList([*left, *fresh.values()])
     if isinstance(left, MapList):
         merged = {left.key_of(item): item for item in left}
@@ -228,8 +228,8 @@ _TRUE = frozenset({"1", "t", "T", "true", "TRUE", "True"})
 _FALSE = frozenset({"0", "f", "F", "false", "FALSE", "False"})
 
 
-def _fails(given: str, wanted: str) -> CelError:
-    return CelError(f"type conversion error from '{given}' to '{wanted}'")
+def _fails(given: str, type_name: str) -> CelError:
+    return CelError(f"type conversion error from '{given}' to '{type_name}'")
 
 
 def _text_to_int(text: str) -> int:

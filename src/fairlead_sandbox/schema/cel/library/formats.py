@@ -19,8 +19,8 @@ from fairlead_sandbox.schema.names import dns1035_label, dns1123_label, dns1123_
 
 def _one(complaint: Callable[[str], str]) -> Callable[[str], list[str]]:
     def find(text: str) -> list[str]:
-        found = complaint(text)
-        return [found] if found else []
+        complaint_ = complaint(text)
+        return [complaint_] if complaint_ else []
 
     return find
 
@@ -63,13 +63,13 @@ _BY_NAME = {format_.name: format_ for format_ in _FORMATS}
 
 
 def _named(name: str) -> Optional:
-    found = _BY_NAME.get(name)
-    return NONE if found is None else Optional(there=True, value=found)
+    format_ = _BY_NAME.get(name)
+    return NONE if format_ is None else Optional(there=True, value=format_)
 
 
 def _validate(format_: Format, text: str) -> Optional:
-    found = format_.complaints(text)
-    return Optional(there=True, value=found) if found else NONE
+    complaints = format_.complaints(text)
+    return Optional(there=True, value=complaints) if complaints else NONE
 
 
 def _overloads() -> Iterator[Overload]:

@@ -48,20 +48,20 @@ def _sum(kind: str) -> Callable[[list[Any]], Any]:
 
 # The functions of the operator +, so that a sum overflows as it does.
 _ADD = {
-    one.signature.takes[0].kind: one.run
-    for one in CORE
-    if one.signature.name == "_+_"
-    and one.signature.takes[0].kind in _SUMMED
-    and one.signature.takes[0] == one.signature.takes[1]
+    overload.signature.takes[0].kind: overload.run
+    for overload in CORE
+    if overload.signature.name == "_+_"
+    and overload.signature.takes[0].kind in _SUMMED
+    and overload.signature.takes[0] == overload.signature.takes[1]
 }
 
 
-def _index_of(effort: Effort, items: list[Any], wanted: Any) -> int:
-    if type(wanted) is str:
+def _index_of(effort: Effort, items: list[Any], sought: Any) -> int:
+    if type(sought) is str:
         effort.spend(len(items) * _STEPS)
-        return items.index(wanted) if wanted in items else -1
+        return items.index(sought) if sought in items else -1
     effort.spend(len(items) * _COMPARED)
-    places = (at for at, item in enumerate(items) if equal(item, wanted, effort))
+    places = (at for at, item in enumerate(items) if equal(item, sought, effort))
     return next(places, -1)
 
 
@@ -69,14 +69,14 @@ _COMPARED = 5
 """Steps of effort to compare an item with another value."""
 
 
-def _last_index_of(effort: Effort, items: list[Any], wanted: Any) -> int:
-    found = _index_of(effort, items[::-1], wanted)
-    return found if found < 0 else len(items) - 1 - found
+def _last_index_of(effort: Effort, items: list[Any], item: Any) -> int:
+    index = _index_of(effort, items[::-1], item)
+    return index if index < 0 else len(items) - 1 - index
 
 
-def _covers(effort: Effort, items: list[Any], wanted: list[Any]) -> bool:
-    effort.spend(len(items) * len(wanted) * _COMPARED)
-    return all(any(equal(item, one, effort) for item in items) for one in wanted)
+def _covers(effort: Effort, items: list[Any], others: list[Any]) -> bool:
+    effort.spend(len(items) * len(others) * _COMPARED)
+    return all(any(equal(item, one, effort) for item in items) for one in others)
 
 
 def _intersects(effort: Effort, items: list[Any], others: list[Any]) -> bool:
@@ -97,8 +97,8 @@ def _overloads() -> Iterator[Overload]:
             yield function(f"{receiver}.{name}() -> {kind}", run, costs.TRAVERSE, counted=True)
         if kind in _SUMMED:
             yield function(f"{receiver}.sum() -> {kind}", _sum(kind), costs.TRAVERSE)
-    for name, look in (("indexOf", _index_of), ("lastIndexOf", _last_index_of)):
-        yield function(f"<list(A)>.{name}(A) -> int", look, costs.TRAVERSE, counted=True)
+    for name, find in (("indexOf", _index_of), ("lastIndexOf", _last_index_of)):
+        yield function(f"<list(A)>.{name}(A) -> int", find, costs.TRAVERSE, counted=True)
     pair = "(list(A), list(A)) -> bool"
     yield function(f"sets.contains{pair}", _covers, costs.sets(1), counted=True)
     yield function(f"sets.intersects{pair}", _intersects, costs.sets(1), counted=True)

@@ -39,8 +39,8 @@ def parse_url(text: str) -> Url:
         raise ValueError("empty url")
     if text.startswith(":"):
         raise ValueError("missing protocol scheme")
-    found = _SCHEME.fullmatch(text)
-    scheme, rest = (found[1].lower(), found[2]) if found else ("", text)
+    match = _SCHEME.fullmatch(text)
+    scheme, rest = (match[1].lower(), match[2]) if match else ("", text)
     rest, _, fragment = rest.partition("#")
     rest, _, query = rest.partition("?")
     if not rest.startswith("/"):
@@ -89,14 +89,14 @@ def _path(path: str) -> str:
 
 def _query(effort: Effort, url: Url) -> dict[str, list[str]]:
     effort.spend(len(url.query))
-    found: dict[str, list[str]] = {}
+    parameters: dict[str, list[str]] = {}
     for pair in url.query.split("&"):
         name, _, value = pair.partition("=")
         # Go drops pairs with a semicolon or an invalid escape.
         if not pair or ";" in pair or _BAD_ESCAPE.search(pair):
             continue
-        found.setdefault(unquote_plus(name), []).append(unquote_plus(value))
-    return found
+        parameters.setdefault(unquote_plus(name), []).append(unquote_plus(value))
+    return parameters
 
 
 _CHARACTERS = 8
@@ -129,18 +129,18 @@ def _port(url: Url) -> str:
 
 def _to_address(text: str) -> Address:
     try:
-        found = ip_address(text) if len(text) < _LONGEST else None
+        address = ip_address(text) if len(text) < _LONGEST else None
     except ValueError:
-        found = None
-    if found is None:
+        address = None
+    if address is None:
         words = f"ParseAddr({quoted(text)}): unable to parse IP"
         prefix = f"IP Address {quoted(text)} parse error during conversion from string"
         raise CelError(f"{prefix}: {words}")
-    if isinstance(found, IPv6Address) and found.scope_id:
+    if isinstance(address, IPv6Address) and address.scope_id:
         raise CelError(f"IP address {quoted(text)} with zone value is not allowed")
-    if isinstance(found, IPv6Address) and found.ipv4_mapped:
+    if isinstance(address, IPv6Address) and address.ipv4_mapped:
         raise CelError(f"IPv4-mapped IPv6 address {quoted(text)} is not allowed")
-    return found
+    return address
 
 
 _LONGEST = 100
@@ -153,17 +153,17 @@ def _to_network(text: str) -> Network:
     try:
         # Python takes a netmask as well (10.0.0.0/255.0.0.0), and lengths with leading zeros; Go
         # takes neither.
-        found = ip_interface(text) if slash and _PREFIX_LENGTH.fullmatch(length) else None
+        interface = ip_interface(text) if slash and _PREFIX_LENGTH.fullmatch(length) else None
     except ValueError:
-        found = None
-    if found is None or "%" in address:
+        interface = None
+    if interface is None or "%" in address:
         words = f"netip.ParsePrefix({quoted(text)}): {'invalid' if slash else 'no'} '/'"
         again = "network address parse error during conversion from string"
         raise CelError(f"{again}: {again}: {words}")
-    if isinstance(found, IPv6Address) and found.ip.ipv4_mapped:
+    if isinstance(interface, IPv6Address) and interface.ip.ipv4_mapped:
         again = "network address parse error during conversion from string"
         raise CelError(f"{again}: IPv4-mapped IPv6 address {quoted(text)} is not allowed")
-    return found
+    return interface
 
 
 def _parses(parse: Callable[[str], object]) -> Callable[[str], bool]:

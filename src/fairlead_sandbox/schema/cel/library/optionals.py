@@ -42,8 +42,8 @@ def optional_index(container: Any, key: Any) -> Optional:
         return Optional(there=True, value=container[key]) if inside else NONE
     if not isinstance(container, dict):
         raise CelError("no such overload")
-    known = frozen(key)
-    return Optional(there=True, value=container[known]) if known in container else NONE
+    frozen_key = frozen(key)
+    return Optional(there=True, value=container[frozen_key]) if frozen_key in container else NONE
 
 
 def _unwrapped(values: list[Optional]) -> list[Any]:

@@ -56,8 +56,8 @@ def _last_index_of(text: str, part: str, start: int | None = None) -> int:
 
 def _rightmost(text: str, part: str) -> int:
     """Return the last index of a part, -1 if there is none; str.rfind takes quadratic time."""
-    found = text[::-1].find(part[::-1])
-    return -1 if found < 0 else len(text) - len(part) - found
+    offset = text[::-1].find(part[::-1])
+    return -1 if offset < 0 else len(text) - len(part) - offset
 
 
 def _lower(text: str) -> str:
@@ -141,8 +141,8 @@ def _matches(effort: Effort, text: str, pattern: str) -> bool:
 
 
 def _find(effort: Effort, text: str, pattern: str) -> str:
-    found = _pattern(pattern, effort).find(text, effort, 1)
-    return found[0] if found else ""
+    matches = _pattern(pattern, effort).find(text, effort, 1)
+    return matches[0] if matches else ""
 
 
 def _find_all(effort: Effort, text: str, pattern: str, limit: int = -1) -> list[str]:
