@@ -24,11 +24,11 @@ class _Form(HTMLParser):
         self.feed(page)
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        found = {name: value or "" for name, value in attrs}
+        attributes = {name: value or "" for name, value in attrs}
         if tag == "form":
-            self.action = found.get("action", "")
-        elif tag == "input" and found.get("name"):
-            self.fields[found["name"]] = found.get("value", "")
+            self.action = attributes.get("action", "")
+        elif tag == "input" and attributes.get("name"):
+            self.fields[attributes["name"]] = attributes.get("value", "")
 
 
 async def sign_in(url: str, name: str, password: str) -> None:

@@ -55,13 +55,13 @@ def condition_is_true(name: str) -> Until:
         if object_ is None:
             return "does not exist"
         conditions = (object_.to_dict().get("status") or {}).get("conditions") or []
-        found = next((item for item in conditions if item.get("type") == name), None)
-        if found is None:
+        condition = next((item for item in conditions if item.get("type") == name), None)
+        if condition is None:
             return f"has no condition {name} yet"
-        if found.get("status") == "True":
+        if condition.get("status") == "True":
             return ""
-        why = f"{found.get('reason', '')} {found.get('message', '')}".strip()
-        return f"{name} is {found.get('status')}: {why}"
+        why = f"{condition.get('reason', '')} {condition.get('message', '')}".strip()
+        return f"{name} is {condition.get('status')}: {why}"
 
     return check
 
@@ -245,8 +245,8 @@ async def arrive(world: World, saw: Saw) -> None:
         timeout=PATIENCE_SECONDS,
     )
     keys = sorted((secret.to_dict().get("data") or {}) if secret else [])
-    wanted = ["database", "dbname", "host", "password", "port", "provider", "type", "uri"]
-    expect(not set(wanted) - set(keys), f"the Secret has only the entries {', '.join(keys)}")
+    expected = ["database", "dbname", "host", "password", "port", "provider", "type", "uri"]
+    expect(not set(expected) - set(keys), f"the Secret has only the entries {', '.join(keys)}")
     saw(f"Secret {objects.SECRET} has come back: {', '.join(keys)}")
     await wait_for(
         client,
@@ -282,20 +282,20 @@ async def expect_grants(world: World, privileges: tuple[str, ...]) -> None:
         StoryError: after :data:`PATIENCE_SECONDS` it still has others.
     """
     # USAGE on the schema comes with each grant in it.
-    wanted = {("schema", "public", "USAGE")} | {
+    expected = {("schema", "public", "USAGE")} | {
         ("database", objects.DATABASE, name) if name == "CONNECT" else ("table", "orders", name)
         for name in privileges
     }
-    found: set[database.Grant] = set()
+    granted: set[database.Grant] = set()
     try:
         async with asyncio.timeout(PATIENCE_SECONDS):
-            while found != wanted:
-                found = await database.grants_of(
+            while granted != expected:
+                granted = await database.grants_of(
                     world.database, objects.DATABASE, objects.USERNAME
                 )
                 await asyncio.sleep(0.02)
     except TimeoutError:
-        expect(found == wanted, f"grants are {sorted(found)} instead of {sorted(wanted)}")
+        expect(granted == expected, f"grants are {sorted(granted)} instead of {sorted(expected)}")
 
 
 async def run_app(world: World, saw: Saw, privileges: tuple[str, ...]) -> None:

@@ -37,23 +37,23 @@ class Explanation(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     notes: tuple[str, ...] = ()
 
 
-def of_binding(found: BindingChain) -> Chain:
+def of_binding(binding_chain: BindingChain) -> Chain:
     """Convert the chain of a binding."""
     return Chain(
-        subject=found.binding,
-        ready=found.ready,
-        links=found.links,
-        broken=found.broken,
-        reason=found.reason,
-        message=found.message,
-        next_step=found.next_step,
-        works=found.works and not found.ready,
+        subject=binding_chain.binding,
+        ready=binding_chain.ready,
+        links=binding_chain.links,
+        broken=binding_chain.broken,
+        reason=binding_chain.reason,
+        message=binding_chain.message,
+        next_step=binding_chain.next_step,
+        works=binding_chain.works and not binding_chain.ready,
     )
 
 
 def join(subject: str, links: Iterable[Link]) -> Chain:
     """Return the chain of sorted links; a link that fails because of a later one is waiting."""
-    ordered, cause = blame_secret(sorted(links, key=lambda one: ORDER.index(one.name)))
+    ordered, cause = blame_secret(sorted(links, key=lambda link: ORDER.index(link.name)))
     judged: list[Link] = []
     # From the origin on: a link may fail for want of the one behind it, so that only the first
     # failure from there is a cause.

@@ -179,9 +179,9 @@ class _Explaining:
         return f"{text}; did you mean {near[0]}?" if near else text
 
     async def _bindings(self) -> list[Chain]:
-        found = await explain_bindings(self._client, self._target, self._namespace, self._beyond)
-        self._notes += found.notes
-        return [of_binding(one) for one in found.chains]
+        chains = await explain_bindings(self._client, self._target, self._namespace, self._beyond)
+        self._notes += chains.notes
+        return [of_binding(one) for one in chains.chains]
 
     async def _bound_kind(self) -> Resource | None:
         """Return the target's kind, if an APIServiceBinding brings it."""
@@ -213,61 +213,61 @@ class _Explaining:
 
     async def _object(self, resource: Resource) -> Chain:
         """Return the chain of an object that may be a binding's service."""
-        found = await self._get(resource)
-        text = f"{found.kind} {found.key}"
-        secret = await self._secret_of(found)
-        links = [_object_link(found), *secret, *await self._beyond(resource, found)]
-        links = await advised(self._client, resource, found, links)
+        obj = await self._get(resource)
+        text = f"{obj.kind} {obj.key}"
+        secret = await self._secret_of(obj)
+        links = [_object_link(obj), *secret, *await self._beyond(resource, obj)]
+        links = await advised(self._client, resource, obj, links)
         return join(text, patient(links, moment()))
 
     async def _get(self, resource: Resource) -> Object:
         namespace = self._namespace if resource.namespaced else ""
         key = Key(namespace, self._target.name)
-        found = await find(self._client, resource, key.name, namespace)
-        if found is None:
+        obj = await find(self._client, resource, key.name, namespace)
+        if obj is None:
             raise UnknownTargetError(await self._absence(resource))
-        return found
+        return obj
 
-    async def _secret_of(self, found: Object) -> list[Link]:
+    async def _secret_of(self, obj: Object) -> list[Link]:
         """Return the link of the Secret that an object generates or names."""
-        name = _secret_named(found)
+        name = _secret_named(obj)
         if not name:
             return []
-        link = secret_link([await self._look(Key(found.meta.namespace, name))], None)
+        link = secret_link([await self._look(Key(obj.meta.namespace, name))], None)
         return [link] if link is not None else []
 
     async def _look(self, key: Key) -> SeenObject:
         text = f"Secret {key}"
         try:
-            found = await find(self._client, SECRETS, key.name, key.namespace)
+            secret = await find(self._client, SECRETS, key.name, key.namespace)
         except Forbidden:
             return SeenObject(text=text, sight="Forbidden", key=key, problem="you may not read it")
         except ApiError as error:
             return SeenObject(text=text, sight="Error", key=key, problem=str(error))
         return (
             SeenObject(text=text, sight="NotFound", key=key)
-            if found is None
-            else seen(text, found)
+            if secret is None
+            else seen(text, secret)
         )
 
     async def _secret(self) -> Chain:
         """Return the chain of a Secret: its entries, and the access that generates it."""
-        found = await self._get(SECRETS)
-        link = secret_link([seen(f"Secret {found.key}", found)], None)
+        secret = await self._get(SECRETS)
+        link = secret_link([seen(f"Secret {secret.key}", secret)], None)
         links = [link] if link is not None else []
-        access = await self._access_of(found)
+        access = await self._access_of(secret)
         if access is not None:
             links += [_object_link(access), *await self._beyond(POSTGRESACCESSES, access)]
-        elif _is_generated(found):
+        elif _is_generated(secret):
             # A note tells why its access is not shown.
             pass
-        elif found.meta.labels.get(LABEL_OWNER) == "provider":
+        elif secret.meta.labels.get(LABEL_OWNER) == "provider":
             self._notes.append(
                 "a provider brings it: fairlead bindings tells how its APIServiceBinding stands"
             )
         else:
-            await self._warn(found)
-        return join(f"Secret {found.key}", patient(links, moment()))
+            await self._warn(secret)
+        return join(f"Secret {secret.key}", patient(links, moment()))
 
     async def _access_of(self, secret: Object) -> Object | None:
         """Return the access that generates a Secret, or that is kept from it by another's."""
@@ -290,20 +290,20 @@ class _Explaining:
                     return access
         return None
 
-    async def _warn(self, found: Object) -> None:
+    async def _warn(self, obj: Object) -> None:
         """Note the last Warning about an object, such as a claimed one that is in conflict.
 
         An Event stays for an hour when its cause is gone, so that it breaks no link.
         """
         async with Overview(self._client) as overview:
-            warnings = await overview.warnings([found])
-        event = warnings.get(found.meta.uid)
+            warnings = await overview.warnings([obj])
+        event = warnings.get(obj.meta.uid)
         if event is None:
             return
         warning = event.decode(EventAbout)
         when = rough_duration(moment() - happened_at(event))
         text = ": ".join(part for part in (warning.reason, warning.message) if part)
-        self._notes.append(f"{found.kind} {found.key}: warned {when} ago of {short(text)}")
+        self._notes.append(f"{obj.kind} {obj.key}: warned {when} ago of {short(text)}")
 
 
 _WORKLOADS = frozenset(
@@ -315,9 +315,9 @@ _WORKLOADS = frozenset(
 """Kinds of Kubernetes that a ServiceBinding may select."""
 
 
-def _object_link(found: Object) -> Link:
+def _object_link(obj: Object) -> Link:
     """Return the link of an object by its own status."""
-    return verdict_link(verdict_of(found), name="service", subject=f"{found.kind} {found.key}")
+    return verdict_link(verdict_of(obj), name="service", subject=f"{obj.kind} {obj.key}")
 
 
 def _is_generated(secret: Object) -> bool:
@@ -326,16 +326,16 @@ def _is_generated(secret: Object) -> bool:
     return owner is not None and owner.kind == POSTGRESACCESSES.kind
 
 
-def _secret_named(found: Object) -> str:
+def _secret_named(obj: Object) -> str:
     """Return the Secret that an object generates, or names in ``.status.binding.name``."""
     # By the spec, so that a Secret that is still missing is named too; the status names it when it
     # is written.
-    if found.kind == POSTGRESACCESSES.kind:
+    if obj.kind == POSTGRESACCESSES.kind:
         try:
-            return found.decode(PostgresAccess).spec.generated_secret
+            return obj.decode(PostgresAccess).spec.generated_secret
         except msgspec.ValidationError:
             return ""
-    status = found.to_dict().get("status")
+    status = obj.to_dict().get("status")
     binding = status.get("binding") if isinstance(status, dict) else None
     name = binding.get("name") if isinstance(binding, dict) else None
     return name if isinstance(name, str) else ""

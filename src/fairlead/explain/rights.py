@@ -17,23 +17,23 @@ from fairlead.client.lookups import may
 
 
 async def advised(
-    client: Client, resource: Resource, found: Object, links: Iterable[Link]
+    client: Client, resource: Resource, obj: Object, links: Iterable[Link]
 ) -> list[Link]:
     """Return the links of an object, with advice on its spec for who may change it.
 
     Advice on the spec of a PostgresAccess goes to who may update it; others are told to ask them.
     """
-    known = list(links)
-    if resource != POSTGRESACCESSES or not any(map(_is_about_spec, known)):
-        return known
-    if await _may_update(client, found):
-        return known
-    whom = f"ask who may change {found.kind} {found.key}"
+    all_links = list(links)
+    if resource != POSTGRESACCESSES or not any(map(_is_about_spec, all_links)):
+        return all_links
+    if await _may_update(client, obj):
+        return all_links
+    whom = f"ask who may change {obj.kind} {obj.key}"
     return [
         msgspec.structs.replace(link, remedy=f"{whom}: {link.remedy}")
         if _is_about_spec(link)
         else link
-        for link in known
+        for link in all_links
     ]
 
 
@@ -43,9 +43,9 @@ def _is_about_spec(link: Link) -> bool:
     return link.reason in POSTGRES and link.reason != UNSEEN and not is_operators(link.reason)
 
 
-async def _may_update(client: Client, found: Object) -> bool:
+async def _may_update(client: Client, obj: Object) -> bool:
     """Whether the caller may update an access; True also where the server does not say."""
     try:
-        return await may(client, POSTGRESACCESSES, "update", found.meta.key)
+        return await may(client, POSTGRESACCESSES, "update", obj.meta.key)
     except ClientError:
         return True

@@ -105,8 +105,8 @@ class Consumer:
     @property
     def uid(self) -> str:
         """The uid of the cluster, that is of namespace kube-system; "" while it is unknown."""
-        found = self.namespaces.get("", "kube-system")
-        return found.meta.uid if found is not None else ""
+        namespace = self.namespaces.get("", "kube-system")
+        return namespace.meta.uid if namespace is not None else ""
 
     def controller(self, name: str, reconcile: Reconciler, *, workers: int = 2) -> Controller:
         """Return a controller whose work is counted in the manager's metrics."""
@@ -138,14 +138,14 @@ class Provider:
         cluster: Cluster,
         namespace: str,
         consumer: Consumer,
-        wanted: ConnectionSpec,
+        spec: ConnectionSpec,
     ) -> None:
         self.identity = identity
         self.cluster = cluster
         self.client = cluster.client
         self.namespace = namespace
         self.consumer = consumer
-        self.wanted = wanted
+        self.wanted = spec
         self.kubebind = KubeBindInformers(cluster, namespace)
         self.service_namespaces = ServiceNamespaces(
             cluster.client,
@@ -188,9 +188,9 @@ class Provider:
 
     def cause(self) -> Exception | None:
         """Return the exception that keeps kube-bind objects of the provider from being watched."""
-        found = [one.cause for one in self._informers() if one.cause is not None]
-        refused = (one for one in found if isinstance(one, Unauthorized))
-        return next(refused, found[0] if found else None)
+        causes = [one.cause for one in self._informers() if one.cause is not None]
+        refused = (one for one in causes if isinstance(one, Unauthorized))
+        return next(refused, causes[0] if causes else None)
 
     def problem(self, binding: str, *, said: Exception | None = None) -> str:
         """Return why a binding's objects are not synchronised, "" if they are.
@@ -199,9 +199,9 @@ class Provider:
             binding: the binding's name.
             said: an exception that was reported already; faults that it caused are left out.
         """
-        told = self.consumer.reports.problems.message(binding, said=said)
+        message = self.consumer.reports.problems.message(binding, said=said)
         lacking = ungranted(self.kubebind.exports.get(self.namespace, binding))
-        return "; ".join(part for part in (told, lacking) if part)
+        return "; ".join(part for part in (message, lacking) if part)
 
     def hold(self, name: str) -> ClusterHold:
         """Return the clusters of an export's copies, and the decision about these copies."""
@@ -227,9 +227,9 @@ class Provider:
 
         A copy does not tell its binding, so that one binding that holds its copies holds them all.
         """
-        known = {self.hold(found.meta.name).holding for found in self._bindings()}
+        policies = {self.hold(found.meta.name).holding for found in self._bindings()}
         strictest: tuple[Holding, ...] = ("Wait", "Hold", "Keep")
-        return next((one for one in strictest if one in known), "")
+        return next((one for one in strictest if one in policies), "")
 
     def holding_of_namespaces(self) -> Holding:
         """Return the holding of APIServiceNamespaces without a namespace here.
@@ -246,30 +246,34 @@ class Provider:
 
     def waiting(self, binding: str) -> list[str] | None:
         """Return the held or kept copies of a binding; None while they are not all known."""
-        found: list[str] = []
-        known = [look for key, look in self.leftovers.items() if key.binding == binding]
-        for look in known:
-            names = look()
+        texts: list[str] = []
+        looks = [leftover for key, leftover in self.leftovers.items() if key.binding == binding]
+        for leftover in looks:
+            names = leftover()
             if names is None:
                 return None
-            found += names
-        return found if known else None
+            texts += names
+        return texts if looks else None
 
     async def forget_cluster(self, name: str) -> None:
         """Remove the record of this cluster from an export whose copies have all ended.
 
         The next cluster that binds it then needs no decision.
         """
-        found = self.kubebind.exports.get(self.namespace, name)
-        if found is None or not self.consumer.uid or recorded_cluster(found) != self.consumer.uid:
+        own_export = self.kubebind.exports.get(self.namespace, name)
+        if (
+            own_export is None
+            or not self.consumer.uid
+            or recorded_cluster(own_export) != self.consumer.uid
+        ):
             return
-        if (export := found.try_decode(APIServiceExport)) is None:
+        if (export := own_export.try_decode(APIServiceExport)) is None:
             return
         status = export.status
         left = [one for one in status.conditions if one.type != CONSUMER_CLUSTER]
-        body = with_status(found, msgspec.structs.replace(status, conditions=left))
+        body = with_status(own_export, msgspec.structs.replace(status, conditions=left))
         with suppress(NotFound, Forbidden):
-            await commit(self.client, APISERVICEEXPORTS, found, body, subresource="status")
+            await commit(self.client, APISERVICEEXPORTS, own_export, body, subresource="status")
 
     def _binding(self, name: str) -> Object | None:
         return self.consumer.bindings.get("", name) if name in self.bindings else None
@@ -294,9 +298,9 @@ class Provider:
         """Whether any binding has a claim on a resource that is not at work yet."""
         return any(
             claim.resource == resource
-            and WorkKey(found.meta.name, "claim", claim.name) not in self.claims
-            for found in self._bindings()
-            if (binding := found.try_decode(APIServiceBinding)) is not None
+            and WorkKey(obj.meta.name, "claim", claim.name) not in self.claims
+            for obj in self._bindings()
+            if (binding := obj.try_decode(APIServiceBinding)) is not None
             for claim in binding.status.permission_claims
         )
 
@@ -305,12 +309,12 @@ class Provider:
         return frozenset(found.meta.uid for found in self._bindings())
 
     def _bindings(self) -> list[Object]:
-        known = (self.consumer.bindings.get("", name) for name in sorted(self.bindings))
-        return [found for found in known if found is not None]
+        cached = (self.consumer.bindings.get("", name) for name in sorted(self.bindings))
+        return [found for found in cached if found is not None]
 
-    def join(self, wanted: ConnectionSpec) -> None:
+    def join(self, spec: ConnectionSpec) -> None:
         """Replace the wanted state of the connection: other bindings use it now."""
-        self.wanted = wanted
+        self.wanted = spec
         for listener in self._listeners:
             listener()
 
@@ -328,8 +332,8 @@ class Provider:
             ClientError: the namespace cannot be read.
         """
         if self._owner is None:
-            found = await self.client.get(NAMESPACES, self.namespace)
-            self._owner = found.owner_reference(controller=False)
+            namespace = await self.client.get(NAMESPACES, self.namespace)
+            self._owner = namespace.owner_reference(controller=False)
         return self._owner
 
 
@@ -338,8 +342,8 @@ def _has_rival(binding: Object | None) -> bool:
     parsed = binding.try_decode(APIServiceBinding) if binding is not None else None
     if parsed is None:
         return False
-    found = get_condition(parsed.status.conditions, ANOTHER_KONNECTOR)
-    return found is not None and found.reason == SEVERAL_KONNECTORS
+    condition = get_condition(parsed.status.conditions, ANOTHER_KONNECTOR)
+    return condition is not None and condition.reason == SEVERAL_KONNECTORS
 
 
 def binding_itself(delta: Delta) -> list[Request]:

@@ -104,7 +104,7 @@ def accepted_webhooks(
     """
     if status.conversion_webhooks is not None:
         return status.conversion_webhooks
-    return sorted(installed, key=lambda known: (known.name, known.url))
+    return sorted(installed, key=lambda item: (item.name, item.url))
 
 
 def refused_webhook(url: str, networks: Sequence[Network] = ()) -> str:
@@ -119,10 +119,10 @@ def refused_webhook(url: str, networks: Sequence[Network] = ()) -> str:
     """
     if len(url) > MOST_URL:
         return f"it is longer than {MOST_URL} characters"
-    found = _URL.fullmatch(url)
-    if found is None:
+    match = _URL.fullmatch(url)
+    if match is None:
         return "it is no https URL of a host alone, without user, query and fragment"
-    name = found["host"].strip("[]").rstrip(".").lower()
+    name = match["host"].strip("[]").rstrip(".").lower()
     if name == "localhost" or name.endswith(".localhost"):
         return f"{name} is loopback"
     if ":" in name or _NUMERIC.fullmatch(name):
@@ -140,8 +140,8 @@ def lacks_conversion(status: BindingStatus, schema: BoundSchemaSpec, crd: Object
     if not named_webhook(schema):
         return False
     item = GroupResource(group=schema.group, resource=schema.names.plural)
-    known = webhook(item, installed)
-    if installed and known in accepted_webhooks(status, [known]):
+    conversion = webhook(item, installed)
+    if installed and conversion in accepted_webhooks(status, [conversion]):
         return False
     schemas = {one["name"]: one.get("schema") for one in crd.to_dict()["spec"]["versions"]}
     own = schemas.get(version)
@@ -156,8 +156,8 @@ def shown_url(url: str) -> str:
 
 def consequences(item: GroupResource, url: str) -> str:
     """Return what it means to accept a webhook, for the person who decides."""
-    found = _URL.fullmatch(url) if len(url) <= MOST_URL else None
-    host = found["host"] if found is not None else shown_url(url)
+    match = _URL.fullmatch(url) if len(url) <= MOST_URL else None
+    host = match["host"] if match is not None else shown_url(url)
     return (
         f"the provider converts {item.name} by webhook {shown_url(url)}: this cluster's API "
         "server sends all its objects there and takes what comes back; while it does not answer, "
@@ -183,10 +183,10 @@ def withdrawal(binding: str, url: str) -> str:
     return f"`fairlead accept {binding} {REMOVE_FLAG} {shown_url(url)}`"
 
 
-def adoption(binding: APIServiceBinding, known: ConversionWebhook) -> str:
+def adoption(binding: APIServiceBinding, conversion: ConversionWebhook) -> str:
     """Return the message about a webhook that a former version has installed."""
     name = binding.metadata.name
     return (
-        f"{consequences(known, known.url)}. It was installed by a former version of the konnector "
-        f"and counts as accepted; {withdrawal(name, known.url)} removes it"
+        f"{consequences(conversion, conversion.url)}. It was installed by a former version of"
+        f" the konnector and counts as accepted; {withdrawal(name, conversion.url)} removes it"
     )

@@ -55,13 +55,13 @@ def name_clashes(crd: Object, others: Iterable[Object]) -> str:
     refusal = _refused_names(crd)
     if not refusal:
         return ""
-    wanted, accepted = crd.to_dict()["spec"]["names"], crd_status(crd).accepted_names or {}
+    names, accepted = crd.to_dict()["spec"]["names"], crd_status(crd).accepted_names or {}
     clashes = [
         f"{_NAMES[field]} {name} is taken by CustomResourceDefinition {other.meta.name}"
         for other in others
         if other.meta.name != crd.meta.name
         for field in _NAMES
-        for name in _listed(wanted, field)
+        for name in _listed(names, field)
         if name not in _listed(accepted, field) and name in _taken(other, field)
     ]
     return ", ".join(clashes) or refusal
@@ -126,28 +126,28 @@ def of_binding(crd: Object, owner: OwnerReference) -> JSON:
     return {**body, "metadata": metadata}
 
 
-def consumer_versions(crd: Object, wanted: JSON | None = None) -> KindVersions:
+def consumer_versions(crd: Object, agreed: JSON | None = None) -> KindVersions:
     """Return the versions of a CRD in the consumer's cluster, by which its objects are stored.
 
-    ``wanted`` is the body that the CRD is going to get; its objects stay as they are.
+    ``agreed`` is the body that the CRD is going to get; its objects stay as they are.
     """
-    found = crd.to_dict()["spec"]
-    if wanted is None:
-        return crd_versions(_HERE, found, stored_versions(crd))
-    return crd_versions(_HERE, wanted["spec"], stored_versions(crd), found)
+    spec = crd.to_dict()["spec"]
+    if agreed is None:
+        return crd_versions(_HERE, spec, stored_versions(crd))
+    return crd_versions(_HERE, agreed["spec"], stored_versions(crd), spec)
 
 
 def sync_version(
-    schema: BoundSchemaSpec, crd: Object | None, wanted: JSON | None = None
+    schema: BoundSchemaSpec, crd: Object | None, agreed: JSON | None = None
 ) -> Lossless:
     """Return the version in which objects are synchronised: no request in it loses a field.
 
     Args:
         schema: the provider's versions.
         crd: the consumer's CRD, None before there is one.
-        wanted: the body that the CRD is going to get, if another one.
+        agreed: the body that the CRD is going to get, if another one.
     """
-    here = [] if crd is None else [consumer_versions(crd, wanted)]
+    here = [] if crd is None else [consumer_versions(crd, agreed)]
     return lossless(schema.kind_versions(), *here)
 
 
@@ -158,13 +158,13 @@ def left_behind(request: APIServiceExportRequest | None) -> str:
     """
     if request is None or request.status.phase != "Succeeded":
         return ""
-    found = get_condition(request.status.conditions, EXPORTS_READY)
-    return found.message if found is not None and found.reason == FIELDS_LOST else ""
+    condition = get_condition(request.status.conditions, EXPORTS_READY)
+    return condition.message if condition is not None and condition.reason == FIELDS_LOST else ""
 
 
-def loses(schema: BoundSchemaSpec, crd: Object, wanted: JSON, version: str) -> bool:
+def loses(schema: BoundSchemaSpec, crd: Object, agreed: JSON, version: str) -> bool:
     """Whether requests in a version will take fields from objects, once the CRD is as wanted."""
-    clusters = (schema.kind_versions(), consumer_versions(crd, wanted))
+    clusters = (schema.kind_versions(), consumer_versions(crd, agreed))
     return any(True for one in clusters for _ in one.losses(version))
 
 
@@ -179,29 +179,29 @@ def with_versions_of(body: JSON, crd: Object) -> tuple[JSON, list[str]]:
     They are not served. Without them the API server refuses the body for ever, and the stored
     objects could not be read.
     """
-    wanted: list[JSON] = body["spec"]["versions"]
-    names = {one["name"] for one in wanted}
+    versions: list[JSON] = body["spec"]["versions"]
+    names = {one["name"] for one in versions}
     gone = [name for name in stored_versions(crd) if name not in names]
     old: dict[str, JSON] = {one["name"]: one for one in crd.to_dict()["spec"]["versions"]}
-    kept = [{**old[name], "served": False, "storage": False} for name in gone if name in old]
-    spec = {**body["spec"], "versions": [*wanted, *kept]}
-    return {**body, "spec": spec}, [one["name"] for one in kept]
+    unserved = [{**old[name], "served": False, "storage": False} for name in gone if name in old]
+    spec = {**body["spec"], "versions": [*versions, *unserved]}
+    return {**body, "spec": spec}, [one["name"] for one in unserved]
 
 
-def unselectable(wanted: JSON, stored: Object) -> list[str]:
+def unselectable(body: JSON, stored: Object) -> list[str]:
     """Return the versions of a wanted CRD whose selectable fields the API server left out.
 
     Kubernetes below 1.30 does not have them (KEP-4358).
     """
-    kept = {
+    fields = {
         version["name"]
         for version in stored.to_dict()["spec"]["versions"]
         if version.get("selectableFields")
     }
     return [
         version["name"]
-        for version in wanted["spec"]["versions"]
-        if version.get("selectableFields") and version["name"] not in kept
+        for version in body["spec"]["versions"]
+        if version.get("selectableFields") and version["name"] not in fields
     ]
 
 
@@ -224,10 +224,10 @@ def opened(crd: Object) -> JSON:
     # A selectable field has to be one of the schema.
     versions = [
         {
-            **{key: value for key, value in one.items() if key != "selectableFields"},
+            **{key: value for key, value in version.items() if key != "selectableFields"},
             "schema": _OPEN,
         }
-        for one in body["spec"]["versions"]
+        for version in body["spec"]["versions"]
     ]
     spec = {**body["spec"], "versions": versions, "conversion": {"strategy": "None"}}
     return {**body, "spec": spec}
@@ -235,7 +235,8 @@ def opened(crd: Object) -> JSON:
 
 def has_status(crd: Object, version: str) -> bool:
     """Whether a version has a status subresource."""
-    found: list[JSON] = crd.to_dict()["spec"]["versions"]
+    versions: list[JSON] = crd.to_dict()["spec"]["versions"]
     return any(
-        one["name"] == version and "status" in (one.get("subresources") or {}) for one in found
+        served["name"] == version and "status" in (served.get("subresources") or {})
+        for served in versions
     )

@@ -70,8 +70,8 @@ class Way:
     @property
     def oldest(self) -> float:
         """Time since the oldest change that has not crossed arrived, in seconds; 0 without one."""
-        found = [min(since.values()) for since in (self._since, self._looked) if since]
-        return self._clock() - min(found) if found else 0.0
+        moments = [min(since.values()) for since in (self._since, self._looked) if since]
+        return self._clock() - min(moments) if moments else 0.0
 
     def arrived(self, key: Key, since: float | None = None) -> None:
         """Record the arrival of an object's change; the earliest pending arrival counts."""
@@ -100,11 +100,11 @@ class Way:
 
 
 def _popped(moments: dict[Key, float], key: Key) -> float | None:
-    found = moments.pop(key, None)
+    moment = moments.pop(key, None)
     if not moments:
         # A dict keeps its largest table until it is cleared.
         moments.clear()
-    return found
+    return moment
 
 
 class SyncLook:
@@ -216,15 +216,15 @@ class SyncMetrics:
         """Ends of watches and lists by side and reason."""
         self._fold()
         total = Counter(self._ended)
-        for one in self._watches:
-            _add(total, one)
+        for watch in self._watches:
+            _add(total, watch)
         return total
 
     def _fold(self) -> None:
         """Keep the numbers of informers that are closed, and drop the informers."""
-        for one in self._watches:
-            if one.informer.closed:
-                _add(self._ended, one)
+        for watch in self._watches:
+            if watch.informer.closed:
+                _add(self._ended, watch)
         self._watches = [one for one in self._watches if not one.informer.closed]
 
 
@@ -246,18 +246,18 @@ class Syncs(Collector):
 
         ``controller`` is the name of the controller that does the work.
         """
-        known = self._known.get((binding, resource))
-        if known is None:
-            known = self._known[binding, resource] = SyncMetrics(binding, resource)
-        known.controller = controller
-        return known
+        metrics = self._known.get((binding, resource))
+        if metrics is None:
+            metrics = self._known[binding, resource] = SyncMetrics(binding, resource)
+        metrics.controller = controller
+        return metrics
 
     def forget(self, binding: str) -> None:
         """Drop the series of a binding that is gone, with its controllers' series."""
         gone = [self._known.pop(key) for key in list(self._known) if key[0] == binding]
         # Claims of several bindings on one resource have controllers of the same name.
-        kept = {metrics.controller for metrics in self._known.values()}
-        for controller in {metrics.controller for metrics in gone} - kept:
+        controllers = {metrics.controller for metrics in self._known.values()}
+        for controller in {metrics.controller for metrics in gone} - controllers:
             self._metrics.forget(controller)
 
     def collect(self) -> Iterable[Metric]:
@@ -360,6 +360,6 @@ class BindingStates(Collector):
             "1 when the verdict on an APIServiceBinding is failed, else 0",
             labels=("binding",),
         )
-        for binding in sorted(self._bindings.list(), key=lambda found: found.meta.name):
+        for binding in sorted(self._bindings.list(), key=lambda obj: obj.meta.name):
             family.add_metric([binding.meta.name], verdict_of(binding).state == "failed")
         yield family

@@ -66,11 +66,11 @@ class Problems:
 
     def replace(self, binding: str, source: str, faults: Sequence[SyncFault]) -> None:
         """Replace all faults of a source; an empty sequence removes them."""
-        known = self._faults.setdefault(binding, {})
+        before = self._faults.setdefault(binding, {})
         if faults:
-            known[source] = faults
+            before[source] = faults
         else:
-            known.pop(source, None)
+            before.pop(source, None)
 
     def causes(self, binding: str) -> Iterator[Exception]:
         """Yield the errors that cause the faults of a binding."""
@@ -82,10 +82,10 @@ class Problems:
 
         Equal faults are reported once, and faults with the cause ``said`` not at all.
         """
-        known = sorted(self._faults.get(binding, {}).items())
+        faults = sorted(self._faults.get(binding, {}).items())
         alone: dict[str, None] = {}
         unreachable: dict[str, tuple[str, dict[str, None]]] = {}
-        for message, cause in (fault for _, faults in known for fault in faults):
+        for message, cause in (fault for _, faults in faults for fault in faults):
             server = _server(cause)
             if said is not None and (str(said) in message or (server and server == _server(said))):
                 continue
@@ -95,9 +95,9 @@ class Problems:
                 unreachable.setdefault(server, (str(cause), {}))[1][what] = None
             else:
                 alone[message] = None
-        found = list(alone)
-        found += [f"{_few(whats)}: {reason}" for reason, whats in unreachable.values()]
-        return _few(found)
+        faults_alone = list(alone)
+        faults_alone += [f"{_few(whats)}: {reason}" for reason, whats in unreachable.values()]
+        return _few(faults_alone)
 
 
 def _server(cause: Exception | None) -> str:
@@ -163,16 +163,16 @@ class SyncReport:
     def left_alone(self, key: Key, reason: str) -> bool:
         """Record that an object is left alone until a person acts; return whether that is new."""
         self.failures.pop(key, None)
-        held = key in self.held
+        is_held = key in self.held
         self.held.discard(key)
         if reason == steps.COPY_HELD:
             self.conflicts.pop(key, None)
             self.held.add(key)
-            return not held
+            return not is_held
         if reason in steps.CONFLICTS:
-            known = self.conflicts.get(key)
+            conflict = self.conflicts.get(key)
             self.conflicts[key] = reason
-            return known != reason
+            return conflict != reason
         self.conflicts.pop(key, None)
         return True
 
@@ -184,20 +184,20 @@ class SyncReport:
         A refusal for the same reason of the same version of the object is not new. ``ours`` says
         that the consumer's own server refuses it; ``advice`` is told after its message.
         """
-        known = self.failures.get(key)
-        found = RefusedObject(
+        failure = self.failures.get(key)
+        refused = RefusedObject(
             message=". ".join(one for one in (str(error)[:_MESSAGE_LIMIT], advice) if one),
             reason=error.reason or type(error).__name__,
             generation=generation,
-            since=known.since if known is not None else self._clock(),
+            since=failure.since if failure is not None else self._clock(),
             tried=self._clock(),
             forbidden=isinstance(error, Forbidden) and error.lacks_right,
             ours=ours,
         )
-        self.failures[key] = found
-        return known is None or (known.reason, known.generation) != (
-            found.reason,
-            found.generation,
+        self.failures[key] = refused
+        return failure is None or (failure.reason, failure.generation) != (
+            refused.reason,
+            refused.generation,
         )
 
     def well(self, key: Key) -> None:
@@ -221,11 +221,11 @@ class SyncReport:
         No write has succeeded since the first of them failed; and none is in sync, or a right is
         missing and the objects are not at fault.
         """
-        found = self.lasting().values()
+        objects = self.lasting().values()
         return (
-            len(found) > 1
-            and self._written < min(one.since for one in found)
-            and (not self.in_sync or all(one.forbidden for one in found))
+            len(objects) > 1
+            and self._written < min(one.since for one in objects)
+            and (not self.in_sync or all(one.forbidden for one in objects))
         )
 
     def clear(self) -> None:
@@ -264,18 +264,18 @@ class Reports:
 
     def conflicts(self, binding: str) -> KubeBindCondition | None:
         """Return the condition about a binding's objects in conflict; None without one."""
-        found = {
+        conflicts = {
             (source, key): f"{report.kind} {key} ({reason})"
             for source, report in self._of(binding)
             for key, reason in report.conflicts.items()
         }
-        shown = self._conflicting.choose(binding, found)
-        if not found:
+        shown = self._conflicting.choose(binding, conflicts)
+        if not conflicts:
             return None
         reasons = Counter(
             reason for _, report in self._of(binding) for reason in report.conflicts.values()
         )
-        number = "1 object is" if len(found) == 1 else f"{len(found)} objects are"
+        number = "1 object is" if len(conflicts) == 1 else f"{len(conflicts)} objects are"
         message = f"{number} not synchronised: {shown}; an Event of each says what to do"
         # The most frequent reason, and of equally frequent ones always the same.
         reason = min(reasons, key=lambda reason: (-reasons[reason], reason))
@@ -309,16 +309,16 @@ class Reports:
 
     def rewritten(self, binding: str) -> KubeBindCondition | None:
         """Return the condition about objects whose writes are undone; None without one."""
-        found = {
+        rewritten = {
             (source, key): f"{report.kind} {key} ({who})"
             for source, report in self._of(binding)
             for key, who in report.rewritten.items()
             if who
         }
-        shown = self._undone.choose(binding, found)
-        if not found:
+        shown = self._undone.choose(binding, rewritten)
+        if not rewritten:
             return None
-        number = "1 object" if len(found) == 1 else f"{len(found)} objects"
+        number = "1 object" if len(rewritten) == 1 else f"{len(rewritten)} objects"
         message = (
             f"others undo again and again what is written to {number}: {shown}; an Event of each "
             "says where"
@@ -337,15 +337,15 @@ class Reports:
 
     def blocked(self, binding: str) -> str:
         """Return why no write of a resource succeeds at all, "" if one does."""
-        told = []
+        texts = []
         for source, report in self._of(binding):
             if report.blocked():
-                found = report.lasting()
-                told.append(
-                    f"nothing can be written for {source}, {len(found)} objects fail; "
-                    f"{next(iter(found.values())).message}"
+                objects = report.lasting()
+                texts.append(
+                    f"nothing can be written for {source}, {len(objects)} objects fail; "
+                    f"{next(iter(objects.values())).message}"
                 )
-        return "; ".join(told)
+        return "; ".join(texts)
 
     def forget(self, binding: str) -> None:
         """Drop all reports about a binding that is gone."""
@@ -368,15 +368,15 @@ class _Named:
     def __init__(self) -> None:
         self._known: dict[str, list[_Place]] = {}
 
-    def choose(self, binding: str, found: Mapping[_Place, str]) -> str:
+    def choose(self, binding: str, texts: Mapping[_Place, str]) -> str:
         """Return the names of the first few objects, and how many more there are."""
-        kept = [place for place in self._known.get(binding, []) if place in found]
-        if len(kept) < SHOWN:
-            others = (place for place in found if place not in kept)
-            kept += sorted(others, key=lambda place: found[place])
-        self._known[binding] = kept[:SHOWN]
-        names = [found[place] for place in kept[:SHOWN]]
-        more = [f"and {len(found) - SHOWN} more"] if len(found) > SHOWN else []
+        places = [place for place in self._known.get(binding, []) if place in texts]
+        if len(places) < SHOWN:
+            others = (place for place in texts if place not in places)
+            places += sorted(others, key=lambda place: texts[place])
+        self._known[binding] = places[:SHOWN]
+        names = [texts[place] for place in places[:SHOWN]]
+        more = [f"and {len(texts) - SHOWN} more"] if len(texts) > SHOWN else []
         return ", ".join(names + more)
 
     def first(self, binding: str) -> _Place:

@@ -34,10 +34,10 @@ class KubeconfigSecrets:
 
     async def follow(self, keys: set[Key]) -> None:
         """Watch these Secrets and no others outside of the konnector's namespace."""
-        wanted = {key for key in keys if key.namespace != self._namespace}
-        for key in sorted(self._others.keys() - wanted):
+        outside = {key for key in keys if key.namespace != self._namespace}
+        for key in sorted(self._others.keys() - outside):
             await self._others.pop(key).close()
-        for key in sorted(wanted - self._others.keys()):
+        for key in sorted(outside - self._others.keys()):
             # By its name alone: the konnector reads no Secret without a reference.
             lease = self._consumer.informer(
                 SECRETS, namespace=key.namespace, fields=f"metadata.name={key.name}"

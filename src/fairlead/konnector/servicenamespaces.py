@@ -89,8 +89,8 @@ class ServiceNamespaces:
         """Whether there is an APIServiceNamespace, or one is being created."""
         if namespace in self._asking:
             return True
-        found = self._informer.get(self._cluster_namespace, namespace)
-        return found is not None and not found.meta.deleting
+        service_namespace = self._informer.get(self._cluster_namespace, namespace)
+        return service_namespace is not None and not service_namespace.meta.deleting
 
     async def gone(self, namespace: str) -> bool:
         """Whether the provider itself says that there is no APIServiceNamespace.
@@ -98,8 +98,10 @@ class ServiceNamespaces:
         Raises:
             ClientError: the provider gave no answer.
         """
-        found = await find(self._client, APISERVICENAMESPACES, namespace, self._cluster_namespace)
-        return found is None
+        service_namespace = await find(
+            self._client, APISERVICENAMESPACES, namespace, self._cluster_namespace
+        )
+        return service_namespace is None
 
     def listen(self, listener: Listener) -> None:
         """Call the listener for each assignment, then for every change."""
@@ -149,19 +151,19 @@ class ServiceNamespaces:
     def _take(self, delta: Delta) -> None:
         consumer = delta.object.meta.name
         assigned = _assigned(delta.new)
-        known = self._forward.get(consumer, "")
+        former = self._forward.get(consumer, "")
         refusal = "" if assigned else refusal_of(delta.new)
-        told = self._refusals.get(consumer, "")
+        refused = self._refusals.get(consumer, "")
         # A deletion is reported in any case: an object that waits for an assignment has to ask
         # again.
-        if (assigned, refusal) == (known, told) and delta.new is not None:
+        if (assigned, refusal) == (former, refused) and delta.new is not None:
             return
         if refusal:
             self._refusals[consumer] = refusal
         else:
             self._refusals.pop(consumer, None)
         # The provider namespace of before is none of ours any more, if it was another one.
-        self._reverse.pop(known, None)
+        self._reverse.pop(former, None)
         if assigned:
             self._forward[consumer] = assigned
             self._reverse[assigned] = consumer

@@ -52,11 +52,11 @@ class BindingStatuses:
         """
         async with self._locks[name]:
             for _ in range(_ATTEMPTS):
-                found = self._expectations.newest(Key("", name), self._bindings.get("", name))
-                if found is None:
+                obj = self._expectations.newest(Key("", name), self._bindings.get("", name))
+                if obj is None:
                     return
                 try:
-                    await self._write(found, change)
+                    await self._write(obj, change)
                 except Conflict:
                     await self._refresh(name)
                 else:
@@ -75,20 +75,20 @@ class BindingStatuses:
 
         def change(binding: APIServiceBinding) -> BindingStatus:
             old = binding.status
-            kept = [one for one in old.conditions if one.type not in gone]
-            if not kept and not conditions:
+            remaining = [one for one in old.conditions if one.type not in gone]
+            if not remaining and not conditions:
                 return old
-            new = set_conditions(kept, *conditions, now=now(), summary=True)
+            new = set_conditions(remaining, *conditions, now=now(), summary=True)
             return msgspec.structs.replace(old, conditions=new)
 
         await self.update(name, change)
 
     async def _write(
-        self, found: Object, change: Callable[[APIServiceBinding], BindingStatus]
+        self, obj: Object, change: Callable[[APIServiceBinding], BindingStatus]
     ) -> None:
-        body = with_status(found, change(found.decode(APIServiceBinding)))
-        written = await self._writer.write(found, body)
-        if written is not found:
+        body = with_status(obj, change(obj.decode(APIServiceBinding)))
+        written = await self._writer.write(obj, body)
+        if written is not obj:
             self._expectations.wrote(written)
 
     async def _refresh(self, name: str) -> None:

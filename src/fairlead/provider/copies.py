@@ -90,22 +90,22 @@ async def count_copies(client: Client, exports: Iterable[Object], where: CopyNam
     Raises:
         ApiError: the server refused to say which kinds it has.
     """
-    found = Copies(Counter(), {})
+    copies = Copies(Counter(), {})
     free = asyncio.Semaphore(_AT_ONCE)
 
-    async def one(resource: Resource) -> None:
+    async def count_objects(resource: Resource) -> None:
         async with free:
             try:
                 listed = await look_at(client, resource)
             except Unseen as error:
-                found.unseen[resource.group_resource] = error.why
+                copies.unseen[resource.group_resource] = error.why
                 return
-        found.counts.update(filter(None, (where.whose(resource, one.meta) for one in listed)))
+        copies.counts.update(filter(None, (where.whose(resource, one.meta) for one in listed)))
 
     async with asyncio.TaskGroup() as group:
         for resource in await served(client, exports):
-            group.create_task(one(resource))
-    return found
+            group.create_task(count_objects(resource))
+    return copies
 
 
 async def tally(client: Client, exports: Iterable[Object], where: CopyNamespaces) -> Copies:
@@ -115,7 +115,7 @@ async def tally(client: Client, exports: Iterable[Object], where: CopyNamespaces
         Unauthorized: the server refused the credentials.
         ApiError: the server refused to tell which kinds it has.
     """
-    found = Copies(Counter(), {})
+    copies = Copies(Counter(), {})
     for resource in await served(client, exports):
         counts: Counter[str] = Counter()
         token = ""
@@ -135,10 +135,10 @@ async def tally(client: Client, exports: Iterable[Object], where: CopyNamespaces
             raise
         except (ApiError, ConnectionFailed) as error:
             # One kind may fail by itself: the others are counted.
-            found.unseen[resource.group_resource] = " ".join(str(error).split())
+            copies.unseen[resource.group_resource] = " ".join(str(error).split())
             continue
-        found.counts.update(counts)
-    return found
+        copies.counts.update(counts)
+    return copies
 
 
 _PAGE = 500
@@ -160,12 +160,12 @@ def exported(export: Object) -> set[str]:
 async def served(client: Client, exports: Iterable[Object]) -> list[Resource]:
     """Return the resources that exports name, as far as the server has them."""
     specs = filter(None, map(_spec, exports))
-    wanted = {resource.group_resource for spec in specs for resource in spec.resources}
-    found: list[Resource] = []
-    for group, plural in sorted(wanted):
+    names = {resource.group_resource for spec in specs for resource in spec.resources}
+    resources: list[Resource] = []
+    for group, plural in sorted(names):
         try:
-            found.append(await client.discovery.resource_by_plural(group, plural))
+            resources.append(await client.discovery.resource_by_plural(group, plural))
         except NotServed:
             # Its CRD is gone, and all objects with it.
             continue
-    return found
+    return resources

@@ -102,9 +102,9 @@ async def ensure_credentials(
     existing = token_secrets(listed.items)
     chosen = chosen_token(existing, stored.token)
     name = chosen.name if chosen is not None else next_name(existing)
-    made = await make_token(client, namespace, name, seconds=options.token_timeout)
+    token = await make_token(client, namespace, name, seconds=options.token_timeout)
     kubeconfig = consumer_kubeconfig(
-        client.config, reached, namespace=namespace, token=made.token, ca=made.ca
+        client.config, reached, namespace=namespace, token=token.token, ca=token.ca
     )
     await store_kubeconfig(client, namespace, kubeconfig)
     return kubeconfig, reached.external_address or client.config.server
@@ -117,14 +117,14 @@ async def _ensure_rights(client: Client, namespace: str) -> None:
 
 
 async def _together(
-    one: Awaitable[A], two: Awaitable[B], three: Awaitable[C], four: Awaitable[D]
+    first: Awaitable[A], two: Awaitable[B], three: Awaitable[C], four: Awaitable[D]
 ) -> tuple[A, B, C, D]:
     """Await all four; raise the first error only after the others have ended."""
-    found = await asyncio.gather(one, two, three, four, return_exceptions=True)
-    for result in found:
+    results = await asyncio.gather(first, two, three, four, return_exceptions=True)
+    for result in results:
         if isinstance(result, BaseException):
             raise result
-    return cast("tuple[A, B, C, D]", tuple(found))
+    return cast("tuple[A, B, C, D]", tuple(results))
 
 
 async def _ensure(client: Client, resource: Resource, body: JSON, *fields: str) -> Object:
@@ -306,8 +306,8 @@ async def make_token(client: Client, namespace: str, name: str, *, seconds: floa
             f"{error}: does the cluster's token controller run, and is Secret "
             f"{namespace}/{name} of type {TOKEN_TYPE}?"
         ) from None
-    (made,) = token_secrets([secret] if secret is not None else [])
-    return made
+    (token,) = token_secrets([secret] if secret is not None else [])
+    return token
 
 
 def _unfilled(secret: Object | None) -> str:

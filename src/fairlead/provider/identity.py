@@ -68,8 +68,8 @@ async def ensure_cluster_namespace(
         InviteError: its namespace cannot be used.
         ApiError: the server refused.
     """
-    known = (await client.list(NAMESPACES)).items
-    namespace = _of(known, identity)
+    namespaces = (await client.list(NAMESPACES)).items
+    namespace = _of(namespaces, identity)
     if namespace is None:
         if author.startswith(GROUP_AUTHOR):
             # A quota counts the consumers of persons: a group's name must not bypass it.
@@ -77,7 +77,7 @@ async def ensure_cluster_namespace(
                 f"identity {identity} has no consumer, and {author} can begin none: a person "
                 "binds it first, and `fairlead provider hand-over` gives it to the group"
             )
-        if most is not None and _number(known, author) >= most:
+        if most is not None and _number(namespaces, author) >= most:
             raise TooManyConsumersError(
                 f"{_named(author)} may have {most} consumers and has them: revoke one that is not "
                 "used, by `fairlead provider revoke`"
@@ -106,19 +106,20 @@ async def ensure_cluster_namespace(
 
 def _of(namespaces: Iterable[Object], identity: str) -> Object | None:
     # The name is no proof: the namespace may have been made with another prefix.
-    found = [namespace for namespace in namespaces if identity_of(namespace) == identity]
-    if len(found) > 1:
-        names = ", ".join(sorted(namespace.meta.name for namespace in found))
+    matching = [namespace for namespace in namespaces if identity_of(namespace) == identity]
+    if len(matching) > 1:
+        names = ", ".join(sorted(namespace.meta.name for namespace in matching))
         raise InviteError(
             f"identity {identity} has several namespaces ({names}): delete all but one"
         )
-    return found[0] if found else None
+    return matching[0] if matching else None
 
 
 def _number(namespaces: Iterable[Object], author: str) -> int:
     return sum(
-        bool(identity_of(one)) and one.meta.annotations.get(ANNOTATION_AUTHOR, "") == author
-        for one in namespaces
+        bool(identity_of(namespace))
+        and namespace.meta.annotations.get(ANNOTATION_AUTHOR, "") == author
+        for namespace in namespaces
     )
 
 

@@ -121,18 +121,18 @@ async def invite(
 
 async def _template(client: Client, name: str) -> TemplateSpec:
     try:
-        found = await find(client, APISERVICEEXPORTTEMPLATES, name)
+        template = await find(client, APISERVICEEXPORTTEMPLATES, name)
     except NotFound:
         try:
             await check_provider(client, APISERVICEEXPORTTEMPLATES)
         except NoProviderError as error:
             raise InviteError(str(error)) from None
         raise
-    if found is None:
-        known = [item.meta.name for item in await list_all(client, APISERVICEEXPORTTEMPLATES)]
-        raise TemplateMissingError(unknown(APISERVICEEXPORTTEMPLATES.kind, name, known))
+    if template is None:
+        names = [item.meta.name for item in await list_all(client, APISERVICEEXPORTTEMPLATES)]
+        raise TemplateMissingError(unknown(APISERVICEEXPORTTEMPLATES.kind, name, names))
     try:
-        return found.decode(APIServiceExportTemplate).spec
+        return template.decode(APIServiceExportTemplate).spec
     except msgspec.ValidationError as error:
         raise InviteError(f"APIServiceExportTemplate {name} is not valid: {error}") from None
 
@@ -156,20 +156,20 @@ async def _record(client: Client, body: JSON, template: str) -> None:
         live = body if stored is None else stored.to_dict()
         old: JSON = live["spec"].get("serviceProviderSpec") or {}
         recorded = with_template(old, record, template)
-        wanted = live | {"spec": live["spec"] | spec | {"serviceProviderSpec": recorded}}
+        merged = live | {"spec": live["spec"] | spec | {"serviceProviderSpec": recorded}}
         # Its konnector writes heartbeats meanwhile.
         with suppress(AlreadyExists, Conflict):
             if stored is None:
-                await client.create(CLUSTERBINDINGS, wanted)
+                await client.create(CLUSTERBINDINGS, merged)
             else:
-                await commit(client, CLUSTERBINDINGS, stored, wanted)
+                await commit(client, CLUSTERBINDINGS, stored, merged)
             return
 
 
 def _cluster_binding(namespace: Object, pretty_name: str, options: InviteOptions) -> JSON:
-    kept = (ANNOTATION_IDENTITY, ANNOTATION_AUTHOR)
+    keys = (ANNOTATION_IDENTITY, ANNOTATION_AUTHOR)
     annotations = {
-        key: namespace.meta.annotations[key] for key in kept if key in namespace.meta.annotations
+        key: namespace.meta.annotations[key] for key in keys if key in namespace.meta.annotations
     }
     return {
         "apiVersion": API_VERSION,

@@ -106,31 +106,31 @@ class ConsumerMetrics(Collector):
         """Yield all series; called at each scrape."""
         consumers = self._consumers()
         now = moment()
-        known = {name: self._told(name, now) for name in consumers}
+        states = {name: self._told(name, now) for name in consumers}
         yield GaugeMetricFamily(
             "fairlead_provider_consumers", "Consumers that were invited", value=len(consumers)
         )
         yield _gauge(
             "heartbeat_age_seconds",
             "Since a konnector last reported; none before its first report",
-            ((label, known[name].heartbeat_age) for name, label in consumers.items()),
+            ((label, states[name].heartbeat_age) for name, label in consumers.items()),
             max,
         )
         yield _gauge(
             "heartbeat_overdue",
             "1 when a konnector has missed two reports, or its clock is ahead",
-            ((label, float(known[name].silent)) for name, label in consumers.items()),
+            ((label, float(states[name].silent)) for name, label in consumers.items()),
         )
         yield _gauge(
             "token_age_seconds",
             "Since the token was made that a consumer logs in with",
-            ((label, known[name].token_age) for name, label in consumers.items()),
+            ((label, states[name].token_age) for name, label in consumers.items()),
             max,
         )
         yield _gauge(
             "requests_refused",
             "APIServiceExportRequests in phase Failed",
-            ((label, known[name].refused) for name, label in consumers.items()),
+            ((label, states[name].refused) for name, label in consumers.items()),
         )
         yield _gauge(
             "objects",
@@ -142,17 +142,19 @@ class ConsumerMetrics(Collector):
             "Exported kinds that could not be listed at the last count",
             value=self._uncounted,
         )
-        yield _versions((label, known[name].version) for name, label in consumers.items())
+        yield _versions((label, states[name].version) for name, label in consumers.items())
 
     def _consumers(self) -> dict[str, str]:
         """Return the consumers' labels by cluster namespace, the oldest consumers first."""
-        found = sorted(
+        namespaces = sorted(
             (one for one in self._namespaces.list() if identity_of(one)),
-            key=lambda one: (one.meta.creation_timestamp or "", one.meta.name),
+            key=lambda namespace: (namespace.meta.creation_timestamp or "", namespace.meta.name),
         )
         return {
-            one.meta.name: identity_of(one)[:_LONG] if number < MOST_CONSUMERS else OTHER
-            for number, one in enumerate(found)
+            namespace.meta.name: identity_of(namespace)[:_LONG]
+            if number < MOST_CONSUMERS
+            else OTHER
+            for number, namespace in enumerate(namespaces)
         }
 
     def _number(self, namespace: str) -> float | None:

@@ -106,12 +106,12 @@ def beyond(
     return ""
 
 
-def _beyond_resources(asked: ExportResource, templates: Sequence[TemplateSpec]) -> str:
+def _beyond_resources(resource: ExportResource, templates: Sequence[TemplateSpec]) -> str:
     offered = [
-        one
+        offered
         for template in templates
-        for one in template.resources
-        if one.group_resource == asked.group_resource
+        for offered in template.resources
+        if offered.group_resource == resource.group_resource
     ]
     if not offered:
         return "is not what this consumer was invited to"
@@ -119,28 +119,28 @@ def _beyond_resources(asked: ExportResource, templates: Sequence[TemplateSpec]) 
     if any(not one.versions for one in offered):
         return ""
     versions = sorted({version for one in offered for version in one.versions})
-    if asked.versions and set(asked.versions) <= set(versions):
+    if resource.versions and set(resource.versions) <= set(versions):
         return ""
-    wanted = f"versions {_listed(asked.versions)}" if asked.versions else "all versions"
-    return f"is asked for in {wanted}, and this consumer was invited to {', '.join(versions)}"
+    text = f"versions {_listed(resource.versions)}" if resource.versions else "all versions"
+    return f"is asked for in {text}, and this consumer was invited to {', '.join(versions)}"
 
 
-def _beyond_claims(asked: PermissionClaim, templates: Sequence[TemplateSpec]) -> str:
+def _beyond_claims(claim: PermissionClaim, templates: Sequence[TemplateSpec]) -> str:
     offered = [
-        one.selector
+        offered.selector
         for template in templates
-        for one in template.permission_claims
-        if one.group_resource == asked.group_resource
+        for offered in template.permission_claims
+        if offered.group_resource == claim.group_resource
     ]
     if not offered:
         return "is claimed, which is not what this consumer was invited to"
-    if any(covers(one, asked.selector) for one in offered):
+    if any(covers(one, claim.selector) for one in offered):
         return ""
     return "is claimed by a selector that is wider than what this consumer was invited to"
 
 
-def covers(offered: Selector, asked: Selector) -> bool:
-    """Whether ``offered`` certainly matches every object that ``asked`` matches.
+def covers(offered: Selector, requested: Selector) -> bool:
+    """Whether ``offered`` certainly matches every object that ``requested`` matches.
 
     A selector matches in any of three ways, so that each part of the narrower one has to be in the
     same part of the wider one.
@@ -149,19 +149,19 @@ def covers(offered: Selector, asked: Selector) -> bool:
     if offered.label_selector is not None and not _requirements(offered.label_selector):
         return True
     return (
-        (asked.label_selector is None or _labels_cover(offered, asked.label_selector))
-        and all(_names_cover(offered.named_resources, one) for one in asked.named_resources)
-        and all(_references_cover(offered.references, one) for one in asked.references)
+        (requested.label_selector is None or _labels_cover(offered, requested.label_selector))
+        and all(_names_cover(offered.named_resources, one) for one in requested.named_resources)
+        and all(_references_cover(offered.references, one) for one in requested.references)
     )
 
 
-def _labels_cover(offered: Selector, asked: LabelSelectorTerms) -> bool:
+def _labels_cover(offered: Selector, requested: LabelSelectorTerms) -> bool:
     if offered.label_selector is None:
         return False
-    have = _requirements(asked)
+    have = _requirements(requested)
     return all(
-        any(_implies(one, wanted) for one in have)
-        for wanted in _requirements(offered.label_selector)
+        any(_implies(one, requirement) for one in have)
+        for requirement in _requirements(offered.label_selector)
     )
 
 
@@ -176,42 +176,46 @@ def _requirements(terms: LabelSelectorTerms) -> list[_Requirement]:
         _Requirement(key, "In", frozenset({value})) for key, value in terms.match_labels.items()
     ]
     expressions = [
-        _Requirement(one.key, one.operator, frozenset(one.values))
-        for one in terms.match_expressions
+        _Requirement(expression.key, expression.operator, frozenset(expression.values))
+        for expression in terms.match_expressions
     ]
     return labels + expressions
 
 
-def _implies(asked: _Requirement, offered: _Requirement) -> bool:
-    """Whether labels that meet ``asked`` always meet ``offered``."""
-    if asked.key != offered.key:
+def _implies(requested: _Requirement, offered: _Requirement) -> bool:
+    """Whether labels that meet ``requested`` always meet ``offered``."""
+    if requested.key != offered.key:
         return False
     # NotIn also matches objects that do not have the label at all, as it does in Kubernetes:
     # DoesNotExist therefore implies it, and Exists does not.
-    match offered.operator, asked.operator:
+    match offered.operator, requested.operator:
         case "In", "In":
-            return asked.values <= offered.values
+            return requested.values <= offered.values
         case "NotIn", "NotIn":
-            return asked.values >= offered.values
+            return requested.values >= offered.values
         case "NotIn", "In":
-            return not asked.values & offered.values
+            return not requested.values & offered.values
         case ("NotIn" | "DoesNotExist", "DoesNotExist") | ("Exists", "In" | "Exists"):
             return True
     return False
 
 
-def _names_cover(offered: Iterable[NamedResource], asked: NamedResource) -> bool:
+def _names_cover(offered: Iterable[NamedResource], requested: NamedResource) -> bool:
     return any(
-        one.name == asked.name and one.namespace in {"", asked.namespace} for one in offered
+        resource.name == requested.name and resource.namespace in {"", requested.namespace}
+        for resource in offered
     )
 
 
-def _references_cover(offered: Iterable[SelectorReference], asked: SelectorReference) -> bool:
+def _references_cover(offered: Iterable[SelectorReference], requested: SelectorReference) -> bool:
     return any(
-        one.group_resource == asked.group_resource
-        and one.json_path == asked.json_path
-        and (not one.versions or (asked.versions and set(asked.versions) <= set(one.versions)))
-        for one in offered
+        reference.group_resource == requested.group_resource
+        and reference.json_path == requested.json_path
+        and (
+            not reference.versions
+            or (requested.versions and set(requested.versions) <= set(reference.versions))
+        )
+        for reference in offered
     )
 
 
@@ -232,10 +236,10 @@ def _told(offer: Offer) -> str:
 def _template(name: str, spec: TemplateSpec | None) -> str:
     if spec is None:
         return f"template {name} does not exist any more"
-    told = f"template {name} offers {_listed(_resource(one) for one in spec.resources)}"
+    text = f"template {name} offers {_listed(_resource(one) for one in spec.resources)}"
     if spec.permission_claims:
-        told += f" with claims on {_listed(claim.name for claim in spec.permission_claims)}"
-    return told
+        text += f" with claims on {_listed(claim.name for claim in spec.permission_claims)}"
+    return text
 
 
 def _resource(resource: ExportResource) -> str:

@@ -76,8 +76,8 @@ class Grounds(NamedTuple):
 
 def rights(grounds: Grounds) -> dict[Id, JSON]:
     """Return the roles and bindings that an export needs, each role before its binding."""
-    wanted = _wanted(grounds)
-    return dict(sorted(wanted.items(), key=lambda item: ORDER.index(item[0].resource)))
+    rights_by_scope = _wanted(grounds)
+    return dict(sorted(rights_by_scope.items(), key=lambda item: ORDER.index(item[0].resource)))
 
 
 def export_of(binding: Object) -> Key | None:
@@ -165,8 +165,8 @@ def _by_scope(
     resources = {one.group_resource: one for one in spec.resources if bindable(one.group)}
     everywhere: list[ExportResource] = []
     others: list[ExportResource] = []
-    for one in resources.values():
-        (everywhere if _cluster_scoped(one, spec, grounds) else others).append(one)
+    for resource in resources.values():
+        (everywhere if _cluster_scoped(resource, spec, grounds) else others).append(resource)
     return everywhere, others
 
 

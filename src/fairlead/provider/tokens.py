@@ -42,13 +42,13 @@ def token_secrets(secrets: Iterable[Object]) -> list[TokenSecret]:
 
     A token with another name than ours, made by hand, counts as older than all others.
     """
-    found: list[TokenSecret] = []
+    tokens: list[TokenSecret] = []
     for secret in secrets:
         body = secret.decode(_Secret)
         account = secret.meta.annotations.get(ACCOUNT_ANNOTATION)
         if body.type != TOKEN_TYPE or account != BINDER_NAME or secret.meta.deleting:
             continue
-        found.append(
+        tokens.append(
             TokenSecret(
                 secret=secret,
                 generation=_generation(secret.meta.name),
@@ -56,7 +56,7 @@ def token_secrets(secrets: Iterable[Object]) -> list[TokenSecret]:
                 ca=body.data.get("ca.crt", b""),
             )
         )
-    return sorted(found, key=lambda one: (one.generation, one.name))
+    return sorted(tokens, key=lambda secret: (secret.generation, secret.name))
 
 
 def made_at(binding: Object) -> str:
@@ -77,18 +77,18 @@ def chosen_token(existing: Iterable[TokenSecret], in_use: str) -> TokenSecret | 
     Kubernetes before 1.24 makes tokens of other names by itself, and may delete them.
     """
     last = None
-    for one in existing:
-        if in_use and one.token == in_use:
-            return one
-        last = one if one.generation else last
+    for secret in existing:
+        if in_use and secret.token == in_use:
+            return secret
+        last = secret if secret.generation else last
     return last
 
 
 def _generation(name: str) -> int:
-    found = _NAME.fullmatch(name)
-    if found is None:
+    match = _NAME.fullmatch(name)
+    if match is None:
         return 0
-    return int(found.group(1) or "1")
+    return int(match.group(1) or "1")
 
 
 class _Secret(msgspec.Struct):

@@ -109,14 +109,14 @@ async def test_a_name_is_taken_once_and_only_while_it_runs(start: Start) -> None
 
 
 class FakeConnection:
-    def __init__(self, identity: str, wanted: ConnectionSpec) -> None:
+    def __init__(self, identity: str, spec: ConnectionSpec) -> None:
         self.identity = identity
-        self.wanted = wanted
+        self.spec = spec
         self.ended = False
         self.stopped = False
 
-    def join(self, wanted: ConnectionSpec) -> None:
-        self.wanted = wanted
+    def join(self, spec: ConnectionSpec) -> None:
+        self.spec = spec
 
     async def stop(self) -> None:
         self.stopped = True
@@ -128,8 +128,8 @@ class Connections:
     def __init__(self) -> None:
         self.made: list[FakeConnection] = []
 
-    async def __call__(self, identity: str, wanted: ConnectionSpec) -> FakeConnection:
-        self.made.append(FakeConnection(identity, wanted))
+    async def __call__(self, identity: str, spec: ConnectionSpec) -> FakeConnection:
+        self.made.append(FakeConnection(identity, spec))
         return self.made[-1]
 
     @property
@@ -148,12 +148,12 @@ async def test_providers_are_joined_and_left(
     (first,) = connections.running
     await client.create(SECRETS, secret_body("two", kubeconfig=kubeconfig("http://x")))
     await bound(client, "b", "two")
-    await until(lambda: first.wanted.bindings == {"a", "b"})
+    await until(lambda: first.spec.bindings == {"a", "b"})
     await client.merge_patch(
         SECRETS, "two", "kube-bind", {"stringData": {"kubeconfig": kubeconfig("http://y")}}
     )
     await until(lambda: len(connections.running) == 2)
-    assert first.wanted.bindings == {"a"}
+    assert first.spec.bindings == {"a"}
     await client.delete(APISERVICEBINDINGS, "a")
     await until(lambda: first.stopped)
     await client.delete(APISERVICEBINDINGS, "b")
@@ -170,7 +170,7 @@ async def test_a_labelled_secret_connects_before_any_binding(
     body["metadata"]["labels"] = {"kube-bind.io/provider-kubeconfig": "true"}
     await client.create(SECRETS, body)
     await until(lambda: connections.running)
-    assert connections.running[0].wanted.bindings == frozenset()
+    assert connections.running[0].spec.bindings == frozenset()
     await client.delete(SECRETS, "one", "kube-bind")
     await until(lambda: not connections.running)
 
@@ -185,10 +185,10 @@ async def test_the_provider_is_told_of_the_last_bindings_end(
     await until(lambda: connections.running)
     (one,) = connections.running
     await client.delete(APISERVICEBINDINGS, "db")
-    await until(lambda: not one.wanted.bindings)
+    await until(lambda: not one.spec.bindings)
     assert not one.stopped
     await bound(client)
-    await until(lambda: one.wanted.bindings == {"db"})
+    await until(lambda: one.spec.bindings == {"db"})
     assert connections.running == [one]
 
 
@@ -205,7 +205,7 @@ async def test_a_binding_that_moves_is_not_told_to_be_gone(
         SECRETS, "k", "kube-bind", {"stringData": {"kubeconfig": kubeconfig("http://y")}}
     )
     await until(lambda: one.stopped)
-    assert one.wanted.bindings == {"db"}
+    assert one.spec.bindings == {"db"}
 
 
 async def test_all_providers_are_left_when_the_konnector_stops(
@@ -293,8 +293,8 @@ async def test_what_controllers_do_is_in_the_metrics(
 async def provider(consumer: Consumer, client: Client, provider_kinds: None) -> Provider:
     """A provider that nobody runs yet: its caches are empty and not synced."""
     cluster = Cluster("provider", client)
-    wanted = ConnectionSpec(b"", frozenset({"db"}))
-    return Provider("identity", cluster, "cluster-abc", consumer, wanted)
+    spec = ConnectionSpec(b"", frozenset({"db"}))
+    return Provider("identity", cluster, "cluster-abc", consumer, spec)
 
 
 def told(consumer: Consumer, type_: str) -> tuple[str, str]:
@@ -321,8 +321,8 @@ async def test_a_provider_that_cannot_be_reached_is_told(
         Client(parse_kubeconfig(other.kubeconfig())) as theirs,
     ):
         other.faults.partition()
-        wanted = ConnectionSpec(b"", frozenset({"db"}))
-        down = Provider("x", Cluster("p", theirs), "cluster-abc", consumer, wanted)
+        spec = ConnectionSpec(b"", frozenset({"db"}))
+        down = Provider("x", Cluster("p", theirs), "cluster-abc", consumer, spec)
         start(HealthReporter(down))
         task = asyncio.create_task(down.cluster.run())
         await until(lambda: told(consumer, "InformersSynced")[0] == "False")
@@ -339,8 +339,8 @@ async def test_credentials_that_are_refused_are_told_with_a_remedy(
         config = parse_kubeconfig(other.kubeconfig())
         strange = replace(config, token="strange", client_certificate=b"", client_key=b"")
         async with Client(strange) as theirs:
-            wanted = ConnectionSpec(b"", frozenset({"db"}))
-            refused = Provider("x", Cluster("p", theirs), "cluster-abc", consumer, wanted)
+            spec = ConnectionSpec(b"", frozenset({"db"}))
+            refused = Provider("x", Cluster("p", theirs), "cluster-abc", consumer, spec)
             start(HealthReporter(refused))
             task = asyncio.create_task(refused.cluster.run())
             await until(lambda: "`fairlead bind`" in told(consumer, "InformersSynced")[1])

@@ -50,22 +50,22 @@ def test_copies_of_another_cluster_are_held_until_it_is_said(
 ) -> None:
     hold = ClusterHold(recorded=recorded, cluster="here", decision=said)
     assert hold.holding == holding
-    assert (hold.record(kept=False), hold.record(kept=True)) == (recorded_then, recorded_kept)
+    assert (hold.record(keeps=False), hold.record(keeps=True)) == (recorded_then, recorded_kept)
 
 
 @pytest.mark.parametrize("said", ["", "Keep", "Hold", "Discard:there"])
 def test_as_long_as_the_other_cluster_lives_its_copies_are_its_own(said: str) -> None:
     hold = ClusterHold(recorded="there", cluster="here", decision=said, rival=True)
     assert hold.holding == "Wait"
-    assert hold.record(kept=True) == "there"
+    assert hold.record(keeps=True) == "there"
     assert "stop the one that shall not be" in hold.condition([]).message
     assert ClusterHold(recorded="here", cluster="here", rival=True).holding == ""
 
 
 def test_a_cluster_that_does_not_know_itself_holds_and_records_nothing() -> None:
     hold = ClusterHold(recorded="there")
-    assert (hold.holding, hold.record(kept=True)) == ("Hold", "there")
-    assert ClusterHold().record(kept=False) == ""
+    assert (hold.holding, hold.record(keeps=True)) == ("Hold", "there")
+    assert ClusterHold().record(keeps=False) == ""
 
 
 def annotated(name: str, **annotations: str) -> Object:

@@ -106,8 +106,8 @@ def test_namespaces(
 )
 def test_not_every_wish_of_a_provider_is_fulfilled(name: str, made: int, action: str) -> None:
     wish = msgspec.structs.replace(meta("provider"), name=name)
-    assert live(wish, namespace_found=False, made=made) == action
-    assert live(wish, namespace_found=True, made=made) == "nothing"
+    assert live(wish, namespace_found=False, created=made) == action
+    assert live(wish, namespace_found=True, created=made) == "nothing"
 
 
 def test_a_namespace_that_the_provider_wished_for_says_so() -> None:

@@ -43,32 +43,32 @@ def expand(text: str, variables: Mapping[str, str]) -> str:
     An unknown name stays as it is: https://kubernetes.io/docs/reference/kubernetes-api/workload-resources/pod-v1/.
     """
 
-    def replace(found: re.Match[str]) -> str:
-        if found[0] == "$$":
+    def replace(match: re.Match[str]) -> str:
+        if match[0] == "$$":
             return "$"
-        return variables.get(found[1], found[0])
+        return variables.get(match[1], match[0])
 
     return _REFERENCE.sub(replace, text)
 
 
 async def _whole(item: JSON, source: PodSource) -> Mapping[str, bytes]:
     if reference := item.get("secretRef"):
-        found = await source.secret(reference["name"], optional=bool(reference.get("optional")))
+        secret = await source.secret(reference["name"], optional=bool(reference.get("optional")))
     elif reference := item.get("configMapRef"):
-        found = await source.config_map(
+        secret = await source.config_map(
             reference["name"], optional=bool(reference.get("optional"))
         )
     else:
-        found = None
-    return found or {}
+        secret = None
+    return secret or {}
 
 
-async def _variable(item: JSON, source: PodSource, known: Mapping[str, str]) -> str | None:
+async def _variable(item: JSON, source: PodSource, variables: Mapping[str, str]) -> str | None:
     """Resolve one variable; return None if its optional source is missing."""
     origin: JSON | None = item.get("valueFrom")
     name = item["name"]
     if not origin:
-        return expand(item.get("value") or "", known)
+        return expand(item.get("value") or "", variables)
     if "fieldRef" in origin:
         return source.field(origin["fieldRef"]["fieldPath"])
     for kind, field in (("Secret", "secretKeyRef"), ("ConfigMap", "configMapKeyRef")):

@@ -126,12 +126,12 @@ def choose_container(template: JSON, name: str, workload: str) -> JSON:
     """
     containers: list[JSON] = template["spec"]["containers"]
     annotations = (template.get("metadata") or {}).get("annotations") or {}
-    wanted = name or annotations.get(_DEFAULT_CONTAINER) or containers[0]["name"]
+    name_chosen = name or annotations.get(_DEFAULT_CONTAINER) or containers[0]["name"]
     for container in containers:
-        if container["name"] == wanted:
+        if container["name"] == name_chosen:
             return container
     names = ", ".join(container["name"] for container in containers)
-    raise PodRunError(f"{workload} has no container {wanted}; it has {names}")
+    raise PodRunError(f"{workload} has no container {name_chosen}; it has {names}")
 
 
 @contextmanager

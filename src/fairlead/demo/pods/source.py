@@ -80,9 +80,9 @@ class PodSource:
         }
         if path in plain:
             return str(plain[path])
-        found = _LABEL.fullmatch(path)
-        if found:
-            return str((meta.get(found[1]) or {}).get(found[2], ""))
+        match = _LABEL.fullmatch(path)
+        if match:
+            return str((meta.get(match[1]) or {}).get(match[2], ""))
         raise PodRunError(f"fieldPath {path} is known on a node alone")
 
     async def _read(
@@ -98,12 +98,12 @@ class PodSource:
 
     async def _fetch(self, resource: Resource, name: str) -> dict[str, bytes] | None:
         try:
-            found = await self._client.get(resource, name, self.namespace)
+            obj = await self._client.get(resource, name, self.namespace)
         except NotFound:
             return None
         except Forbidden as error:
             raise PodRunError(str(error)) from None
-        body = found.to_dict()
+        body = obj.to_dict()
         text, encoded = body.get("data") or {}, body.get("binaryData") or {}
         # The field data is base64 in a Secret and text in a ConfigMap.
         if resource is SECRETS:

@@ -44,8 +44,8 @@ class Mounts:
             return text
         either = "|".join(re.escape(str(mount)) for mount in mounts)
 
-        def replace(found: re.Match[str]) -> str:
-            return str(self.paths[PurePosixPath(found[0])])
+        def replace(match: re.Match[str]) -> str:
+            return str(self.paths[PurePosixPath(match[0])])
 
         return re.sub(rf"(?<=[=\"'])(?:{either})(?![^/\"'&;])", replace, text)
 
@@ -141,10 +141,10 @@ def _chosen(
 
 def _mode(item: JSON, definition: JSON, inherited: int | None) -> int:
     """Return the file mode, with bits for the owner alone: no other user may enter the folder."""
-    for asked in (item.get("mode"), definition.get("defaultMode"), inherited):
-        if asked is not None:
+    for mode in (item.get("mode"), definition.get("defaultMode"), inherited):
+        if mode is not None:
             # The process is the owner here, and a mode such as 0040 would keep it from reading.
-            return (int(asked) & 0o700) | 0o400
+            return (int(mode) & 0o700) | 0o400
     return _FILE_MODE
 
 

@@ -34,8 +34,8 @@ def find_install(version: int) -> Path:
             "uv tool install --force '.[demo]' (or pipx) brings it"
         )
     if version not in _INSTALLS:
-        known = " and ".join(map(str, _INSTALLS))
-        raise EmbeddedPostgresError(f"PostgreSQL {version} is not embedded; there are {known}")
+        versions = " and ".join(map(str, _INSTALLS))
+        raise EmbeddedPostgresError(f"PostgreSQL {version} is not embedded; there are {versions}")
     install = Path(spec.submodule_search_locations[0], _INSTALLS[version]).resolve()
     if not (install / "bin" / "postgres").is_file():
         raise EmbeddedPostgresError(

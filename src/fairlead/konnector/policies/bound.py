@@ -151,24 +151,26 @@ class BoundPolicy(msgspec.Struct, frozen=True, kw_only=True):
         """Return the step that brings the copy's content up to date; None if it is."""
         # The payload leaves kube-bind's own keys out, so that they are compared by themselves. A
         # copy that is about to go needs no other than it has.
-        wanted = source_annotations(consumer.meta, self.cluster_namespace)
-        annotated = consumer.meta.deleting or wanted.items() <= provider.meta.annotations.items()
+        annotations = source_annotations(consumer.meta, self.cluster_namespace)
+        annotated = (
+            consumer.meta.deleting or annotations.items() <= provider.meta.annotations.items()
+        )
         now = self._payload_outcome(pair)
         if annotated and pair.converged("provider", now):
             return None
-        new, found = pair.contents(("consumer", self.local.payload), ("provider", payload))
+        new, current = pair.contents(("consumer", self.local.payload), ("provider", payload))
         # Fields that the provider's side added stay, fields that the consumer removed go. Only the
         # provider's managedFields tell which is which, and only a copy with more fields needs the
         # question.
-        if has_more(found.value, new.value):
+        if has_more(current.value, new.value):
             if pair.owned is None:
                 return Read("provider")
-            new = content(merged(found.value, new.value, pair.owned))
-        if annotated and new.digest == found.digest:
+            new = content(merged(current.value, new.value, pair.owned))
+        if annotated and new.digest == current.digest:
             # All additional fields of the copy are others'. This is remembered, or the provider
             # would be asked for their owners at every look.
             return Settle("provider")
-        return Replace("provider", with_payload(provider, new.value, wanted))
+        return Replace("provider", with_payload(provider, new.value, annotations))
 
     def _payload_outcome(self, pair: Pair) -> StepOutcome | None:
         """Compare the copy with what the consumer's object has for it."""
@@ -176,7 +178,7 @@ class BoundPolicy(msgspec.Struct, frozen=True, kw_only=True):
         def same(consumer: Object, provider: Object) -> bool:
             return same_payload(consumer, provider, self.local.metadata(consumer))
 
-        return pair.compared("provider", wanted=self.local.payload, found=payload, same=same)
+        return pair.compared("provider", desired=self.local.payload, current=payload, same=same)
 
     def _refuse(self, provider: Object) -> Refuse:
         if is_foreign(provider.meta, self.cluster_namespace):
@@ -252,9 +254,9 @@ class BoundPolicy(msgspec.Struct, frozen=True, kw_only=True):
             return self._leftover(pair, provider)
         if not belongs(provider.meta, self.cluster_namespace):
             return Done()
-        wanted = provider_annotations(provider.meta)
-        if not wanted.items() <= consumer.meta.annotations.items():
-            return PatchMetadata("consumer", {"annotations": wanted})
+        annotations = provider_annotations(provider.meta)
+        if not annotations.items() <= consumer.meta.annotations.items():
+            return PatchMetadata("consumer", {"annotations": annotations})
         if not self.status or pair.converged("consumer", _status_outcome(pair)):
             return Done()
         return ReplaceStatus("consumer", with_status(consumer, provider))
@@ -272,7 +274,7 @@ class BoundPolicy(msgspec.Struct, frozen=True, kw_only=True):
 
 def _status_outcome(pair: Pair) -> StepOutcome | None:
     """Compare the status of the consumer's object with that of the copy."""
-    return pair.compared("consumer", wanted=status_of, found=status_of, same=same_status)
+    return pair.compared("consumer", desired=status_of, current=status_of, same=same_status)
 
 
 def _proof(pair: Pair, consumer: Object, provider: Object) -> Step | None:
@@ -296,8 +298,8 @@ def _proved(pair: Pair, consumer: Object, provider: Object) -> bool:
     Either alone would be a guess: a user who may write the consumer's object may write a uid
     there, and an object that a konnector wrote may have been another object's copy.
     """
-    known = says_nothing(provider.meta) and is_recorded(consumer.meta, provider.meta)
-    return known and pair.wrote
+    is_proved = says_nothing(provider.meta) and is_recorded(consumer.meta, provider.meta)
+    return is_proved and pair.wrote
 
 
 def _carries_content(step: Step, pair: Pair) -> bool:

@@ -96,7 +96,7 @@ def new_body(
 def replaced_body(target: Object, content: JSON, *, owner: OwnerReference | None) -> JSON:
     """Return the body of a copy that exists: its resourceVersion, owners and finalizers stay."""
     old = target.to_dict()
-    kept: JSON = {name: old[name] for name in ("apiVersion", "kind", "secrets") if name in old}
+    fields: JSON = {name: old[name] for name in ("apiVersion", "kind", "secrets") if name in old}
     metadata = {
         **old["metadata"],
         "labels": content["labels"],
@@ -105,7 +105,7 @@ def replaced_body(target: Object, content: JSON, *, owner: OwnerReference | None
     if owner is not None and not target.meta.owned_by(owner.uid):
         owners = [*target.meta.owner_references, owner]
         metadata["ownerReferences"] = msgspec.to_builtins(owners)
-    return {**kept, "metadata": metadata, **_fields(content)}
+    return {**fields, "metadata": metadata, **_fields(content)}
 
 
 def is_consumer_copy(
@@ -150,13 +150,13 @@ def is_token(obj: Object) -> bool:
 def _copied(source: Object, crossing: Metadata, owner: str, annotations: dict[str, str]) -> JSON:
     result = payload(source)
     labels = {name: value for name, value in crossing.labels.items() if _KCP_LABEL not in name}
-    kept = {
+    fields = {
         name: value
         for name, value in crossing.annotations.items()
         if _KCP_ANNOTATION not in name and name not in NOT_COPIED
     }
     result["labels"] = {**labels, LABEL_OWNER: owner}
-    result["annotations"] = {**kept, **annotations}
+    result["annotations"] = {**fields, **annotations}
     return result
 
 

@@ -123,7 +123,7 @@ class ClaimPolicy(msgspec.Struct, frozen=True, kw_only=True):
     def outcome(self, side: Side, pair: Pair) -> StepOutcome | None:
         """Return the outcome for the copy on this side; None if it has the wanted content."""
         return pair.compared(
-            side, wanted=self._sent if side == "provider" else self._brought, found=payload
+            side, desired=self._sent if side == "provider" else self._brought, current=payload
         )
 
     def _sent(self, consumer: Object) -> JSON:

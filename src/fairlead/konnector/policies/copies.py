@@ -126,8 +126,8 @@ def is_recorded(consumer: ObjectMeta, provider: ObjectMeta) -> bool:
 
 def is_foreign(provider: ObjectMeta, cluster_namespace: str) -> bool:
     """Whether an object of the provider is another consumer's copy."""
-    found = provider.annotations.get(ANNOTATION_CLUSTER_NAMESPACE, cluster_namespace)
-    return found != cluster_namespace
+    owner = provider.annotations.get(ANNOTATION_CLUSTER_NAMESPACE, cluster_namespace)
+    return owner != cluster_namespace
 
 
 def is_system(namespace: str) -> bool:
@@ -195,8 +195,8 @@ def copy_of(consumer: Object, cluster_namespace: str, crossing: Metadata | None 
     """
     body: JSON = {**_raw_members.decode(consumer.raw)}
     body.pop("status", None)
-    known = msgspec.json.decode(body["metadata"])
-    metadata = {name: value for name, value in known.items() if name not in SERVER_SET}
+    parts = msgspec.json.decode(body["metadata"])
+    metadata = {name: value for name, value in parts.items() if name not in SERVER_SET}
     labels, annotations = crossing or (consumer.meta.labels, consumer.meta.annotations)
     if "labels" in metadata:
         metadata["labels"] = _followed(labels)
@@ -219,8 +219,8 @@ def with_payload(provider: Object, new: JSON, annotations: dict[str, str]) -> JS
     metadata.pop("managedFields", None)
     for field, more in (("labels", {}), ("annotations", annotations)):
         old = metadata.pop(field, None) or {}
-        kept = {name: value for name, value in old.items() if not _follows(name)}
-        if values := {**kept, **new["metadata"][field], **more}:
+        fields = {name: value for name, value in old.items() if not _follows(name)}
+        if values := {**fields, **new["metadata"][field], **more}:
             metadata[field] = values
     fixed = {name: body[name] for name in _NOT_PAYLOAD if name in body}
     return {**fixed, **new, "metadata": metadata}

@@ -24,11 +24,11 @@ def unowned(body: JSON) -> JSON:
     """Return the body of an object without owner references to bindings and bundles."""
     metadata = dict(body["metadata"])
     owners = metadata.pop("ownerReferences", [])
-    kept = [
-        one
-        for one in owners
-        if not (one["kind"] in _OWNERS and one["apiVersion"].startswith(f"{GROUP}/"))
+    references = [
+        reference
+        for reference in owners
+        if not (reference["kind"] in _OWNERS and reference["apiVersion"].startswith(f"{GROUP}/"))
     ]
-    if kept:
-        metadata["ownerReferences"] = kept
+    if references:
+        metadata["ownerReferences"] = references
     return {**body, "metadata": metadata}

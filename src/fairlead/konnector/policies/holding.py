@@ -77,14 +77,14 @@ def recorded_cluster(export: Object | None) -> str:
     if export is None:
         return ""
     parsed = export.try_decode(APIServiceExport)
-    found = get_condition(parsed.status.conditions, CONSUMER_CLUSTER) if parsed else None
-    return found.message if found is not None else ""
+    condition = get_condition(parsed.status.conditions, CONSUMER_CLUSTER) if parsed else None
+    return condition.message if condition is not None else ""
 
 
 def decision(*objects: Object | None) -> str:
     """Return the decision in the first object that has one, such as a binding and its bundle."""
-    known = (obj.meta.annotations for obj in objects if obj is not None)
-    return next((said for one in known if (said := one.get(ANNOTATION_HELD_COPIES))), "")
+    annotations = (obj.meta.annotations for obj in objects if obj is not None)
+    return next((said for one in annotations if (said := one.get(ANNOTATION_HELD_COPIES))), "")
 
 
 class ClusterHold(msgspec.Struct, frozen=True, kw_only=True):
@@ -116,14 +116,14 @@ class ClusterHold(msgspec.Struct, frozen=True, kw_only=True):
             return ""
         return "Keep" if self.decision == KEEP else "Hold"
 
-    def record(self, *, kept: bool) -> str:
+    def record(self, *, keeps: bool) -> str:
         """Return the cluster uid to record in the export's status.
 
-        ``kept`` is True if all copies that the decision Keep releases are released.
+        ``keeps`` is True if all copies that the decision Keep releases are released.
         """
         if self.decision == HOLD and self.recorded in {"", self.cluster}:
             return before(self.cluster) if self.cluster else self.recorded
-        done = not self.holding or (self.holding == "Keep" and kept)
+        done = not self.holding or (self.holding == "Keep" and keeps)
         return self.cluster or self.recorded if done else self.recorded
 
     @property

@@ -122,11 +122,11 @@ class LocalMetadataKeys(msgspec.Struct, frozen=True):
         marked = self.marks(meta.labels, meta.annotations)
         if not any(marked):
             return Metadata(meta.labels, meta.annotations)
-        kept = marked.labels.keys() - named
-        if kept:
-            kept -= _selected(obj)
+        labels = marked.labels.keys() - named
+        if labels:
+            labels -= _selected(obj)
         return Metadata(
-            {name: value for name, value in meta.labels.items() if name not in kept},
+            {name: value for name, value in meta.labels.items() if name not in labels},
             {
                 name: value
                 for name, value in meta.annotations.items()
@@ -136,10 +136,10 @@ class LocalMetadataKeys(msgspec.Struct, frozen=True):
 
     def _matching(self, keys: Mapping[str, str]) -> dict[str, str]:
         # Most objects have no such key.
-        if not (found := self.local.having(keys)):
-            return found
-        crossing = self.crossing.having(found)
-        return {name: value for name, value in found.items() if name not in crossing}
+        if not (values := self.local.having(keys)):
+            return values
+        crossing = self.crossing.having(values)
+        return {name: value for name, value in values.items() if name not in crossing}
 
 
 def _errors(pattern: str) -> list[str]:

@@ -107,12 +107,12 @@ def _others(value: Any, owned: Owned | None) -> Any:
     if owned is None:
         return value
     if isinstance(value, dict) and owned:
-        kept = {
+        others = {
             name: rest
             for name, item in value.items()
             if (rest := _others(item, owned.get(f"f:{name}"))) is not _NOTHING
         }
-        return kept or _NOTHING
+        return others or _NOTHING
     if isinstance(value, list) and owned:
         return _items(value, [], owned) or _NOTHING
     return _NOTHING
@@ -126,8 +126,12 @@ def _items(target: list[Any], source: list[Any], owned: Owned) -> list[Any]:
     there = {_key(item, keys): item for item in target if isinstance(item, dict)}
     result: list[Any] = []
     for item in source:
-        known = there.pop(_key(item, keys), None) if isinstance(item, dict) else None
-        result.append(item if known is None else merged(known, item, _item(owned, known, keys)))
+        counterpart = there.pop(_key(item, keys), None) if isinstance(item, dict) else None
+        result.append(
+            item
+            if counterpart is None
+            else merged(counterpart, item, _item(owned, counterpart, keys))
+        )
     return [*result, *(item for key, item in there.items() if _marker(item, keys) not in owned)]
 
 
@@ -149,8 +153,8 @@ def _marker(item: JSON, keys: list[str]) -> str:
 
 
 def _item(owned: Owned, item: JSON, keys: list[str]) -> Owned:
-    found: Owned = owned.get(_marker(item, keys)) or {}
-    return found
+    owners: Owned = owned.get(_marker(item, keys)) or {}
+    return owners
 
 
 def _ours(item: Any, owned: Owned, source: list[Any]) -> bool:

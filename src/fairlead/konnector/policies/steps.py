@@ -53,9 +53,9 @@ class Content(NamedTuple):
     value: Any
     digest: bytes
 
-    def outcome(self, found: Content) -> StepOutcome | None:
+    def outcome(self, current: Content) -> StepOutcome | None:
         """Return the outcome to remember if this was wanted; None if both are equal."""
-        return None if self.digest == found.digest else StepOutcome(self.digest, found.digest)
+        return None if self.digest == current.digest else StepOutcome(self.digest, current.digest)
 
 
 def content(value: Any) -> Content:
@@ -63,9 +63,9 @@ def content(value: Any) -> Content:
     return Content(value, digest(value))
 
 
-def outcome(wanted: Any, found: Any) -> StepOutcome | None:
+def outcome(desired: Any, current: Any) -> StepOutcome | None:
     """Return the outcome of two JSON values; None if they are equal."""
-    return content(wanted).outcome(content(found))
+    return content(desired).outcome(content(current))
 
 
 def digest(value: Any) -> bytes:
@@ -118,30 +118,30 @@ class Pair(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     def compared(
         self,
         side: Side,
-        wanted: Callable[[Object], Any],
-        found: Callable[[Object], Any],
+        desired: Callable[[Object], Any],
+        current: Callable[[Object], Any],
         same: Callable[[Object, Object], bool] = lambda _consumer, _provider: False,
     ) -> StepOutcome | None:
         """Return the outcome for the end on this side; None if its content is the wanted one.
 
         Args:
             side: the side of the copy.
-            wanted: makes what is wanted of the original.
-            found: makes what is there of the copy.
+            desired: makes what is wanted of the original.
+            current: makes what is there of the copy.
             same: whether both ends are equal byte by byte, which spares reading them.
         """
         consumer, provider = self.consumer, self.provider
         if consumer is None or provider is None:
             return None
-        known = self._known
+        memo = self._known
         # The outcome of a write is compared right after it, and again for the step that follows.
-        if (side, None) not in known:
+        if (side, None) not in memo:
             source: Side = "consumer" if side == "provider" else "provider"
-            known[side, None] = None
+            memo[side, None] = None
             if not same(consumer, provider):
-                new, old = self.contents((source, wanted), (side, found))
-                known[side, None] = new.outcome(old)
-        came: StepOutcome | None = known[side, None]
+                new, old = self.contents((source, desired), (side, current))
+                memo[side, None] = new.outcome(old)
+        came: StepOutcome | None = memo[side, None]
         return came
 
     def content(self, side: Side, of: Callable[[Object], Any]) -> Content:
@@ -150,8 +150,8 @@ class Pair(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         Raises:
             ValueError: there is no object on this side.
         """
-        (found,) = self.contents((side, of))
-        return found
+        (value,) = self.contents((side, of))
+        return value
 
     def contents(self, *parts: tuple[Side, Callable[[Object], Any]]) -> list[Content]:
         """Return the contents that functions make of ends, each computed once for this pair.
@@ -159,23 +159,23 @@ class Pair(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         Raises:
             ValueError: there is no object on one of these sides.
         """
-        known, values = self._known, {}
+        memo, values = self._known, {}
         for side, of in parts:
-            if (side, of) not in known:
+            if (side, of) not in memo:
                 obj = self.consumer if side == "consumer" else self.provider
                 if obj is None:
                     raise ValueError(f"nothing of {self.key} is on the {side}'s side")
                 values[side, of] = of(obj)
         for part, value in values.items():
-            known[part] = Content(value, digest(value))
-        return [known[part] for part in parts]
+            memo[part] = Content(value, digest(value))
+        return [memo[part] for part in parts]
 
     @property
     def _known(self) -> dict[tuple[Side, object], Any]:
         # Beside the fields, and so no part of a comparison of two pairs. A key with None in place
         # of a function is an outcome, which depends on both ends.
-        known: dict[tuple[Side, object], Any] = self.__dict__.setdefault("known", {})
-        return known
+        memo: dict[tuple[Side, object], Any] = self.__dict__.setdefault("known", {})
+        return memo
 
     def knowing(self, **more: Any) -> Pair:
         """Return the pair with more knowledge about the same two objects."""
@@ -186,8 +186,8 @@ class Pair(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     def having(self, side: Side, obj: Object | None) -> Pair:
         """Return the pair with another object on this side; the other end is unchanged."""
         pair = msgspec.structs.replace(self, **{side: obj})
-        kept = {name: one for name, one in self._known.items() if name[0] != side and name[1]}
-        pair.__dict__["known"] = kept
+        memo = {name: one for name, one in self._known.items() if name[0] != side and name[1]}
+        pair.__dict__["known"] = memo
         return pair
 
     def without(self, side: Side) -> Pair:

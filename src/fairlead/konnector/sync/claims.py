@@ -47,12 +47,12 @@ class ClaimedObjects:
         provider: Provider,
         binding: OwnerReference,
         export: OwnerReference,
-        wanted: ClaimSpec,
+        spec: ClaimSpec,
     ) -> None:
         self._provider = provider
         self._binding = binding
         self._export = export
-        self._wanted = wanted
+        self._wanted = spec
 
     async def run(self) -> None:
         """Work until cancelled.
@@ -91,9 +91,9 @@ class ClaimedObjects:
         for item in self._wanted.resources:
             if item.group_resource == reference.group_resource:
                 schema = self._provider.kubebind.schemas.get(self._provider.namespace, item.name)
-                known = schema.try_decode(BoundSchema) if schema is not None else None
-                if known is not None:
-                    return known.spec.resource(version)
+                bound_schema = schema.try_decode(BoundSchema) if schema is not None else None
+                if bound_schema is not None:
+                    return bound_schema.spec.resource(version)
         discovery = self._provider.consumer.cluster.client.discovery
         return await discovery.resource_by_plural(reference.group, reference.resource, version)
 
@@ -109,17 +109,17 @@ class _Run:
         provider: Provider,
         binding: OwnerReference,
         export: OwnerReference,
-        wanted: ClaimSpec,
+        spec: ClaimSpec,
         referrers: list[Referrers],
     ) -> None:
         consumer, namespaces = provider.consumer, provider.service_namespaces
         self._provider = provider
         self._consumer = consumer
         self._binding = binding
-        self._wanted = wanted
-        self._key = WorkKey(binding.name, "claim", wanted.claim.name)
+        self._wanted = spec
+        self._key = WorkKey(binding.name, "claim", spec.claim.name)
         self._referring = [informer for one in referrers for informer in one.informers]
-        self._resource = resource = CLAIMABLE[wanted.claim.resource]
+        self._resource = resource = CLAIMABLE[spec.claim.resource]
         self._reserved = Reserved(consumer.bindings, consumer.options.namespace, consumer.bundles)
         # A namespace may have any number of large objects that no claim selects: the watches have
         # metadata alone, and what is selected is read.
@@ -144,13 +144,13 @@ class _Run:
             cluster_namespace=provider.namespace,
             binding_name=binding.name,
             binding_uid=binding.uid,
-            holding=wanted.holding,
+            holding=spec.holding,
             local=consumer.local_keys,
-            named=selected_labels(wanted.claim.selector),
+            named=selected_labels(spec.claim.selector),
         )
         self.outcome = self._policy.outcome
         self._selection = Selection(
-            wanted.claim, referrers, changed=self._referrer_changed, moved=self._consumers.mark
+            spec.claim, referrers, changed=self._referrer_changed, moved=self._consumers.mark
         )
         self._ends = ends = BothEnds(
             consumer=self._consumers,
@@ -163,7 +163,7 @@ class _Run:
             provider,
             binding.name,
             "claim",
-            wanted.claim.name,
+            spec.claim.name,
             resource.kind,
             failed="ClaimFailed",
             faults=self._faults,
@@ -211,19 +211,19 @@ class _Run:
             self._consumers.all_listed() and self._providers.all_listed()
         ):
             return [f"claimed {self._wanted.claim.resource}"]
-        found = [
+        names = [
             (obj, obj.meta.namespace)
             for obj in self._consumers.objects()
             if is_consumer_copy(obj, None, bindings=frozenset({self._binding.uid}))
         ]
-        found += [
+        names += [
             (obj, self._provider.service_namespaces.consumer(obj.meta.namespace))
             for obj in self._providers.objects()
             if is_ours(obj.meta, self._provider.namespace)
         ]
         return [
             f"{obj.kind} {obj.key}"
-            for obj, namespace in found
+            for obj, namespace in names
             if not self._others_claim(obj, namespace)
         ]
 
@@ -294,8 +294,8 @@ class _Run:
         )
 
     def _namespace_usable(self, name: str) -> bool:
-        found = self._consumer.namespaces.get("", name)
-        return found is not None and not found.meta.deleting
+        namespace = self._consumer.namespaces.get("", name)
+        return namespace is not None and not namespace.meta.deleting
 
     def _orphan(self) -> bool:
         binding = self._consumer.bindings.get("", self._binding.name)
@@ -315,8 +315,8 @@ class _Run:
 
     def _referrer_changed(self, targets: Targets) -> None:
         anywhere = "" in targets.namespaces
-        known = {obj.key for obj in self._consumers.objects()} if anywhere else ()
-        for key in sorted(keys(targets, known)):
+        present = {obj.key for obj in self._consumers.objects()} if anywhere else ()
+        for key in sorted(keys(targets, present)):
             self._engine.enqueue(key)
 
 

@@ -113,7 +113,7 @@ class WatchedCollection:
         same = body is not None and cached is not None and _same(body, cached)
         return body if same else cached
 
-    def keep_body(self, found: Object) -> None:
+    def keep_body(self, obj: Object) -> None:
         """Keep the body of an object that was read or written, where the watches have none.
 
         Raises:
@@ -121,16 +121,16 @@ class WatchedCollection:
         """
         if not self._metadata_only:
             return
-        found = strip_managed_fields(found)
-        old, intake = self._bodies.get(found.key), self.client.intake
-        what = f"{self.resource.group_resource} {found.key}"
+        obj = strip_managed_fields(obj)
+        old, intake = self._bodies.get(obj.key), self.client.intake
+        what = f"{self.resource.group_resource} {obj.key}"
         try:
-            self._cluster.take_room(cost(found) - (cost(old) if old is not None else 0))
+            self._cluster.take_room(cost(obj) - (cost(old) if old is not None else 0))
         except AnswerTooLarge as error:
             intake.note(what, error)
             raise
         intake.note(what, None)
-        self._bodies[found.key] = found
+        self._bodies[obj.key] = obj
 
     def forget_body(self, key: Key) -> None:
         """Drop the kept body of an object, which is not needed any more."""
@@ -164,8 +164,8 @@ class WatchedCollection:
 
     def faults(self) -> list[SyncFault]:
         """Return the faults of the watches."""
-        found = [faults_of(lease) for lease in self._leases.values() if lease.error]
-        return [*found, *self._shortage()]
+        faults = [faults_of(lease) for lease in self._leases.values() if lease.error]
+        return [*faults, *self._shortage()]
 
     def _shortage(self) -> list[SyncFault]:
         if not self._crowded:
@@ -187,14 +187,14 @@ class WatchedCollection:
     async def run(
         self,
         handler: Handler,
-        known: Callable[[str], None],
+        announce: Callable[[str], None],
         opened: Callable[[Informer], None] = lambda _lease: None,
     ) -> None:
         """Follow the namespaces until cancelled, then give the leases back.
 
         Args:
             handler: called with every change.
-            known: called with a namespace whose objects are known now, "" for all.
+            announce: called with a namespace whose objects are known now, "" for all.
             opened: called with each new lease.
         """
         self._dirty.set()
@@ -204,11 +204,11 @@ class WatchedCollection:
                 while True:
                     await self._dirty.wait()
                     self._dirty.clear()
-                    wanted = self._allowed(self._namespaces())
-                    for namespace in sorted(self._leases.keys() - wanted):
+                    places = self._allowed(self._namespaces())
+                    for namespace in sorted(self._leases.keys() - places):
                         await self._leases.pop(namespace).close()
                         self._forget_bodies(namespace)
-                    for namespace in sorted(wanted - self._leases.keys()):
+                    for namespace in sorted(places - self._leases.keys()):
                         lease = self._cluster.informer(
                             self.resource,
                             namespace=namespace,
@@ -217,7 +217,7 @@ class WatchedCollection:
                         self._leases[namespace] = lease
                         opened(lease)
                         lease.subscribe(handler)
-                        group.create_task(_announce(namespace, lease, known))
+                        group.create_task(_announce(namespace, lease, announce))
         finally:
             for lease in self._leases.values():
                 await lease.close()
@@ -232,8 +232,8 @@ class WatchedCollection:
     def _allowed(self, namespaces: frozenset[str]) -> frozenset[str]:
         """Return the namespaces that the budget allows to watch; the others become a fault."""
         places = {namespace: self._watch_name(namespace) for namespace in sorted(namespaces)}
-        wanted = {place: self._serves(namespace) for namespace, place in places.items()}
-        self._budget.want(self, wanted)
+        served = {place: self._serves(namespace) for namespace, place in places.items()}
+        self._budget.want(self, served)
         allowed = frozenset(one for one in namespaces if self._budget.allows(places[one]))
         self._crowded = namespaces - allowed
         return allowed
@@ -250,8 +250,8 @@ def has_body(obj: Object | None) -> bool:
     return obj is None or obj.raw != NO_BODY
 
 
-def _same(one: Object, other: Object) -> bool:
-    return (one.meta.uid, one.meta.resource_version) == (
+def _same(left: Object, other: Object) -> bool:
+    return (left.meta.uid, left.meta.resource_version) == (
         other.meta.uid,
         other.meta.resource_version,
     )
@@ -262,14 +262,14 @@ def faults_of(lease: Informer) -> SyncFault:
     return SyncFault(lease.error, lease.cause)
 
 
-async def _announce(namespace: str, lease: Informer, known: Callable[[str], None]) -> None:
+async def _announce(namespace: str, lease: Informer, announce: Callable[[str], None]) -> None:
     try:
         await lease.synced()
     except InformerClosed:
         # The namespace went before its objects were known, so that no pass waits for them any
         # more.
         return
-    known(namespace)
+    announce(namespace)
 
 
 class BothEnds(msgspec.Struct, frozen=True):
@@ -298,20 +298,20 @@ class BothEnds(msgspec.Struct, frozen=True):
         # Before the first list is complete, a missing object may merely not be listed yet.
         if consumer is None and not self.consumer.ready(key.namespace):
             return None
-        target, asked, refusal = self.strategy.place(key)
+        target, requested, refusal = self.strategy.place(key)
         provider = self.provider.newest(target) if target is not None else None
         if target is not None and provider is None and not self.provider.ready(target.namespace):
             return None
         outcomes: dict[Side, StepOutcome] = {}
         for end in (self.consumer, self.provider):
-            if (found := end.outcomes.get(key)) is not None:
-                outcomes[end.side] = found
+            if (outcome := end.outcomes.get(key)) is not None:
+                outcomes[end.side] = outcome
         return Pair(
             key=key,
             consumer=consumer,
             provider=provider,
             target=target,
-            namespace_asked=asked,
+            namespace_asked=requested,
             namespace_refusal=refusal,
             outcomes=outcomes,
         )
@@ -397,7 +397,7 @@ class Executor:
         if place is None:
             return None
         try:
-            found = await find(end.client, end.resource, place.name, place.namespace)
+            obj = await find(end.client, end.resource, place.name, place.namespace)
         except NotFound:
             # The kind is not served, which holds up all objects of it, or a proxy has answered: no
             # copy counts as gone for that.
@@ -405,18 +405,18 @@ class Executor:
                 raise
             # Without its CRD the object's state is unknown; its watch will bring us back.
             return None
-        if found is None:
+        if obj is None:
             end.expectations.forget(place)
             end.forget_body(place)
             return pair.without(side)
-        end.keep_body(found)
+        end.keep_body(obj)
         if side == "provider":
-            body = found.to_dict()
+            body = obj.to_dict()
             pair = pair.knowing(owned=owned_fields(body, self._local), wrote=wrote(body))
         if not end.seen(place):
             # It may be gone again before a watch shows it, like an object that was just created.
-            end.expectations.wrote(found, created=True)
-        pair = pair.having(side, found)
+            end.expectations.wrote(obj, created=True)
+        pair = pair.having(side, obj)
         return pair.knowing(read=True) if side == "consumer" else pair
 
     async def _patch(self, step: PatchMetadata, pair: Pair) -> Pair | None:
@@ -500,12 +500,12 @@ class Executor:
     def _remember_outcome(self, side: Side, pair: Pair) -> Pair:
         """Remember the outcome of a write if it differs from the wanted content."""
         outcomes = self._ends.at(side).outcomes
-        found = self._outcome(side, pair)
-        if found is None and side not in pair.outcomes:
+        outcome = self._outcome(side, pair)
+        if outcome is None and side not in pair.outcomes:
             return pair
-        known = {name: value for name, value in pair.outcomes.items() if name != side}
-        if found is None:
+        others = {name: value for name, value in pair.outcomes.items() if name != side}
+        if outcome is None:
             outcomes.pop(pair.key, None)
         else:
-            outcomes[pair.key] = known[side] = found
-        return pair.knowing(outcomes=known)
+            outcomes[pair.key] = others[side] = outcome
+        return pair.knowing(outcomes=others)

@@ -143,7 +143,7 @@ class Engine:
         namespaces.listen(self._namespace_changed)
         try:
             async with asyncio.TaskGroup() as group:
-                for end, handler, known in (
+                for end, handler, announce in (
                     (ends.consumer, self._consumer_changed, self._consumers_known),
                     (ends.provider, self._provider_changed, self._providers_known),
                 ):
@@ -151,7 +151,7 @@ class Engine:
                     group.create_task(
                         end.run(
                             handler,
-                            known,
+                            announce,
                             lambda lease, s=side: self._metrics.watch(lease, s),  # type: ignore[misc]
                         )
                     )
@@ -210,15 +210,15 @@ class Engine:
         """Poll the watches, since no event reports a failing watch."""
         while True:
             faults = [*self._context.faults(), *self._ends.consumer.faults()]
-            told = [
+            watches = [
                 SyncFault(self._passes.advised(fault.message, fault.cause), fault.cause)
                 for fault in faults
             ]
             await self._versions.look()
             # Faults are collected anew in each round, so that one that is over leaves the report.
-            told += [*self._passes.forbidden_steps(), *self._provider_faults()]
-            told += self._passes.unanswered()
-            self._context.report.problem(told)
+            watches += [*self._passes.forbidden_steps(), *self._provider_faults()]
+            watches += self._passes.unanswered()
+            self._context.report.problem(watches)
             self._passes.count()
             self._believe_caches()
             self._scout()
@@ -234,8 +234,8 @@ class Engine:
 
     def _provider_faults(self) -> list[SyncFault]:
         faults = [
-            SyncFault(f"on the provider: {one.message}", one.cause)
-            for one in self._ends.provider.faults()
+            SyncFault(f"on the provider: {fault.message}", fault.cause)
+            for fault in self._ends.provider.faults()
         ]
         if faults and self._versions.others:
             faults = [SyncFault(self._versions.remedy())]
@@ -280,11 +280,11 @@ class Engine:
 
     def _changed(self, change: _Change, key: Key) -> None:
         """Hold a change while a pass works on its object: an event may precede its answer."""
-        held = self._held.get(key)
-        if held is None:
+        changes = self._held.get(key)
+        if changes is None:
             self._queue_unless_echo(change, key)
         else:
-            held.append(change._replace(since=self._metrics.now()))
+            changes.append(change._replace(since=self._metrics.now()))
 
     def _queue_unless_echo(self, change: _Change, key: Key) -> None:
         if change.echoes():
@@ -316,17 +316,17 @@ class Engine:
 
     def _enqueue_all(self, namespace: str) -> None:
         """Queue all objects of a consumer namespace, and all copies in its provider namespace."""
-        for found in self._ends.consumer.objects(namespace):
-            self.enqueue(found.key, Band.INITIAL)
+        for obj in self._ends.consumer.objects(namespace):
+            self.enqueue(obj.key, Band.INITIAL)
         assigned = self._ends.namespaces.provider(namespace) if namespace else ""
         if assigned or not namespace:
-            for found in self._ends.provider.objects(assigned):
-                if (key := self._ends.strategy.to_consumer(found.key)) is not None:
+            for obj in self._ends.provider.objects(assigned):
+                if (key := self._ends.strategy.to_consumer(obj.key)) is not None:
                     self.enqueue(key, Band.INITIAL)
 
     async def _reconcile(self, request: Request) -> Result | None:
         key = Key(request.namespace, request.name)
-        held = self._held[key] = list[_Change]()
+        changes = self._held[key] = list[_Change]()
         try:
             return await self._look_at(key)
         finally:
@@ -334,7 +334,7 @@ class Engine:
             # again. It is removed also after a failure: a change that came meanwhile would be lost
             # otherwise.
             del self._held[key]
-            for change in held:
+            for change in changes:
                 self._queue_unless_echo(change, key)
 
     async def _look_at(self, key: Key) -> Result | None:

@@ -80,25 +80,25 @@ def leftovers(
     listed = consumer.all_listed() and provider.all_listed()
     if not (ends.namespaces.informer.has_synced and listed):
         return None
-    found: list[str] = []
+    texts: list[str] = []
     for cached in provider.objects():
         copy, key = provider.newest(cached.key), ends.strategy.to_consumer(cached.key)
         if copy is None or key is None or copy.meta.deleting or not ours(copy):
             continue
         obj = consumer.newest(key)
         if obj is None or (holding in {"Hold", "Wait"} and obj.meta.deleting):
-            found.append(f"{copy.kind} {key}")
-    return sorted(found)
+            texts.append(f"{copy.kind} {key}")
+    return sorted(texts)
 
 
 def kept_here(ends: BothEnds) -> str:
     """Return which deleted object stays for finalizers of others alone; "" if none does."""
     # The first in the order of the cache: another one each time would write the condition anew.
-    for found in ends.consumer.objects():
-        left = found.meta.finalizers
-        if found.meta.deleting and left and FINALIZER_SYNCER not in left:
+    for obj in ends.consumer.objects():
+        left = obj.meta.finalizers
+        if obj.meta.deleting and left and FINALIZER_SYNCER not in left:
             return (
-                f"{found.kind} {found.key} is let go, and stays in this cluster for its "
+                f"{obj.kind} {obj.key} is let go, and stays in this cluster for its "
                 f"finalizers {', '.join(left)}, which the programs that set them have to remove"
             )
     return ""
@@ -108,12 +108,12 @@ class BoundObjects:
     """Synchronises the objects of one bound resource of one binding."""
 
     def __init__(
-        self, provider: Provider, binding: str, export: OwnerReference, wanted: BoundSpec
+        self, provider: Provider, binding: str, export: OwnerReference, spec: BoundSpec
     ) -> None:
         self._provider = provider
         self._binding = binding
         self._export = export
-        self._wanted = wanted
+        self._wanted = spec
         self._versions: tuple[str, ...] = ()
         self._lacks = False
         self._settled = 0.0
@@ -124,21 +124,21 @@ class BoundObjects:
         Raises:
             ClientError: the consumer's namespace on the provider cannot be read.
         """
-        provider, wanted = self._provider, self._wanted
-        namespaces, resource = provider.service_namespaces, wanted.resource
+        provider, spec = self._provider, self._wanted
+        namespaces, resource = provider.service_namespaces, spec.resource
         strategy = choose(
-            scope=wanted.scope,
-            isolation=wanted.isolation,
+            scope=spec.scope,
+            isolation=spec.isolation,
             cluster_namespace=await provider.owner(),
             namespaces=namespaces,
         )
         policy = BoundPolicy(
             cluster_namespace=provider.namespace,
             owner=msgspec.to_builtins(strategy.owner),
-            status=wanted.status_subresource,
-            holding=wanted.holding,
+            status=spec.status_subresource,
+            holding=spec.holding,
             orphaning=self._orphaning,
-            converted=wanted.converted,
+            converted=spec.converted,
             frozen=self._frozen,
             local=provider.consumer.local_keys,
         )
@@ -148,7 +148,7 @@ class BoundObjects:
             provider=WatchedCollection(
                 "provider",
                 there,
-                _theirs(wanted),
+                _theirs(spec),
                 self._namespaces,
                 provider.consumer.watches,
                 namespaces.consumer,
@@ -168,27 +168,27 @@ class BoundObjects:
             stack.callback(provider.kept.pop, key)
             provider.sync_versions[key] = resource.version
             stack.callback(provider.sync_versions.pop, key)
-            if wanted.converted:
+            if spec.converted:
                 self._follow_conversion(stack, engine)
-            if wanted.holding:
+            if spec.holding:
                 provider.leftovers[key] = partial(
                     leftovers,
                     ends,
-                    wanted.holding,
+                    spec.holding,
                     lambda copy: is_ours(copy.meta, provider.namespace),
                 )
                 stack.callback(provider.leftovers.pop, key)
             await engine.run()
 
-    def _follow_schema(self, stack: AsyncExitStack, told: Callable[[], None]) -> None:
-        """Call ``told`` when the kind's BoundSchema or the consumer's CRD has changed."""
+    def _follow_schema(self, stack: AsyncExitStack, changed: Callable[[], None]) -> None:
+        """Call ``changed`` when the kind's BoundSchema or the consumer's CRD has changed."""
         provider, resource = self._provider, self._wanted.resource
         for lease in (
             provider.cluster.informer(BOUNDSCHEMAS, namespace=provider.namespace),
             provider.consumer.cluster.informer(CUSTOMRESOURCEDEFINITIONS),
         ):
             stack.push_async_callback(lease.close)
-            lease.subscribe(partial(_replaced, resource.group_resource, told))
+            lease.subscribe(partial(_replaced, resource.group_resource, changed))
 
     def _orphaning(self) -> bool:
         """Whether the binding is being deleted, and its copies stay."""
@@ -217,11 +217,14 @@ class BoundObjects:
         # Decoded once for each version of the three, and not for each object.
         versions = tuple(one.meta.resource_version for one in (binding, schema, crd))
         if versions != self._versions:
-            parsed, known = binding.try_decode(APIServiceBinding), schema.try_decode(BoundSchema)
+            parsed, bound_schema = (
+                binding.try_decode(APIServiceBinding),
+                schema.try_decode(BoundSchema),
+            )
             self._versions = versions
-            if parsed is None or known is None:
+            if parsed is None or bound_schema is None:
                 return self._lacks
-            lacks = lacks_conversion(parsed.status, known.spec, crd)
+            lacks = lacks_conversion(parsed.status, bound_schema.spec, crd)
             lacked, self._lacks = self._lacks, lacks
             if lacked and not self._lacks:
                 self._settled = asyncio.get_running_loop().time() + SETTLED_SECONDS
@@ -257,13 +260,13 @@ class BoundObjects:
         return frozenset(self._provider.service_namespaces.assigned().values())
 
 
-def _replaced(name: str, told: Callable[[], None], delta: Delta) -> None:
+def _replaced(name: str, changed: Callable[[], None], delta: Delta) -> None:
     if delta.object.meta.name == name and not delta.initial and spec_changed(delta):
-        told()
+        changed()
 
 
-def _theirs(wanted: BoundSpec) -> Resource:
+def _theirs(spec: BoundSpec) -> Resource:
     """Return the provider's resource, which Namespaced isolation makes namespaced."""
-    if wanted.isolation == "Namespaced" and not wanted.resource.namespaced:
-        return msgspec.structs.replace(wanted.resource, namespaced=True)
-    return wanted.resource
+    if spec.isolation == "Namespaced" and not spec.resource.namespaced:
+        return msgspec.structs.replace(spec.resource, namespaced=True)
+    return spec.resource

@@ -181,8 +181,8 @@ class Passes:
             # Each of these objects has been written since, or has gone and is never tried again.
             self._executor.forbidden_steps.clear()
         return [
-            SyncFault(self.advised(str(one), one), one)
-            for one in self._executor.forbidden_steps.values()
+            SyncFault(self.advised(str(step), step), step)
+            for step in self._executor.forbidden_steps.values()
         ]
 
     def unanswered(self) -> list[SyncFault]:
@@ -228,7 +228,7 @@ class Passes:
         if self._report.failed(pair.key, error, generation, ours=here, advice=advice):
             # The remedy for a missing right is for the consumer's server alone: no ClusterRole
             # there gives rights on the provider.
-            ours = any(error is known for known in self._executor.forbidden_steps.values())
+            ours = any(error is forbidden for forbidden in self._executor.forbidden_steps.values())
             message = self.advised(error.message, error if ours else None)
             message = f"{message}. {advice}" if advice else message
             self._tell(pair.consumer, self._context.failed, message)
@@ -241,7 +241,7 @@ class Passes:
         """
         self._in_sync.discard(pair.key)
         refusal: ApiError | None = None
-        with self._context.metrics.looking(pair.key) as look:
+        with self._context.metrics.looking(pair.key) as pass_look:
             for _ in range(MOST_STEPS):
                 step = self._policy.next_step(pair)
                 if seconds := self._undone.pause(pair, step):
@@ -252,12 +252,12 @@ class Passes:
                         self._deleted.pop(pair.key, None)
                     if isinstance(step, Undone):
                         await self._blame(step, pair)
-                    result = self._rest(step, pair, look, well=refusal is None)
+                    result = self._rest(step, pair, pass_look, well=refusal is None)
                     if refusal is not None:
                         raise refusal
                     return result
                 try:
-                    after = await self._carry_out(step, pair, look)
+                    after = await self._carry_out(step, pair, pass_look)
                 except REFUSALS as error:
                     if refusal is not None or not _is_change_of_leaving(step, pair):
                         raise
@@ -300,8 +300,8 @@ class Passes:
         self._report.rewritten[pair.key] = ""
         if place is not None:
             with suppress(ClientError):
-                found = await end.client.get(end.resource, place.name, place.namespace)
-                manager = others(found, end.client.field_manager)
+                obj = await end.client.get(end.resource, place.name, place.namespace)
+                manager = others(obj, end.client.field_manager)
         whose = "this object" if side == "consumer" else f"its copy {place} on the provider"
         by = f"field manager {manager}" if manager else "a writer whom managedFields do not name"
         self._report.rewritten[pair.key] = by
@@ -336,7 +336,7 @@ class Passes:
             "names who deletes it",
         )
 
-    async def _carry_out(self, step: Step, pair: Pair, look: SyncLook) -> Pair | None:
+    async def _carry_out(self, step: Step, pair: Pair, pass_look: SyncLook) -> Pair | None:
         """Carry out a step and return the pair of objects after it.
 
         Until the provider answers, the object counts as unanswered.
@@ -361,7 +361,7 @@ class Passes:
         # not show that the provider accepts our writes.
         if isinstance(step, CROSSINGS):
             self._report.wrote()
-        _crossed(step, look)
+        _crossed(step, pass_look)
         return after
 
     def _look_for_change(self, pair: Pair) -> None:
@@ -401,7 +401,7 @@ class Passes:
         if since is not None and _long_ago(since):
             self._speaks()
 
-    def _rest(self, step: Step, pair: Pair, look: SyncLook, *, well: bool) -> Result | None:
+    def _rest(self, step: Step, pair: Pair, pass_look: SyncLook, *, well: bool) -> Result | None:
         """Record how a pass ended, and return when to look at the object again.
 
         ``well`` tells whether no server refused a part of it.
@@ -413,7 +413,7 @@ class Passes:
         if well:
             self._report.well(pair.key)
         if isinstance(step, Wait):
-            look.unfinished()
+            pass_look.unfinished()
             if pair.provider is not None and pair.provider.meta.deleting:
                 result = self._wait(pair, pair.provider)
                 # No event brings a write on that was put off.
@@ -466,8 +466,8 @@ def _marks(obj: Object) -> str:
     """
     marks = LocalMetadataKeys().marks(obj.meta.labels, obj.meta.annotations)
     labels = {INSTANCE: obj.meta.labels[INSTANCE]} if INSTANCE in obj.meta.labels else {}
-    found = [f"label {name}={value}" for name, value in {**labels, **marks.labels}.items()]
-    return ", ".join([*found, *(f"annotation {name}" for name in marks.annotations)])
+    marks_listed = [f"label {name}={value}" for name, value in {**labels, **marks.labels}.items()]
+    return ", ".join([*marks_listed, *(f"annotation {name}" for name in marks.annotations)])
 
 
 def _long_ago(since: float) -> bool:
@@ -502,11 +502,11 @@ def _side(step: Step) -> str:
     return side
 
 
-def _crossed(step: Step, look: SyncLook) -> None:
+def _crossed(step: Step, pass_look: SyncLook) -> None:
     match step:
         case Create(side="provider") | Replace(side="provider"):
-            look.spec_crossed()
+            pass_look.spec_crossed()
         case Create() | Replace() | ReplaceStatus():
-            look.status_crossed()
+            pass_look.status_crossed()
         case AskNamespace():
-            look.unfinished()
+            pass_look.unfinished()

@@ -44,20 +44,20 @@ class Releaser:
         report = self._consumer.reports.of(self._binding, source, self._resource.kind)
 
         async def reconcile(request: Request) -> None:
-            found = objects.get(request.namespace, request.name)
+            obj = objects.get(request.namespace, request.name)
             key = Key(request.namespace, request.name)
-            if found is None or not self._waits(Delta("MODIFIED", found, found)):
+            if obj is None or not self._waits(Delta("MODIFIED", obj, obj)):
                 report.well(key)
                 return
             client = self._consumer.client
             try:
-                if await remove_finalizer(client, self._resource, found, FINALIZER_SYNCER):
+                if await remove_finalizer(client, self._resource, obj, FINALIZER_SYNCER):
                     self._released()
             except (Conflict, NotFound):
                 # The server refuses nothing: the object has changed, or its kind is not served.
                 raise
             except ApiError as error:
-                report.failed(key, error, found.meta.generation, ours=True)
+                report.failed(key, error, obj.meta.generation, ours=True)
                 raise
             report.well(key)
 

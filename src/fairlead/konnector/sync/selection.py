@@ -31,8 +31,8 @@ class Referrers:
     def of(self, name: str) -> Iterable[JSON]:
         """Yield the objects that refer to this name, in any namespace."""
         for informer in self.informers:
-            for found in informer.by_index(_INDEX, name):
-                yield found.to_dict()
+            for obj in informer.by_index(_INDEX, name):
+                yield obj.to_dict()
 
     def _names(self, obj: Object) -> Iterable[str]:
         return gjson.values(obj.to_dict(), self.reference.json_path.name)
@@ -139,11 +139,11 @@ def selected_labels(selector: Selector) -> frozenset[str]:
     return frozenset(labels.match_labels) | {item.key for item in labels.match_expressions}
 
 
-def keys(targets: Targets, known: Iterable[Key]) -> set[Key]:
+def keys(targets: Targets, keys_known: Iterable[Key]) -> set[Key]:
     """Return the keys that are targets; for a name in any namespace, the existing ones."""
     named = {key for key in targets.keys if key.namespace}
     anywhere = {key.name for key in targets.keys if not key.namespace}
-    return named | {key for key in known if key.name in anywhere}
+    return named | {key for key in keys_known if key.name in anywhere}
 
 
 class Reserved:
@@ -169,9 +169,9 @@ class Reserved:
         )
 
 
-def _kubeconfig_secret(found: Object) -> list[str]:
+def _kubeconfig_secret(obj: Object) -> list[str]:
     """Return the index key of a binding or a bundle: the key of its kubeconfig Secret."""
-    parsed = found.try_decode(APIServiceBinding)
+    parsed = obj.try_decode(APIServiceBinding)
     if parsed is None:
         return []
     ref = parsed.spec.kubeconfig_secret_ref

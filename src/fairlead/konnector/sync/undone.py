@@ -92,10 +92,10 @@ class UndoneWrites:
             return False
         now, content = self._clock(), self._content(pair, step)
         calm = DELETING_SECONDS if deleted else CALM_SECONDS
-        known = self._series.setdefault(pair.key, {})
-        series = known.get(kind)
+        by_field = self._series.setdefault(pair.key, {})
+        series = by_field.get(kind)
         if series is None or series.content != content or series.over(now):
-            known[kind] = _Series(content, 1, now, now, calm)
+            by_field[kind] = _Series(content, 1, now, now, calm)
             return False
         series.count += 1
         series.last = now
@@ -113,8 +113,8 @@ class UndoneWrites:
         now = self._clock()
         calm = {
             key
-            for key, known in self._series.items()
-            if all(series.over(now) for series in known.values())
+            for key, series in self._series.items()
+            if all(series.over(now) for series in series.values())
         }
         for key in calm:
             del self._series[key]
@@ -149,24 +149,26 @@ def others(obj: Object, ours: str) -> str:
     clusters. The server's times are whole seconds: managers of the same second are all named.
     """
     entries: list[dict[str, Any]] = obj.to_dict()["metadata"].get("managedFields") or []
-    found = [
+    names = [
         entry
         for entry in entries
         if entry.get("manager") not in {None, FIELD_MANAGER, ours} and not entry.get("subresource")
     ]
-    latest = max((str(entry.get("time", "")) for entry in found), default="")
-    managers = {str(it["manager"]) for it in found if str(it.get("time", "")) == latest}
+    latest = max((str(entry.get("time", "")) for entry in names), default="")
+    managers = {str(it["manager"]) for it in names if str(it.get("time", "")) == latest}
     return " or ".join(sorted(managers))
 
 
-def contradicts(wanted: Any, found: Any) -> bool:
+def contradicts(desired: Any, current: Any) -> bool:
     """Whether a wanted value was replaced; missing or added members do not count.
 
     Servers add defaults and prune fields that a schema lacks, which is no rewriting.
     """
-    if isinstance(wanted, dict) and isinstance(found, dict):
-        return any(name in found and contradicts(one, found[name]) for name, one in wanted.items())
-    if isinstance(wanted, list) and isinstance(found, list):
-        same = len(wanted) == len(found)
-        return same and any(map(contradicts, wanted, found))
-    return bool(wanted != found)
+    if isinstance(desired, dict) and isinstance(current, dict):
+        return any(
+            name in current and contradicts(one, current[name]) for name, one in desired.items()
+        )
+    if isinstance(desired, list) and isinstance(current, list):
+        same = len(desired) == len(current)
+        return same and any(map(contradicts, desired, current))
+    return bool(desired != current)

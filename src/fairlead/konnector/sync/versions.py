@@ -37,17 +37,17 @@ class ServedVersions:
         if now - self._asked < ASKED_SECONDS:
             return
         self._asked = now
-        wanted, discovery = self._end.resource, self._end.client.discovery
+        resource, discovery = self._end.resource, self._end.client.discovery
         # The cached answer about a group may be older than the change.
         discovery.invalidate()
         with suppress(ClientError):
-            known = await discovery.versions_of(wanted.group, wanted.plural)
-            self.others = () if wanted.version in known else tuple(known)
+            versions = await discovery.versions_of(resource.group, resource.plural)
+            self.others = () if resource.version in versions else tuple(versions)
 
     def remedy(self) -> str:
         """Return the fault, and the remedy for the provider's administrator."""
-        wanted, namespace = self._end.resource, self._end.client.config.namespace
-        name, version = wanted.group_resource, wanted.version
+        resource, namespace = self._end.resource, self._end.client.config.namespace
+        name, version = resource.group_resource, resource.version
         return (
             f"the provider serves {name} no more in version {version}, in which it is bound here, "
             f"but in {', '.join(self.others)}: its administrator has to serve {version} again, or "

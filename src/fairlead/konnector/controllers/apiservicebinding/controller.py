@@ -66,7 +66,7 @@ _STOPPING_SECONDS = 0.1
 """Seconds until a CRD is looked at again that waits for the end of writes in another version."""
 
 
-_APPROVED = changed(lambda found: approval_of(found.meta) if found is not None else "")
+_APPROVED = changed(lambda obj: approval_of(obj.meta) if obj is not None else "")
 """Predicate for BoundSchemas whose approval has changed."""
 
 
@@ -124,22 +124,22 @@ class APIServiceBindingController:
         return [_named(name) for name in sorted(owners & self._provider.bindings)]
 
     async def _reconcile(self, request: Request) -> Result | None:
-        found = self._consumer.bindings.get("", request.name)
-        if found is None:
+        obj = self._consumer.bindings.get("", request.name)
+        if obj is None:
             return None
-        state = self._state(found)
+        state = self._state(obj)
         plan = reconcile(state)
         if plan.connected is None:
             return None
         if plan.writes:
             # Before the first CRD, so that a CRD is never left without a kubeconfig of its
             # provider.
-            await add_finalizer(self._consumer.client, APISERVICEBINDINGS, found, FINALIZER_UNBIND)
+            await add_finalizer(self._consumer.client, APISERVICEBINDINGS, obj, FINALIZER_UNBIND)
         failures: list[KubeBindCondition] = []
         retry: ApiError | None = None
         for write in plan.writes:
             try:
-                await self._write(write, found, state.owner)
+                await self._write(write, obj, state.owner)
             except Conflict as error:
                 # Another writer was faster: the binding has no fault, and the next look sees the
                 # change.
@@ -161,10 +161,10 @@ class APIServiceBindingController:
             fresh = msgspec.structs.replace(state, binding=binding)
             return status(fresh, plan, failures, now=now())
 
-        for known in adopted_conversions(state):
+        for webhook_ in adopted_conversions(state):
             # Before the record: an Event that comes twice is better than one that is lost.
-            told = adoption(state.binding, known)
-            self._consumer.events.event(found, "Warning", "ConversionAccepted", told)
+            message = adoption(state.binding, webhook_)
+            self._consumer.events.event(obj, "Warning", "ConversionAccepted", message)
         await self._consumer.statuses.update(request.name, change)
         self._consumer.reports.refusals.report(request.name, "claims", changed_claims(state))
         # Only after the status shows the fault, so that a person sees the reason of the retries.
@@ -172,20 +172,20 @@ class APIServiceBindingController:
             raise retry
         return Result(_STOPPING_SECONDS) if plan.stopping else None
 
-    def _state(self, found: Object) -> BindingState:
-        name, namespace = found.meta.name, self._provider.namespace
+    def _state(self, obj: Object) -> BindingState:
+        name, namespace = obj.meta.name, self._provider.namespace
         export = self._provider.kubebind.exports.get(namespace, name)
         request = self._provider.kubebind.requests.get(namespace, name)
         unreadable: list[str] = []
         parsed = _read(export, APIServiceExport, unreadable)
         resources = parsed.spec.resources if parsed else []
-        binding = found.decode(APIServiceBinding)
-        known = [*resources, *binding.status.bound_schemas]
-        names = {crd_name(item.resource, item.group) for item in known}
+        binding = obj.decode(APIServiceBinding)
+        resources_known = [*resources, *binding.status.bound_schemas]
+        names = {crd_name(item.resource, item.group) for item in resources_known}
         crds = {name: crd for name in names if (crd := self._consumer.crds.get("", name))}
         return BindingState(
             binding=binding,
-            owner=found.owner_reference(),
+            owner=obj.owner_reference(),
             export=parsed,
             request=_read(request, APIServiceExportRequest, unreadable),
             schemas=self._schemas([item.name for item in resources], unreadable),
@@ -195,7 +195,7 @@ class APIServiceBindingController:
             provider_name=self._pretty_name(),
             converged=self._converged,
             held=[] if export else self._held(),
-            ours=name in self._provider.bindings and not found.meta.deleting,
+            ours=name in self._provider.bindings and not obj.meta.deleting,
             running={
                 key.name: version
                 for key, version in self._provider.sync_versions.items()
@@ -210,10 +210,10 @@ class APIServiceBindingController:
 
     def _schemas(self, names: Iterable[str], unreadable: list[str]) -> dict[str, BoundSchemaSpec]:
         schemas, namespace = self._provider.kubebind.schemas, self._provider.namespace
-        known = {
+        by_name = {
             name: _read(schemas.get(namespace, name), BoundSchema, unreadable) for name in names
         }
-        return {name: schema.spec for name, schema in known.items() if schema is not None}
+        return {name: schema.spec for name, schema in by_name.items() if schema is not None}
 
     def _neighbours(self, crds: Iterable[Object]) -> list[Object]:
         """Return the CRDs of groups in which the API server refuses a name of one of these."""
@@ -222,21 +222,21 @@ class APIServiceBindingController:
 
     def _approvals(self, names: Iterable[str]) -> dict[str, str]:
         schemas, namespace = self._provider.kubebind.schemas, self._provider.namespace
-        known = {name: schemas.get(namespace, name) for name in names}
-        return {name: approval_of(found.meta) for name, found in known.items() if found}
+        schemas_by_name = {name: schemas.get(namespace, name) for name in names}
+        return {name: approval_of(found.meta) for name, found in schemas_by_name.items() if found}
 
     def _pretty_name(self) -> str:
-        found = self._provider.kubebind.cluster_bindings.get(
+        cluster_binding = self._provider.kubebind.cluster_bindings.get(
             self._provider.namespace, CLUSTER_BINDING_NAME
         )
-        binding = found.try_decode(ClusterBinding) if found else None
+        binding = cluster_binding.try_decode(ClusterBinding) if cluster_binding else None
         return binding.spec.provider_pretty_name if binding else ""
 
-    def _converged(self, wanted: JSON, found: Object) -> bool:
+    def _converged(self, body: JSON, obj: Object) -> bool:
         # API servers add defaults to a CRD: compared with the wanted body alone it would be
         # written in each pass.
-        now = outcome(wanted["spec"], found.to_dict().get("spec"))
-        return now is None or self._outcomes.get(found.meta.name) == now
+        now = outcome(body["spec"], obj.to_dict().get("spec"))
+        return now is None or self._outcomes.get(obj.meta.name) == now
 
     async def _write(self, write: CRDWrite, binding: Object, owner: OwnerReference) -> None:
         client = self._consumer.client
@@ -244,8 +244,8 @@ class APIServiceBindingController:
             try:
                 written = await client.create(CUSTOMRESOURCEDEFINITIONS, write.body)
             except AlreadyExists:
-                found = await find(client, CUSTOMRESOURCEDEFINITIONS, write.name)
-                if found is None or not owned(found, owner):
+                crd = await find(client, CUSTOMRESOURCEDEFINITIONS, write.name)
+                if crd is None or not owned(crd, owner):
                     raise
                 # It is our own write of a moment ago: the cache does not show it yet.
                 return
@@ -255,9 +255,9 @@ class APIServiceBindingController:
         if result is None:
             self._outcomes.pop(write.name, None)
             return
-        known = self._outcomes.get(write.name) == result
+        is_same = self._outcomes.get(write.name) == result
         self._outcomes[write.name] = result
-        if not known and (versions := unselectable(write.body, written)):
+        if not is_same and (versions := unselectable(write.body, written)):
             message = (
                 f"this cluster's API server is too old for the selectable fields of {write.name} "
                 f"in {', '.join(versions)}: field selectors cannot name them here. Objects cross "
@@ -294,8 +294,8 @@ def _held(obj: Object | None) -> str:
         return ""
     status = parsed.status
     ready = get_condition(status.conditions, NAMESPACE_READY)
-    kept = ready is not None and ready.reason in {OBJECTS_REMAIN, OBJECTS_UNKNOWN}
-    return status.namespace if kept else ""
+    remains = ready is not None and ready.reason in {OBJECTS_REMAIN, OBJECTS_UNKNOWN}
+    return status.namespace if remains else ""
 
 
 def _advice(error: ApiError, binding: str) -> str:

@@ -151,8 +151,8 @@ def reconcile(state: BindingState) -> BindingPlan:
         return BindingPlan(None)
     if state.unreadable:
         # What is bound goes on as it is.
-        told = f"on the provider, {state.unreadable[0]}: its administrator has to mend it"
-        return BindingPlan(false(CONNECTED, OBJECT_INVALID, told))
+        text = f"on the provider, {state.unreadable[0]}: its administrator has to mend it"
+        return BindingPlan(false(CONNECTED, OBJECT_INVALID, text))
     if state.export is None:
         return BindingPlan(_without_export(state))
     resources = state.export.spec.resources
@@ -222,29 +222,29 @@ def status(
     connected = failures[0] if failures else plan.connected
     if connected is None:
         return old
-    found = [connected]
-    kept = old.conditions
+    conditions = [connected]
+    former = old.conditions
     if connected.status == "True":
-        found.append(_schema_in_sync(plan))
-        kept = [condition for condition in kept if condition.type not in _OF_CRDS]
+        conditions.append(_schema_in_sync(plan))
+        former = [condition for condition in former if condition.type not in _OF_CRDS]
     elif connected.reason == FIELDS_LOST:
         # The export repeats this one, by which the provider's team learns of it.
-        found.append(false(SCHEMA_IN_SYNC, FIELDS_LOST, connected.message))
+        conditions.append(false(SCHEMA_IN_SYNC, FIELDS_LOST, connected.message))
     if plan.removed:
         message = "; ".join(plan.removed)
-        found.append(
+        conditions.append(
             KubeBindCondition(VERSIONS_REMOVED, "True", reason=STORED_VERSIONS, message=message)
         )
     if plan.clashes:
-        found.append(_names_taken(plan))
+        conditions.append(_names_taken(plan))
     if plan.stateless:
-        found.append(_without_status(plan))
+        conditions.append(_without_status(plan))
     # A resource that was once bound stays in the list, so that an export which shrinks and grows
     # again needs no new agreement.
     bound = old.bound_schemas + [item for item in plan.bound if item not in old.bound_schemas]
     return msgspec.structs.replace(
         old,
-        conditions=set_conditions(kept, *found, now=now, summary=True),
+        conditions=set_conditions(former, *conditions, now=now, summary=True),
         bound_schemas=bound,
         permission_claims=accepted_claims(state),
         conversion_webhooks=accepted_conversions(state),
@@ -263,8 +263,8 @@ def no_export(binding: APIServiceBinding) -> str:
 def _without_export(state: BindingState) -> KubeBindCondition:
     name = state.owner.name
     if state.request is not None and state.request.status.phase == "Failed":
-        told = state.request.status.terminal_message or "the provider gave no reason"
-        message = f"the provider refused APIServiceExportRequest {name}: {told}"
+        text = state.request.status.terminal_message or "the provider gave no reason"
+        message = f"the provider refused APIServiceExportRequest {name}: {text}"
         return false(CONNECTED, EXPORT_FAILED, message)
     message = no_export(state.binding)
     # Who reads the condition alone has no other advice.
@@ -298,57 +298,57 @@ def _with_schemas(state: BindingState, resources: list[ExportResource]) -> Bindi
         if refused := _not_agreed(state, item):
             connected = refused
             continue
-        schema, found = state.schemas[resource.name], state.crds.get(name)
+        schema, crd = state.schemas[resource.name], state.crds.get(name)
         if not schema.served:
             connected = _unserved(schema)
             continue
-        ours = found is not None and (owned(found, state.owner) or restored(found, state.owner))
+        ours = crd is not None and (owned(crd, state.owner) or restored(crd, state.owner))
         refusal = _not_accepted(state, item, named_webhook(schema))
-        if refusal and found is None:
+        if refusal and crd is None:
             connected = false(CONNECTED, WEBHOOK_NOT_ACCEPTED, refusal)
             continue
         approval = state.approvals.get(resource.name, "")
         body = crd_from_bound_schema(schema, owner=state.owner, approval=approval)
-        if found is not None and not ours:
+        if crd is not None and not ours:
             connected = _foreign(name)
         else:
             gone: list[str] = []
-            if found is not None and refusal:
+            if crd is not None and refusal:
                 # Nothing of the new schema is taken over: without the webhook the server would
                 # convert between its versions by dropping fields.
-                body = _agreed_body(state, item, found)
-                if lacks_conversion(state.binding.status, schema, found):
+                body = _agreed_body(state, item, crd)
+                if lacks_conversion(state.binding.status, schema, crd):
                     refusal += (
                         ". No content crosses meanwhile, for versions drop the fields that "
                         "they do not have"
                     )
                 unaccepted.append(refusal)
-            elif found is not None:
-                body, gone = with_versions_of(body, found)
+            elif crd is not None:
+                body, gone = with_versions_of(body, crd)
             # Before anything is written: fewer fields in a CRD are fewer fields in its objects. A
             # webhook that was withdrawn goes in any case, and no content crosses without it.
-            if not refusal and (why := sync_version(schema, found, body).why):
-                connected = _lossy(schema, found, why)
+            if not refusal and (why := sync_version(schema, crd, body).why):
+                connected = _lossy(schema, crd, why)
                 continue
             removed += [_removed(schema, gone)] if gone else []
             running = state.running.get(resource.name, "")
             # A CRD that is being deleted is not written: its objects go first, and a new one is
             # made after that.
-            if found is None or not (
-                found.meta.deleting
+            if crd is None or not (
+                crd.meta.deleting
                 or (
-                    _marked(found, state.owner)
-                    and approval in {"", approval_of(found.meta)}
-                    and state.converged(body, found)
+                    _marked(crd, state.owner)
+                    and approval in {"", approval_of(crd.meta)}
+                    and state.converged(body, crd)
                 )
             ):
-                lossy = found is not None and running and loses(schema, found, body, running)
+                lossy = crd is not None and running and loses(schema, crd, body, running)
                 if lossy and not refusal:
                     stopping = True
                 else:
-                    written = _body(body, found, state.owner, approval)
-                    writes.append(CRDWrite(name, found, written))
-        if found is None or not established(found):
+                    written = _body(body, crd, state.owner, approval)
+                    writes.append(CRDWrite(name, crd, written))
+        if crd is None or not established(crd):
             unestablished.append(name)
     agreed = [item for item in bound if _not_agreed(state, item) is None]
     return BindingPlan(
@@ -366,10 +366,10 @@ def _with_schemas(state: BindingState, resources: list[ExportResource]) -> Bindi
 
 def _clashes(state: BindingState, agreed: Sequence[GroupResource]) -> list[str]:
     """Return a message for each CRD of the binding with a name that another one has taken."""
-    found = (state.crds.get(crd_name(item.resource, item.group)) for item in agreed)
+    crds = (state.crds.get(crd_name(item.resource, item.group)) for item in agreed)
     return [
         _clash(crd, clash)
-        for crd in found
+        for crd in crds
         if crd is not None
         and owned(crd, state.owner)
         and (clash := name_clashes(crd, state.neighbours))
@@ -398,15 +398,15 @@ def _installed(state: BindingState) -> list[ConversionWebhook]:
     """Return the webhooks of the binding's own CRDs."""
     bound = list(state.binding.status.bound_schemas)
     bound += state.export.spec.resources if state.export is not None else []
-    found: list[ConversionWebhook] = []
+    webhooks: list[ConversionWebhook] = []
     for item in bound:
         crd = state.crds.get(crd_name(item.resource, item.group))
         if crd is None or not (owned(crd, state.owner) or restored(crd, state.owner)):
             continue
-        known = webhook(item, installed_webhook(crd))
-        if known.url and known not in found:
-            found.append(known)
-    return found
+        conversion = webhook(item, installed_webhook(crd))
+        if conversion.url and conversion not in webhooks:
+            webhooks.append(conversion)
+    return webhooks
 
 
 def _not_accepted(state: BindingState, item: GroupResource, url: str) -> str:
@@ -420,8 +420,8 @@ def _not_accepted(state: BindingState, item: GroupResource, url: str) -> str:
 def _agreed_body(state: BindingState, item: GroupResource, crd: Object) -> JSON:
     """Return the body of a CRD as it was agreed to: as it is, without a withdrawn webhook."""
     url = installed_webhook(crd)
-    kept = not url or webhook(item, url) in accepted_conversions(state)
-    return crd.to_dict() if kept else without_webhook(crd)
+    is_accepted = not url or webhook(item, url) in accepted_conversions(state)
+    return crd.to_dict() if is_accepted else without_webhook(crd)
 
 
 def _unserved(schema: BoundSchemaSpec) -> KubeBindCondition:
@@ -433,13 +433,13 @@ def _unserved(schema: BoundSchemaSpec) -> KubeBindCondition:
     return false(CONNECTED, NO_VERSION_SERVED, message)
 
 
-def _lossy(schema: BoundSchemaSpec, found: Object | None, why: str) -> KubeBindCondition:
+def _lossy(schema: BoundSchemaSpec, crd: Object | None, why: str) -> KubeBindCondition:
     name = crd_name(schema.names.plural, schema.group)
     served = "serve a version with all fields of the one in which it stores objects"
-    if found is None:
+    if crd is None:
         message = f"{name} is not bound, since its objects would lose fields: {why}"
         return false(CONNECTED, FIELDS_LOST, f"{message}. The provider has to {served}")
-    going = sync_version(schema, found).name
+    going = sync_version(schema, crd).name
     what = (
         f"the CustomResourceDefinition stays as it is, and objects are synchronised in {going}"
         if going
@@ -456,7 +456,7 @@ def _removed(schema: BoundSchemaSpec, gone: Sequence[str]) -> str:
     name, version = crd_name(schema.names.plural, schema.group), sync_version(schema, None).name
     storage = next((one.name for one in schema.versions if one.storage), version)
     removed = ", ".join(gone)
-    told = (
+    message = (
         f"the provider no longer has version {removed} of {name}, in which objects may be stored "
         "here: the CustomResourceDefinition keeps it, not served, and objects are synchronised in "
         f"{version}. Clients of {removed} in this cluster have to use {version}. To be rid of it "
@@ -464,7 +464,7 @@ def _removed(schema: BoundSchemaSpec, gone: Sequence[str]) -> str:
     )
     patch = f'{{"status":{{"storedVersions":["{storage}"]}}}}'
     command = f"kubectl patch crd {name} --subresource=status --type=merge -p '{patch}'"
-    return f"{told}`{command}`; the provider can serve it again as well"
+    return f"{message}`{command}`; the provider can serve it again as well"
 
 
 def _not_agreed(state: BindingState, item: GroupResource) -> KubeBindCondition | None:
@@ -487,11 +487,11 @@ def _not_agreed(state: BindingState, item: GroupResource) -> KubeBindCondition |
     return None
 
 
-def _body(body: JSON, found: Object | None, owner: OwnerReference, approval: str) -> JSON:
+def _body(body: JSON, crd: Object | None, owner: OwnerReference, approval: str) -> JSON:
     """Return the body for a CRD; an existing one keeps its metadata, which others may extend."""
-    if found is None:
+    if crd is None:
         return body
-    result = {**of_binding(found, owner), "spec": body["spec"]}
+    result = {**of_binding(crd, owner), "spec": body["spec"]}
     if approval:
         result["metadata"]["annotations"][ANNOTATION_API_APPROVED] = approval
     return result

@@ -129,25 +129,25 @@ class APIServiceExportController:
         try:
             parsed = export.decode(APIServiceExport) if export else None
             schemas = await self._schemas(name, parsed)
-            known = {key: found.decode(BoundSchema) for key, found in schemas.items()}
+            schemas_parsed = {key: found.decode(BoundSchema) for key, found in schemas.items()}
         except Undecodable:
             # What runs goes on as it was agreed, and ends with the binding, which tells the fault.
             if binding is None:
                 await self._run_syncers(name, SyncPlan(), None, None)
             return None
         crds = self._crds(parsed, binding)
-        asked = self._provider.kubebind.requests.get(self._provider.namespace, name)
+        request_ = self._provider.kubebind.requests.get(self._provider.namespace, name)
         hold = self._provider.hold(name)
         state = SyncState(
             name=name,
             export=parsed,
             binding=binding.decode(APIServiceBinding) if binding else None,
-            schemas=known,
+            schemas=schemas_parsed,
             crds=crds,
             hold=hold,
             kept=hold.holding == "Keep" and self._kept(name, binding),
             holding_of_claims=self._provider.holding_of_claims(),
-            request=asked.try_decode(APIServiceExportRequest) if asked else None,
+            request=request_.try_decode(APIServiceExportRequest) if request_ else None,
         )
         plan = reconcile(state, now=now())
         await self._run_syncers(name, plan, export, binding)
@@ -161,27 +161,29 @@ class APIServiceExportController:
         if binding is None:
             return False
         status = binding.decode(APIServiceBinding).status
-        wanted = {WorkKey(name, "objects", item.name) for item in status.bound_schemas}
+        keys = {WorkKey(name, "objects", item.name) for item in status.bound_schemas}
         claims = {WorkKey(name, "claim", claim.name) for claim in status.permission_claims}
         keeping = {
             key
-            for key in wanted | claims
-            if (found := self._running.get(key)) is not None
-            and isinstance(found.spec, BoundSpec | ClaimSpec)
-            and found.spec.holding == "Keep"
-            and (look := self._provider.leftovers.get(key)) is not None
-            and look() == []
+            for key in keys | claims
+            if (part := self._running.get(key)) is not None
+            and isinstance(part.spec, BoundSpec | ClaimSpec)
+            and part.spec.holding == "Keep"
+            and (leftover := self._provider.leftovers.get(key)) is not None
+            and leftover() == []
         }
         # Without a bound kind it is not known yet which copies there are.
-        return bool(wanted) and keeping == wanted | claims and self._namespaces_kept()
+        return bool(keys) and keeping == keys | claims and self._namespaces_kept()
 
     def _namespaces_kept(self) -> bool:
         """Whether all APIServiceNamespaces without a namespace here are marked to stay."""
-        known = self._consumer.namespaces
+        namespaces = self._consumer.namespaces
         listed = self._provider.service_namespaces.informer.list(self._provider.namespace)
         return all(
-            is_orphan(one.meta) or one.meta.deleting or known.get("", one.meta.name) is not None
-            for one in listed
+            is_orphan(item.meta)
+            or item.meta.deleting
+            or namespaces.get("", item.meta.name) is not None
+            for item in listed
         )
 
     def _binding(self, name: str) -> Object | None:
@@ -195,10 +197,10 @@ class APIServiceExportController:
         The provider itself is asked for one that the cache lacks, if a binding or running work
         needs it: without an export the objects are released.
         """
-        found = self._provider.kubebind.exports.get(self._provider.namespace, name)
-        if found is None and (binding is not None or self._works_for(name)):
+        export = self._provider.kubebind.exports.get(self._provider.namespace, name)
+        if export is None and (binding is not None or self._works_for(name)):
             return await self._still(APISERVICEEXPORTS, name)
-        return found
+        return export
 
     async def _schemas(self, name: str, export: APIServiceExport | None) -> dict[str, Object]:
         """Return the existing BoundSchemas.
@@ -207,11 +209,11 @@ class APIServiceExportController:
         """
         result: dict[str, Object] = {}
         for item in export.spec.resources if export is not None else ():
-            found = self._provider.kubebind.schemas.get(self._provider.namespace, item.name)
-            if found is None and WorkKey(name, "objects", item.name) in self._running:
-                found = await self._still(BOUNDSCHEMAS, item.name)
-            if found is not None:
-                result[item.name] = found
+            schema = self._provider.kubebind.schemas.get(self._provider.namespace, item.name)
+            if schema is None and WorkKey(name, "objects", item.name) in self._running:
+                schema = await self._still(BOUNDSCHEMAS, item.name)
+            if schema is not None:
+                result[item.name] = schema
         return result
 
     def _works_for(self, binding: str) -> bool:
@@ -233,40 +235,40 @@ class APIServiceExportController:
         elif binding is not None:
             resources = binding.decode(APIServiceBinding).status.bound_schemas
         names = [crd_name(item.resource, item.group) for item in resources]
-        return {name: found for name in names if (found := self._consumer.crds.get("", name))}
+        return {name: crd for name in names if (crd := self._consumer.crds.get("", name))}
 
     async def _run_syncers(
         self, name: str, plan: SyncPlan, export: Object | None, binding: Object | None
     ) -> None:
         """Stop and start the work that has changed, and no other."""
-        wanted: dict[WorkKey, _Wanted] = {}
+        specs: dict[WorkKey, _Wanted] = {}
         if binding is not None:
             owner = export.owner_reference() if export is not None else None
             owners = (owner, binding.owner_reference(controller=False))
-            wanted = {key: _Wanted(spec, *owners) for key, spec in plan.work(name).items()}
+            specs = {key: _Wanted(spec, *owners) for key, spec in plan.work(name).items()}
         # Old work has ended before its successor begins, so that no two of them write the same
         # objects.
         for key in [key for key in self._running if key.binding == name]:
             # Compared with the owners' uids: an export or binding that was made anew gets new
             # work, too.
-            if self._running[key] != wanted.get(key):
+            if self._running[key] != specs.get(key):
                 del self._running[key]
                 await self._provider.syncers.stop(key)
-        for key, one in wanted.items():
+        for key, spec in specs.items():
             if key not in self._running:
                 report = partial(self._consumer.reports.problems.report, name, str(key))
-                self._provider.syncers.start(key, self._make(name, one), failed=report)
-                self._running[key] = one
+                self._provider.syncers.start(key, self._make(name, spec), failed=report)
+                self._running[key] = spec
 
-    def _make(self, name: str, wanted: _Wanted) -> SupervisedPart:
-        spec, export = wanted.spec, wanted.export
+    def _make(self, name: str, syncer: _Wanted) -> SupervisedPart:
+        spec, export = syncer.spec, syncer.export
         if isinstance(spec, ReleaseSpec):
             return Releaser(self._consumer, name, spec.resource, lossy=spec.lossy)
         if export is None:
             raise ValueError(f"{name}: nothing is synchronised without an export")
         if isinstance(spec, BoundSpec):
             return BoundObjects(self._provider, name, export, spec)
-        return ClaimedObjects(self._provider, wanted.binding, export, spec)
+        return ClaimedObjects(self._provider, syncer.binding, export, spec)
 
     async def _report(self, plan: SyncPlan, export: Object, schemas: dict[str, Object]) -> None:
         for key, status in plan.schema_status.items():
@@ -286,7 +288,9 @@ class APIServiceExportController:
 def _emptied(body: JSON, status: msgspec.Struct) -> JSON:
     """Return the body without the status fields that are empty now."""
     # An empty field is left out here, and with_status would keep its former value.
-    told = msgspec.to_builtins(status)
-    known = {field.encode_name for field in msgspec.structs.fields(status)}
-    left = {name: value for name, value in body["status"].items() if name not in known - set(told)}
+    emptied = msgspec.to_builtins(status)
+    names = {field.encode_name for field in msgspec.structs.fields(status)}
+    left = {
+        name: value for name, value in body["status"].items() if name not in names - set(emptied)
+    }
     return {**body, "status": left}

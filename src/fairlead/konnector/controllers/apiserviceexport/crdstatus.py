@@ -55,16 +55,16 @@ def schema_status(schema: BoundSchema, crd: Object | None, *, now: str) -> Bound
 
     No other writer sets conditions there, so that a condition goes when the CRD has lost it.
     """
-    found = _status(crd)
-    names = found.accepted_names or {}
+    status = _status(crd)
+    names = status.accepted_names or {}
     copied = _copied(crd)
     types = {condition.type for condition in copied}
-    kept = [condition for condition in schema.status.conditions if condition.type in types]
+    conditions = [condition for condition in schema.status.conditions if condition.type in types]
     return msgspec.structs.replace(
         schema.status,
         accepted_names=msgspec.convert(names, SchemaNames) if names.get("plural") else None,
-        stored_versions=found.stored_versions or [],
-        conditions=set_conditions(_with_ready(schema, kept), *copied, now=now, summary=True),
+        stored_versions=status.stored_versions or [],
+        conditions=set_conditions(_with_ready(schema, conditions), *copied, now=now, summary=True),
     )
 
 
@@ -76,10 +76,10 @@ def worst_conditions(crds: Mapping[str, Object | None]) -> list[KubeBindConditio
     """
     worst: dict[str, tuple[int, str, KubeBindCondition]] = {}
     for name, crd in sorted(crds.items()):
-        for found in _copied(crd):
-            mine = (_BADNESS[found.status], name, found)
-            if found.type not in worst or mine[:2] < worst[found.type][:2]:
-                worst[found.type] = mine
+        for condition in _copied(crd):
+            mine = (_BADNESS[condition.status], name, condition)
+            if condition.type not in worst or mine[:2] < worst[condition.type][:2]:
+                worst[condition.type] = mine
     return [
         _of_resource(name, condition)
         for type_, (_, name, condition) in sorted(worst.items())
@@ -98,10 +98,12 @@ def stale_types(schemas: Iterable[BoundSchema], crds: Iterable[Object | None]) -
     return copied - present - _EXPORTS_OWN
 
 
-def _with_ready(schema: BoundSchema, kept: list[KubeBindCondition]) -> list[KubeBindCondition]:
+def _with_ready(
+    schema: BoundSchema, conditions: list[KubeBindCondition]
+) -> list[KubeBindCondition]:
     """Remove Ready with the last condition; until then it keeps its transition time."""
     ready = [condition for condition in schema.status.conditions if condition.type == READY]
-    return [*kept, *ready]
+    return [*conditions, *ready]
 
 
 def _of_resource(name: str, condition: KubeBindCondition) -> KubeBindCondition:

@@ -246,16 +246,16 @@ def _export_status(
     faults = _object_faults(state)
     # A fault that is over goes from the export too.
     stale |= OBJECT_FAULTS - {one.type for one in faults}
-    kept = [one for one in export.status.conditions if one.type not in stale]
-    found = [*worst_conditions(crds), _connected(state, export), _consumer_in_sync(state)]
-    found += [*_consumer_cluster(state), *faults]
-    conditions = set_conditions(kept, *found, now=now, summary=True)
+    remaining = [one for one in export.status.conditions if one.type not in stale]
+    current = [*worst_conditions(crds), _connected(state, export), _consumer_in_sync(state)]
+    current += [*_consumer_cluster(state), *faults]
+    conditions = set_conditions(remaining, *current, now=now, summary=True)
     return msgspec.structs.replace(export.status, conditions=conditions)
 
 
 def _consumer_cluster(state: SyncState) -> list[KubeBindCondition]:
     """Return the record of the cluster that may delete copies; a binding that goes adds none."""
-    uid = state.hold.record(kept=state.kept)
+    uid = state.hold.record(keeps=state.kept)
     if state.binding is None or state.binding.metadata.deleting or not uid:
         return []
     return [KubeBindCondition(CONSUMER_CLUSTER, "True", reason="Recorded", message=uid)]
@@ -295,9 +295,9 @@ def _consumer_in_sync(state: SyncState) -> KubeBindCondition:
     if state.binding is None:
         message = f"the consumer has no APIServiceBinding {state.name}"
         return false(CONSUMER_IN_SYNC, "NA", message, severity="Info")
-    found = get_condition(state.binding.status.conditions, SCHEMA_IN_SYNC)
-    if found is None:
+    condition = get_condition(state.binding.status.conditions, SCHEMA_IN_SYNC)
+    if condition is None:
         message = "the consumer's binding does not say SchemaInSync yet"
         return false(CONSUMER_IN_SYNC, "Unknown", message, severity="Info")
     # The transition is this condition's own, and not the binding's.
-    return msgspec.structs.replace(found, type=CONSUMER_IN_SYNC, last_transition_time="")
+    return msgspec.structs.replace(condition, type=CONSUMER_IN_SYNC, last_transition_time="")

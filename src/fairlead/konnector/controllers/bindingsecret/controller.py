@@ -29,13 +29,13 @@ class BindingSecretController:
         controller = consumer.controller("konnector-bindingsecret", self._reconcile)
 
         def secret_changed(key: Key) -> None:
-            for found in consumer.bindings.list():
-                binding = found.try_decode(APIServiceBinding)
+            for obj in consumer.bindings.list():
+                binding = obj.try_decode(APIServiceBinding)
                 if binding is None:
                     continue
                 ref = binding.spec.kubeconfig_secret_ref
                 if Key(ref.namespace, ref.name) == key:
-                    controller.enqueue(Request("", "", found.meta.name))
+                    controller.enqueue(Request("", "", obj.meta.name))
 
         async with AsyncExitStack() as stack:
             bindings = consumer.cluster.informer(consumer.bindings.resource)
@@ -47,29 +47,29 @@ class BindingSecretController:
             await controller.run()
 
     async def _reconcile(self, request: Request) -> Result | None:
-        found = self._consumer.bindings.get("", request.name)
-        if found is None:
+        obj = self._consumer.bindings.get("", request.name)
+        if obj is None:
             return None
-        ref = found.decode(APIServiceBinding).spec.kubeconfig_secret_ref
+        ref = obj.decode(APIServiceBinding).spec.kubeconfig_secret_ref
         key = Key(ref.namespace, ref.name)
         secrets = self._consumer.secrets
         # The Secret is still being listed: calling it missing would make a binding unready at each
         # start.
         if not secrets.known(key) and not secrets.error(key):
             return None
-        if left := seconds_left(self._consumer, found, ref):
+        if left := seconds_left(self._consumer, obj, ref):
             return Result(left)
         await self._consumer.statuses.set(request.name, secret_valid(self._consumer, ref))
         return None
 
 
-def seconds_left(consumer: Consumer, found: Object, ref: ClusterSecretKeyRef) -> float:
+def seconds_left(consumer: Consumer, obj: Object, ref: ClusterSecretKeyRef) -> float:
     """Return how long the missing Secret of a binding or bundle is still awaited, in seconds."""
     key = Key(ref.namespace, ref.name)
     # A Secret that cannot be read will not come by waiting.
     if consumer.secrets.get(key) is not None or consumer.secrets.error(key):
         return 0.0
-    return grace_left(found.meta.creation_timestamp, moment())
+    return grace_left(obj.meta.creation_timestamp, moment())
 
 
 def secret_valid(consumer: Consumer, ref: ClusterSecretKeyRef) -> KubeBindCondition:
@@ -79,7 +79,7 @@ def secret_valid(consumer: Consumer, ref: ClusterSecretKeyRef) -> KubeBindCondit
     kubeconfig = content(secret, ref.key)
     return reconcile(
         ref,
-        found=secret is not None,
+        exists=secret is not None,
         content=kubeconfig,
         unreadable="" if consumer.secrets.known(key) else consumer.secrets.error(key),
         fault=fault(kubeconfig) if kubeconfig else "",

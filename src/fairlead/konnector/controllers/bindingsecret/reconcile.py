@@ -30,21 +30,21 @@ def grace_left(created: str | None, now: datetime) -> float:
 
 
 def reconcile(
-    ref: ClusterSecretKeyRef, *, found: bool, content: bytes, unreadable: str, fault: str
+    ref: ClusterSecretKeyRef, *, exists: bool, content: bytes, unreadable: str, fault: str
 ) -> KubeBindCondition:
     """Return the condition SecretValid.
 
     Args:
         ref: the binding's reference to its kubeconfig.
-        found: whether the Secret is there.
+        exists: whether the Secret is there.
         content: the content of the key; b"" if the key is missing.
         unreadable: why the Secret could not be read at all, such as a missing right; "" if it was.
         fault: the fault of the content, without quoting it.
     """
     where = f"Secret {ref.namespace}/{ref.name}"
-    if not found and unreadable:
+    if not exists and unreadable:
         return false(SECRET_VALID, NOT_FOUND, f"{where} cannot be read: {unreadable}")
-    if not found:
+    if not exists:
         return false(
             SECRET_VALID,
             NOT_FOUND,

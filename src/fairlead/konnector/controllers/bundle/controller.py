@@ -93,10 +93,10 @@ class BundleController:
             self._controller.enqueue(request)
 
     def _secret_changed(self, key: Key) -> None:
-        for found in self._consumer.bundles.list():
-            bundle = found.try_decode(APIServiceBindingBundle)
+        for obj in self._consumer.bundles.list():
+            bundle = obj.try_decode(APIServiceBindingBundle)
             if bundle is not None and source(bundle).secret == key:
-                self._controller.enqueue(Request("", "", found.meta.name))
+                self._controller.enqueue(Request("", "", obj.meta.name))
 
     def _joined(self, provider: Provider) -> None:
         """Watch exports by the connection's shared informer; it ends with the connection."""
@@ -104,27 +104,27 @@ class BundleController:
         self._enqueue_all()
 
     async def _reconcile(self, request: Request) -> Result | None:
-        found = self._consumer.bundles.get("", request.name)
-        if found is None:
+        obj = self._consumer.bundles.get("", request.name)
+        if obj is None:
             self._absence.pop(request.name, None)
             self._unconnected.pop(request.name, None)
             return None
-        bundle = found.decode(APIServiceBindingBundle)
+        bundle = obj.decode(APIServiceBindingBundle)
         place = source(bundle).secret
         if not (self._consumer.secrets.known(place) or self._consumer.secrets.error(place)):
             return Result(_SOON)
-        if left := seconds_left(self._consumer, found, bundle.spec.kubeconfig_secret_ref):
+        if left := seconds_left(self._consumer, obj, bundle.spec.kubeconfig_secret_ref):
             return Result(left)
         provider = self._connections.using(source(bundle))
-        state = self._state(found, bundle, provider)
+        state = self._state(obj, bundle, provider)
         plan = reconcile(state)
         outcome = _Outcome({}, None)
         if provider is not None and plan.missing:
-            gone, outcome = await self._ask(found, provider, plan.missing)
+            gone, outcome = await self._ask(obj, provider, plan.missing)
             # Decided again, with the provider's answers about the missing exports.
             plan = reconcile(msgspec.structs.replace(state, gone=gone))
-        outcome = await self._carry_out(found, plan, outcome)
-        await self._report(found, state, plan, outcome.failures)
+        outcome = await self._carry_out(obj, plan, outcome)
+        await self._report(obj, state, plan, outcome.failures)
         if outcome.retry is not None:
             raise outcome.retry
         return Result(_SOON if plan.waiting else self._interval)
@@ -134,20 +134,21 @@ class BundleController:
         return self._consumer.options.provider_polling_interval
 
     def _state(
-        self, found: Object, bundle: APIServiceBindingBundle, provider: Provider | None
+        self, obj: Object, bundle: APIServiceBindingBundle, provider: Provider | None
     ) -> BundleState:
         valid = secret_valid(self._consumer, bundle.spec.kubeconfig_secret_ref)
         # A connection is made after its Secret is read: its absence is a fault only when it lasts.
-        looks = self._unconnected.get(found.meta.name, 0) + 1 if provider is None else 0
-        self._unconnected[found.meta.name] = looks
+        looks = self._unconnected.get(obj.meta.name, 0) + 1 if provider is None else 0
+        self._unconnected[obj.meta.name] = looks
         exports = provider.kubebind.exports if provider is not None else None
         bindings = self._consumer.bindings
         return BundleState(
             bundle=bundle,
-            owner=found.owner_reference(),
+            owner=obj.owner_reference(),
             secret_valid=valid,
             exports={
-                one.meta.name: one.meta.deleting for one in (exports.list() if exports else [])
+                export.meta.name: export.meta.deleting
+                for export in (exports.list() if exports else [])
             },
             bindings={one.meta.name: one.meta for one in bindings.list()},
             waiting=exports is None or not exports.has_synced or not bindings.has_synced,
@@ -157,9 +158,9 @@ class BundleController:
         )
 
     async def _ask(
-        self, found: Object, provider: Provider, missing: list[str]
+        self, obj: Object, provider: Provider, missing: list[str]
     ) -> tuple[frozenset[str], _Outcome]:
-        absence = self._absence.setdefault(found.meta.name, MissingExports(self._interval))
+        absence = self._absence.setdefault(obj.meta.name, MissingExports(self._interval))
         absence.keep(missing)
         gone: set[str] = set()
         failures: dict[str, str] = {}
@@ -173,7 +174,7 @@ class BundleController:
                 failures[name] = f"whether APIServiceExport {name} is gone is not known: {error}"
         return frozenset(gone), _Outcome(failures, retry)
 
-    async def _carry_out(self, found: Object, plan: BundlePlan, before: _Outcome) -> _Outcome:
+    async def _carry_out(self, obj: Object, plan: BundlePlan, before: _Outcome) -> _Outcome:
         failures, retry = dict(before.failures), before.retry
         for body in plan.create:
             name: str = body["metadata"]["name"]
@@ -182,21 +183,21 @@ class BundleController:
             except AlreadyExists:
                 # Perhaps our own binding, and the cache lags behind: the next look tells its
                 # owner.
-                self._controller.enqueue(Request("", "", found.meta.name), after=_SOON)
+                self._controller.enqueue(Request("", "", obj.meta.name), after=_SOON)
             except ApiError as error:
                 retry = error
                 failures[name] = f"APIServiceBinding {name} cannot be created: {error}"
             else:
-                self._event(found, "BindingCreated", f"APIServiceExport {name} is bound now")
+                self._event(obj, "BindingCreated", f"APIServiceExport {name} is bound now")
         for meta in plan.delete:
             try:
-                await self._delete(found, meta)
+                await self._delete(obj, meta)
             except ApiError as error:
                 retry = error
                 failures[meta.name] = f"APIServiceBinding {meta.name} cannot be deleted: {error}"
         return _Outcome(failures, retry)
 
-    async def _delete(self, found: Object, meta: ObjectMeta) -> None:
+    async def _delete(self, obj: Object, meta: ObjectMeta) -> None:
         """Delete a binding; its finalizer keeps the order: copies, then CRDs, then the binding."""
         client = self._consumer.client
         try:
@@ -208,16 +209,16 @@ class BundleController:
         except (NotFound, Conflict):
             return
         message = f"the provider has no APIServiceExport {meta.name} any more: its binding goes"
-        self._event(found, "BindingDeleted", message)
+        self._event(obj, "BindingDeleted", message)
 
-    def _event(self, found: Object, reason: str, message: str) -> None:
-        self._consumer.events.event(found, "Normal", reason, message)
+    def _event(self, obj: Object, reason: str, message: str) -> None:
+        self._consumer.events.event(obj, "Normal", reason, message)
 
     async def _report(
-        self, found: Object, state: BundleState, plan: BundlePlan, failures: dict[str, str]
+        self, obj: Object, state: BundleState, plan: BundlePlan, failures: dict[str, str]
     ) -> None:
-        wanted = status(state, plan, failures, now=now())
-        await self._statuses.write(found, with_status(found, wanted))
+        new = status(state, plan, failures, now=now())
+        await self._statuses.write(obj, with_status(obj, new))
 
 
 _UNCONNECTED = (

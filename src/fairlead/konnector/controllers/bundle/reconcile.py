@@ -105,10 +105,10 @@ def status(
     """
     old = state.bundle.status
     synced = plan.obstacle or _synced(plan, failures)
-    found = [state.secret_valid]
+    current = [state.secret_valid]
     if not plan.waiting:
-        found.append(synced)
-    conditions = set_conditions(old.conditions, *found, now=now, summary=True)
+        current.append(synced)
+    conditions = set_conditions(old.conditions, *current, now=now, summary=True)
     return msgspec.structs.replace(old, conditions=conditions)
 
 
@@ -132,10 +132,10 @@ def _synced(plan: BundlePlan, failures: Mapping[str, str]) -> KubeBindCondition:
     wrong |= {name: _beyond(name) for name in plan.beyond}
     if not wrong:
         return true(SYNCED)
-    told = [message for _, message in sorted(wrong.items())]
-    more = [f"and {len(told) - _SHOWN} more"] if len(told) > _SHOWN else []
-    count = f"{len(told)} error" + ("s" if len(told) > 1 else "")
-    message = f"{count}: {'; '.join(told[:_SHOWN] + more)}"
+    messages = [message for _, message in sorted(wrong.items())]
+    more = [f"and {len(messages) - _SHOWN} more"] if len(messages) > _SHOWN else []
+    count = f"{len(messages)} error" + ("s" if len(messages) > 1 else "")
+    message = f"{count}: {'; '.join(messages[:_SHOWN] + more)}"
     return false(SYNCED, SYNC_ERRORS, message, severity="Warning")
 
 
@@ -155,9 +155,9 @@ def _beyond(name: str) -> str:
 
 def _owned(state: BundleState, meta: ObjectMeta) -> bool:
     """Whether the bundle is the controller of a binding, by kind, name and uid."""
-    owner, found = state.owner, meta.controller()
+    owner, controller = state.owner, meta.controller()
     # As kube-bind tests it: a bundle that was made anew under the name has another uid.
-    return found is not None and (found.kind, found.name, found.uid) == (
+    return controller is not None and (controller.kind, controller.name, controller.uid) == (
         owner.kind,
         owner.name,
         owner.uid,

@@ -95,16 +95,16 @@ class HeartbeatController:
             self._all()
 
     def _all(self) -> None:
-        for found in self._provider.kubebind.cluster_bindings.list():
-            self._controller.enqueue(Request("", *found.key))
+        for obj in self._provider.kubebind.cluster_bindings.list():
+            self._controller.enqueue(Request("", *obj.key))
 
     async def _reconcile(self, request: Request) -> Result | None:
-        found = self._provider.kubebind.cluster_bindings.get(request.namespace, request.name)
+        obj = self._provider.kubebind.cluster_bindings.get(request.namespace, request.name)
         # An object that we have replaced is outdated; the event of our write is on its way.
-        if found is None or found.meta.resource_version == self._replaced:
+        if obj is None or obj.meta.resource_version == self._replaced:
             return None
         try:
-            binding = found.decode(ClusterBinding)
+            binding = obj.decode(ClusterBinding)
         except Undecodable as error:
             await self._tell(f"on the provider, {error.message}")
             return None
@@ -119,9 +119,9 @@ class HeartbeatController:
                 self._probe.forget()
             for write in plan.secrets:
                 await self._write(write)
-            body = with_status(found, plan.status)
+            body = with_status(obj, plan.status)
             written = await commit(
-                self._provider.client, CLUSTERBINDINGS, found, body, subresource="status"
+                self._provider.client, CLUSTERBINDINGS, obj, body, subresource="status"
             )
         except Conflict:
             # Another writer was faster, which is no fault that bindings should report.
@@ -130,8 +130,8 @@ class HeartbeatController:
             await self._tell(str(error))
             raise
         # commit returns the object itself if there was nothing to write.
-        if written is not found:
-            self._replaced = found.meta.resource_version
+        if written is not obj:
+            self._replaced = obj.meta.resource_version
         self._learn(plan.rivalry, plan.peers)
         await self._tell("")
         again = self._probe.retry_in
@@ -166,11 +166,11 @@ class HeartbeatController:
         """
         ref = state.binding.spec.kubeconfig_secret_ref
         try:
-            found = await self._provider.client.get(SECRETS, ref.name, self._provider.namespace)
+            secret = await self._provider.client.get(SECRETS, ref.name, self._provider.namespace)
         except NotFound:
             return msgspec.structs.replace(state, provider_secret=None, fault="")
-        fault_ = _fault(found, ref.key)
-        return msgspec.structs.replace(state, provider_secret=found, fault=fault_)
+        fault_ = _fault(secret, ref.key)
+        return msgspec.structs.replace(state, provider_secret=secret, fault=fault_)
 
     async def _probed(self, state: HeartbeatState) -> HeartbeatState:
         """Return the state with a fault if the provider's new kubeconfig does not work."""
@@ -236,17 +236,17 @@ class HeartbeatController:
         self._rivalry = rivalry
 
     async def _tell(self, error: str) -> None:
-        found, absent = [heartbeating(error)], []
+        present, absent = [heartbeating(error)], []
         namespace = self._provider.namespace
         among = several(self._peers, self._consumer.instance, namespace)
         if among is not None:
-            found.append(among)
+            present.append(among)
         elif self._rivalry.version:
-            found.append(another_konnector(self._rivalry.version, namespace))
+            present.append(another_konnector(self._rivalry.version, namespace))
         else:
             absent.append(ANOTHER_KONNECTOR)
         for binding in sorted(self._provider.bindings):
-            await self._consumer.statuses.set(binding, *found, absent=absent)
+            await self._consumer.statuses.set(binding, *present, absent=absent)
 
 
 def _fault(secret: Object | None, key: str) -> str:
@@ -326,10 +326,10 @@ class Probe:
                 f"this connection is {self._namespace!r}"
             )
         async with Client(config, user_agent="fairlead-konnector") as client:
-            found = await client.get(CLUSTERBINDINGS, CLUSTER_BINDING_NAME, self._namespace)
-        if found.meta.uid != uid:
+            obj = await client.get(CLUSTERBINDINGS, CLUSTER_BINDING_NAME, self._namespace)
+        if obj.meta.uid != uid:
             return (
                 f"it leads to another cluster: ClusterBinding {self._namespace}/"
-                f"{CLUSTER_BINDING_NAME} has uid {found.meta.uid} there and {uid} here"
+                f"{CLUSTER_BINDING_NAME} has uid {obj.meta.uid} there and {uid} here"
             )
         return ""

@@ -60,45 +60,47 @@ class Peers(msgspec.Struct, frozen=True):
         return max((self.beaten + BEAT - now).total_seconds(), 0.0)
 
 
-def learned(known: Peers, name: str, entries: Mapping[str, str], now: datetime) -> Peers:
+def learned(peers: Peers, name: str, entries: Mapping[str, str], now: datetime) -> Peers:
     """Return the peers, with what one more look at all entries has shown."""
     others: dict[str, Peer] = {}
     news = False
-    for one, stamp in entries.items():
-        if one == name:
+    for peer_name, stamp in entries.items():
+        if peer_name == name:
             continue
-        peer = known.others.get(one)
+        peer = peers.others.get(peer_name)
         if peer is None:
             # A konnector that appears after our own entry is running for certain; one from before
             # may have ended.
-            came = known.beaten is not None
+            came = peers.beaten is not None
             news = news or came
-            others[one] = Peer(stamp, now, came)
+            others[peer_name] = Peer(stamp, now, came)
         elif peer.stamp != stamp:
-            others[one] = Peer(stamp, now, lives=True)
+            others[peer_name] = Peer(stamp, now, lives=True)
         elif now - peer.since < INTERVAL:
-            others[one] = peer
+            others[peer_name] = peer
         else:
             # It stays known while its entry exists, or it would pass for a newcomer.
-            others[one] = Peer(stamp, peer.since)
-    fresh = known.beaten is not None and now - known.beaten < BEAT and not news
-    return Peers(known.beaten if fresh else now, others)
+            others[peer_name] = Peer(stamp, peer.since)
+    fresh = peers.beaten is not None and now - peers.beaten < BEAT and not news
+    return Peers(peers.beaten if fresh else now, others)
 
 
 def entries(conditions: list[KubeBindCondition]) -> dict[str, str]:
     """Return the entries of a ClusterBinding: times by names."""
-    found = get_condition(conditions, KONNECTORS)
-    words = (text.split() for text in found.message.split(", ")) if found is not None else ()
+    condition = get_condition(conditions, KONNECTORS)
+    words = (
+        (text.split() for text in condition.message.split(", ")) if condition is not None else ()
+    )
     return {pair[0]: pair[1] for pair in words if len(pair) == 2}
 
 
 def condition(peers: Peers, name: str, now: datetime) -> KubeBindCondition:
     """Return the condition with the entries of this konnector and of all others that may run."""
     own = format_time(peers.beaten) if peers.beaten is not None else ""
-    kept = [item for item in peers.others.items() if now - item[1].since < INTERVAL]
-    newest = sorted(kept, key=lambda item: item[1].since, reverse=True)
-    known = {one: peer.stamp for one, peer in newest[: _MOST - 1]} | {name: own}
-    message = ", ".join(f"{one} {stamp}" for one, stamp in sorted(known.items()))
+    recent = [item for item in peers.others.items() if now - item[1].since < INTERVAL]
+    newest = sorted(recent, key=lambda item: item[1].since, reverse=True)
+    stamps = {one: peer.stamp for one, peer in newest[: _MOST - 1]} | {name: own}
+    message = ", ".join(f"{one} {stamp}" for one, stamp in sorted(stamps.items()))
     return KubeBindCondition(KONNECTORS, "True", reason="Current", message=message)
 
 

@@ -144,10 +144,10 @@ def reconcile(state: HeartbeatState) -> HeartbeatPlan:
         ),
     )
     due = parse_time(beat) + BEAT - state.now
-    held = msgspec.structs.replace(rivalry, held=True)
+    paused = msgspec.structs.replace(rivalry, held=True)
     # A second more, for a look that comes a moment too early would find the heartbeat fresh.
     wait = min(max(due.total_seconds(), 0.0), peers.due(state.now))
-    return HeartbeatPlan(writes, status, wait + 1.0, held, peers)
+    return HeartbeatPlan(writes, status, wait + 1.0, paused, peers)
 
 
 def _with_roster(
@@ -176,13 +176,13 @@ def _rivalry(state: HeartbeatState, ours: str) -> Rivalry:
     back is running, and the fight would last for ever: both write it as soon as they see the
     other's version.
     """
-    known, seen, now = state.rivalry, state.binding.status.konnector_version, state.now
-    lost = tuple(moment for moment in known.lost if now - moment < INTERVAL)
-    if seen == ours:
-        return Rivalry(True, lost, known.version if lost else "")
-    if known.held and seen:
+    rivalry, version, now = state.rivalry, state.binding.status.konnector_version, state.now
+    lost = tuple(moment for moment in rivalry.lost if now - moment < INTERVAL)
+    if version == ours:
+        return Rivalry(True, lost, rivalry.version if lost else "")
+    if rivalry.held and version:
         lost = (*lost, now)
-    rival = seen if known.version or len(lost) > 1 else ""
+    rival = version if rivalry.version or len(lost) > 1 else ""
     return Rivalry(False, lost, rival)
 
 
@@ -224,21 +224,21 @@ def _secret_writes(state: HeartbeatState) -> list[CredentialsWrite]:
     source = state.provider_secret.to_dict()
     # The key is there: without it SecretValid is False, and nothing is written.
     kubeconfig = source["data"][state.binding.spec.kubeconfig_secret_ref.key]
-    wanted: dict[Key, dict[str, Any]] = {}
+    contents: dict[Key, dict[str, Any]] = {}
     for place in sorted(state.consumer_secrets):
-        wanted.setdefault(place.secret, {})[place.key] = kubeconfig
-    known = {place.secret: found for place, found in state.consumer_secrets.items()}
+        contents.setdefault(place.secret, {})[place.key] = kubeconfig
+    secrets = {place.secret: found for place, found in state.consumer_secrets.items()}
     writes = []
-    for key, data in wanted.items():
-        found = known[key]
-        if found is None:
+    for key, data in contents.items():
+        secret = secrets[key]
+        if secret is None:
             writes.append(CredentialsWrite(None, _new_secret(key, source.get("type"), data)))
             continue
-        body = found.to_dict()
+        body = secret.to_dict()
         old = body.get("data") or {}
         # Other keys may hold the kubeconfig of another provider.
         if old | data != old:
-            writes.append(CredentialsWrite(found, {**body, "data": old | data}))
+            writes.append(CredentialsWrite(secret, {**body, "data": old | data}))
     return writes
 
 
@@ -323,19 +323,19 @@ def konnector_version(raw: str) -> str | None:
         return "v0.0.0"
     if _SEMANTIC.fullmatch(marked):
         return f"v{marked}"
-    found = _PYTHON.fullmatch(marked)
-    return f"v{_semantic(found)}" if found else None
+    match = _PYTHON.fullmatch(marked)
+    return f"v{_semantic(match)}" if match else None
 
 
-def _semantic(found: re.Match[str]) -> str:
-    before = [f"{_PHASES[found['phase']]}.{int(found['candidate'])}"] if found["phase"] else []
-    before += [f"dev.{int(found['dev'])}"] if found["dev"] else []
+def _semantic(match: re.Match[str]) -> str:
+    before = [f"{_PHASES[match['phase']]}.{int(match['candidate'])}"] if match["phase"] else []
+    before += [f"dev.{int(match['dev'])}"] if match["dev"] else []
     # A post-release comes after its release, which only build metadata leaves in its place.
-    after = [f"post.{int(found['post'])}"] if found["post"] else []
-    after += [found["local"]] if found["local"] else []
+    after = [f"post.{int(match['post'])}"] if match["post"] else []
+    after += [match["local"]] if match["local"] else []
     return "".join(
         [
-            found["release"],
+            match["release"],
             f"-{'.'.join(before)}" if before else "",
             f"+{'.'.join(after)}" if after else "",
         ]

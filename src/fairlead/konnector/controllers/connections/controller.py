@@ -40,7 +40,7 @@ class JoinedProvider(Protocol):
         """Whether the provider's tasks have ended without :meth:`stop`."""
         ...
 
-    def join(self, wanted: ConnectionSpec) -> None:
+    def join(self, spec: ConnectionSpec) -> None:
         """Replace the bindings and Secrets that use the connection."""
         ...
 
@@ -52,7 +52,7 @@ class JoinedProvider(Protocol):
 class Connector(Protocol):
     """Joins providers."""
 
-    async def __call__(self, identity: str, wanted: ConnectionSpec) -> JoinedProvider:
+    async def __call__(self, identity: str, spec: ConnectionSpec) -> JoinedProvider:
         """Join a provider; ``identity`` is the connection's key, made of its kubeconfig.
 
         Raises:
@@ -96,20 +96,20 @@ class ConnectionsController:
     async def _reconcile(self, _request: Request) -> Result:
         members = list(self._members())
         await self._consumer.secrets.follow({member.source.secret for member in members})
-        wanted = reconcile(
+        specs = reconcile(
             members,
             {member.source: self._content(member.source) for member in members},
-            {identity: wanted for identity, (wanted, _) in self._running.items()},
+            {identity: spec for identity, (spec, _) in self._running.items()},
             usable=_usable,
         )
         for identity in list(self._running):
             # One that ended by itself is left here, and joined anew below.
             ended = self._running[identity][1].ended
-            if ended or (identity not in wanted and not self._says_farewell(identity)):
+            if ended or (identity not in specs and not self._says_farewell(identity)):
                 await self._leave(identity)
-        for identity, one in wanted.items():
+        for identity, spec in specs.items():
             self._farewells.pop(identity, None)
-            await self._enter(identity, one)
+            await self._enter(identity, spec)
         return Result(min(_LOOK_AGAIN, _FAREWELL) if self._farewells else _LOOK_AGAIN)
 
     def _says_farewell(self, identity: str) -> bool:
@@ -118,15 +118,15 @@ class ConnectionsController:
         Bindings that still exist belong to another connection now, which reports about them.
         """
         now = asyncio.get_running_loop().time()
-        wanted, connection = self._running[identity]
+        spec, connection = self._running[identity]
         if identity not in self._farewells:
-            there = [self._consumer.bindings.get("", name) for name in wanted.bindings]
+            there = [self._consumer.bindings.get("", name) for name in spec.bindings]
             # Without bindings, as for a bundle alone, there is no end to report.
             if not there or any(there):
                 return False
             self._farewells[identity] = now + _FAREWELL
-            self._running[identity] = (ConnectionSpec(wanted.kubeconfig), connection)
-            connection.join(ConnectionSpec(wanted.kubeconfig))
+            self._running[identity] = (ConnectionSpec(spec.kubeconfig), connection)
+            connection.join(ConnectionSpec(spec.kubeconfig))
         return now < self._farewells[identity]
 
     async def _leave_all(self) -> None:
@@ -139,24 +139,24 @@ class ConnectionsController:
         _log.info("leaving provider", connection=identity[:12])
         await connection.stop()
 
-    async def _enter(self, identity: str, wanted: ConnectionSpec) -> None:
-        known = self._running.get(identity)
-        if known is None:
-            _log.info("joining provider", connection=identity[:12], bindings=len(wanted.bindings))
-            connection = await self._connect(identity, wanted)
-            self._running[identity] = (wanted, connection)
-        elif known[0] != wanted:
-            known[1].join(wanted)
-            self._running[identity] = (wanted, known[1])
+    async def _enter(self, identity: str, spec: ConnectionSpec) -> None:
+        running = self._running.get(identity)
+        if running is None:
+            _log.info("joining provider", connection=identity[:12], bindings=len(spec.bindings))
+            connection = await self._connect(identity, spec)
+            self._running[identity] = (spec, connection)
+        elif running[0] != spec:
+            running[1].join(spec)
+            self._running[identity] = (spec, running[1])
 
     def _members(self) -> Iterator[ConnectionMember]:
-        for found in self._consumer.bindings.list():
-            if (binding := found.try_decode(APIServiceBinding)) is not None:
+        for obj in self._consumer.bindings.list():
+            if (binding := obj.try_decode(APIServiceBinding)) is not None:
                 ref = binding.spec.kubeconfig_secret_ref
                 source = SecretKey(Key(ref.namespace, ref.name), ref.key)
-                yield ConnectionMember(found.meta.name, source)
-        for found in self._consumer.bundles.list():
-            if (bundle := found.try_decode(APIServiceBindingBundle)) is not None:
+                yield ConnectionMember(obj.meta.name, source)
+        for obj in self._consumer.bundles.list():
+            if (bundle := obj.try_decode(APIServiceBindingBundle)) is not None:
                 ref = bundle.spec.kubeconfig_secret_ref
                 yield ConnectionMember("", SecretKey(Key(ref.namespace, ref.name), ref.key))
         for secret in self._consumer.secrets.own():

@@ -43,9 +43,9 @@ class ProviderConnection:
         """Whether the provider's tasks have ended without :meth:`stop`."""
         return self._engagement.done.is_set()
 
-    def join(self, wanted: ConnectionSpec) -> None:
+    def join(self, spec: ConnectionSpec) -> None:
         """Replace the bindings and Secrets that use the connection."""
-        self._provider.join(wanted)
+        self._provider.join(spec)
 
     async def stop(self) -> None:
         """Cancel the provider's tasks and close its client."""
@@ -70,13 +70,13 @@ class ProviderConnector:
         self._consumer = consumer
         self._connections = connections
 
-    async def __call__(self, identity: str, wanted: ConnectionSpec) -> ProviderConnection:
+    async def __call__(self, identity: str, spec: ConnectionSpec) -> ProviderConnection:
         """Join a provider.
 
         Raises:
             ConfigError: the kubeconfig cannot be used.
         """
-        config = provider_config(wanted.kubeconfig)
+        config = provider_config(spec.kubeconfig)
         client = Client(
             config,
             user_agent="fairlead-konnector",
@@ -88,7 +88,7 @@ class ProviderConnector:
         await client.__aenter__()
         # The caches hold no managedFields: a policy that needs those of a copy reads it anew.
         cluster = Cluster(f"provider-{identity[:12]}", client, transform=strip_managed_fields)
-        provider = Provider(identity, cluster, config.namespace, self._consumer, wanted)
+        provider = Provider(identity, cluster, config.namespace, self._consumer, spec)
         engagement = await self._manager.engage(
             cluster,
             [

@@ -89,23 +89,23 @@ class HealthReporter:
         message = self._fault(binding)
         self._seen[binding] = self._seen.get(binding, 0) + 1 if message else 0
         condition = self._condition(binding, message)
-        found = [condition] if condition is not None else []
+        conditions = [condition] if condition is not None else []
         if refusal := self._refusal(binding):
-            found.append(refusal)
+            conditions.append(refusal)
         reports = self._provider.consumer.reports
-        told = (
+        text = (
             reports.conflicts(binding),
             reports.failing(binding),
             reports.rewritten(binding),
         )
-        found += [one for one in told if one is not None]
+        conditions += [one for one in text if one is not None]
         hold = self._provider.hold(binding)
         # Until this cluster's own uid is known, every copy looks like another's.
         if hold.holding and hold.cluster:
-            found.append(hold.condition(self._provider.waiting(binding)))
-        known = {CONFLICTS, COPIES_HELD, OBJECTS_FAILING, OBJECTS_REWRITTEN}
-        absent = known - {one.type for one in found}
-        await self._provider.consumer.statuses.set(binding, *found, absent=absent)
+            conditions.append(hold.condition(self._provider.waiting(binding)))
+        types = {CONFLICTS, COPIES_HELD, OBJECTS_FAILING, OBJECTS_REWRITTEN}
+        absent = types - {one.type for one in conditions}
+        await self._provider.consumer.statuses.set(binding, *conditions, absent=absent)
 
     def _refusal(self, binding: str) -> KubeBindCondition | None:
         """Return the condition PermissionClaim, for bindings with claims only."""
@@ -148,8 +148,8 @@ class HealthReporter:
             self._provider.cause(),
             *self._provider.consumer.reports.problems.causes(binding),
         )
-        known = (one for one in causes if isinstance(one, AnswerTooLarge))
-        return next(known, self._provider.client.intake.noted)
+        excesses = (one for one in causes if isinstance(one, AnswerTooLarge))
+        return next(excesses, self._provider.client.intake.noted)
 
     def _fault(self, binding: str) -> str:
         """Return the fault of the connection with the flag that helps, if there is one."""
@@ -174,5 +174,7 @@ class HealthReporter:
                 own = str(cause)
             case _:
                 own = self._provider.error()
-        told = self._provider.problem(binding, said=cause)
-        return "; ".join(part for part in (f"the provider cannot be watched: {own}", told) if part)
+        message = self._provider.problem(binding, said=cause)
+        return "; ".join(
+            part for part in (f"the provider cannot be watched: {own}", message) if part
+        )

@@ -41,14 +41,14 @@ def reconcile(
             content = _present(member, running)
         if content:
             identity = identify(content)
-            known = result.get(identity, ConnectionSpec(content))
-            result[identity] = known.joined(member.binding, member.source)
+            spec = result.get(identity, ConnectionSpec(content))
+            result[identity] = spec.joined(member.binding, member.source)
     return result
 
 
 def _present(member: ConnectionMember, running: Mapping[str, ConnectionSpec]) -> bytes:
-    for wanted in running.values():
+    for spec in running.values():
         # A binding that is new does not join by a kubeconfig that its Secret no longer has.
-        if member.source in wanted.sources and member.binding in {"", *wanted.bindings}:
-            return wanted.kubeconfig
+        if member.source in spec.sources and member.binding in {"", *spec.bindings}:
+            return spec.kubeconfig
     return b""

@@ -69,8 +69,8 @@ class ConversionsController:
             return None
         # While it is taken away, its webhooks are taken away first.
         converted = [] if binding.meta.deleting else self._converted(binding)
-        found = [await self._failure(crd) for crd in converted]
-        condition = reconcile(request.name, [one for one in found if one is not None])
+        failures = [await self._failure(crd) for crd in converted]
+        condition = reconcile(request.name, [one for one in failures if one is not None])
         if condition is not None:
             await self._consumer.statuses.set(request.name, condition)
         elif get_condition(stored_conditions(binding), CONVERSION_FAILING) is not None:
@@ -91,12 +91,12 @@ class ConversionsController:
             return None
         # A server's errors have other ports each time: a condition that changes with them would be
         # written for ever.
-        known = self._failing.get(key)
-        if known is not None and _unnumbered(known.why) == _unnumbered(why):
-            why = known.why
-        found = FailingWebhook(crd.meta.name, url, why, await self._held(spec))
-        self._failing[key] = found
-        return found
+        before = self._failing.get(key)
+        if before is not None and _unnumbered(before.why) == _unnumbered(why):
+            why = before.why
+        failure = FailingWebhook(crd.meta.name, url, why, await self._held(spec))
+        self._failing[key] = failure
+        return failure
 
     async def _why(self, spec: CRDSpec) -> str:
         """Return why the webhook keeps an object from being read, "" if it does not."""
@@ -119,15 +119,15 @@ class ConversionsController:
 
     async def _held(self, spec: CRDSpec) -> list[str]:
         going = [one for one in self._consumer.namespaces.list() if one.meta.deleting]
-        found: list[Object] = []
+        objects: list[Object] = []
         for namespace in going[:_MOST_NAMESPACES]:
             try:
-                found.append(await self._consumer.client.get(NAMESPACES, namespace.meta.name))
+                objects.append(await self._consumer.client.get(NAMESPACES, namespace.meta.name))
             except NotFound:
                 continue
             except ClientError:
                 break
-        return held_namespaces(found, spec)
+        return held_namespaces(objects, spec)
 
 
 def _unnumbered(message: str) -> str:

@@ -62,41 +62,43 @@ class NamespaceLifecycleController:
         return [Request("", "", found.meta.name) for found in listed]
 
     async def _reconcile(self, request: Request) -> None:
-        found = self._provider.service_namespaces.get(request.name)
-        if found is None:
+        service_namespace = self._provider.service_namespaces.get(request.name)
+        if service_namespace is None:
             return
         there = self._consumer.namespaces.get("", request.name) is not None
         # Looked up where it decides alone, for it reads all exports, and this is done for each
         # namespace.
-        decides = not there or is_orphan(found.meta)
+        decides = not there or is_orphan(service_namespace.meta)
         holding = self._provider.holding_of_namespaces() if decides else ""
-        wished = not there and found.meta.labels.get(LABEL_OWNER) == OWNER_PROVIDER
+        wished = not there and service_namespace.meta.labels.get(LABEL_OWNER) == OWNER_PROVIDER
         # Counted only for a namespace that is to be made: it passes all namespaces.
-        made = self._made() if wished else 0
-        action = reconcile(found.meta, namespace_found=there, holding=holding, made=made)
+        created = self._made() if wished else 0
+        action = reconcile(
+            service_namespace.meta, namespace_found=there, holding=holding, created=created
+        )
         if action == "confirm":
             there = await self._exists(request.name)
-            action = reconcile(found.meta, namespace_found=there, confirmed=True)
+            action = reconcile(service_namespace.meta, namespace_found=there, confirmed=True)
         match action:
             case "create-namespace":
                 await self._create(request.name)
             case "delete-service-namespace":
-                await self._delete(found)
+                await self._delete(service_namespace)
             case "let-go":
-                await self._annotate(found, DELETION_POLICY_ORPHAN)
+                await self._annotate(service_namespace, DELETION_POLICY_ORPHAN)
             case "take-up":
-                await self._annotate(found, None)
+                await self._annotate(service_namespace, None)
 
     def _made(self) -> int:
         """Return the number of the consumer's namespaces that providers had made."""
         every = self._consumer.namespaces.list()
         return sum(one.meta.labels.get(LABEL_OWNER) == OWNER_PROVIDER for one in every)
 
-    async def _annotate(self, found: Object, policy: str | None) -> None:
+    async def _annotate(self, obj: Object, policy: str | None) -> None:
         annotations = {ANNOTATION_DELETION_POLICY: policy}
         with suppress(NotFound):
             await patch_metadata(
-                self._provider.client, APISERVICENAMESPACES, found, {"annotations": annotations}
+                self._provider.client, APISERVICENAMESPACES, obj, {"annotations": annotations}
             )
 
     async def _exists(self, name: str) -> bool:
@@ -114,10 +116,10 @@ class NamespaceLifecycleController:
         except AlreadyExists:
             return
 
-    async def _delete(self, found: Object) -> None:
+    async def _delete(self, obj: Object) -> None:
         try:
             await self._provider.client.delete(
-                APISERVICENAMESPACES, found.meta.name, found.meta.namespace, uid=found.meta.uid
+                APISERVICENAMESPACES, obj.meta.name, obj.meta.namespace, uid=obj.meta.uid
             )
         except NotFound:
             return

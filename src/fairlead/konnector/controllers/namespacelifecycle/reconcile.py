@@ -28,11 +28,11 @@ def reconcile(
     namespace_found: bool,
     confirmed: bool = False,
     holding: Holding = "",
-    made: int = 0,
+    created: int = 0,
 ) -> Action:
     """Decide the action for one name.
 
-    ``made`` is how many of the consumer's namespaces were made on a provider's word.
+    ``created`` is how many of the consumer's namespaces were made on a provider's word.
 
     A namespace that is terminating still exists. The deletion of an APIServiceNamespace deletes
     all data in its provider namespace. So it is deleted only if the consumer's server has
@@ -42,16 +42,16 @@ def reconcile(
     """
     if service_namespace is None or service_namespace.deleting:
         return "nothing"
-    kept = is_orphan(service_namespace)
+    is_kept = is_orphan(service_namespace)
     if namespace_found:
-        return "take-up" if kept and not holding else "nothing"
+        return "take-up" if is_kept and not holding else "nothing"
     if service_namespace.labels.get(LABEL_OWNER) == OWNER_PROVIDER:
         return (
             "create-namespace"
-            if made < MOST_MADE and _may_be_made(service_namespace.name)
+            if created < MOST_MADE and _may_be_made(service_namespace.name)
             else "nothing"
         )
-    if kept or holding == "Hold":
+    if is_kept or holding == "Hold":
         return "nothing"
     if holding == "Keep":
         return "let-go"

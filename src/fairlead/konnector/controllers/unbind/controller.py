@@ -96,17 +96,17 @@ class UnbindController:
                 group.create_task(controller.run())
 
     async def _reconcile(self, request: Request) -> Result | None:
-        found = self._consumer.bindings.get("", request.name)
-        if found is None or not found.meta.deleting:
+        obj = self._consumer.bindings.get("", request.name)
+        if obj is None or not obj.meta.deleting:
             self._patience.forget(request.name)
             await self._releases.forget(request.name)
             self._refused.pop(request.name, None)
-            if found is None:
+            if obj is None:
                 self._consumer.syncs.forget(request.name)
                 self._consumer.reports.forget(request.name)
             return None
         provider = self._connections.of(request.name)
-        owned = self._owned(found)
+        owned = self._owned(obj)
         if not owned:
             self._refused.pop(request.name, None)
         refused = self._refused.get(request.name)
@@ -116,27 +116,28 @@ class UnbindController:
         # waited for as long as a provider that is away, for all may be mended.
         given_up = self._patience.ended(request.name, unreachable=obstacles.may_end(), now=moment)
         plan = reconcile(
-            found.meta,
+            obj.meta,
             owned,
-            claimed=_claimed(found.decode(APIServiceBinding), provider),
+            claimed=_claimed(obj.decode(APIServiceBinding), provider),
             obstacles=obstacles,
             patience=self._patience.timeout,
             given_up=given_up,
             refused=self._consumer.reports.invalid(request.name),
-            held=provider is not None and provider.hold(request.name).holding in {"Hold", "Wait"},
+            is_held=provider is not None
+            and provider.hold(request.name).holding in {"Hold", "Wait"},
         )
         await self._releases.follow(request.name, plan.let_go)
         if plan.release and given_up:
-            self._tell(found, obstacles, refused)
-        return await self._carry_out(found, plan, given_up=given_up)
+            self._tell(obj, obstacles, refused)
+        return await self._carry_out(obj, plan, given_up=given_up)
 
     def _obstacles(
         self, binding: str, provider: Provider | None, owned: Sequence[Object]
     ) -> Obstacles:
         refused, reports = self._refused.get(binding), self._consumer.reports
         failing, unreachable = reports.failing(binding), _unreachable(provider)
-        known = provider.kept.items() if provider is not None else ()
-        looks = [look for key, look in known if key.binding == binding]
+        leftovers = provider.kept.items() if provider is not None else ()
+        looks = [leftover for key, leftover in leftovers if key.binding == binding]
         undeletable = unanswered = ""
         if refused is not None and refused.final:
             undeletable = refused.message
@@ -150,22 +151,22 @@ class UnbindController:
             undeletable=undeletable,
             faults="; ".join(one for one in (unanswered, faults) if one),
             objects=failing.message if failing is not None else "",
-            kept=next((why for look in looks if (why := look())), ""),
+            kept=next((why for leftover in looks if (why := leftover())), ""),
         )
 
-    def _tell(self, found: Object, obstacles: Obstacles, refused: _Refusal | None) -> None:
+    def _tell(self, obj: Object, obstacles: Obstacles, refused: _Refusal | None) -> None:
         """Record an Event about the objects that a given-up binding leaves behind."""
         if refused is not None:
             reason = "RightsMissing" if refused.lacks_right else "DeletionRefused"
             message = left_message(refused.message)
-            self._consumer.events.event(found, "Warning", reason, message)
+            self._consumer.events.event(obj, "Warning", reason, message)
             return
-        message = gone_message(obstacles, self._releases.count(found.meta.name))
+        message = gone_message(obstacles, self._releases.count(obj.meta.name))
         reason = "ProviderGone" if obstacles.unreachable else "CopiesLeft"
-        self._consumer.events.event(found, "Warning", reason, message)
+        self._consumer.events.event(obj, "Warning", reason, message)
 
     async def _carry_out(
-        self, found: Object, plan: UnbindPlan, *, given_up: bool = False
+        self, obj: Object, plan: UnbindPlan, *, given_up: bool = False
     ) -> Result | None:
         for crd in (*plan.open, *plan.delete):
             try:
@@ -179,31 +180,31 @@ class UnbindController:
             except ApiError as error:
                 # A refusal is no failure of the pass: the condition reports it, and the binding is
                 # given up when the patience is over.
-                self._refused[found.meta.name] = _Refusal(
+                self._refused[obj.meta.name] = _Refusal(
                     f"this cluster refuses to delete CustomResourceDefinition {crd.meta.name}: "
-                    f"{_advised(error, found.meta.name)}",
+                    f"{_advised(error, obj.meta.name)}",
                     lacks_right=isinstance(error, Forbidden) and error.lacks_right,
                     final=isinstance(error, REFUSALS),
                 )
             else:
-                self._refused.pop(found.meta.name, None)
+                self._refused.pop(obj.meta.name, None)
         if plan.condition is not None:
-            await self._consumer.statuses.set(found.meta.name, plan.condition)
-            waits = found.meta.name in self._refused
+            await self._consumer.statuses.set(obj.meta.name, plan.condition)
+            waits = obj.meta.name in self._refused
             return Result(_REFUSED_AGAIN if waits else _LOOK_AGAIN)
         if plan.release:
-            provider = self._connections.of(found.meta.name)
+            provider = self._connections.of(obj.meta.name)
             if provider is not None and not given_up:
                 # Before the finalizer: after it no pass would come back to do this.
-                await provider.forget_cluster(found.meta.name)
+                await provider.forget_cluster(obj.meta.name)
             try:
                 await remove_finalizer(
-                    self._consumer.client, APISERVICEBINDINGS, found, FINALIZER_UNBIND
+                    self._consumer.client, APISERVICEBINDINGS, obj, FINALIZER_UNBIND
                 )
             except (Conflict, NotFound):
                 raise
             except ApiError as error:
-                name = found.meta.name
+                name = obj.meta.name
                 condition = kept_condition(name, _advised(error, name))
                 await self._consumer.statuses.set(name, condition)
                 return Result(_REFUSED_AGAIN)
@@ -218,8 +219,8 @@ class UnbindController:
             return False
         return True
 
-    def _owned(self, found: Object) -> list[Object]:
-        return [crd for crd in self._consumer.crds.list() if crd.meta.owned_by(found.meta.uid)]
+    def _owned(self, obj: Object) -> list[Object]:
+        return [crd for crd in self._consumer.crds.list() if crd.meta.owned_by(obj.meta.uid)]
 
 
 def _advised(error: ApiError, binding: str) -> str:
@@ -239,21 +240,21 @@ def _lossy(provider: Provider | None, binding: str, crds: Iterable[Object]) -> s
     """Return why objects of CRDs are not written, "" if they are."""
     if provider is None:
         return ""
-    known, namespace = provider.kubebind, provider.namespace
-    export = known.exports.get(namespace, binding)
-    asked = known.requests.get(namespace, binding)
+    caches, namespace = provider.kubebind, provider.namespace
+    export = caches.exports.get(namespace, binding)
+    request = caches.requests.get(namespace, binding)
     try:
         if export is not None:
             export.decode(APIServiceExport)
-        if asked is not None and (why := left_behind(asked.decode(APIServiceExportRequest))):
+        if request is not None and (why := left_behind(request.decode(APIServiceExportRequest))):
             return why
         for crd in crds:
             spec = crd_spec(crd)
             name = resource_name(spec.names.plural, spec.group)
-            schema = known.schemas.get(namespace, name)
+            schema = caches.schemas.get(namespace, name)
             if schema is None:
                 # Without the export its objects are released in any case.
-                if export is not None and known.schemas.has_synced:
+                if export is not None and caches.schemas.has_synced:
                     return f"the provider has no BoundSchema {name} any more"
             elif why := sync_version(schema.decode(BoundSchema).spec, crd).why:
                 return f"objects of {crd.meta.name} would lose fields: {why}"
@@ -305,16 +306,16 @@ class Releases:
 
     async def follow(self, binding: str, crds: Sequence[Object]) -> None:
         """Run releasers for exactly these CRDs of a binding."""
-        wanted: dict[WorkKey, ReleaseSpec] = {}
+        specs: dict[WorkKey, ReleaseSpec] = {}
         for crd in crds:
             resource, why = lossless_resource(crd)
             if resource is not None:
                 key = WorkKey(binding, "release", crd.meta.name)
-                wanted[key] = ReleaseSpec(resource, lossy=bool(why))
+                specs[key] = ReleaseSpec(resource, lossy=bool(why))
         for key in list(self.supervisor.keys):
-            if key.binding == binding and key not in wanted:
+            if key.binding == binding and key not in specs:
                 await self.supervisor.stop(key)
-        for key, spec in wanted.items():
+        for key, spec in specs.items():
             if key not in self.supervisor.keys:
                 self.supervisor.start(key, self._releaser(binding, spec))
 

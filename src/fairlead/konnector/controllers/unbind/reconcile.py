@@ -51,7 +51,7 @@ class Obstacles(msgspec.Struct, frozen=True):
                 return message
             return f"{message}. {end.format(f'{patience:g} s')}"
 
-        told = (
+        message = (
             ending(self.unreachable, _UNREACHABLE_END),
             ending(self.lossy, _LOSSY_END),
             ending(self.undeletable, _UNDELETABLE_END),
@@ -59,7 +59,7 @@ class Obstacles(msgspec.Struct, frozen=True):
             self.objects,
             self.kept,
         )
-        return [one for one in told if one]
+        return [one for one in message if one]
 
 
 _UNREACHABLE_END = (
@@ -97,7 +97,7 @@ def reconcile(
     obstacles: Obstacles,
     patience: float,
     given_up: bool = False,
-    held: bool = False,
+    is_held: bool = False,
     refused: bool = False,
 ) -> UnbindPlan:
     """Decide the next step of one binding's deletion.
@@ -111,7 +111,7 @@ def reconcile(
         given_up: whether such an obstacle has lasted for so long; then objects are let go without
             the provider, what it has claimed goes with the binding, and the server's garbage
             collector takes the CRDs that the konnector may not delete.
-        held: whether no copy is deleted, for another cluster has made them.
+        is_held: whether no copy is deleted, for another cluster has made them.
         refused: whether a server refuses to write objects because of their schema.
     """
     # Without the finalizer nothing is awaited: no CRD was written, or another removed it.
@@ -125,7 +125,9 @@ def reconcile(
         # would a schema that refuses every write, without its conversion all the more.
         open=closed,
         delete=[crd for crd in crds if not (crd.meta.deleting or crd in closed)],
-        condition=_unbinding(crds, claimed, obstacles, patience, given_up=given_up, held=held),
+        condition=_unbinding(
+            crds, claimed, obstacles, patience, given_up=given_up, is_held=is_held
+        ),
         # Only of CRDs in deletion, for which API servers refuse to create further objects.
         let_go=[crd for crd in crds if crd.meta.deleting] if given_up else [],
     )
@@ -165,7 +167,7 @@ def _unbinding(
     patience: float,
     *,
     given_up: bool,
-    held: bool,
+    is_held: bool,
 ) -> KubeBindCondition:
     names = [f"CustomResourceDefinition {crd.meta.name}" for crd in crds]
     if given_up:
@@ -173,12 +175,12 @@ def _unbinding(
     else:
         waiting = ", ".join([*names, *claimed])
         message = f"unbinding: waiting until objects and their copies are gone for {waiting}"
-    told = obstacles.told(patience, given_up=given_up)
-    message = "; ".join([message, *told])
-    if held:
+    text = obstacles.told(patience, given_up=given_up)
+    message = "; ".join([message, *text])
+    if is_held:
         message += (
             "; these copies were made for another cluster and are not deleted: see condition "
             "CopiesHeld, or leave them where they are with `fairlead unbind --orphan`"
         )
-    amiss = bool(told or given_up or held)
+    amiss = bool(text or given_up or is_held)
     return false(CONNECTED, UNBINDING, message, severity="Warning" if amiss else "Info")

@@ -224,15 +224,15 @@ async def store_answer(
 async def _found(client: Client, request: Object, name: str) -> Object | None:
     namespace = request.meta.namespace
     try:
-        found = await client.get(SECRETS, name, namespace)
+        secret = await client.get(SECRETS, name, namespace)
     except NotFound:
         return None
-    if not found.meta.owned_by(request.meta.uid):
+    if not secret.meta.owned_by(request.meta.uid):
         raise SecretRefusedError(
             f"Secret {namespace}/{name} exists and was not made for this request: delete it, or "
             "name another in spec.kubeconfigSecretRef"
         )
-    return found
+    return secret
 
 
 def _new(request: Object, name: str, data: dict[str, str]) -> JSON:

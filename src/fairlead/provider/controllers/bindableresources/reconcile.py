@@ -137,8 +137,8 @@ def with_outcome(request: Object, outcome: InvitationOutcome, *, now: datetime) 
         outcome.message,
         observed_generation=request.meta.generation,
     )
-    known = msgspec.convert(old.conditions, list[Condition])
-    status["conditions"] = msgspec.to_builtins(set_condition(known, condition, now=moment))
+    conditions = msgspec.convert(old.conditions, list[Condition])
+    status["conditions"] = msgspec.to_builtins(set_condition(conditions, condition, now=moment))
     body["status"] = {name: value for name, value in status.items() if value}
     return body
 
@@ -146,8 +146,8 @@ def with_outcome(request: Object, outcome: InvitationOutcome, *, now: datetime) 
 def ready_events(old: Object, new: Object) -> list[Event]:
     """Return the Events for a change of a request's condition Ready."""
     before, after = (
-        msgspec.convert(one.decode(BindableResourcesRequest).status.conditions, list[Condition])
-        for one in (old, new)
+        msgspec.convert(status.decode(BindableResourcesRequest).status.conditions, list[Condition])
+        for status in (old, new)
     )
     return turned(before, after, READY)
 

@@ -85,12 +85,14 @@ class ClearingController:
 
     async def _owned(self, consumer: str) -> list[Object]:
         """Return a consumer's provider namespaces, read from the server and not from the cache."""
-        known = self._watches.namespaces.by_index(BY_CONSUMER, consumer)
-        found = [await find(self._client, NAMESPACES, one.meta.name) for one in known]
+        cached = self._watches.namespaces.by_index(BY_CONSUMER, consumer)
+        namespaces = [await find(self._client, NAMESPACES, one.meta.name) for one in cached]
         return [
-            one
-            for one in found
-            if one and consumer in consumer_of(one) and usable(one, self._options)
+            namespace
+            for namespace in namespaces
+            if namespace
+            and consumer in consumer_of(namespace)
+            and usable(namespace, self._options)
         ]
 
     async def _copies(self, consumer: str) -> tuple[list[Found], list[str]]:
@@ -108,13 +110,13 @@ class ClearingController:
             if resource is None:
                 continue
             try:
-                found = await look_at(
+                present = await look_at(
                     self._client, resource, consumer if resource.namespaced else ""
                 )
             except Unseen as error:
                 unseen.append(str(error))
                 continue
-            mine = [one for one in found if where.whose(resource, one.meta) == consumer]
+            mine = [one for one in present if where.whose(resource, one.meta) == consumer]
             if mine and why:
                 # Their controllers need the fields, to take away what is behind a copy.
                 unseen.append(f"copies of {name} would lose fields by their deletion: {why}")
@@ -122,9 +124,9 @@ class ClearingController:
             copies += [(resource, one) for one in mine]
         return copies, unseen
 
-    async def _delete(self, resource: Resource, found: Object) -> None:
+    async def _delete(self, resource: Resource, obj: Object) -> None:
         """Delete an object, unless it has changed since it was read."""
-        meta = found.meta
+        meta = obj.meta
         with suppress(NotFound):
             await self._client.delete(
                 resource,

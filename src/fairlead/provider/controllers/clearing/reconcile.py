@@ -61,8 +61,8 @@ def reconcile(state: State) -> ClearingPlan:
     if state.copies:
         left = [copy for copy in state.copies if not copy[1].meta.deleting]
         first = state.copies[0][1]
-        told = f"{len(state.copies)} copies, such as {first.kind} {first.key}"
-        return ClearingPlan(copies=left, waiting=told)
+        text = f"{len(state.copies)} copies, such as {first.kind} {first.key}"
+        return ClearingPlan(copies=left, waiting=text)
     if state.unseen:
         return ClearingPlan(waiting="; ".join(state.unseen))
     return ClearingPlan(namespaces=[consumer])

@@ -65,17 +65,19 @@ class ConsumerHealthController:
         where the answer matters.
         """
         exports = [one for one in self._settled(binding) if unwatchable(one, self._granted)]
-        found: list[str] = []
+        warnings: list[str] = []
         if exports:
             meta = binding.meta
             live = await find(self._client, CLUSTERBINDINGS, meta.name, meta.namespace)
             if live is not None:
-                found = [shortcoming(live, export, self._granted) for export in exports]
-        told = "; ".join(filter(None, found))
+                warnings = [shortcoming(live, export, self._granted) for export in exports]
+        message = "; ".join(filter(None, warnings))
         # Each heartbeat leads here again.
-        if told and told != self._told.get(binding.key):
-            _log.warning("a konnector lacks rights", consumer=binding.meta.namespace, problem=told)
-        self._told[binding.key] = told
+        if message and message != self._told.get(binding.key):
+            _log.warning(
+                "a konnector lacks rights", consumer=binding.meta.namespace, problem=message
+            )
+        self._told[binding.key] = message
 
     def _settled(self, binding: Object) -> list[Object]:
         """Return the consumer's exports whose rights are granted; others may follow soon."""

@@ -61,11 +61,11 @@ class ExportController:
         Raises:
             ClientError: the server does not say whether one is there.
         """
-        found: dict[str, Object] = {}
+        schemas: dict[str, Object] = {}
         for name in schema_names(export):
             schema = self._watches.schemas.get(export.meta.namespace, name)
             if schema is None:
                 schema = await find(self._client, BOUNDSCHEMAS, name, export.meta.namespace)
             if schema is not None:
-                found[name] = schema
-        return found
+                schemas[name] = schema
+        return schemas

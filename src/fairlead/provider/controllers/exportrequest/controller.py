@@ -98,14 +98,14 @@ class Sources:
         Raises:
             ClientError: a look at the server was due, and it gave no answer.
         """
-        found: dict[str, Object] = {}
+        sources: dict[str, Object] = {}
         for name in names:
             if follow and self._due(name):
                 await self._fetch(name)
             cached = self._watches.crds.get("", name)
             if (newest := self._newest(name, cached)) is not None:
-                found[name] = newest
-        return found
+                sources[name] = newest
+        return sources
 
     def _due(self, name: str) -> bool:
         """Whether to ask the server for a CRD; the first look trusts the watch."""
@@ -120,11 +120,11 @@ class Sources:
         return True
 
     async def _fetch(self, name: str) -> None:
-        found = await find(self._client, CUSTOMRESOURCEDEFINITIONS, name)
-        if found is None:
+        crd = await find(self._client, CUSTOMRESOURCEDEFINITIONS, name)
+        if crd is None:
             self._fetched.pop(name, None)
         else:
-            self._fetched[name] = found
+            self._fetched[name] = crd
 
     def _newest(self, name: str, cached: Object | None) -> Object | None:
         """Return the fetched CRD while the watch is behind it, else the cached one."""
@@ -165,8 +165,8 @@ class LabelledCRDs:
         record = record_of(binding)
         templates: dict[str, TemplateSpec | None] = {}
         for name in record.templates or ():
-            found = await find(self._client, APISERVICEEXPORTTEMPLATES, name)
-            templates[name] = _template(found)
+            template = await find(self._client, APISERVICEEXPORTTEMPLATES, name)
+            templates[name] = _template(template)
         return Offer(record, templates)
 
 

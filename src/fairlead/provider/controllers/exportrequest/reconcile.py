@@ -209,8 +209,8 @@ def _beyond(request: APIServiceExportRequest, state: RequestState) -> str:
     if state.offer is None:
         return ""
     follows = request.spec.schema_update_policy == "Always"
-    known = state.offer.record.revoked or state.offer.record.templates is not None
-    if state.export is not None and not (follows and known):
+    is_limited = state.offer.record.revoked or state.offer.record.templates is not None
+    if state.export is not None and not (follows and is_limited):
         return ""
     return beyond(state.offer, request.spec.resources, request.spec.permission_claims)
 
@@ -239,8 +239,10 @@ def follows(request: Object) -> bool:
     parsed = request.decode(APIServiceExportRequest)
     alive = not parsed.metadata.deleting and not _failed_for_ever(parsed)
     # Following asks the server, which is not done for a request that is going to be refused.
-    wanted = parsed.spec.schema_update_policy == "Always" and check_extent(parsed.spec) is None
-    return alive and wanted
+    follows_updates = (
+        parsed.spec.schema_update_policy == "Always" and check_extent(parsed.spec) is None
+    )
+    return alive and follows_updates
 
 
 def waiting_status(request: Object, condition: KubeBindCondition, *, now: str) -> JSON:
@@ -269,17 +271,17 @@ def _export(
         # The provider takes an export from a consumer by deleting it: it is not made again.
         raise NotYetError(_revoked(request.metadata.name))
     if state.export is not None:
-        made = state.export.decode(APIServiceExport)
-        _check_unchanged(request, made)
-        options = _as_made(options, made.spec)
+        export = state.export.decode(APIServiceExport)
+        _check_unchanged(request, export)
+        options = _as_made(options, export.spec)
     missing = any(resource.name not in state.schemas for resource in spec.resources)
-    wanted: dict[str, BoundSchemaSpec] = {}
+    specs: dict[str, BoundSchemaSpec] = {}
     # A complete export needs its CRDs no more, unless it follows them: the loss of a label changes
     # nothing for it.
     if missing or state.export is None or follow:
-        wanted = _sources(spec.resources, state.crds, options)
+        specs = _sources(spec.resources, state.crds, options)
     if state.export is None:
-        _check_lossless(wanted)
+        _check_lossless(specs)
     owner = state.export.owner_reference() if state.export is not None else None
     create: list[JSON] = []
     update: list[tuple[Object, JSON]] = []
@@ -287,13 +289,13 @@ def _export(
         name, stored = resource.name, state.schemas.get(resource.name)
         crd = state.crds.get(crd_name(resource.resource, resource.group))
         approval = approval_of(crd.meta) if crd is not None else ""
-        if stored is None and name in wanted:
+        if stored is None and name in specs:
             namespace = request.metadata.namespace
             create.append(
-                new_bound_schema(wanted[name], namespace=namespace, owner=owner, approval=approval)
+                new_bound_schema(specs[name], namespace=namespace, owner=owner, approval=approval)
             )
         elif stored is not None:
-            replaced = wanted.get(name) if follow else None
+            replaced = specs.get(name) if follow else None
             if (body := _schema_update(stored, owner, replaced, approval)) is not None:
                 update.append((stored, body))
     name = request.metadata.name
@@ -352,7 +354,7 @@ def _sources(
     resources: list[ExportResource], crds: Mapping[str, Object], options: ProviderOptions
 ) -> dict[str, BoundSchemaSpec]:
     """Return the spec of each resource's BoundSchema, by its name."""
-    found: dict[str, BoundSchemaSpec] = {}
+    sources: dict[str, BoundSchemaSpec] = {}
     scopes: dict[str, str] = {}
     for index, resource in enumerate(resources):
         where = f"spec.resources[{index}]: {resource.name}"
@@ -365,12 +367,12 @@ def _sources(
                     f"{where} is not exported: the provider has no CustomResourceDefinition of "
                     f"this name with the label {LABEL_EXPORTED}=true",
                 )
-            found[resource.name] = bound_schema_spec(crd, options)
+            sources[resource.name] = bound_schema_spec(crd, options)
         except NotExportableError as error:
             raise _waiting(error.reason, f"{where} {error}") from None
         scopes[where] = crd.to_dict()["spec"]["scope"]
     _check_scopes(scopes, options)
-    return found
+    return sources
 
 
 def _check_lossless(schemas: Mapping[str, BoundSchemaSpec]) -> None:
@@ -389,9 +391,9 @@ def _check_lossless(schemas: Mapping[str, BoundSchemaSpec]) -> None:
 
 def _check_scopes(scopes: dict[str, str], options: ProviderOptions) -> None:
     if len(set(scopes.values())) > 1:
-        told = ", ".join(f"{where} is {scope}" for where, scope in scopes.items())
+        text = ", ".join(f"{where} is {scope}" for where, scope in scopes.items())
         raise _waiting(
-            "DifferentScopes", f"all resources of a request need the same scope, but {told}"
+            "DifferentScopes", f"all resources of a request need the same scope, but {text}"
         )
     if options.isolation == "Namespaced" and "Cluster" in scopes.values():
         raise _waiting(

@@ -237,7 +237,7 @@ class NamespaceController:
         for export in watches.exports.list(key.namespace):
             if export.meta.deleting:
                 continue
-            wanted = rights(
+            rules = rights(
                 Grounds(
                     export=export,
                     schemas=schemas,
@@ -246,7 +246,7 @@ class NamespaceController:
                     original_konnectors=self._options.original_konnectors,
                 )
             )
-            if not all(map(self._bound, wanted)):
+            if not all(map(self._bound, rules)):
                 missing.append(export.meta.name)
         return missing
 

@@ -55,14 +55,14 @@ async def remains(client: Client, namespace: str, cluster_namespace: str) -> Rem
             refused.append(resource)
         elif resource is not None:
             try:
-                found, rest = await _objects(client, resource, namespace, cluster_namespace)
+                texts, rest = await _objects(client, resource, namespace, cluster_namespace)
             except Forbidden:
                 refused.append(f"the provider may not list {resource.group_resource}")
                 continue
             except NotFound:
                 refused.append(f"{resource} is not served at the moment")
                 continue
-            names += [f"{resource.group_resource} {name}" for name in found]
+            names += [f"{resource.group_resource} {name}" for name in texts]
             more = more or rest
     return Remains(names=names, more=more, refused=refused)
 
@@ -71,17 +71,17 @@ async def _objects(
     client: Client, resource: Resource, namespace: str, cluster_namespace: str
 ) -> tuple[list[str], bool]:
     """Return names of the consumer's first objects of a kind, and whether there may be more."""
-    found: list[str] = []
+    texts: list[str] = []
     continue_ = ""
     while True:
         page = await client.page(
             resource, namespace, limit=_PAGE, continue_=continue_, metadata_only=True
         )
-        found += [item.meta.name for item in page.items if synced(item.meta, cluster_namespace)]
+        texts += [item.meta.name for item in page.items if synced(item.meta, cluster_namespace)]
         continue_ = page.continue_
         # One object is enough to keep the namespace, so that a large kind is not read to its end.
-        if len(found) >= FIRST or not continue_:
-            return found[:FIRST], bool(continue_) or len(found) > FIRST
+        if len(texts) >= FIRST or not continue_:
+            return texts[:FIRST], bool(continue_) or len(texts) > FIRST
 
 
 def synced(meta: ObjectMeta, cluster_namespace: str) -> bool:
@@ -102,14 +102,14 @@ async def _kinds(client: Client, cluster_namespace: str) -> AsyncIterator[Object
     even if they are not exportable any more.
     """
     labelled = await client.list(CUSTOMRESOURCEDEFINITIONS, labels=f"{LABEL_EXPORTED}=true")
-    seen = {crd.meta.name for crd in labelled.items}
+    names = {crd.meta.name for crd in labelled.items}
     for crd in labelled.items:
         yield crd
-    for name in sorted(await _bound(client, cluster_namespace) - seen):
-        found = await find(client, CUSTOMRESOURCEDEFINITIONS, name)
+    for name in sorted(await _bound(client, cluster_namespace) - names):
+        definition = await find(client, CUSTOMRESOURCEDEFINITIONS, name)
         # Without its CRD a kind has no objects.
-        if found is not None:
-            yield found
+        if definition is not None:
+            yield definition
 
 
 async def _bound(client: Client, cluster_namespace: str) -> set[str]:
@@ -128,8 +128,8 @@ def _namespaced(crd: Object) -> Resource | str | None:
     spec = crd_spec(crd)
     if not spec.namespaced:
         return None
-    found = spec.readable()
-    return found or f"CustomResourceDefinition {crd.meta.name} serves no version"
+    kinds = spec.readable()
+    return kinds or f"CustomResourceDefinition {crd.meta.name} serves no version"
 
 
 class Departure:
@@ -152,8 +152,10 @@ class Departure:
             ClientError: the server did not say what is there, or refused.
         """
         every = sorted(set(names))
-        found = [one for name in every if (one := await self._find(key, name, assigned))]
-        plan = leave(found, keep=keep)
+        leaving = [
+            existing for name in every if (existing := await self._find(key, name, assigned))
+        ]
+        plan = leave(leaving, keep=keep)
         for namespace in plan.delete:
             await self._delete(namespace)
         return plan

@@ -69,32 +69,32 @@ class LeavingPlan(msgspec.Struct, kw_only=True, frozen=True):
     done: bool = False
 
 
-def leave(found: Sequence[Leaving], *, keep: bool = False) -> LeavingPlan:
+def leave(namespaces: Sequence[Leaving], *, keep: bool = False) -> LeavingPlan:
     """Decide which of our namespaces are deleted, held or closed.
 
     With ``keep`` none is deleted: the consumer goes on with them.
     """
     delete: list[Object] = []
-    held: list[tuple[Object, KubeBindCondition]] = []
+    waiting: list[tuple[Object, KubeBindCondition]] = []
     closing: list[str] = []
-    for namespace, remains, is_open in found:
+    for namespace, remains, is_open in namespaces:
         if remains is None:
             continue
         if not remains.none:
-            held.append((namespace, _held(namespace.meta.name, remains)))
+            waiting.append((namespace, _held(namespace.meta.name, remains)))
         elif is_open:
             closing.append(namespace.meta.name)
         else:
             delete.append(namespace)
-    going = [item.namespace.meta.name for item in found if item.remains is None]
-    kept = [namespace.meta.name for namespace in delete] if keep else []
+    going = [item.namespace.meta.name for item in namespaces if item.remains is None]
+    names = [namespace.meta.name for namespace in delete] if keep else []
     return LeavingPlan(
         delete=[] if keep else delete,
-        held=held,
+        held=waiting,
         closing=closing,
-        kept=kept,
+        kept=names,
         going=going,
-        done=len(kept) == len(found),
+        done=len(names) == len(namespaces),
     )
 
 

@@ -219,8 +219,8 @@ class RbacController:
         Raises:
             ClientError: the server refused or cannot be reached.
         """
-        found = await find(self._client, APISERVICEEXPORTS, key.name, key.namespace)
-        return found is None or found.meta.deleting
+        export = await find(self._client, APISERVICEEXPORTS, key.name, key.namespace)
+        return export is None or export.meta.deleting
 
     def _places(self, key: Key) -> list[str]:
         """Return all namespaces where an export has, may have or needs rights, and ""."""
@@ -260,23 +260,23 @@ class RbacController:
 
     def _existing(self, key: Key, places: Iterable[str]) -> dict[Id, Object]:
         """Return the objects that were made for an export, also those that it needs no more."""
-        found: dict[Id, Object] = {}
+        objects: dict[Id, Object] = {}
         for place in places:
             names = names_in_namespaces(key.name) if place else cluster_names(key)
             bindings = ROLEBINDINGS if place else CLUSTERROLEBINDINGS
             roles = ROLES if place else CLUSTERROLES
             # A role whose binding was never written or was deleted is known by its name alone. In
             # a namespace that another consumer has now, the name is the other's.
-            known = not place or self._owner(place) == key.namespace
+            is_ours = not place or self._owner(place) == key.namespace
             for name in names:
                 binding = self._caches[bindings].get(place, name)
                 bound = binding is not None and export_of(binding) == key
                 if binding is not None and bound:
-                    found[Id(bindings, binding.key)] = binding
+                    objects[Id(bindings, binding.key)] = binding
                 role = self._caches[roles].get(place, name)
-                if role is not None and (known or bound):
-                    found[Id(roles, role.key)] = role
-        return found
+                if role is not None and (is_ours or bound):
+                    objects[Id(roles, role.key)] = role
+        return objects
 
     async def _carry_out(
         self, plan: RightsPlan, state: RightsState, due: DueComparisons, grant: frozenset[str]
@@ -342,8 +342,8 @@ class RbacController:
         labels = live["metadata"].get("labels", {}) | body["metadata"]["labels"]
         content = {name: body[name] for name in ("rules", "subjects") if name in body}
         metadata = live["metadata"] | {"labels": labels}
-        wanted = live | content | {"metadata": metadata}
-        return await commit(self._client, resource, stored, wanted) is not stored
+        merged = live | content | {"metadata": metadata}
+        return await commit(self._client, resource, stored, merged) is not stored
 
     async def _delete(self, identity: Id, stored: Object) -> bool:
         """Delete an object that the cache has; return whether the server had it too."""
@@ -409,8 +409,8 @@ class RbacController:
 
     def _owner(self, namespace: str) -> str:
         """Return the cluster namespace of a namespace's consumer, which may be the same."""
-        found = self._watches.namespaces.get("", namespace)
-        owner = owner_of(found) if found is not None else None
+        obj = self._watches.namespaces.get("", namespace)
+        owner = owner_of(obj) if obj is not None else None
         return owner.namespace if owner is not None else namespace
 
 
@@ -421,10 +421,10 @@ def _kept(service_namespace: Object | None) -> str | None:
 def _told(export: Object | None) -> KubeBindCondition | None:
     """Return an export's condition about its rights."""
     try:
-        known = stored_conditions(export) if export is not None else []
+        conditions = stored_conditions(export) if export is not None else []
     except msgspec.ValidationError:
         return None
-    return get_condition(known, PERMISSIONS_GRANTED)
+    return get_condition(conditions, PERMISSIONS_GRANTED)
 
 
 _REVOKED = false(

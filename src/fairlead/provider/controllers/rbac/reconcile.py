@@ -35,13 +35,13 @@ class RightsPlan(msgspec.Struct, kw_only=True, frozen=True):
 def reconcile(state: RightsState) -> RightsPlan:
     """Decide which roles and bindings of an export are applied and which are deleted."""
     places = state.places
-    wanted = {
+    grants = {
         identity: body
         for identity, body in (rights(state.grounds) if state.grounds is not None else {}).items()
         if places is None or identity.key.namespace in places
     }
-    leftover = [identity for identity in state.existing if identity not in wanted]
+    leftover = [identity for identity in state.existing if identity not in grants]
     return RightsPlan(
-        apply=[(identity.resource, body) for identity, body in wanted.items()],
+        apply=[(identity.resource, body) for identity, body in grants.items()],
         delete=sorted(leftover, key=lambda identity: -ORDER.index(identity.resource)),
     )
