@@ -91,7 +91,7 @@ def _row(type_: ResourceType) -> tuple[str, ...]:
 def _defaulted(type_: ResourceType) -> Iterator[str]:
     """Yield the members that the server writes into an object without them, two levels deep."""
     kind = type_.resource.kind
-    body = type_.known(copy.deepcopy({**type_.empty, **_SAMPLES.get(kind, {})}))
+    body = type_.readable(copy.deepcopy({**type_.empty, **_SAMPLES.get(kind, {})}))
     body |= {"apiVersion": type_.resource.api_version, "kind": kind}
     before = copy.deepcopy(body)
     type_.strategy.default(body)

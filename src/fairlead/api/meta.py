@@ -192,14 +192,14 @@ def decode_object(raw: bytes | memoryview, *, api_version: str = "", kind: str =
         envelope = _envelope.decode(msgspec.json.encode(encoded))
     return Object(
         # Equal strings are replaced by the caller's, so that thousands of objects share one.
-        api_version=_known(envelope.api_version, api_version),
-        kind=_known(envelope.kind, kind),
+        api_version=_actual_or_expected(envelope.api_version, api_version),
+        kind=_actual_or_expected(envelope.kind, kind),
         meta=envelope.metadata,
         raw=bytes(raw),
     )
 
 
-def _known(actual: str, expected: str) -> str:
+def _actual_or_expected(actual: str, expected: str) -> str:
     return actual if actual and actual != expected else expected
 
 

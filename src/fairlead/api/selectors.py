@@ -166,7 +166,7 @@ class LabelMatcher:
 
     def __init__(self, selector: LabelSelector) -> None:
         self._nothing = selector.nothing
-        self._wanted: dict[str, frozenset[str] | None] = {}
+        self._values: dict[str, frozenset[str] | None] = {}
         self._refused: dict[str, frozenset[str] | None] = {}
         """Refused values by key, None if the key itself is refused."""
         self._others: list[Requirement] = []
@@ -174,10 +174,10 @@ class LabelMatcher:
             values = frozenset(term.values)
             match term.operator:
                 case "=" | "==" | "in":
-                    before = self._wanted.get(term.key)
-                    self._wanted[term.key] = values if before is None else before & values
+                    before = self._values.get(term.key)
+                    self._values[term.key] = values if before is None else before & values
                 case "exists":
-                    self._wanted.setdefault(term.key, None)
+                    self._values.setdefault(term.key, None)
                 case "!=" | "notin":
                     denied = self._refused.get(term.key, frozenset())
                     self._refused[term.key] = None if denied is None else denied | values
@@ -189,14 +189,14 @@ class LabelMatcher:
     @property
     def keys(self) -> Iterable[str]:
         """Names of the labels that every selected object has."""
-        return self._wanted.keys()
+        return self._values.keys()
 
     def matches(self, labels: Mapping[str, str]) -> bool:
         """Whether an object with these labels is selected."""
         # Fewer labels than wanted ones cannot have them all.
-        if self._nothing or len(self._wanted) > len(labels):
+        if self._nothing or len(self._values) > len(labels):
             return False
-        for key, values in self._wanted.items():
+        for key, values in self._values.items():
             if key not in labels or (values is not None and labels[key] not in values):
                 return False
         # Through the shorter of both: a cache asks this for each of its objects.

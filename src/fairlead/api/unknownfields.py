@@ -54,14 +54,14 @@ def _of_object(body: Mapping[Any, Any], schema: JSON, path: str) -> Iterator[str
             continue
         if is_root and name == "metadata" and isinstance(value, Mapping):
             unknown = [str(one) for one in value if str(one) not in _metadata()]
-            yield from (_told(f"metadata.{one}", one, _metadata()) for one in unknown)
+            yield from (_message(f"metadata.{one}", one, _metadata()) for one in unknown)
         elif name in declared:
             yield from _of_value(value, declared[name], where)
         elif isinstance(others, dict):
             yield from _of_value(value, others, f"{path}[{name!r}]")
         # A schema that names no fields describes none, and refuses none.
         elif declared and not (others or schema.get(_OPEN)):
-            yield _told(where, name, declared)
+            yield _message(where, name, declared)
 
 
 def _of_value(value: Any, schema: JSON, path: str) -> Iterator[str]:
@@ -73,7 +73,7 @@ def _of_value(value: Any, schema: JSON, path: str) -> Iterator[str]:
             yield from _of_value(item, items, f"{path}[{index}]")
 
 
-def _told(where: str, name: str, declared: Collection[str]) -> str:
+def _message(where: str, name: str, declared: Collection[str]) -> str:
     # A wrong case is no distance: it is the most likely mistake.
     folded = {one.lower(): one for one in declared}
     close = get_close_matches(name.lower(), folded, n=1)

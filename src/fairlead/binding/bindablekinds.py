@@ -51,7 +51,7 @@ class BindableKindsController:
         self.controller = Controller(self.name, self.reconcile, workers=_READERS)
         self._crds = cluster.informer(CUSTOMRESOURCEDEFINITIONS, metadata_only=True)
         self._written = cluster.informer(BINDABLEKINDS)
-        self._known: dict[str, list[BindableKind]] = {}
+        self._kinds: dict[str, list[BindableKind]] = {}
         self._unread: dict[str, object] = {}
         """The last change of each CRD that has not been read yet, by name."""
         self._list = Request(cluster.name, "", BINDABLEKINDS_NAME)
@@ -92,15 +92,15 @@ class BindableKindsController:
         try:
             crd = await self._client.get(CUSTOMRESOURCEDEFINITIONS, name)
         except NotFound:
-            self._known.pop(name, None)
+            self._kinds.pop(name, None)
         else:
-            self._known[name] = bindable_kinds(crd.to_dict())
+            self._kinds[name] = bindable_kinds(crd.to_dict())
         # Removed after the read: others are read concurrently, and the list must wait for all.
         if self._unread.get(name) is last:
             self._unread.pop(name, None)
 
     async def _write(self) -> None:
-        kinds = {kind for kinds in self._known.values() for kind in kinds}
+        kinds = {kind for kinds in self._kinds.values() for kind in kinds}
         status = [msgspec.to_builtins(kind) for kind in sorted(kinds)]
         body: JSON = {
             "apiVersion": BINDABLEKINDS.api_version,

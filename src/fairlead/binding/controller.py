@@ -210,7 +210,7 @@ class BindingController:
             await asyncio.sleep(random.uniform(0, _CONFLICT_SECONDS))  # noqa: S311 - spreads
 
     async def _reconcile(self, request: Request) -> Result | None:
-        cached = self._seen(request)
+        cached = self._cached(request)
         try:
             binding = cached or await self._get(request)
         except NotFound:
@@ -234,7 +234,7 @@ class BindingController:
             self._remember_version(request, await self._committer.refused(binding, error))
             raise
 
-    def _seen(self, request: Request) -> Object | None:
+    def _cached(self, request: Request) -> Object | None:
         """Return the cached binding, None if the cache lags behind our own writes."""
         binding = self._bindings.get(request.namespace, request.name)
         # A broken watch may lack the last change.
@@ -292,7 +292,7 @@ class BindingController:
         self._remember_version(request, await self._note_kinds(written, context))
         # Step 6, when no workload names the Secrets: a Pod that starts earlier would miss its own.
         await self._committer.delete_superseded(context)
-        await self._dependencies.keep_only(request, context.reader.snapshot.asked)
+        await self._dependencies.keep_only(request, context.reader.snapshot.reads)
         self._pauses.tell_of_wait(request, binding, context)
         return self._next(request, context, blind=blind, pause=pause)
 
@@ -353,7 +353,7 @@ class BindingController:
         if context.changes.secret:
             name = context.changes.secret.name
             places.append((SECRETS, namespace, name))
-            if not isinstance(context.reader.snapshot.known(Get(*places[-1])), Object):
+            if not isinstance(context.reader.snapshot.stored(Get(*places[-1])), Object):
                 # A pass that comes before the watch shows it would miss it among the former ones.
                 self._dependencies.expect_newer(request, places[-1], "")
         # Recorded before the requests: a watch may show a write before its answer.
@@ -386,7 +386,7 @@ class BindingController:
         kind = context.reference.lookup
         if context.flow.error or not context.reader.kind_is_read:
             return binding
-        if context.changes.kept or read_kinds(binding.meta.annotations) == [kind]:
+        if context.changes.keeps_secrets or read_kinds(binding.meta.annotations) == [kind]:
             return binding
         fields = {"annotations": {KINDS_ANNOTATION: kinds_text([kind])}}
         # Kinds that stay noted cost unbinding some reads, and nothing else.

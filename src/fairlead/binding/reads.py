@@ -159,10 +159,10 @@ class UnansweredRead(PassEnded):
 
 
 class Snapshot:
-    """The answers to the reads of one pass; ``asked`` are the reads."""
+    """The answers to the reads of one pass; ``reads`` has them in their order."""
 
     def __init__(self, responder: Responder) -> None:
-        self.asked: dict[Read, None] = {}
+        self.reads: dict[Read, None] = {}
         self._responder = responder
         self._answers: dict[Read, Answer] = {}
         self._bodies: dict[Get, JSON] = {}
@@ -173,7 +173,7 @@ class Snapshot:
         """Store the answer to a read."""
         self._answers[read] = answer
 
-    def known(self, read: Read) -> Answer | None:
+    def stored(self, read: Read) -> Answer | None:
         """Return the stored answer to a read, None without one."""
         return self._answers.get(read)
 
@@ -247,7 +247,7 @@ class Snapshot:
     @property
     def unclear(self) -> bool:
         """Whether any read failed with ``Error``, so that its answer is unknown."""
-        answers = (self._answers.get(read) for read in self.asked)
+        answers = (self._answers.get(read) for read in self.reads)
         return any(isinstance(one, ReadFailure) and one.code == "Error" for one in answers)
 
     async def _answer(self, read: Read) -> Answer:
@@ -255,7 +255,7 @@ class Snapshot:
         if self._finished and not is_answered:
             raise ReadError(ReadFailure("Error", "it was not read in this pass"))
         # Recorded even if it fails: a watch has to show when the answer changes.
-        self.asked[read] = None
+        self.reads[read] = None
         if not is_answered:
             await self.want([read])
         answer = self._answers[read]

@@ -137,7 +137,7 @@ class Sockets:
 
     def __init__(self, refused: Callable[[str], str] = lambda _address: "") -> None:
         self._refused = refused
-        self._made: WeakKeyDictionary[Socket, None] = WeakKeyDictionary()
+        self._sockets: WeakKeyDictionary[Socket, None] = WeakKeyDictionary()
 
     def make(self, address: tuple[Any, ...]) -> Socket:
         """Make a socket whose kernel notices within a minute that the other end is gone.
@@ -155,7 +155,7 @@ class Sockets:
         for name, value in (("TCP_KEEPIDLE", 30), ("TCP_KEEPINTVL", 10), ("TCP_KEEPCNT", 3)):
             if hasattr(socket, name):
                 sock.setsockopt(socket.IPPROTO_TCP, getattr(socket, name), value)
-        self._made[sock] = None
+        self._sockets[sock] = None
         return sock
 
     async def close(self) -> None:
@@ -173,7 +173,7 @@ class Sockets:
             await asyncio.sleep(0)
 
     def _left(self) -> list[Socket]:
-        return [sock for sock in self._made if sock.open]
+        return [sock for sock in self._sockets if sock.open]
 
 
 def build_ssl_context(

@@ -168,7 +168,7 @@ _AUTHORIZER = re.compile(r'(?:^|: )User "[^"]*" cannot \S+ ')
 class NotFound(ApiError):
     """No such object, namespace or path."""
 
-    def about(self, name: str) -> bool:
+    def concerns(self, name: str) -> bool:
         """Whether the server says that the object of this name is missing.
 
         A 404 may also come from a proxy, or from a server that does not serve the kind at the

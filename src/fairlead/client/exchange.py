@@ -110,7 +110,7 @@ class AwaitedAnswer:
         """Stop watching over the answer."""
         self._among.pop(self, None)
 
-    def look(self, now: float) -> None:
+    def check(self, now: float) -> None:
         """Fail the answer if no byte has arrived for ``silence`` seconds."""
         content, transport = self._content, self._protocol.transport
         heard = 0 if content is None else content.total_bytes
@@ -162,14 +162,14 @@ class SilenceTimer:
     def _set(self, loop: asyncio.AbstractEventLoop, due: float) -> None:
         self.close()
         self._due = due
-        self._timer = loop.call_at(due, self._look)
+        self._timer = loop.call_at(due, self._check)
 
-    def _look(self) -> None:
+    def _check(self) -> None:
         self._timer = None
         loop = asyncio.get_running_loop()
         now = loop.time()
         for awaited in tuple(self._awaited):
-            awaited.look(now)
+            awaited.check(now)
         if self._awaited:
             least = min(awaited.silence for awaited in self._awaited)
             self._set(loop, now + least / self.LOOKS)

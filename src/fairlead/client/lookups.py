@@ -41,7 +41,7 @@ async def find(
     except NotFound as error:
         # A 404 that names no object comes from a proxy, or from a server whose CRD is not there
         # yet.
-        if not error.about(name):
+        if not error.concerns(name):
             raise
         return None
 

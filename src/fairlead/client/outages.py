@@ -50,7 +50,7 @@ class Outages:
     def __init__(self) -> None:
         self._first: float | None = None
         self._long = False
-        self._answered = self._ended = self._told = -math.inf
+        self._answered = self._ended = self._logged = -math.inf
         self._apart = 0.0
         self._timer: asyncio.TimerHandle | None = None
         self._listeners: WeakKeyDictionary[OutageListener, None] = WeakKeyDictionary()
@@ -107,12 +107,12 @@ class Outages:
     def _tell_later(self) -> None:
         loop = asyncio.get_running_loop()
         if self._timer is None:
-            due = max(loop.time() + MOMENT_SECONDS, self._told + self._apart)
+            due = max(loop.time() + MOMENT_SECONDS, self._logged + self._apart)
             self._timer = loop.call_at(due, self._tell)
 
     def _tell(self) -> None:
         self._first, self._timer, self._long = None, None, False
-        self._told = asyncio.get_running_loop().time()
+        self._logged = asyncio.get_running_loop().time()
         self._apart = min(max(APART_SECONDS, 2 * self._apart), MOST_APART_SECONDS)
         for listener in list(self._listeners):
             listener.recovered(self)

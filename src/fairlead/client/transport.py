@@ -54,14 +54,14 @@ class WarningLog:
 
     def __init__(self, server: str) -> None:
         self._server = server
-        self._seen: set[str] = set()
+        self._warnings: set[str] = set()
         self._log = structlog.get_logger("fairlead.client")
 
     def handle(self, headers: Iterable[str]) -> None:
         """Log the texts that are new; after a thousand different ones, none."""
         for text in parse_warnings(headers):
-            if text not in self._seen and len(self._seen) < _MOST_WARNINGS:
-                self._seen.add(text)
+            if text not in self._warnings and len(self._warnings) < _MOST_WARNINGS:
+                self._warnings.add(text)
                 self._log.warning("API server warning", server=self._server, warning=text)
 
 

@@ -233,10 +233,10 @@ class _Explaining:
         name = _secret_named(obj)
         if not name:
             return []
-        link = secret_link([await self._look(Key(obj.meta.namespace, name))], None)
+        link = secret_link([await self._secret_at(Key(obj.meta.namespace, name))], None)
         return [link] if link is not None else []
 
-    async def _look(self, key: Key) -> SeenObject:
+    async def _secret_at(self, key: Key) -> SeenObject:
         text = f"Secret {key}"
         try:
             secret = await find(self._client, SECRETS, key.name, key.namespace)

@@ -38,7 +38,7 @@ class RunningConnections:
 
     def using(self, source: SecretKey) -> Provider | None:
         """Return the provider whose kubeconfig is in this Secret key, None if not connected."""
-        return next((found for found in self._providers if source in found.wanted.sources), None)
+        return next((found for found in self._providers if source in found.spec.sources), None)
 
     def of(self, binding: str) -> Provider | None:
         """Return the provider of a binding, None if it is not connected."""

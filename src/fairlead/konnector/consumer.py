@@ -145,7 +145,7 @@ class Provider:
         self.client = cluster.client
         self.namespace = namespace
         self.consumer = consumer
-        self.wanted = spec
+        self.spec = spec
         self.kubebind = KubeBindInformers(cluster, namespace)
         self.service_namespaces = ServiceNamespaces(
             cluster.client,
@@ -160,7 +160,7 @@ class Provider:
 
         The result is None while they are not known.
         """
-        self.kept: dict[WorkKey, Callable[[], str]] = {}
+        self.retained: dict[WorkKey, Callable[[], str]] = {}
         """Per bound kind: says which deleted object others keep in the consumer's cluster."""
         self.sync_versions: dict[WorkKey, str] = {}
         """The versions in which objects of bound kinds are written at the moment."""
@@ -170,7 +170,7 @@ class Provider:
     @property
     def bindings(self) -> frozenset[str]:
         """The names of the bindings that use this connection."""
-        return self.wanted.bindings
+        return self.spec.bindings
 
     @property
     def has_synced(self) -> bool:
@@ -314,7 +314,7 @@ class Provider:
 
     def join(self, spec: ConnectionSpec) -> None:
         """Replace the wanted state of the connection: other bindings use it now."""
-        self.wanted = spec
+        self.spec = spec
         for listener in self._listeners:
             listener()
 

@@ -28,7 +28,7 @@ class WatchBudget:
         self.reserve = max(limit // 4, min(_FEW, limit // 2))
         """Files for all but these watches: requests, other watches, logs."""
         self._wants: dict[Hashable, Mapping[str, str]] = {}
-        self._wanted: Counter[str] = Counter()
+        self._users: Counter[str] = Counter()
         self._order: dict[str, int] = {}
         self._refused: frozenset[str] = frozenset()
         self._listeners: dict[Hashable, Callable[[], None]] = {}
@@ -36,7 +36,7 @@ class WatchBudget:
     @property
     def needed(self) -> int:
         """The number of open files that suffices for all wanted watches."""
-        return 4 * len(self._wanted) // 3 + _FEW
+        return 4 * len(self._users) // 3 + _FEW
 
     def join(self, who: Hashable, changed: Callable[[], None]) -> None:
         """Call ``changed`` when the set of watches that may be open has changed."""
@@ -51,12 +51,12 @@ class WatchBudget:
         """Replace the watches of one user, each with the namespace that it serves."""
         before = self._wants.pop(who, {})
         for watch in before:
-            self._wanted[watch] -= 1
-            if not self._wanted[watch]:
-                del self._wanted[watch]
+            self._users[watch] -= 1
+            if not self._users[watch]:
+                del self._users[watch]
         if watches:
             self._wants[who] = watches
-            self._wanted.update(watches.keys())
+            self._users.update(watches.keys())
             for namespace in watches.values():
                 self._order.setdefault(namespace, len(self._order))
         refused = self._choose()
@@ -72,7 +72,7 @@ class WatchBudget:
 
     def _choose(self) -> frozenset[str]:
         places = self.limit - self.reserve
-        if not self.limit or len(self._wanted) <= places:
+        if not self.limit or len(self._users) <= places:
             return frozenset()
         ranks: dict[str, int] = {}
         for watches in self._wants.values():

@@ -238,7 +238,7 @@ class Syncs(Collector):
 
     def __init__(self, metrics: Metrics) -> None:
         self._metrics = metrics
-        self._known: dict[tuple[str, str], SyncMetrics] = {}
+        self._by_kind: dict[tuple[str, str], SyncMetrics] = {}
         metrics.registry.register(self)
 
     def of(self, binding: str, resource: str, controller: str) -> SyncMetrics:
@@ -246,17 +246,17 @@ class Syncs(Collector):
 
         ``controller`` is the name of the controller that does the work.
         """
-        metrics = self._known.get((binding, resource))
+        metrics = self._by_kind.get((binding, resource))
         if metrics is None:
-            metrics = self._known[binding, resource] = SyncMetrics(binding, resource)
+            metrics = self._by_kind[binding, resource] = SyncMetrics(binding, resource)
         metrics.controller = controller
         return metrics
 
     def forget(self, binding: str) -> None:
         """Drop the series of a binding that is gone, with its controllers' series."""
-        gone = [self._known.pop(key) for key in list(self._known) if key[0] == binding]
+        gone = [self._by_kind.pop(key) for key in list(self._by_kind) if key[0] == binding]
         # Claims of several bindings on one resource have controllers of the same name.
-        controllers = {metrics.controller for metrics in self._known.values()}
+        controllers = {metrics.controller for metrics in self._by_kind.values()}
         for controller in {metrics.controller for metrics in gone} - controllers:
             self._metrics.forget(controller)
 
@@ -280,7 +280,7 @@ class Syncs(Collector):
         yield self._restarts()
 
     def _rows(self) -> Iterator[tuple[list[str], SyncMetrics]]:
-        for (binding, resource), metrics in self._known.items():
+        for (binding, resource), metrics in self._by_kind.items():
             yield [binding, resource], metrics
 
     def _gauge(self, name: str, help_: str, read: Callable[[SyncMetrics], int]) -> Metric:

@@ -153,7 +153,7 @@ class SyncReport:
         self.conflicts: dict[Key, str] = {}
         """Reasons of conflicts, by object."""
         self.failures: dict[Key, RefusedObject] = {}
-        self.held: set[Key] = set()
+        self.unwritten: set[Key] = set()
         """Objects whose copies must not be deleted."""
         self.rewritten: dict[Key, str] = {}
         """Writers that undo our writes, by object."""
@@ -163,11 +163,11 @@ class SyncReport:
     def left_alone(self, key: Key, reason: str) -> bool:
         """Record that an object is left alone until a person acts; return whether that is new."""
         self.failures.pop(key, None)
-        is_held = key in self.held
-        self.held.discard(key)
+        is_held = key in self.unwritten
+        self.unwritten.discard(key)
         if reason == steps.COPY_HELD:
             self.conflicts.pop(key, None)
-            self.held.add(key)
+            self.unwritten.add(key)
             return not is_held
         if reason in steps.CONFLICTS:
             conflict = self.conflicts.get(key)
@@ -202,7 +202,7 @@ class SyncReport:
 
     def well(self, key: Key) -> None:
         """Remove an object's conflict, failure and held copy from the report."""
-        self.held.discard(key)
+        self.unwritten.discard(key)
         self.conflicts.pop(key, None)
         self.failures.pop(key, None)
 
@@ -233,7 +233,7 @@ class SyncReport:
         self.problem([])
         self.in_sync = 0
         self.conflicts.clear()
-        self.held.clear()
+        self.unwritten.clear()
         self.rewritten.clear()
         self.failures.clear()
 
@@ -366,26 +366,26 @@ class _Named:
     """
 
     def __init__(self) -> None:
-        self._known: dict[str, list[_Place]] = {}
+        self._named: dict[str, list[_Place]] = {}
 
     def choose(self, binding: str, texts: Mapping[_Place, str]) -> str:
         """Return the names of the first few objects, and how many more there are."""
-        places = [place for place in self._known.get(binding, []) if place in texts]
+        places = [place for place in self._named.get(binding, []) if place in texts]
         if len(places) < SHOWN:
             others = (place for place in texts if place not in places)
             places += sorted(others, key=lambda place: texts[place])
-        self._known[binding] = places[:SHOWN]
+        self._named[binding] = places[:SHOWN]
         names = [texts[place] for place in places[:SHOWN]]
         more = [f"and {len(texts) - SHOWN} more"] if len(texts) > SHOWN else []
         return ", ".join(names + more)
 
     def first(self, binding: str) -> _Place:
         """Return the object that a binding's condition names first."""
-        return self._known[binding][0]
+        return self._named[binding][0]
 
     def forget(self, binding: str) -> None:
         """Drop the names that were chosen for a binding that is gone."""
-        self._known.pop(binding, None)
+        self._named.pop(binding, None)
 
 
 def ungranted(export: Object | None) -> str:

@@ -54,7 +54,7 @@ class KubeconfigSecrets:
         lease = self._lease(key)
         return lease.get(key.namespace, key.name) if lease else None
 
-    def known(self, key: Key) -> bool:
+    def has_synced(self, key: Key) -> bool:
         """Whether the cache knows if a Secret exists."""
         lease = self._lease(key)
         return lease is not None and lease.has_synced

@@ -66,7 +66,9 @@ class ServiceNamespaces:
         """Return the same name in the namespace that the provider has assigned."""
         if assigned := self._forward.get(key.namespace):
             return CopyPlace(Key(assigned, key.name))
-        return CopyPlace(None, self.asked(key.namespace), self._refusals.get(key.namespace, ""))
+        return CopyPlace(
+            None, self.is_requested(key.namespace), self._refusals.get(key.namespace, "")
+        )
 
     def to_consumer(self, key: Key) -> Key | None:
         """Return the consumer's key; None for a namespace of another consumer."""
@@ -85,7 +87,7 @@ class ServiceNamespaces:
         """Return the provider namespaces by their consumer namespaces."""
         return dict(self._forward)
 
-    def asked(self, namespace: str) -> bool:
+    def is_requested(self, namespace: str) -> bool:
         """Whether there is an APIServiceNamespace, or one is being created."""
         if namespace in self._asking:
             return True

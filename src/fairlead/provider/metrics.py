@@ -106,7 +106,7 @@ class ConsumerMetrics(Collector):
         """Yield all series; called at each scrape."""
         consumers = self._consumers()
         now = moment()
-        states = {name: self._told(name, now) for name in consumers}
+        states = {name: self._state(name, now) for name in consumers}
         yield GaugeMetricFamily(
             "fairlead_provider_consumers", "Consumers that were invited", value=len(consumers)
         )
@@ -160,7 +160,7 @@ class ConsumerMetrics(Collector):
     def _number(self, namespace: str) -> float | None:
         return None if self._objects is None else self._objects[namespace]
 
-    def _told(self, namespace: str, now: datetime) -> ToldConsumer:
+    def _state(self, namespace: str, now: datetime) -> ToldConsumer:
         refused = sum(map(_is_refused, self._requests.list(namespace)))
         binding = self._bindings.get(namespace, CLUSTER_BINDING_NAME)
         if binding is None:

@@ -99,10 +99,10 @@ def beyond(
     templates = {name: found for name, found in offer.templates.items() if found is not None}
     for index, resource in enumerate(resources):
         if why := _beyond_resources(resource, list(templates.values())):
-            return f"spec.resources[{index}]: {_cut(resource.name)} {why}: {_told(offer)}"
+            return f"spec.resources[{index}]: {_cut(resource.name)} {why}: {_described(offer)}"
     for index, claim in enumerate(claims):
         if why := _beyond_claims(claim, list(templates.values())):
-            return f"spec.permissionClaims[{index}]: {_cut(claim.name)} {why}: {_told(offer)}"
+            return f"spec.permissionClaims[{index}]: {_cut(claim.name)} {why}: {_described(offer)}"
     return ""
 
 
@@ -219,7 +219,7 @@ def _references_cover(offered: Iterable[SelectorReference], requested: SelectorR
     )
 
 
-def _told(offer: Offer) -> str:
+def _described(offer: Offer) -> str:
     """Return the offers of a consumer's templates as text, with the remedy."""
     names = offer.record.templates or ()
     if not names:

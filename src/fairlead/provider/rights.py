@@ -76,7 +76,7 @@ class Grounds(NamedTuple):
 
 def rights(grounds: Grounds) -> dict[Id, JSON]:
     """Return the roles and bindings that an export needs, each role before its binding."""
-    rights_by_scope = _wanted(grounds)
+    rights_by_scope = _granted(grounds)
     return dict(sorted(rights_by_scope.items(), key=lambda item: ORDER.index(item[0].resource)))
 
 
@@ -124,7 +124,7 @@ def exports_of_role(role: Object, owner: str) -> Iterator[Key]:
             yield Key(*name.split(".", 1))
 
 
-def _wanted(grounds: Grounds) -> dict[Id, JSON]:
+def _granted(grounds: Grounds) -> dict[Id, JSON]:
     key = grounds.export.key
     spec = grounds.export.decode(APIServiceExport).spec
     everywhere, others = _by_scope(spec, grounds)

@@ -50,7 +50,7 @@ async def install_crds(
         ApiError: the server refused, for example because of missing rights.
     """
     # All are written before one is waited for: the server establishes them side by side.
-    there = [await _seen(client, crd["metadata"]["name"]) for crd in crds]
+    there = [await _live(client, crd["metadata"]["name"]) for crd in crds]
     for crd, live in zip(crds, there, strict=True):
         await _write(client, crd, live)
     for crd in crds:
@@ -69,10 +69,10 @@ async def refuse_bound_crds(client: Client, crds: Sequence[JSON]) -> None:
     """
     with suppress(Forbidden):
         for crd in crds:
-            await _seen(client, crd["metadata"]["name"])
+            await _live(client, crd["metadata"]["name"])
 
 
-async def _seen(client: Client, name: str) -> Object | None:
+async def _live(client: Client, name: str) -> Object | None:
     """Return a CRD, None if there is none.
 
     Raises:
@@ -96,7 +96,7 @@ async def _write(client: Client, crd: JSON, live: Object | None) -> None:
     name: str = crd["metadata"]["name"]
     for attempt in range(_ATTEMPTS):
         if attempt:
-            live = await _seen(client, name)
+            live = await _live(client, name)
         if live is None:
             try:
                 await client.create(CUSTOMRESOURCEDEFINITIONS, crd)

@@ -101,7 +101,7 @@ async def remove_finalizer(
     try:
         await patch_metadata(client, resource, obj, fields)
     except NotFound as error:
-        if not error.about(obj.meta.name):
+        if not error.concerns(obj.meta.name):
             raise
         return False
     return True
@@ -140,7 +140,7 @@ class StatusWriter:
         try:
             stored = await commit(self._client, self._resource, old, body, subresource="status")
         except NotFound as error:
-            if not error.about(old.meta.name):
+            if not error.concerns(old.meta.name):
                 raise
             return old
         if stored is not old:

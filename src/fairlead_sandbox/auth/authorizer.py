@@ -42,7 +42,7 @@ class Authorizer(Protocol):
     def decide(self, user: User, attributes: RequestAttributes) -> Decision:
         """Return whether the user may make the request."""
 
-    def held(self, user: User, namespace: str) -> HeldRules:
+    def rules(self, user: User, namespace: str) -> HeldRules:
         """Return the rules of the user in a namespace ("" for the cluster)."""
 
 
@@ -53,7 +53,7 @@ class AlwaysAllow:
         """Allow the request."""
         return _YES
 
-    def held(self, user: User, namespace: str) -> HeldRules:
+    def rules(self, user: User, namespace: str) -> HeldRules:
         """Return the rules that allow all verbs on all resources and paths."""
         everything = Rule(verbs=("*",), groups=("*",), resources=("*",))
         return HeldRules([everything, Rule(verbs=("*",), urls=("*",))], [])
@@ -109,7 +109,7 @@ class Rbac:
                     by_name |= dict.fromkeys(rule.names, grant.reason)
         return _Known(Decision(False, _problems(missing)), by_name)
 
-    def held(self, user: User, namespace: str) -> HeldRules:
+    def rules(self, user: User, namespace: str) -> HeldRules:
         """Return the rules of every binding that reaches the user."""
         grants = list(self._index.grants(user, namespace))
         rules = [rule for grant in grants for rule in grant.rules or ()]

@@ -63,7 +63,7 @@ class EscalationCheck:
         # An aggregationRule can collect any rule later, so only a user who holds all rules may
         # write it.
         if aggregation and aggregation != old.get("aggregationRule"):
-            granted = self._authorizer.held(user, "")
+            granted = self._authorizer.rules(user, "")
             if uncovered(granted.rules, _EVERYTHING):
                 text = "must have cluster-admin privileges to use the aggregationRule"
                 raise errors.forbidden(resource, key.name, text)
@@ -92,7 +92,7 @@ class EscalationCheck:
     def _confirm(
         self, resource: QualifiedResource, key: Key, user: User, rules: tuple[Rule, ...]
     ) -> None:
-        granted = self._authorizer.held(user, key.namespace)
+        granted = self._authorizer.rules(user, key.namespace)
         try:
             missing = uncovered(granted.rules, rules)
         except TooManyPartsError as error:

@@ -105,7 +105,7 @@ class Reviews:
         spec = read_spec(call, call.type.resource.kind)
         if not spec.get("namespace"):
             raise errors.bad_request("no namespace on request")
-        rules = self._authorizer.held(call.user, spec["namespace"])
+        rules = self._authorizer.rules(call.user, spec["namespace"])
         status: JSON = {
             "resourceRules": [rule.to_json() for rule in rules.rules if not rule.urls],
             "nonResourceRules": [rule.to_json() for rule in rules.rules if rule.urls],

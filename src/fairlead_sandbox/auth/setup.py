@@ -54,7 +54,7 @@ class Secrets:
                 else Authority.create(common_name, moment())
             )
         self.signer = signer or _key_signer(folder)
-        self.admin_token = _kept(folder, "admin-token", _new_token).decode()
+        self.admin_token = _stored(folder, "admin-token", _new_token).decode()
 
     @property
     def ca_pem(self) -> bytes:
@@ -63,7 +63,7 @@ class Secrets:
 
 
 def _key_signer(folder: Path | None) -> Signer:
-    return KeySigner(load_key(_kept(folder, "service-accounts.pem", _new_key_pem)))
+    return KeySigner(load_key(_stored(folder, "service-accounts.pem", _new_key_pem)))
 
 
 def _new_key_pem() -> bytes:
@@ -74,7 +74,7 @@ def _new_token() -> bytes:
     return secrets.token_urlsafe(32).encode()
 
 
-def _kept(folder: Path | None, name: str, make: Callable[[], bytes]) -> bytes:
+def _stored(folder: Path | None, name: str, make: Callable[[], bytes]) -> bytes:
     if folder is None:
         return make()
     path = folder / name

@@ -97,9 +97,9 @@ class NamespaceStrategy(Strategy):
         """Set the phase Terminating."""
         body["status"] = {**body.get("status", {}), "phase": "Terminating"}
 
-    def held(self, body: JSON) -> bool:
+    def stays(self, body: JSON) -> bool:
         """Whether finalizers in metadata or spec keep a deleted namespace."""
-        return super().held(body) or bool(body["spec"].get("finalizers"))
+        return super().stays(body) or bool(body["spec"].get("finalizers"))
 
 
 class ConfigMapStrategy(Strategy):

@@ -115,7 +115,7 @@ class AcceptedConnections(web.Server):
         """Return the protocol of a new connection."""
         # Counted here and not in connection_made, which a connection whose TLS handshake fails
         # never reaches, although it has taken memory too.
-        self._memory.one()
+        self._memory.count()
         return ServedConnection(self, loop=self._loop, **self._kwargs)
 
     def connection_made(self, handler: web.RequestHandler, transport: asyncio.Transport) -> None:
@@ -133,7 +133,7 @@ class AcceptedConnections(web.Server):
         if handler.transport is not None:
             self._lost(handler.transport)
         if not self._closed:
-            self._memory.one()
+            self._memory.count()
 
     async def shutdown(self, timeout: float | None = None) -> None:  # noqa: ASYNC109
         """Close all connections, later handshakes included; ``timeout`` is in seconds."""

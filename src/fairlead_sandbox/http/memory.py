@@ -26,12 +26,12 @@ class Connections:
 
     def __init__(self, trim: Callable[[], None] | None = None) -> None:
         self._trim = trim or give_back
-        self._seen = 0
+        self._before = 0
         self._count = 0
         self._timer: asyncio.TimerHandle | None = None
         self._last: asyncio.TimerHandle | None = None
 
-    def one(self) -> None:
+    def count(self) -> None:
         """Count one opened or closed connection."""
         self._count += 1
         if self._count >= MANY and self._timer is None:
@@ -46,11 +46,11 @@ class Connections:
         self._count = 0
 
     def _look_later(self) -> None:
-        self._seen = self._count
-        self._timer = asyncio.get_running_loop().call_later(QUIET_SECONDS, self._look)
+        self._before = self._count
+        self._timer = asyncio.get_running_loop().call_later(QUIET_SECONDS, self._release)
 
-    def _look(self) -> None:
-        if self._count - self._seen > MANY // 10:
+    def _release(self) -> None:
+        if self._count - self._before > MANY // 10:
             self._look_later()
             return
         self.close()

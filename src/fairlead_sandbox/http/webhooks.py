@@ -80,7 +80,7 @@ class WebhookCaller:
         except TimeoutError:
             return WebhookAnswer(f"failed to call webhook: {shown}context deadline exceeded")
         except (aiohttp.ClientError, ssl.SSLError, OSError, ValueError) as error:
-            return WebhookAnswer(f"failed to call webhook: {shown}{_told(error)}")
+            return WebhookAnswer(f"failed to call webhook: {shown}{_error_text(error)}")
         return reviews.read(question, code, content)
 
     async def _send(self, question: Question, target: _Target) -> tuple[int, bytes]:
@@ -161,7 +161,7 @@ def _context(ca_bundle: str) -> ssl.SSLContext:
     return context
 
 
-def _told(error: Exception) -> str:
+def _error_text(error: Exception) -> str:
     """Return the text of a failed call; common failures are worded as by Go's HTTP client."""
     if isinstance(error, aiohttp.ClientConnectorCertificateError):
         inner = error.certificate_error

@@ -194,7 +194,7 @@ def _pruned(message: Message, body: JSON) -> JSON:
         if field is None or (value is None and field.type.name != "time"):
             continue
         pruned = _pruned_field(field.type, value)
-        if field.kept or not _is_empty(field, pruned):
+        if field.always or not _is_empty(field, pruned):
             result[name] = pruned
     return result
 

@@ -59,7 +59,7 @@ class Field(NamedTuple):
     number: int
     type: FieldType
     required: bool
-    kept: bool
+    always: bool
     """Whether the field is written even if its value is empty."""
 
 
@@ -131,7 +131,7 @@ def empty(message: Message) -> JSON:
     for field in message.fields.values():
         # A field that is sent even when it is empty is a pointer in Go. A Go client leaves it out
         # until it is set.
-        by_value = field.required or not field.kept
+        by_value = field.required or not field.always
         if field.type.name in messages and field.type.shape == "one" and by_value:
             result[field.name] = empty(messages[field.type.name])
         elif field.required or (by_value and field.type.name == "time"):

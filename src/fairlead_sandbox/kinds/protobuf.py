@@ -106,7 +106,7 @@ def _add(result: JSON, field: Field, value: bytes | int) -> None:
         element = _value(name, value)
         # Kubernetes' encoder writes zero values too. JSON has only those that Go's omitempty
         # keeps.
-        if element or element == {} or (field.kept and element is not None):
+        if element or element == {} or (field.always and element is not None):
             result[field.name] = element
 
 

@@ -104,7 +104,7 @@ def delete(
     first = "deletionTimestamp" not in meta
     if first:
         type_.strategy.prepare_delete(body)
-    if not type_.strategy.held(body):
+    if not type_.strategy.stays(body):
         if not options.dry_run:
             core.store.remove(type_.collection, old.key, type_.stored(body))
         return None

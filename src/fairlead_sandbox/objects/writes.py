@@ -95,7 +95,7 @@ def create(
 def _taken(type_: ResourceType, body: JSON, namespace: str) -> tuple[JSON, JSON]:
     """Return a body of the right kind and namespace, without unknown fields, and its metadata."""
     check_kind(type_, body)
-    body = type_.known(body)
+    body = type_.readable(body)
     meta = metadata.take_metadata(body)
     check_namespace(type_, meta, namespace)
     return body, meta
@@ -204,7 +204,7 @@ def finish(
     """Store a changed object, or remove it if it is being deleted and no finalizer is left."""
     # The write that takes the last finalizer away is the deletion itself; its DELETED event has
     # this body.
-    if body["metadata"].get("deletionTimestamp") and not type_.strategy.held(body):
+    if body["metadata"].get("deletionTimestamp") and not type_.strategy.stays(body):
         if dry_run:
             return _unstored(type_, key, body)
         return core.store.remove(type_.collection, key, type_.stored(body))

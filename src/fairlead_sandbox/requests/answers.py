@@ -51,7 +51,7 @@ def encode(type_: ResourceType, record: Record, accept: Accept, include: str = "
     return type_.served(record)
 
 
-def one(call: Call, record: Record, code: int = 200) -> Answer:
+def object_answer(call: Call, record: Record, code: int = 200) -> Answer:
     """Return the answer that holds one object."""
     include = call.query.get("includeObject", "")
     return Answer(encode(call.type, record, call.accept, include), code)

@@ -179,7 +179,7 @@ def _shown(call: Call, record: Record, result: JobResult) -> Answer:
         if not result.change:
             return Answer(result.body)
         return Answer(msgspec.json.encode(scale.to_scale(call, record)))
-    return answers.one(call, record, result.code)
+    return answers.object_answer(call, record, result.code)
 
 
 class Completion:

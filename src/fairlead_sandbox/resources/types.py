@@ -90,7 +90,7 @@ class Strategy:
     def prepare_delete(self, body: JSON) -> None:
         """Change the body for a first delete, before deletionTimestamp is set."""
 
-    def held(self, body: JSON) -> bool:
+    def stays(self, body: JSON) -> bool:
         """Whether a deleted object has finalizers left, and so stays."""
         return bool(body["metadata"].get("finalizers"))
 
@@ -201,7 +201,7 @@ class ResourceType:
         """Return the type error of a built-in kind's body, "" for none or for a custom kind."""
         return kinds.misfit(self.message, body) if self.message else ""
 
-    def known(self, body: JSON) -> JSON:
+    def readable(self, body: JSON) -> JSON:
         """Return the body without fields that a built-in kind lacks or, being empty, omits."""
         if self.custom:
             return body

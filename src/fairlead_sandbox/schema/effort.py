@@ -41,7 +41,7 @@ class ExhaustedError(Exception):
         super().__init__(path)
         self.path = path
 
-    def found(self) -> FieldError:
+    def error(self) -> FieldError:
         """Return the field error for the client."""
         return FieldError("FieldValueForbidden", f"Forbidden: {_STOPPED}", self.path or "<nil>")
 

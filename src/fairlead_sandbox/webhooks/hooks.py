@@ -52,7 +52,7 @@ class Hooks:
 
     def __init__(self, store: ObjectStore) -> None:
         self._store = store
-        self._known: dict[str, tuple[Record, Sequence[Hook]]] = {}
+        self._hooks: dict[str, tuple[Record, Sequence[Hook]]] = {}
 
     @property
     def any(self) -> bool:
@@ -70,7 +70,7 @@ class Hooks:
 
     def _read(self, phase: Phase, record: Record) -> Sequence[Hook]:
         place = f"{phase}/{record.key.name}"
-        hook = self._known.get(place)
+        hook = self._hooks.get(place)
         # Each write of the configuration replaces its record.
         if hook is None or hook[0] is not record:
             specs = record.to_dict().get("webhooks") or []
@@ -84,5 +84,5 @@ class Hooks:
                 )
                 for index, spec in enumerate(specs)
             ]
-            hook = self._known[place] = (record, hooks)
+            hook = self._hooks[place] = (record, hooks)
         return hook[1]

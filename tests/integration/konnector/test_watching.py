@@ -48,7 +48,7 @@ async def test_secrets_elsewhere_are_watched_by_name_while_referred_to(
     await client.create(SECRETS, secret_body("k", "team", kubeconfig="x"))
     await until(lambda: consumer.secrets.get(there))
     assert told == [there]
-    assert consumer.secrets.known(there)
+    assert consumer.secrets.has_synced(there)
     await consumer.secrets.follow({here})
     assert scopes(consumer.cluster) == {("kube-bind", "")}
     assert consumer.secrets.get(there) is None
@@ -102,7 +102,7 @@ async def test_service_namespaces_map_both_ways(cluster: Cluster, owner: OwnerRe
     await mapping.ask("shop", owner)
     await mapping.ask("shop", owner)
     await until(lambda: mapping.get("shop"))
-    assert mapping.asked("shop")
+    assert mapping.is_requested("shop")
     assert mapping.provider("shop") == ""
     await cluster.client.merge_patch(
         APISERVICENAMESPACES,
@@ -119,7 +119,7 @@ async def test_service_namespaces_map_both_ways(cluster: Cluster, owner: OwnerRe
     await cluster.client.delete(APISERVICENAMESPACES, "shop", "cluster-abc")
     await until(lambda: not mapping.provider("shop"))
     assert mapping.consumer("cluster-abc-shop") == ""
-    assert not mapping.asked("shop")
+    assert not mapping.is_requested("shop")
     assert told == late == [("shop", "cluster-abc-shop"), ("shop", "")]
 
 

@@ -131,7 +131,7 @@ def test_a_consumer_is_silent_if_its_verdict_is_failed(status: dict[str, str]) -
     now = moment()
     metrics = ConsumerMetrics(cast("Cluster", cluster))
     condition, _ = health(binding.decode(ClusterBinding).status, now=now)
-    silent = metrics._told("kb-a", now).silent
+    silent = metrics._state("kb-a", now).silent
     assert silent == (connection_verdict(condition).state == "failed")
 
 

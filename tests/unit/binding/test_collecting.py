@@ -532,7 +532,7 @@ def test_owned_resources_are_collected_where_they_are_wanted() -> None:
     binding = coreos_binding(detectBindingResources=True, bindAsFiles=True)
     cluster.reconcile(binding)
     assert content(cluster.get("secrets", binding["status"]["secret"])) == {"k": "v"}
-    asked = cluster.process(binding).reader.snapshot.asked
+    asked = cluster.process(binding).reader.snapshot.reads
     # Routes are served by few clusters: they are looked up, and listed where they are.
     assert any(isinstance(read, Lookup) and read.plural == "routes" for read in asked)
     assert not any(

@@ -143,7 +143,7 @@ def test_an_owner_that_cannot_be_read_may_have_one_itself(why: str) -> None:
     # Nothing above a workload is watched for a message.
     assert not any(
         isinstance(read, Get) and "knative" in read.resource.group
-        for read in context.reader.snapshot.asked
+        for read in context.reader.snapshot.reads
     )
 
 

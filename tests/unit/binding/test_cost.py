@@ -86,7 +86,7 @@ async def test_what_is_said_to_be_selected_is_looked_at_again() -> None:
 
 
 def _reads_of(cluster: FakeCluster, binding: JSON) -> list[Read]:
-    return list(cluster.process(binding).reader.snapshot.asked)
+    return list(cluster.process(binding).reader.snapshot.reads)
 
 
 def test_the_pipeline_starts_as_often_for_many_workloads_as_for_few() -> None:

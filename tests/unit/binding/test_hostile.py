@@ -362,7 +362,7 @@ def test_a_selector_that_is_too_long_is_said_and_not_looked_for(what: str, coreo
     assert said in message(binding, "Ready")
     assert said in message(binding, "InjectionReady")
     assert not any(
-        isinstance(read, ListAll) for read in cluster.process(binding).reader.snapshot.asked
+        isinstance(read, ListAll) for read in cluster.process(binding).reader.snapshot.reads
     )
     assert conditions(neighbour)["Ready"] == ("True", "ApplicationsBound")
 

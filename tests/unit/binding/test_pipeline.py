@@ -185,7 +185,7 @@ def test_a_pass_asks_for_what_a_binding_names_at_once_and_knows_what_it_used() -
     cluster = FakeCluster(objects=[secret(), database(), deployment()])
     binding = spec_binding()
     made = cluster.reconcile(binding)
-    asked = list(made.reader.snapshot.asked)
+    asked = list(made.reader.snapshot.reads)
     # Kinds, then what is named, then the Secret that the service names.
     assert cluster.rounds == 3
     names = [read.name for read in asked if isinstance(read, Get)]

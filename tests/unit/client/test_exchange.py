@@ -271,9 +271,9 @@ class TestSilence:
     ) -> None:
         awaited = silence.start(protocol, 60)
         awaited.begun(100)
-        awaited.look(159)
+        awaited.check(159)
         assert protocol.exception() is None
-        awaited.look(160)
+        awaited.check(160)
         assert isinstance(protocol.exception(), TimeoutError)
 
     async def test_not_while_its_body_arrives(
@@ -284,10 +284,10 @@ class TestSilence:
         awaited.begun(100, content)
         for now in (150, 200, 250):
             content.feed_data(b"x")
-            awaited.look(now)
-        awaited.look(309)
+            awaited.check(now)
+        awaited.check(309)
         assert content.exception() is None
-        awaited.look(310)
+        awaited.check(310)
         assert isinstance(content.exception(), TimeoutError)
 
     async def test_not_while_we_do_not_read(
@@ -298,11 +298,11 @@ class TestSilence:
         awaited = silence.start(protocol, 60)
         awaited.begun(100)
         transport.pause_reading()
-        awaited.look(500)
+        awaited.check(500)
         transport.resume_reading()
-        awaited.look(559)
+        awaited.check(559)
         assert protocol.exception() is None
-        awaited.look(560)
+        awaited.check(560)
         assert isinstance(protocol.exception(), TimeoutError)
 
     async def test_not_one_that_is_there(
@@ -312,7 +312,7 @@ class TestSilence:
         content = StreamReader(protocol, 1 << 16, loop=asyncio.get_running_loop())
         awaited.begun(100, content)
         content.feed_eof()
-        awaited.look(500)
+        awaited.check(500)
         assert content.exception() is None
         assert protocol.exception() is None
 

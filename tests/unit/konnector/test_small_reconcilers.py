@@ -42,9 +42,9 @@ def test_the_secret_of_a_new_binding_is_awaited(created: str | None, left: float
 @pytest.mark.parametrize(
     ("given", "reason", "message"),
     [
-        pytest.param({"found": False}, "KubeconfigSecretNotFound", "not found", id="absent"),
+        pytest.param({"exists": False}, "KubeconfigSecretNotFound", "not found", id="absent"),
         pytest.param(
-            {"found": False, "unreadable": "forbidden"},
+            {"exists": False, "unreadable": "forbidden"},
             "KubeconfigSecretNotFound",
             "cannot be read: forbidden",
             id="forbidden",
@@ -60,7 +60,7 @@ def test_the_secret_of_a_new_binding_is_awaited(created: str | None, left: float
     ],
 )
 def test_a_kubeconfig_secret(given: dict[str, Any], reason: str, message: str) -> None:
-    known: dict[str, Any] = {"found": True, "content": b"secret", "unreadable": "", "fault": ""}
+    known: dict[str, Any] = {"exists": True, "content": b"secret", "unreadable": "", "fault": ""}
     condition = validate(REF, **{**known, **given})
     assert condition.status == ("False" if reason else "True")
     assert condition.reason == reason
@@ -280,7 +280,7 @@ def test_an_unbinding_that_cannot_go_on_says_why_and_what_to_do() -> None:
         ),
         pytest.param(Obstacles(faults="no right to list"), "; no right to list", id="fault"),
         pytest.param(Obstacles(objects="1 object cannot"), "; 1 object cannot", id="objects"),
-        pytest.param(Obstacles(kept="a/b stays"), "; a/b stays", id="finalizers-of-others"),
+        pytest.param(Obstacles(retained="a/b stays"), "; a/b stays", id="finalizers-of-others"),
     ],
 )
 def test_an_unbinding_blames_the_provider_for_nothing_else(

@@ -55,7 +55,7 @@ def test_provider_namespaces_go_first_then_copies_and_the_identity_last() -> Non
     first = reconcile(state)
     assert first.namespaces == [OWNED]
     assert first.copies == []
-    assert reconcile(state._replace(owned=[], copies=None)) == ClearingPlan(look=True)
+    assert reconcile(state._replace(owned=[], copies=None)) == ClearingPlan(count=True)
     second = reconcile(state._replace(owned=[]))
     assert (second.namespaces, second.copies) == ([], [COPY])
     assert "Widget abc-blue" in second.waiting

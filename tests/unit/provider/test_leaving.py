@@ -63,7 +63,9 @@ def test_a_namespace_goes_when_nothing_remains_in_it(
 
 
 def test_a_namespace_that_another_export_goes_on_with_stays() -> None:
-    assert leave([Leaving(SHOP, NOTHING)], keep=True) == LeavingPlan(kept=["abc-shop"], done=True)
+    assert leave([Leaving(SHOP, NOTHING)], keep=True) == LeavingPlan(
+        retained=["abc-shop"], done=True
+    )
     assert not leave([Leaving(SHOP, NOTHING, open=True)], keep=True).done
     assert not leave([Leaving(SHOP, NOTHING), Leaving(namespace("b"), TWO)], keep=True).done
 
@@ -111,7 +113,7 @@ def test_another_export_goes_on_with_what_one_has_left(
     ],
 )
 def test_it_is_told_what_keeps_it(remains: Remains, texts: list[str]) -> None:
-    ((kept, condition),) = leave([Leaving(SHOP, remains)]).held
+    ((kept, condition),) = leave([Leaving(SHOP, remains)]).staying
     assert kept is SHOP
     assert condition.severity == ("Warning" if remains.refused else "Info")
     for text in texts:

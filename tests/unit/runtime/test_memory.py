@@ -44,7 +44,7 @@ async def test_the_next_burst_ends_with_its_own(monkeypatch: pytest.MonkeyPatch)
     trims: list[None] = []
     bursts = Bursts(lambda: trims.append(None))
     work(bursts, BURST)
-    bursts._look()
+    bursts._release()
     last = bursts._last
     assert last is not None
     work(bursts, BURST)
@@ -68,10 +68,10 @@ async def test_what_goes_on_is_not_over() -> None:
     work(bursts, BURST)
     for _ in range(3):
         work(bursts, BURST // 10 + 1)
-        bursts._look()
+        bursts._release()
         assert not trims
     work(bursts, BURST // 10)
-    bursts._look()
+    bursts._release()
     assert len(trims) == 1
 
 
@@ -92,7 +92,7 @@ async def test_one_that_is_closed_gives_nothing_back(monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(memory, "REST_SECONDS", 3600)
     bursts = Bursts(lambda: None)
     work(bursts, BURST)
-    bursts._look()
+    bursts._release()
     last = bursts._last
     bursts.close()
     assert last is not None

@@ -58,7 +58,7 @@ def unbox(value: Any) -> Any:
     return value
 
 
-def held(value: Any) -> Any:
+def printable(value: Any) -> Any:
     """Return a value for printing: None for no value."""
     plain = unbox(value)
     return None if plain is NO_VALUE else plain

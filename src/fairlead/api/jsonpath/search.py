@@ -196,7 +196,7 @@ class _Search:
         return results
 
     def step(self, node: Node, inputs: list[Any]) -> list[Any]:
-        values = self.found(node, inputs)
+        values = self.results(node, inputs)
         self.spend(len(inputs) + len(values) + 1)
         return values
 
@@ -207,7 +207,7 @@ class _Search:
         if self.budget is not None:
             self.budget.spend(count)
 
-    def found(self, node: Node, inputs: list[Any]) -> list[Any]:
+    def results(self, node: Node, inputs: list[Any]) -> list[Any]:
         match node:
             case FieldStep():
                 return self.field(node.name, inputs)

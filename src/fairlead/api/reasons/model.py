@@ -47,36 +47,36 @@ class Reasons:
 
     def __init__(self, title: str, reasons: Iterable[Reason]) -> None:
         self.title = title
-        self._known: dict[str, Reason] = {}
+        self._by_name: dict[str, Reason] = {}
         for entry in reasons:
-            if entry.name in self._known:
+            if entry.name in self._by_name:
                 raise ValueError(f"reason {entry.name} stands in the table twice")
-            self._known[entry.name] = entry
+            self._by_name[entry.name] = entry
 
     def __iter__(self) -> Iterator[Reason]:
-        return iter(self._known.values())
+        return iter(self._by_name.values())
 
     def __contains__(self, name: object) -> bool:
-        return name in self._known
+        return name in self._by_name
 
     def what(self, name: str) -> str:
         """Return the explanation of a reason; the reason itself if the table lacks it."""
-        entry = self._known.get(name)
+        entry = self._by_name.get(name)
         return entry.what if entry is not None else name
 
     def helps(
         self, name: str, default: str = "correct what the message names", place: Place = ""
     ) -> str:
         """Return the remedy for a reason; ``default`` if the table has none."""
-        entry = self._known.get(name)
+        entry = self._by_name.get(name)
         return (entry.remedy(place) if entry is not None else "") or default
 
     def knows_place(self, name: str, place: Place) -> bool:
         """Whether a reason has a remedy of its own for who reads it in this cluster."""
-        entry = self._known.get(name)
+        entry = self._by_name.get(name)
         return entry is not None and bool(entry.of_place(place))
 
     def state(self, name: str) -> State:
         """Return the state that a reason stands for; ``failed`` for a reason not in the table."""
-        entry = self._known.get(name)
+        entry = self._by_name.get(name)
         return entry.state if entry is not None else "failed"

@@ -314,5 +314,5 @@ def _is_secret_its_own(context: BaseContext) -> bool:
     write = context.changes.secret
     if write is None:
         return True
-    there = context.reader.snapshot.known(Get(SECRETS, write.namespace, write.name))
+    there = context.reader.snapshot.stored(Get(SECRETS, write.namespace, write.name))
     return not isinstance(there, Object) or there.meta.owned_by(write.owner.uid)

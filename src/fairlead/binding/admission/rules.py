@@ -66,18 +66,18 @@ def _is_ready(binding: JSON) -> bool:
 
 def _same(value: Any, other: Any) -> bool:
     """Whether two specs are equal, with empty fields counted as absent."""
-    return bool(_told(value) == _told(other))
+    return bool(_comparable(value) == _comparable(other))
 
 
-def _told(value: Any) -> Any:
+def _comparable(value: Any) -> Any:
     if isinstance(value, dict):
-        fields = {name: _told(item) for name, item in value.items()}
+        fields = {name: _comparable(item) for name, item in value.items()}
         # Clients with typed structs write the empty fields that others leave out.
         return {
             name: item for name, item in fields.items() if item not in (None, "", [], {}, False)
         }
     if isinstance(value, list):
-        return [_told(item) for item in value]
+        return [_comparable(item) for item in value]
     return value
 
 

@@ -212,7 +212,7 @@ class Committer:
         write = context.changes.secret
         if write is None:
             return True
-        answer = context.reader.snapshot.known(Get(SECRETS, write.namespace, write.name))
+        answer = context.reader.snapshot.stored(Get(SECRETS, write.namespace, write.name))
         try:
             stored[SECRETS, write.name] = await self._put(write, answer)
         except Conflict:

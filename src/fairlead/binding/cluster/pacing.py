@@ -161,24 +161,24 @@ class Pace:
     ) -> None:
         self._clock = clock
         self._burst, self._first, self._most, self._rest = burst, first, most, rest
-        self._known: OrderedDict[Hashable, tuple[float, float, float]] = OrderedDict()
+        self._paces: OrderedDict[Hashable, tuple[float, float, float]] = OrderedDict()
 
     def left(self, key: Hashable) -> float:
         """Return the seconds until the action is allowed; 0 for now."""
-        _, _, due = self._known.get(key, (0.0, 0.0, 0.0))
+        _, _, due = self._paces.get(key, (0.0, 0.0, 0.0))
         return max(due - self._clock(), 0.0)
 
     def done(self, key: Hashable) -> None:
         """Count an action."""
         now = self._clock()
-        count, last, _ = self._known.pop(key, (0.0, now, 0.0))
+        count, last, _ = self._paces.pop(key, (0.0, now, 0.0))
         count = max(count - (now - last) / self._rest, 0.0) + 1
         over = min(count - self._burst, 30.0)
         pause = 0.0 if over < 0 else min(self._first * 2.0**over, self._most)
-        self._known[key] = (count, now, now + pause)
+        self._paces[key] = (count, now, now + pause)
         # A forgotten key starts with a full burst.
-        if len(self._known) > _REMEMBERED:
-            self._known.popitem(last=False)
+        if len(self._paces) > _REMEMBERED:
+            self._paces.popitem(last=False)
 
 
 def workload_pace(clock: Callable[[], float]) -> Pace:
@@ -282,7 +282,7 @@ class Pauses:
         if any(workload is one.workload for one in context.changes.workloads):
             key = _key(context, workload)
             whole = _whole(context, workload) if key in self._fights else ""
-            self._fights.arrived(key, _content(context), whole, _wanted(context, workload))
+            self._fights.arrived(key, _content(context), whole, _record(context, workload))
             if context.reader.record_key in workload.original.meta.annotations:
                 self._workloads.done(_place(workload))
 
@@ -336,7 +336,7 @@ def _content(context: BaseContext) -> tuple[object, ...]:
     return context.meta.generation, context.secret, context.content_mark
 
 
-def _wanted(context: BaseContext, workload: Workload) -> str:
+def _record(context: BaseContext, workload: Workload) -> str:
     """Return the record that the write leaves on a workload."""
     annotations = workload.body["metadata"].get("annotations") or {}
     return str(annotations.get(context.reader.record_key, ""))
@@ -350,7 +350,7 @@ def _whole(context: BaseContext, workload: Workload) -> str:
     notes = workload.original.meta.annotations
     text = notes.get(context.reader.record_key, "")
     record = read_records({context.reader.record_key: text}).get(context.meta.uid)
-    if record is None or text == _wanted(context, workload):
+    if record is None or text == _record(context, workload):
         return ""
     try:
         return "" if Holding(workload.original.to_dict(), record).lost() else text

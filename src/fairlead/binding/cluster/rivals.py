@@ -27,10 +27,10 @@ def rivals_text(workloads: Sequence[Workload], uid: str, ours: str) -> str:
         uid: the binding's uid.
         ours: the field manager of our own writes.
     """
-    return "; ".join(dict.fromkeys(_told(workload, uid, ours) for workload in workloads))
+    return "; ".join(dict.fromkeys(_rival(workload, uid, ours) for workload in workloads))
 
 
-def _told(workload: Workload, uid: str, ours: str) -> str:
+def _rival(workload: Workload, uid: str, ours: str) -> str:
     notes = workload.original.meta.annotations
     if reference_key(uid) in notes and record_key(uid) in notes:
         return (

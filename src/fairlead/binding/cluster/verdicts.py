@@ -34,22 +34,22 @@ class Verdicts:
     def __init__(self, client: Client, clock: Callable[[], float] = time.monotonic) -> None:
         self._client = client
         self._clock = clock
-        self._known: dict[bytes, tuple[bool, float]] = {}
+        self._verdicts: dict[bytes, tuple[bool, float]] = {}
 
     async def allowed(self, read: RightsReview) -> bool:
         """Whether the user may do it; no verdict counts as a refusal."""
         # Hashed, since a requester may be in many groups with long names.
         key = hashlib.blake2b(msgspec.json.encode(read), digest_size=16).digest()
-        is_allowed, until = self._known.get(key, (False, 0.0))
+        is_allowed, until = self._verdicts.get(key, (False, 0.0))
         if self._clock() < until:
             return is_allowed
         # Cached from the start of the review: the right may change before its answer.
         begun = self._clock()
         verdict = await review(self._client, read)
-        self._known.pop(key, None)
+        self._verdicts.pop(key, None)
         if verdict is None:
             return False
-        if len(self._known) >= MOST_VERDICTS:
-            del self._known[next(iter(self._known))]
-        self._known[key] = verdict, begun + (ALLOWED_SECONDS if verdict else DENIED_SECONDS)
+        if len(self._verdicts) >= MOST_VERDICTS:
+            del self._verdicts[next(iter(self._verdicts))]
+        self._verdicts[key] = verdict, begun + (ALLOWED_SECONDS if verdict else DENIED_SECONDS)
         return verdict

@@ -107,7 +107,7 @@ class BaseContext:
         self._refused: dict[int, str] = {}
         self._said: dict[str, Condition] = {}
         self._is_rolled_out = False
-        self._wanted = BindingChanges()
+        self._changes = BindingChanges()
         self._wishes = Wishes()
         try:
             self._wishes = read_wishes(self.meta.annotations)
@@ -231,9 +231,9 @@ class BaseContext:
     def _evaluations(self) -> Evaluations:
         return Evaluations(self.give_way)
 
-    async def found(self, definition: Definition, service: Service) -> JSON | None:
+    async def evaluate(self, definition: Definition, service: Service) -> JSON | None:
         """Evaluate a definition within the binding's budget."""
-        return await self._evaluations.found(definition, service.body, self)
+        return await self._evaluations.evaluate(definition, service.body, self)
 
     async def give_way(self) -> None:
         """Let other passes work before a long computation: they share one event loop."""
@@ -284,12 +284,14 @@ class BaseContext:
     async def drop_secrets(self) -> None:
         """Choose all generated Secrets, also those that may be read; the caller deletes them."""
         secrets = await generated(self.reader, self.owner)
-        self._wanted.superseded = [(one.meta.name, one.meta.uid) for one in secrets]
+        self._changes.superseded = [(one.meta.name, one.meta.uid) for one in secrets]
 
     async def drop_superseded(self) -> None:
         """Choose generated Secrets that nothing reads any more; the caller deletes them."""
         changing = _of_kubernetes(_changed([*(self._leftovers or ()), *(self._projections or ())]))
-        self._wanted.superseded, self._wanted.kept = await self._superseded(self.secret, changing)
+        self._changes.superseded, self._changes.keeps_secrets = await self._superseded(
+            self.secret, changing
+        )
 
     async def _superseded(self, current: str, changing: Iterable[Workload]) -> Superseded:
         kinds = dict.fromkeys([self.reference.lookup, *(self.kinds or ())])
@@ -301,12 +303,12 @@ class BaseContext:
 
     def leave(self, projection: Operations, what: str) -> None:
         """Tell what unbinding leaves on a workload, which nothing can tell afterwards."""
-        self._wanted.left.append((projection, what))
+        self._changes.left.append((projection, what))
 
     @property
     def left(self) -> list[str]:
         """The items that unbinding leaves on workloads, in words."""
-        return [what for _, what in self._wanted.left]
+        return [what for _, what in self._changes.left]
 
     def doubt(self, why: str) -> None:
         """Report that former workloads may have a projection; a pass follows after a delay."""
@@ -370,7 +372,7 @@ class BaseContext:
             return
         self.secret = await self._generated_name(content)
         owner = self.binding.owner_reference()
-        self._wanted.secret = BindingSecret(
+        self._changes.secret = BindingSecret(
             namespace=self.meta.namespace,
             name=self.secret,
             content=content,
@@ -395,13 +397,13 @@ class BaseContext:
 
     def drop_mapping_annotation(self) -> bool:
         """Mark the annotation for removal; return whether the binding has it."""
-        self._wanted.annotation = MAPPING_ANNOTATION in self.meta.annotations
-        return self._wanted.annotation
+        self._changes.annotation = MAPPING_ANNOTATION in self.meta.annotations
+        return self._changes.annotation
 
     def persist(self) -> None:
         """Hand over all decisions in ``changes``, which the pipeline's caller writes."""
         self.changes = msgspec.structs.replace(
-            self._wanted,
+            self._changes,
             leftovers=_changed(self._leftovers or ()),
             workloads=_changed(self._projections or ()),
         )
@@ -453,7 +455,7 @@ class BaseContext:
         A pass that only takes off what a former mapping had projected is followed by another.
         """
         unsaid = self.get_condition(INJECTION_READY) is None
-        return self.flow.stop and unsaid and not self._wanted.annotation
+        return self.flow.stop and unsaid and not self._changes.annotation
 
     def _report_rollouts(self) -> None:
         """Set RolloutFailing, or take it away when each workload has rolled out or is gone.

@@ -40,9 +40,9 @@ class BindingChanges(msgspec.Struct):
     From ``leftovers`` the projection is removed, ``workloads`` are the selected ones.
     ``annotation`` says that the annotation of the superseded mapping is removed. ``superseded``
     has names and uids of the Secrets to delete after the workloads are written; if all workloads
-    are ``withheld``, of those that no workload reads in its present state. Other Secrets of
-    former content are ``kept``, since something may read them. ``left`` says what unbinding leaves
-    on workloads.
+    are ``withheld``, of those that no workload reads in its present state. Other Secrets of former
+    content stay (``keeps_secrets``), since something may read them. ``left`` says what unbinding
+    leaves on workloads.
     """
 
     secret: BindingSecret | None = None
@@ -52,7 +52,7 @@ class BindingChanges(msgspec.Struct):
     withheld: bool = False
     superseded: list[tuple[str, str]] = []
     left: list[tuple[Operations, str]] = []
-    kept: bool = False
+    keeps_secrets: bool = False
 
 
 def secret_body(write: BindingSecret) -> JSON:

@@ -138,7 +138,7 @@ class Context(Protocol):
     async def read_config_map(self, namespace: str, name: str) -> JSON:
         """Return a ConfigMap."""
 
-    async def found(self, definition: Definition, service: Service) -> JSON | None:
+    async def evaluate(self, definition: Definition, service: Service) -> JSON | None:
         """Evaluate a definition; return None if it is optional and finds nothing.
 
         Raises CollectError, also if all definitions together exceed the binding's budget, and

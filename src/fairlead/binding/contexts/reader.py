@@ -69,17 +69,17 @@ class Requester:
         self._snapshot = snapshot
         self._author = _author(binding.annotations.get(REQUESTER_ANNOTATION, ""))
         # A user with the right to delete a binding needs none of its author's rights.
-        self._asked = None if binding.deleting else self._author
-        self.is_known = self._asked is not None
+        self._requester = None if binding.deleting else self._author
+        self.is_known = self._requester is not None
         """Whether rights are looked at in this pass."""
 
     def question(
         self, verb: str, resource: Resource, namespace: str, name: str
     ) -> RightsReview | None:
         """Return the review of a right, None where nothing has to be asked."""
-        if self._asked is None or not self._asked[0]:
+        if self._requester is None or not self._requester[0]:
             return None
-        return _review(self._asked, verb, resource, namespace, name)
+        return _review(self._requester, verb, resource, namespace, name)
 
     def question_of(self, verb: str, resource: Resource, meta: ObjectMeta) -> RightsReview | None:
         """Return the review of a right on an object, None where nothing has to be asked."""
@@ -93,11 +93,13 @@ class Requester:
         Raises:
             ReadError: the author may not, or the right cannot be looked at.
         """
-        if self._asked is None:
+        if self._requester is None:
             return
-        if not self._asked[0]:
+        if not self._requester[0]:
             raise ReadError(ReadFailure("Denied", f"{refusal}: {_NO_USER}"))
-        if not await self._snapshot.review(_review(self._asked, verb, resource, namespace, name)):
+        if not await self._snapshot.review(
+            _review(self._requester, verb, resource, namespace, name)
+        ):
             raise ReadError(ReadFailure("Denied", refusal))
 
     def denial(self, denied: Iterable[str], namespace: str) -> str:

@@ -301,7 +301,7 @@ class Finder:
         """Return the workloads with a projection, with a record or without."""
         staying = [item for item in workloads if not item.original.meta.deleting]
         projections = [await self._projection(item) for item in staying]
-        return [item for item in projections if item.known]
+        return [item for item in projections if item.is_recorded]
 
     async def _is_unselected(self, own: Resource, meta: ObjectMeta) -> bool:
         # A kind that may no longer be a workload loses its projections.

@@ -246,7 +246,7 @@ async def binding_items(context: Context) -> None:
 
 async def _collect(context: Context, service: Service, definition: Definition) -> None:
     try:
-        for name, value in (await context.found(definition, service) or {}).items():
+        for name, value in (await context.evaluate(definition, service) or {}).items():
             _add_items(context, service, "", name, value)
     except MissingValue as error:
         # This text and that of MissingValue are Service Binding Operator's.

@@ -61,11 +61,11 @@ class RenderedBindings:
         self._write = write
         apis = (spec_api(workloads), coreos_api(options, workloads))
         self._apis = {(one.resource.group, one.resource.plural): one for one in apis}
-        self.places = sorted(self._found(), key=self._rank)
+        self.places = sorted(self._places(), key=self._rank)
         self._check_uids()
         self.problems: dict[ObjectPlace, str] = {}
 
-    def _found(self) -> Iterator[ObjectPlace]:
+    def _places(self) -> Iterator[ObjectPlace]:
         for place, _ in self._collection.objects:
             if place[:2] in self._apis:
                 yield place
@@ -152,7 +152,7 @@ class RenderedBindings:
             objects.replace(place, body)
         return self._binding(place)
 
-    def told(self) -> list[str]:
+    def messages(self) -> list[str]:
         """Return the problems, each with the file and the name of its binding."""
         return [
             f"{self._collection.called(place)}: {self.problems[place]}"
@@ -181,7 +181,7 @@ def render(collection: Documents, options: BindingOptions) -> Rendering:
     changed = [place for place, obj in objects if place not in ours and before.get(place) != obj]
     # Secrets first, so that an apply in this order never starts a pod that waits for one.
     changed.sort(key=lambda place: (place.namespace, place.plural != "secrets", *place))
-    return Rendering([objects.shown(place) for place in changed], bindings.told())
+    return Rendering([objects.shown(place) for place in changed], bindings.messages())
 
 
 def redacted(body: JSON) -> JSON:

@@ -38,7 +38,7 @@ class Evaluations:
         self._decoded: dict[tuple[str, ...], dict[str, bytes]] = {}
         self._given_way_at = MOST_VALUES
 
-    async def found(
+    async def evaluate(
         self, definition: Definition, service: JSON, reader: DataReader
     ) -> JSON | None:
         """Evaluate a definition in a service; return None if it is optional and finds nothing.

@@ -79,10 +79,10 @@ class Holding:
     @cached_property
     def _containers(self) -> list[HeldContainer]:
         """The record's containers, found on first use: most records need no check."""
-        return list(_held(self._body, self.record, self._effort))
+        return list(_held_containers(self._body, self.record, self._effort))
 
     @cached_property
-    def _known(self) -> dict[int, _Known]:
+    def _recorded(self) -> dict[int, _Known]:
         """The recorded items by the container's identity: several paths may reach one."""
         items: dict[int, _Known] = {}
         for holding in self._containers:
@@ -99,7 +99,7 @@ class Holding:
         return items
 
     def _of(self, container: Container) -> _Known:
-        return self._known.get(id(container.body), _NOTHING)
+        return self._recorded.get(id(container.body), _NOTHING)
 
     def is_volume(self, item: Any) -> bool:
         """Whether the volume ``item`` is the binding's."""
@@ -305,7 +305,9 @@ def _remove(
     return {name_of(item) for item in gone}
 
 
-def _held(body: JSON, record: BindingRecord, effort: BindingEffort) -> Iterator[HeldContainer]:
+def _held_containers(
+    body: JSON, record: BindingRecord, effort: BindingEffort
+) -> Iterator[HeldContainer]:
     for place in record.containers:
         effort.spend(_PATH + len(place.path))
         template = place_template(place)

@@ -112,7 +112,7 @@ class Projection:
         variables: Collection[tuple[str, str]] | None = None,
     ) -> None:
         self.workload = workload
-        self.known = former is not None
+        self.is_recorded = former is not None
         """Whether the workload has a known projection of the binding."""
         self.settled = False
         """Whether the workload is in its wanted state, and so may be written."""
@@ -126,7 +126,7 @@ class Projection:
             for other, record in (others or {}).items()
         }
         self._alive = alive
-        self._kept: set[Key] = set()
+        self._kept_keys: set[Key] = set()
         self._rooted: list[Container] = []
         """Containers to which this pass gives SERVICE_BINDING_ROOT, or in which it keeps it."""
         self._places: dict[ContainerTemplate, ContainerPath] = {}
@@ -144,14 +144,14 @@ class Projection:
                 workload, owner.uid, variables, self._is_others_variable
             )
             if reference.there:
-                self.known = True
+                self.is_recorded = True
                 # Removed at once, since the next requests use the same places.
                 reference.remove()
 
     @property
     def is_whole(self) -> bool:
         """Whether the workload has a projection of the binding of which nothing was removed."""
-        return self.known and not (self._mine and self._mine.lost())
+        return self.is_recorded and not (self._mine and self._mine.lost())
 
     def containers(self, names: Collection[str]) -> list[Container]:
         """Return the containers to bind; raises ProjectionError if the workload has none."""
@@ -341,7 +341,7 @@ class Projection:
             # At an unchanged path this pass has replaced the mark; that of a former path goes.
             if self._mine.record.annotations != self._next.annotations:
                 self._unmark(self._owner, self._mine)
-            self._mine.remove(self._kept)
+            self._mine.remove(self._kept_keys)
             self._remove_roots(self._mine)
         self._next.containers = [place for place in self._places.values() if place.bound]
         # Also without items of ours: a record that lists none shows that none was lost.
@@ -352,7 +352,7 @@ class Projection:
         return refusal
 
     def _keep(self) -> str:
-        if not self.known:
+        if not self.is_recorded:
             owner = self.workload.original.meta.controller()
             raise FixedError(
                 f"{self.workload} was created without this binding and cannot be changed any "
@@ -457,7 +457,7 @@ class Projection:
                 record, containers = self._mine.record, self._mine.containers()
                 secrets = self._secrets | {record.secret}
                 items += naming(self.workload.body, record.volumes, containers, secrets, others)
-        elif not self.known:
+        elif not self.is_recorded:
             why = "and no record says whether they are this binding's"
             path, containers = self.workload.template.volumes, self._present()
             items = naming(self.workload.body, path, containers, self._secrets, others)
@@ -492,7 +492,7 @@ class Projection:
         """Add an item to a list; return False if another writer's equal item is there."""
         self.workload.effort.spend(_LOOKS * len(items) + 1)
         key = key_of(items, kind, body)
-        if key in self._kept:
+        if key in self._kept_keys:
             # Two paths of the mapping lead to one container.
             return False
         rivals = [item for item in items if same(item)]
@@ -518,7 +518,7 @@ class Projection:
         else:
             position = next(n for n, item in enumerate(items) if item is mine)
             items[position] = with_added(body, mine)
-        self._kept.add(key)
+        self._kept_keys.add(key)
         return True
 
     async def _contend(self, other: ProjectionOwner, what: str, remedy: str) -> None:

@@ -240,7 +240,7 @@ class Container:
         """Its name, or its position without a name."""
         return self.name or f"#{self._position}"
 
-    def wanted(self, names: Collection[str]) -> bool:
+    def passes(self, names: Collection[str]) -> bool:
         """Whether the container passes a filter of names."""
         # The specification binds a container whose name no expression leads to, whatever the
         # filter.
@@ -329,7 +329,7 @@ class Workload:
         An object without a uid does not exist yet: it is being created, or is a manifest.
         """
         fixed = self.is_of_fixed_kind and self.original.meta.uid
-        return bool(fixed) and _told(self.body) != _told(self.original.to_dict())
+        return bool(fixed) and _content(self.body) != _content(self.original.to_dict())
 
     @property
     def is_of_fixed_kind(self) -> bool:
@@ -358,7 +358,7 @@ class Workload:
         # A workload with a secretPath may have no containers.
         if not containers and not self.secret_path:
             raise ProjectionError(self._elsewhere())
-        return [item for item in containers if item.wanted(names)]
+        return [item for item in containers if item.passes(names)]
 
     def _elsewhere(self) -> str:
         """Return a message on a workload without containers, and what to bind or to map."""
@@ -432,5 +432,5 @@ class Workload:
         return f"{self.resource.kind} {self.original.key}"
 
 
-def _told(body: JSON) -> JSON:
+def _content(body: JSON) -> JSON:
     return {name: value for name, value in body.items() if name not in {"metadata", "status"}}

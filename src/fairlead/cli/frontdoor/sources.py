@@ -202,7 +202,7 @@ async def _secret(client: Client, namespace: str, name: str) -> Object:
     try:
         return await client.get(SECRETS, name, namespace)
     except NotFound as error:
-        if not error.about(name):
+        if not error.concerns(name):
             raise
         raise click.ClickException(f"there is no Secret {namespace}/{name}") from None
 

@@ -286,7 +286,7 @@ def _proof(pair: Pair, consumer: Object, provider: Object) -> Step | None:
         return None
     if is_recorded(consumer.meta, provider.meta):
         return Read("provider") if pair.owned is None else None
-    if pair.made and pair.made == provider.meta.uid:
+    if pair.created and pair.created == provider.meta.uid:
         return PatchMetadata("consumer", {"annotations": provider_annotations(provider.meta)})
     return None
 

@@ -21,12 +21,12 @@ MAX_NAME = 253
 class CopyPlace(NamedTuple):
     """The provider key for a consumer key; None as long as the provider has assigned no namespace.
 
-    ``asked`` says whether there is an APIServiceNamespace then, ``refusal`` why the provider
+    ``requested`` says whether there is an APIServiceNamespace then, ``refusal`` why the provider
     assigns none ("" if it does not refuse).
     """
 
     target: Key | None
-    asked: bool = True
+    requested: bool = True
     refusal: str = ""
 
 

@@ -43,8 +43,8 @@ class StepOutcome(NamedTuple):
     remembered: while the outcome is the same, another write would change nothing.
     """
 
-    wanted: bytes
-    found: bytes
+    desired: bytes
+    stored: bytes
 
 
 class Content(NamedTuple):
@@ -85,8 +85,8 @@ class Pair(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     that there is no APIServiceNamespace. ``owned`` are the fields of the copy that are ours, None
     while the provider was not asked, and ``wrote`` tells whether it says that a konnector has
     written the copy. ``read`` tells whether the consumer's object is the server's own answer, and
-    not a cache's. ``made`` is the uid of a copy that was just created. ``outcomes`` are those of
-    the last writes that differ from the wanted content.
+    not a cache's. ``created`` is the uid of a copy that was just created. ``outcomes`` are those
+    of the last writes that differ from the wanted content.
     """
 
     key: Key
@@ -100,7 +100,7 @@ class Pair(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     owned: Owned | None = None
     wrote: bool = False
     read: bool = False
-    made: str = ""
+    created: str = ""
     outcomes: Mapping[Side, StepOutcome] = {}
 
     def at(self, side: Side) -> Object | None:
@@ -133,7 +133,7 @@ class Pair(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         consumer, provider = self.consumer, self.provider
         if consumer is None or provider is None:
             return None
-        memo = self._known
+        memo = self._memo
         # The outcome of a write is compared right after it, and again for the step that follows.
         if (side, None) not in memo:
             source: Side = "consumer" if side == "provider" else "provider"
@@ -159,7 +159,7 @@ class Pair(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         Raises:
             ValueError: there is no object on one of these sides.
         """
-        memo, values = self._known, {}
+        memo, values = self._memo, {}
         for side, of in parts:
             if (side, of) not in memo:
                 obj = self.consumer if side == "consumer" else self.provider
@@ -171,10 +171,10 @@ class Pair(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         return [memo[part] for part in parts]
 
     @property
-    def _known(self) -> dict[tuple[Side, object], Any]:
+    def _memo(self) -> dict[tuple[Side, object], Any]:
         # Beside the fields, and so no part of a comparison of two pairs. A key with None in place
         # of a function is an outcome, which depends on both ends.
-        memo: dict[tuple[Side, object], Any] = self.__dict__.setdefault("known", {})
+        memo: dict[tuple[Side, object], Any] = self.__dict__.setdefault("memo", {})
         return memo
 
     def knowing(self, **more: Any) -> Pair:
@@ -186,8 +186,8 @@ class Pair(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     def having(self, side: Side, obj: Object | None) -> Pair:
         """Return the pair with another object on this side; the other end is unchanged."""
         pair = msgspec.structs.replace(self, **{side: obj})
-        memo = {name: one for name, one in self._known.items() if name[0] != side and name[1]}
-        pair.__dict__["known"] = memo
+        memo = {name: one for name, one in self._memo.items() if name[0] != side and name[1]}
+        pair.__dict__["memo"] = memo
         return pair
 
     def without(self, side: Side) -> Pair:

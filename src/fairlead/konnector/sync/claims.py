@@ -52,7 +52,7 @@ class ClaimedObjects:
         self._provider = provider
         self._binding = binding
         self._export = export
-        self._wanted = spec
+        self._spec = spec
 
     async def run(self) -> None:
         """Work until cancelled.
@@ -62,19 +62,19 @@ class ClaimedObjects:
         """
         async with AsyncExitStack() as stack:
             # While the binding is deleted no object is claimed, so that referrers do not matter.
-            referrers = [] if self._wanted.unbinding else await self._referrers(stack)
-            run = _Run(self._provider, self._binding, self._export, self._wanted, referrers)
+            referrers = [] if self._spec.unbinding else await self._referrers(stack)
+            run = _Run(self._provider, self._binding, self._export, self._spec, referrers)
             await run.run()
 
     async def _referrers(self, stack: AsyncExitStack) -> list[Referrers]:
         result = []
-        for reference in self._wanted.claim.selector.references:
+        for reference in self._spec.claim.selector.references:
             if not reference_allowed(
-                reference, self._wanted.resources, isolation=self._wanted.isolation
+                reference, self._spec.resources, isolation=self._spec.isolation
             ):
                 continue
             informers: list[Informer] = []
-            for version in reference_versions(reference, self._wanted.resources):
+            for version in reference_versions(reference, self._spec.resources):
                 resource = await self._resource(reference, version)
                 informer = self._provider.consumer.cluster.informer(resource)
                 stack.push_async_callback(informer.close)
@@ -88,7 +88,7 @@ class ClaimedObjects:
         Raises:
             ClientError: the kind is not bound, and discovery does not name it.
         """
-        for item in self._wanted.resources:
+        for item in self._spec.resources:
             if item.group_resource == reference.group_resource:
                 schema = self._provider.kubebind.schemas.get(self._provider.namespace, item.name)
                 bound_schema = schema.try_decode(BoundSchema) if schema is not None else None
@@ -116,7 +116,7 @@ class _Run:
         self._provider = provider
         self._consumer = consumer
         self._binding = binding
-        self._wanted = spec
+        self._spec = spec
         self._key = WorkKey(binding.name, "claim", spec.claim.name)
         self._referring = [informer for one in referrers for informer in one.informers]
         self._resource = resource = CLAIMABLE[spec.claim.resource]
@@ -184,7 +184,7 @@ class _Run:
             await informer.synced()
         self._selection.start()
         self._provider.claims[self._key] = self
-        if self._wanted.holding:
+        if self._spec.holding:
             self._provider.leftovers[self._key] = self._leftovers
 
     def _faults(self) -> Iterable[SyncFault]:
@@ -207,10 +207,10 @@ class _Run:
     def remaining(self) -> list[str]:
         """Return the copies whose end the binding's deletion awaits; the claim while unknown."""
         # A list that is not complete would let the binding go before its copies.
-        if not self._wanted.unbinding or not (
+        if not self._spec.unbinding or not (
             self._consumers.all_listed() and self._providers.all_listed()
         ):
-            return [f"claimed {self._wanted.claim.resource}"]
+            return [f"claimed {self._spec.claim.resource}"]
         names = [
             (obj, obj.meta.namespace)
             for obj in self._consumers.objects()
@@ -230,7 +230,7 @@ class _Run:
     def _leftovers(self) -> list[str] | None:
         """Return copies without an object here, which no other claim selects."""
         provider = self._provider
-        if provider.claims_pending(self._wanted.claim.resource):
+        if provider.claims_pending(self._spec.claim.resource):
             return None
         names = provider.service_namespaces
 
@@ -241,11 +241,11 @@ class _Run:
                 and not self._others_claim(copy, names.consumer(copy.meta.namespace))
             )
 
-        return leftovers(self._ends, self._wanted.holding, ours)
+        return leftovers(self._ends, self._spec.holding, ours)
 
     def verdict(self, resource: str, obj: Object, namespace: str) -> bool:
         """Whether this claim selects an object, given the consumer's namespace for it."""
-        return resource == self._wanted.claim.resource and self._claimed(obj, namespace)
+        return resource == self._spec.claim.resource and self._claimed(obj, namespace)
 
     def _state(self, pair: Pair) -> ClaimState:
         """Return which claims select the objects of a pair; a write may change that."""
@@ -265,23 +265,23 @@ class _Run:
             bindings=self._provider.binding_uids() | {self._binding.uid},
             consumer_namespace=self._namespace_usable(namespace),
             expected=self._expected(pair.provider, namespace),
-            orphan=self._wanted.holding == "Keep" or (self._wanted.unbinding and self._orphan()),
+            orphan=self._spec.holding == "Keep" or (self._spec.unbinding and self._orphan()),
         )
 
     def _others_claim(self, obj: Object | None, namespace: str) -> bool:
         """Whether another binding of this connection claims the object, or might."""
         if obj is None:
             return False
-        resource = self._wanted.claim.resource
+        resource = self._spec.claim.resource
         others = [one for one in self._provider.claims.values() if one is not self]
         if any(one.verdict(resource, obj, namespace) for one in others):
             return True
         # A claim that has not started may select the object: no copy is deleted until it has
         # answered.
-        return not self._wanted.unbinding and self._provider.claims_pending(resource)
+        return not self._spec.unbinding and self._provider.claims_pending(resource)
 
     def _claimed(self, obj: Object | None, namespace: str) -> bool:
-        if obj is None or self._wanted.unbinding:
+        if obj is None or self._spec.unbinding:
             return False
         if self._reserved.has(self._resource, Key(namespace, obj.meta.name)):
             return False

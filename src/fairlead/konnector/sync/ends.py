@@ -140,7 +140,7 @@ class WatchedCollection:
                 # A dict keeps its largest table until it is cleared.
                 self._bodies.clear()
 
-    def seen(self, key: Key) -> bool:
+    def has(self, key: Key) -> bool:
         """Whether the watch has shown the object, and not its deletion."""
         lease = self._lease(key.namespace)
         return lease is not None and lease.get(key.namespace, key.name) is not None
@@ -288,7 +288,7 @@ class BothEnds(msgspec.Struct, frozen=True):
         """Return the end on this side."""
         return self.consumer if side == "consumer" else self.provider
 
-    def look(self, key: Key) -> Pair | None:
+    def pair(self, key: Key) -> Pair | None:
         """Return both ends of an object, by the consumer's key; None while one end may be unseen.
 
         An object that is seen can be worked on while the list is incomplete. The absence of one is
@@ -413,7 +413,7 @@ class Executor:
         if side == "provider":
             body = obj.to_dict()
             pair = pair.knowing(owned=owned_fields(body, self._local), wrote=wrote(body))
-        if not end.seen(place):
+        if not end.has(place):
             # It may be gone again before a watch shows it, like an object that was just created.
             end.expectations.wrote(obj, created=True)
         pair = pair.having(side, obj)
@@ -445,7 +445,7 @@ class Executor:
             # next step.
             return await self._read(step.side, pair)
         if step.side == "provider":
-            pair = pair.knowing(made=created.meta.uid)
+            pair = pair.knowing(created=created.meta.uid)
         return self._wrote(step.side, pair, created, created=True)
 
     async def _replace(self, step: Replace, pair: Pair) -> Pair | None:
@@ -474,14 +474,14 @@ class Executor:
             await end.client.delete(end.resource, step.key.name, step.key.namespace, uid=step.uid)
         except NotFound as error:
             # A 404 of something else, such as the kind, does not prove that this object is gone.
-            if not error.about(step.key.name):
+            if not error.concerns(step.key.name):
                 raise
             end.expectations.forget(step.key)
             return pair.without(step.side)
         except Conflict:
             # The uid does not match any more: another object has taken the name.
             return await self._read(step.side, pair)
-        if not end.seen(step.key):
+        if not end.has(step.key):
             # A watch that never showed the object will not show its deletion either.
             return await self._read(step.side, pair)
         # Finalizers may keep the object for a while; the watch shows when it is gone.
@@ -493,7 +493,7 @@ class Executor:
         end = self._ends.at(side)
         # An object that a late list has not shown yet may be gone again before it does, like an
         # object that was just created.
-        end.expectations.wrote(written, created=created or not end.seen(written.key))
+        end.expectations.wrote(written, created=created or not end.has(written.key))
         end.keep_body(written)
         return self._remember_outcome(side, pair.having(side, written))
 

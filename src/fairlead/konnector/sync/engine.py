@@ -115,7 +115,7 @@ class Engine:
         self._patience = ABSENT_SECONDS
         # A key is in here exactly while a pass works on it; the queue gives a key to one worker at
         # a time.
-        self._held: dict[Key, list[_Change]] = {}
+        self._changes: dict[Key, list[_Change]] = {}
         self._scouted = float("-inf")
         self._hurried = float("-inf")
         self._versions = ServedVersions(ends.provider)
@@ -214,7 +214,7 @@ class Engine:
                 SyncFault(self._passes.advised(fault.message, fault.cause), fault.cause)
                 for fault in faults
             ]
-            await self._versions.look()
+            await self._versions.discover()
             # Faults are collected anew in each round, so that one that is over leaves the report.
             watches += [*self._passes.forbidden_steps(), *self._provider_faults()]
             watches += self._passes.unanswered()
@@ -280,7 +280,7 @@ class Engine:
 
     def _changed(self, change: _Change, key: Key) -> None:
         """Hold a change while a pass works on its object: an event may precede its answer."""
-        changes = self._held.get(key)
+        changes = self._changes.get(key)
         if changes is None:
             self._queue_unless_echo(change, key)
         else:
@@ -326,19 +326,19 @@ class Engine:
 
     async def _reconcile(self, request: Request) -> Result | None:
         key = Key(request.namespace, request.name)
-        changes = self._held[key] = list[_Change]()
+        changes = self._changes[key] = list[_Change]()
         try:
             return await self._look_at(key)
         finally:
             # The entry is removed first, for a held change must reach the queue and not be held
             # again. It is removed also after a failure: a change that came meanwhile would be lost
             # otherwise.
-            del self._held[key]
+            del self._changes[key]
             for change in changes:
                 self._queue_unless_echo(change, key)
 
     async def _look_at(self, key: Key) -> Result | None:
-        pair = self._ends.look(key)
+        pair = self._ends.pair(key)
         # Leaving loses no change: the filled cache or the recovered watch queues all objects.
         if pair is None or self._absence is not None:
             return None

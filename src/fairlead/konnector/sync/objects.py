@@ -113,7 +113,7 @@ class BoundObjects:
         self._provider = provider
         self._binding = binding
         self._export = export
-        self._wanted = spec
+        self._spec = spec
         self._versions: tuple[str, ...] = ()
         self._lacks = False
         self._settled = 0.0
@@ -124,7 +124,7 @@ class BoundObjects:
         Raises:
             ClientError: the consumer's namespace on the provider cannot be read.
         """
-        provider, spec = self._provider, self._wanted
+        provider, spec = self._provider, self._spec
         namespaces, resource = provider.service_namespaces, spec.resource
         strategy = choose(
             scope=spec.scope,
@@ -164,8 +164,8 @@ class BoundObjects:
         async with AsyncExitStack() as stack:
             self._follow_schema(stack, engine.schema_changed)
             key = WorkKey(self._binding, "objects", resource_name(resource.plural, resource.group))
-            provider.kept[key] = partial(kept_here, ends)
-            stack.callback(provider.kept.pop, key)
+            provider.retained[key] = partial(kept_here, ends)
+            stack.callback(provider.retained.pop, key)
             provider.sync_versions[key] = resource.version
             stack.callback(provider.sync_versions.pop, key)
             if spec.converted:
@@ -182,7 +182,7 @@ class BoundObjects:
 
     def _follow_schema(self, stack: AsyncExitStack, changed: Callable[[], None]) -> None:
         """Call ``changed`` when the kind's BoundSchema or the consumer's CRD has changed."""
-        provider, resource = self._provider, self._wanted.resource
+        provider, resource = self._provider, self._spec.resource
         for lease in (
             provider.cluster.informer(BOUNDSCHEMAS, namespace=provider.namespace),
             provider.consumer.cluster.informer(CUSTOMRESOURCEDEFINITIONS),
@@ -200,7 +200,7 @@ class BoundObjects:
 
         The deletion of the binding takes it away first, and so does a person who withdraws it.
         """
-        if not self._wanted.converted:
+        if not self._spec.converted:
             return False
         binding = self._provider.consumer.bindings.get("", self._binding)
         if binding is None or binding.meta.deleting or self._lacking(binding):
@@ -208,7 +208,7 @@ class BoundObjects:
         return asyncio.get_running_loop().time() < self._settled
 
     def _lacking(self, binding: Object) -> bool:
-        provider, resource = self._provider, self._wanted.resource
+        provider, resource = self._provider, self._spec.resource
         name = resource_name(resource.plural, resource.group)
         schema = provider.kubebind.schemas.get(provider.namespace, name)
         crd = provider.consumer.crds.get("", resource.group_resource)
@@ -252,10 +252,10 @@ class BoundObjects:
 
     def _namespaces(self) -> frozenset[str]:
         """Return the namespaces where the konnector has the right to watch copies."""
-        if self._wanted.scope == "Cluster":
-            flipped = self._wanted.isolation == "Namespaced"
+        if self._spec.scope == "Cluster":
+            flipped = self._spec.isolation == "Namespaced"
             return frozenset({self._provider.namespace}) if flipped else EVERYWHERE
-        if self._wanted.informer_scope == "Cluster":
+        if self._spec.informer_scope == "Cluster":
             return EVERYWHERE
         return frozenset(self._provider.service_namespaces.assigned().values())
 

@@ -136,7 +136,7 @@ class _Waiting(NamedTuple):
     """Start of an object's wait for a deletion, and the finalizers that were reported."""
 
     since: float
-    told: str = ""
+    reported: str = ""
 
 
 class Passes:
@@ -442,7 +442,7 @@ class Passes:
             return Result(LONG)
         finalizers = ", ".join(provider.meta.finalizers) or "none"
         # Reported again after a finalizer was removed, for then another one is awaited.
-        if waiting.told != finalizers:
+        if waiting.reported != finalizers:
             self._waiting[pair.key] = _Waiting(waiting.since, finalizers)
             self._tell(
                 pair.consumer,

@@ -23,20 +23,20 @@ class ServedVersions:
     def __init__(self, end: WatchedCollection) -> None:
         self.others: Sequence[str] = ()
         self._end = end
-        self._asked = float("-inf")
+        self._discovered = float("-inf")
 
-    async def look(self) -> None:
+    async def discover(self) -> None:
         """Ask discovery which versions are served, while a watch finds none.
 
         It is asked once in :data:`ASKED_SECONDS`.
         """
         if not any(isinstance(fault.cause, NotFound) for fault in self._end.faults()):
-            self.others, self._asked = (), float("-inf")
+            self.others, self._discovered = (), float("-inf")
             return
         now = asyncio.get_running_loop().time()
-        if now - self._asked < ASKED_SECONDS:
+        if now - self._discovered < ASKED_SECONDS:
             return
-        self._asked = now
+        self._discovered = now
         resource, discovery = self._end.resource, self._end.client.discovery
         # The cached answer about a group may be older than the change.
         discovery.invalidate()

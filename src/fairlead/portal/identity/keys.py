@@ -138,7 +138,7 @@ class SecretKeys:
                 wait = LOOK_SECONDS
             except (ClientError, TimeoutError) as error:
                 self._fault = str(error)
-                if isinstance(error, NotFound) and error.about(self._namespace):
+                if isinstance(error, NotFound) and error.concerns(self._namespace):
                     self._fault = (
                         f"namespace {self._namespace} does not exist: create it, or apply the "
                         "output of `fairlead manifests serve`"
@@ -157,7 +157,7 @@ class SecretKeys:
             try:
                 found = await self._client.get(SECRETS, KEYS_SECRET, self._namespace)
             except NotFound as error:
-                if not error.about(KEYS_SECRET):
+                if not error.concerns(KEYS_SECRET):
                     raise
                 return await self._create()
             self._take(found)

@@ -238,7 +238,7 @@ class SecretStore:
                     found = await self._client.get(SECRETS, wanted, self._namespace)
             except NotFound as error:
                 # A 404 of a proxy is about another object, and must not end the session.
-                if not error.about(wanted):
+                if not error.concerns(wanted):
                     raise
                 return None
         meta = found.meta
@@ -253,7 +253,7 @@ class SecretStore:
                 async with asyncio.timeout(CALL_SECONDS):
                     await self._client.delete(SECRETS, name, self._namespace)
             except NotFound as error:
-                if not error.about(name):
+                if not error.concerns(name):
                     raise
         self._recent.pop(name, None)
 

@@ -61,7 +61,7 @@ def renewed(
     authority = _pair(members, AUTHORITY, AUTHORITY_KEY)
     if authority is None or _ends(authority, now) <= now:
         # No authority to take over from: there is none that can sign, or it has expired.
-        return _signed(_kept(make_authority(now), {}), hosts, now)
+        return _signed(_secret_data(make_authority(now), {}), hosts, now)
     if _is_due(authority, now):
         members = _turned(members, authority, now, published=published)
     former = members.get(FORMER)
@@ -92,10 +92,10 @@ def _turned(
         return data
     # Without a certificate, so that one is signed by the new authority. The former stays trusted
     # until it ends, for replicas that still show what it has signed.
-    return _kept(following, {FORMER: authority.certificate})
+    return _secret_data(following, {FORMER: authority.certificate})
 
 
-def _kept(authority: Certified, more: Mapping[str, str]) -> dict[str, str]:
+def _secret_data(authority: Certified, more: Mapping[str, str]) -> dict[str, str]:
     return {AUTHORITY: authority.certificate, AUTHORITY_KEY: authority.key, **more}
 
 

@@ -86,7 +86,7 @@ class CertificateUser:
             wait: float | None = None
             try:
                 secret = self._informer.get(*self._key)
-                self._use(secret if secret is not None else await self._made())
+                self._use(secret if secret is not None else await self._created())
                 backoff.good(loop.time())
             except ClientError as error:
                 wait = backoff.failed(loop.time())
@@ -98,7 +98,7 @@ class CertificateUser:
     def _notice(self, delta: Delta) -> None:
         self._changed.set()
 
-    async def _made(self) -> Object:
+    async def _created(self) -> Object:
         """Create the Secret, or return the one that another replica has created meanwhile."""
         namespace, name = self._key
         data = certificates.renewed({}, self._hosts, self._now(), published=True)
@@ -169,7 +169,7 @@ class CertificateKeeper:
         self._hosts = tuple(hosts)
         self._now = now
         self._changed = asyncio.Event()
-        self._told: set[str] = set()
+        self._logged: set[str] = set()
         self._secrets = cluster.informer(
             SECRETS, namespace=namespace, fields=f"metadata.name={name}"
         )
@@ -270,8 +270,8 @@ class CertificateKeeper:
         return False
 
     def _tell(self, what: str, remedy: str) -> None:
-        if what not in self._told:
-            self._told.add(what)
+        if what not in self._logged:
+            self._logged.add(what)
             _log.warning("admission webhooks are not all served", reason=what, remedy=remedy)
 
 

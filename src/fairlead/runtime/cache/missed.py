@@ -113,7 +113,7 @@ class Comparisons:
             await asyncio.sleep(LOOK_SECONDS)
             for informer in list(self._informers()):
                 if self._is_due(informer):
-                    await self._look(informer)
+                    await self._compare(informer)
 
     def _is_due(self, informer: SharedInformer) -> bool:
         """Whether a comparison of the informer is due; if so, choose the time of the next."""
@@ -126,7 +126,7 @@ class Comparisons:
         self._due[informer] = now + INTERVAL_SECONDS * random.uniform(least, 1.25)  # noqa: S311
         return due is not None
 
-    async def _look(self, informer: SharedInformer) -> None:
+    async def _compare(self, informer: SharedInformer) -> None:
         try:
             differences = await self._missed(informer)
         except ClientError as error:

@@ -244,7 +244,7 @@ class Reflector:
         self._absent = 0
         self._expired = False
         self._unwatched = False
-        self._told = False
+        self._announced = False
         self._stood = 0.0
         self._limit: asyncio.Timeout | None = None
         self._missed = False
@@ -307,7 +307,7 @@ class Reflector:
 
     async def _watch(self) -> PhaseEnd:
         loop = asyncio.get_running_loop()
-        begun, self._told = loop.time(), False
+        begun, self._announced = loop.time(), False
         # Watches that began together, after a restart of the server, must not all end together.
         seconds = random.uniform(*_WATCH_SECONDS)  # noqa: S311
         # Many watches hear nothing for hours: to have stood for a while counts as an answer.
@@ -324,7 +324,7 @@ class Reflector:
             settled.cancel()
         self._stood = loop.time() - begun
         soon = self._stood < SHORT_SECONDS
-        return PhaseEnd.SHORT if soon and not self._told else PhaseEnd.CLOSED
+        return PhaseEnd.SHORT if soon and not self._announced else PhaseEnd.CLOSED
 
     async def _follow(self, seconds: float) -> None:
         scope = self._scope
@@ -356,7 +356,7 @@ class Reflector:
                 self._version = version
                 # Neither a bookmark nor an event that is repeated at each watch counts as a
                 # change.
-                self._told = self._told or type_ != "BOOKMARK"
+                self._announced = self._announced or type_ != "BOOKMARK"
             if first:
                 first = False
                 self._settle()

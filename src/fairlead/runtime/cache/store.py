@@ -187,14 +187,14 @@ class SharedStrings:
     """Memory of recent strings, so that equal strings of many objects are stored once."""
 
     def __init__(self) -> None:
-        self._known: dict[str, str] = {}
+        self._shared: dict[str, str] = {}
 
     def __len__(self) -> int:
-        return len(self._known)
+        return len(self._shared)
 
     def share(self, meta: ObjectMeta) -> None:
         """Have the metadata of a new object hold known strings in place of its own equal ones."""
-        shared = self._known.setdefault
+        shared = self._shared.setdefault
         namespace, created = meta.namespace, meta.creation_timestamp
         meta.namespace = shared(namespace, namespace)
         if created is not None:
@@ -228,7 +228,7 @@ class SharedStrings:
     def _strings(self, strings: list[str]) -> list[str]:
         if not strings:
             return _NO_FINALIZERS
-        shared = self._known
+        shared = self._shared
         for number, text in enumerate(strings):
             strings[number] = shared.setdefault(text, text)
         return strings
@@ -236,7 +236,7 @@ class SharedStrings:
     def _values(self, values: dict[str, str]) -> dict[str, str]:
         if not values:
             return _NO_STRINGS
-        shared = self._known
+        shared = self._shared
         if len(shared) >= MOST_STRINGS:
             # Strings of one object alone, such as uids, fill the table too; repeated ones come
             # back.

@@ -105,7 +105,7 @@ class _Limit:
         self._cancelling = self._task.cancelling()
         self._until = self._loop.time() + self._seconds
         if self._timer is None:
-            self._timer = self._loop.call_at(self._until, self._look)
+            self._timer = self._loop.call_at(self._until, self._check_idle)
 
     def __exit__(
         self,
@@ -124,12 +124,12 @@ class _Limit:
         if self._timer is not None:
             self._timer.cancel()
 
-    def _look(self) -> None:
+    def _check_idle(self) -> None:
         self._timer = None
         if self._until is None:
             return
         if self._until > self._loop.time():
-            self._timer = self._loop.call_at(self._until, self._look)
+            self._timer = self._loop.call_at(self._until, self._check_idle)
         else:
             self.expired = True
             self._task.cancel()
@@ -321,7 +321,7 @@ class Controller:
             log = _log.warning if first else _log.debug
             log("an object is left alone", error=message, retry_in=round(delay, 3))
             return "error"
-        gone = first and isinstance(error, NotFound) and error.about(request.name)
+        gone = first and isinstance(error, NotFound) and error.concerns(request.name)
         if gone or isinstance(error, Conflict):
             # Another writer was faster, as happens; the next look sees the write or the deletion.
             _log.debug("gone" if gone else "conflict", retry_in=delay)

@@ -29,7 +29,7 @@ class Bursts:
     def __init__(self, trim: Callable[[], None] | None = None) -> None:
         self._trim = trim or give_back
         self._done = 0
-        self._seen = 0
+        self._before = 0
         self._timer: asyncio.TimerHandle | None = None
         self._last: asyncio.TimerHandle | None = None
 
@@ -57,11 +57,11 @@ class Bursts:
             # The next burst ends with a call of its own.
             self._last.cancel()
             self._last = None
-        self._seen = self._done
-        self._timer = asyncio.get_running_loop().call_later(QUIET_SECONDS, self._look)
+        self._before = self._done
+        self._timer = asyncio.get_running_loop().call_later(QUIET_SECONDS, self._release)
 
-    def _look(self) -> None:
-        if self._done - self._seen > BURST // 10:
+    def _release(self) -> None:
+        if self._done - self._before > BURST // 10:
             self._look_later()
             return
         self.close()

@@ -105,7 +105,7 @@ class LeaderElection:
         self._deadline = renew_deadline
         self._retry = retry_period
         self._lease: Object | None = None
-        self._seen = LeaseSpec()
+        self._last_spec = LeaseSpec()
         self._seen_at = 0.0
         self._renewed_at = 0.0
         self._stamp = 0.0
@@ -163,7 +163,7 @@ class LeaderElection:
                     if await self._attempt():
                         self._note("")
                         return
-                self._note(f"{self._seen.holder_identity} holds the lease {self._title}")
+                self._note(f"{self._last_spec.holder_identity} holds the lease {self._title}")
             except (ClientError, TimeoutError) as error:
                 self._note(f"cannot get the lease {self._title}: {str(error) or 'no answer'}")
             # Candidates that were started together must not ask together each time.
@@ -182,7 +182,9 @@ class LeaderElection:
             try:
                 async with asyncio.timeout_at(self._renewed_at + self._deadline):
                     if not await self._insist():
-                        return f"{self._seen.holder_identity or 'another process'} has taken it"
+                        return (
+                            f"{self._last_spec.holder_identity or 'another process'} has taken it"
+                        )
             except TimeoutError:
                 reason = self.error or "no answer"
                 return f"not renewed for {self._deadline:g} s: {reason}"
@@ -220,16 +222,16 @@ class LeaderElection:
     def _observe(self, lease: Object) -> None:
         spec = lease.decode(_Lease).spec
         # Any change of the spec is a renewal, and restarts the wait, by our own clock.
-        if spec != self._seen or not self._seen_at:
-            self._seen = spec
+        if spec != self._last_spec or not self._seen_at:
+            self._last_spec = spec
             self._seen_at = asyncio.get_running_loop().time()
 
     def _held_by_another(self) -> bool:
-        if self._seen.holder_identity in {"", self.identity}:
+        if self._last_spec.holder_identity in {"", self.identity}:
             return False
         age = asyncio.get_running_loop().time() - self._seen_at
         # The holder has written its own duration into the Lease; a candidate waits for that one.
-        return age < (self._seen.lease_duration_seconds or self._duration)
+        return age < (self._last_spec.lease_duration_seconds or self._duration)
 
     async def _create(self) -> bool:
         body = {

@@ -129,9 +129,9 @@ class _Comparison:
             # No shape gives parts to a scalar, so its shape is not looked up.
             nested = isinstance(left, dict | list) or isinstance(right, dict | list)
             part = _shape_of(shape, element) if nested else WHOLE
-            self.one(part, left, right, (*path, element))
+            self.value(part, left, right, (*path, element))
 
-    def one(self, shape: Shape, old: Any, new: Any, path: Path) -> None:
+    def value(self, shape: Shape, old: Any, new: Any, path: Path) -> None:
         """Compare two values that differ."""
         if old is _MISSING:
             self.added.append(path)

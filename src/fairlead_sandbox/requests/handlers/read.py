@@ -48,7 +48,7 @@ async def get(call: Call) -> Answer:
     # Memory is ahead of the disk. An answer waits until its version is stored, or a crash could
     # take back a state that a client has seen.
     await call.core.store.settle(record.rv)
-    return answers.one(call, record)
+    return answers.object_answer(call, record)
 
 
 class ContinueToken(NamedTuple):

@@ -38,7 +38,7 @@ def read_body(call: Call) -> JSON:
 async def answer(call: Call, record: Record, code: int = 200) -> Answer:
     """Return the answer that holds a written object, once the write is stored."""
     await call.core.store.settle(record.rv)
-    return answers.one(call, record, code)
+    return answers.object_answer(call, record, code)
 
 
 def check_request(call: Call, options: str, body: JSON) -> list[str]:
@@ -132,7 +132,7 @@ async def finalize(call: Call) -> Answer:
     # Not by writes.update: the kind's strategy would put the stored finalizers back.
     record = old if call.dry_run else writes.finish(call.core, call.type, old.key, body)
     await call.core.store.settle(record.rv)
-    return answers.one(call, record)
+    return answers.object_answer(call, record)
 
 
 async def delete(call: Call) -> Answer:
@@ -148,7 +148,7 @@ async def delete(call: Call) -> Answer:
     # it.
     await call.core.store.settle()
     if call.type.strategy.returns_deleted:
-        return answers.one(call, old)
+        return answers.object_answer(call, old)
     resource = call.type.group_resource
     details: JSON = {"name": old.key.name}
     if resource.group:

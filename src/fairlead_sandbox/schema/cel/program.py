@@ -104,7 +104,7 @@ def compile_rule(
         raise CompileError.plain(f"program instantiation failed: {error}") from None
     if walk.issues or walk.late:
         raise CompileError(text, walk.issues or walk.late)
-    if walk.known(part.type).kind != gives:
+    if walk.filled(part.type).kind != gives:
         raise CompileError.plain(_WRONG[gives])
     return Program(
         part.run,

@@ -166,16 +166,16 @@ class Unifier:
             return type_
         return Type(type_.kind, tuple(self._rename(one, names) for one in type_.params))
 
-    def known(self, type_: Type, *, free: Type | None = None) -> Type:
+    def filled(self, type_: Type, *, free: Type | None = None) -> Type:
         """Return the type with bound parameters filled in, and unbound ones set to ``free``."""
         if type_.kind == "param":
             bound = self._bound.get(type_.name)
             if bound is None:
                 return free or type_
-            return self.known(bound, free=free)
+            return self.filled(bound, free=free)
         if not type_.params:
             return type_
-        return Type(type_.kind, tuple(self.known(one, free=free) for one in type_.params))
+        return Type(type_.kind, tuple(self.filled(one, free=free) for one in type_.params))
 
     def accept(self, given: Iterable[Type], expected: Iterable[Type]) -> bool:
         """Whether arguments of the given types fit the wanted types; binds parameters if so."""

@@ -31,7 +31,7 @@ def validate_crd(crd: JSON, old: JSON | None = None) -> list[FieldError]:
     try:
         _check(crd, old, errors)
     except ExhaustedError as error:
-        return [*errors, error.found()]
+        return [*errors, error.error()]
     return errors
 
 

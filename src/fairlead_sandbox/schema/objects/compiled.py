@@ -71,7 +71,7 @@ class CompiledSchema:
             self._check(obj, old, errors)
         except ExhaustedError as error:
             # Not errors.append, which would spend steps that are no longer left.
-            return [*errors, error.found()]
+            return [*errors, error.error()]
         return errors
 
     def _check(self, obj: JSON, old: JSON | None, errors: Report) -> None:

@@ -12,7 +12,7 @@ from fairlead_sandbox.http.memory import MANY, Connections, give_back
 
 def count(connections: Connections, number: int) -> None:
     for _ in range(number):
-        connections.one()
+        connections.count()
 
 
 async def test_it_is_given_back_twice(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -32,10 +32,10 @@ async def test_what_goes_on_is_not_over() -> None:
     count(connections, MANY)
     for _ in range(3):
         count(connections, MANY // 10 + 1)
-        connections._look()
+        connections._release()
         assert not trims
     count(connections, MANY // 10)
-    connections._look()
+    connections._release()
     assert len(trims) == 1
     connections.close()
 

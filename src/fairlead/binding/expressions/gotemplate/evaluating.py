@@ -10,7 +10,7 @@ from fairlead.api.golang.values import (
     NO_ARGUMENT,
     NO_VALUE,
     box,
-    held,
+    printable,
     size,
     truth,
     type_name,
@@ -224,7 +224,7 @@ class Evaluator:
         if kind == "value":
             return value
         if kind == "any":
-            return held(value)
+            return printable(value)
         if value is NO_VALUE:
             raise self.error("invalid value; expected string")
         plain = unbox(value)

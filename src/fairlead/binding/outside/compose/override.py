@@ -53,7 +53,9 @@ def override(
                 raise DocumentError(f"secrets.{secret}: this name is needed for a binding")
             secrets[secret] = {"file": _literal(f"{folder}/{place}/{key}")}
     body = {"services": services, "secrets": secrets}
-    return Override({name: part for name, part in body.items() if part}, files, bindings.told())
+    return Override(
+        {name: part for name, part in body.items() if part}, files, bindings.messages()
+    )
 
 
 def _service(puts: list[Put], files: dict[str, Mapping[str, bytes]]) -> JSON:

@@ -100,7 +100,9 @@ class APIServiceBindingController:
                 # Of both the konnector writes the status itself, which tells it nothing new.
                 controller.watch(informer, self._all, predicate=any_of(spec_changed, _APPROVED))
             controller.watch(
-                provider.service_namespaces.informer, self._all, predicate=changed(_held)
+                provider.service_namespaces.informer,
+                self._all,
+                predicate=changed(_retained_namespace),
             )
             provider.on_join(self._enqueue_all)
             await controller.run()
@@ -194,7 +196,7 @@ class APIServiceBindingController:
             neighbours=self._neighbours(crds.values()),
             provider_name=self._pretty_name(),
             converged=self._converged,
-            held=[] if export else self._held(),
+            retained=[] if export else self._retained(),
             ours=name in self._provider.bindings and not obj.meta.deleting,
             running={
                 key.name: version
@@ -204,9 +206,9 @@ class APIServiceBindingController:
             unreadable=unreadable,
         )
 
-    def _held(self) -> list[str]:
+    def _retained(self) -> list[str]:
         listed = self._provider.service_namespaces.informer.list(self._provider.namespace)
-        return [name for one in listed if (name := _held(one))]
+        return [name for one in listed if (name := _retained_namespace(one))]
 
     def _schemas(self, names: Iterable[str], unreadable: list[str]) -> dict[str, BoundSchemaSpec]:
         schemas, namespace = self._provider.kubebind.schemas, self._provider.namespace
@@ -285,7 +287,7 @@ def _named(name: str) -> Request:
     return Request("", "", name)
 
 
-def _held(obj: Object | None) -> str:
+def _retained_namespace(obj: Object | None) -> str:
     """Return the provider namespace that is kept for its objects alone, else ""."""
     if obj is None or not obj.meta.deleting:
         return ""

@@ -93,10 +93,10 @@ class BindingState(msgspec.Struct, frozen=True):
     groups of k8s.io; ``crds`` are the consumer's CRDs by name, of the export and of what was bound
     before, ``neighbours`` all of the groups in which the API server refuses a name of one of them;
     ``converged`` tells whether a CRD is the outcome of writing a spec; ``ours`` whether the
-    binding uses this provider, and stays; ``held`` are the provider namespaces that should go and
-    are kept for the objects in them; ``running`` are the versions in which objects are written at
-    the moment, by the names of BoundSchemas; ``unreadable`` has a message for each object of the
-    provider that does not fit its type, and that is None or missing here.
+    binding uses this provider, and stays; ``retained`` are the provider namespaces that should go
+    and are kept for the objects in them; ``running`` are the versions in which objects are written
+    at the moment, by the names of BoundSchemas; ``unreadable`` has a message for each object of
+    the provider that does not fit its type, and that is None or missing here.
     """
 
     binding: APIServiceBinding
@@ -108,7 +108,7 @@ class BindingState(msgspec.Struct, frozen=True):
     provider_name: str
     converged: Callable[[JSON, Object], bool]
     ours: bool = True
-    held: Sequence[str] = ()
+    retained: Sequence[str] = ()
     running: Mapping[str, str] = {}
     unreadable: Sequence[str] = ()
     approvals: Mapping[str, str] = {}
@@ -272,10 +272,10 @@ def _without_export(state: BindingState) -> KubeBindCondition:
         message += ". Ask there; `fairlead bind` with an invitation binds it again"
     else:
         message += ": `fairlead bind` with its invitation requests it"
-    if state.held:
+    if state.retained:
         message += (
-            f"; it keeps provider namespace {', '.join(sorted(state.held))}, which still holds "
-            "synced objects: see condition NamespaceReady of the APIServiceNamespace"
+            f"; it keeps provider namespace {', '.join(sorted(state.retained))}, which still holds"
+            " synced objects: see condition NamespaceReady of the APIServiceNamespace"
         )
     return false(CONNECTED, EXPORT_NOT_FOUND, message)
 

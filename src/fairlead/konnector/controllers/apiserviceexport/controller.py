@@ -145,7 +145,7 @@ class APIServiceExportController:
             schemas=schemas_parsed,
             crds=crds,
             hold=hold,
-            kept=hold.holding == "Keep" and self._kept(name, binding),
+            released=hold.holding == "Keep" and self._is_released(name, binding),
             holding_of_claims=self._provider.holding_of_claims(),
             request=request_.try_decode(APIServiceExportRequest) if request_ else None,
         )
@@ -156,7 +156,7 @@ class APIServiceExportController:
         # No event tells that the last copy is released.
         return Result(_KEEPING_SECONDS) if hold.holding == "Keep" else None
 
-    def _kept(self, name: str, binding: Object | None) -> bool:
+    def _is_released(self, name: str, binding: Object | None) -> bool:
         """Whether each copy without an object here is known, and has been released."""
         if binding is None:
             return False

@@ -60,8 +60,8 @@ SCHEMAS_NOT_VALID = "BoundSchemasNotValid"
 class SyncState(msgspec.Struct, frozen=True):
     """Facts for a decision; ``schemas`` by BoundSchema name, ``crds`` by CRD name: existing ones.
 
-    ``hold`` tells the clusters of the copies, ``kept`` whether the copies to keep are released;
-    ``holding_of_claims`` applies to copies of claimed objects.
+    ``hold`` tells the clusters of the copies, ``released`` whether the copies to keep are
+    released; ``holding_of_claims`` applies to copies of claimed objects.
     """
 
     name: str
@@ -70,7 +70,7 @@ class SyncState(msgspec.Struct, frozen=True):
     schemas: Mapping[str, BoundSchema]
     crds: Mapping[str, Object]
     hold: ClusterHold = ClusterHold()
-    kept: bool = False
+    released: bool = False
     holding_of_claims: Holding = ""
     request: APIServiceExportRequest | None = None
 
@@ -255,7 +255,7 @@ def _export_status(
 
 def _consumer_cluster(state: SyncState) -> list[KubeBindCondition]:
     """Return the record of the cluster that may delete copies; a binding that goes adds none."""
-    uid = state.hold.record(keeps=state.kept)
+    uid = state.hold.record(keeps=state.released)
     if state.binding is None or state.binding.metadata.deleting or not uid:
         return []
     return [KubeBindCondition(CONSUMER_CLUSTER, "True", reason="Recorded", message=uid)]

@@ -55,7 +55,7 @@ class BindingSecretController:
         secrets = self._consumer.secrets
         # The Secret is still being listed: calling it missing would make a binding unready at each
         # start.
-        if not secrets.known(key) and not secrets.error(key):
+        if not secrets.has_synced(key) and not secrets.error(key):
             return None
         if left := seconds_left(self._consumer, obj, ref):
             return Result(left)
@@ -81,7 +81,7 @@ def secret_valid(consumer: Consumer, ref: ClusterSecretKeyRef) -> KubeBindCondit
         ref,
         exists=secret is not None,
         content=kubeconfig,
-        unreadable="" if consumer.secrets.known(key) else consumer.secrets.error(key),
+        unreadable="" if consumer.secrets.has_synced(key) else consumer.secrets.error(key),
         fault=fault(kubeconfig) if kubeconfig else "",
     )
 

@@ -111,7 +111,7 @@ class BundleController:
             return None
         bundle = obj.decode(APIServiceBindingBundle)
         place = source(bundle).secret
-        if not (self._consumer.secrets.known(place) or self._consumer.secrets.error(place)):
+        if not (self._consumer.secrets.has_synced(place) or self._consumer.secrets.error(place)):
             return Result(_SOON)
         if left := seconds_left(self._consumer, obj, bundle.spec.kubeconfig_secret_ref):
             return Result(left)

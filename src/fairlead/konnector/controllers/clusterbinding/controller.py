@@ -86,7 +86,7 @@ class HeartbeatController:
             await self._controller.run()
 
     def _secret_changed(self, key: Key) -> None:
-        if any(source.secret == key for source in self._provider.wanted.sources):
+        if any(source.secret == key for source in self._provider.spec.sources):
             self._all()
 
     def _binding_changed(self, delta: Delta) -> None:
@@ -108,7 +108,7 @@ class HeartbeatController:
         except Undecodable as error:
             await self._tell(f"on the provider, {error.message}")
             return None
-        state = await self._look(binding)
+        state = await self._state(binding)
         plan = reconcile(state)
         try:
             # The Secret is read anew and its kubeconfig tried only when credentials would be
@@ -137,7 +137,7 @@ class HeartbeatController:
         again = self._probe.retry_in
         return Result(plan.next_beat if again is None else min(plan.next_beat, again))
 
-    async def _look(self, binding: ClusterBinding) -> HeartbeatState:
+    async def _state(self, binding: ClusterBinding) -> HeartbeatState:
         ref = binding.spec.kubeconfig_secret_ref
         secrets = await self._provider_secret(ref.name)
         secret = secrets.get(self._provider.namespace, ref.name)
@@ -149,7 +149,7 @@ class HeartbeatController:
             version=self._consumer.options.version,
             now=moment(),
             unreadable="" if secrets.has_synced else secrets.error,
-            kubeconfig=self._provider.wanted.kubeconfig,
+            kubeconfig=self._provider.spec.kubeconfig,
             rivalry=self._rivalry,
             instance=self._consumer.instance,
             peers=self._peers,
@@ -176,7 +176,7 @@ class HeartbeatController:
         """Return the state with a fault if the provider's new kubeconfig does not work."""
         ref = state.binding.spec.kubeconfig_secret_ref
         kubeconfig = content(state.provider_secret, ref.key)
-        if state.fault or not kubeconfig or kubeconfig == self._provider.wanted.kubeconfig:
+        if state.fault or not kubeconfig or kubeconfig == self._provider.spec.kubeconfig:
             self._probe.forget()
             return state
         fault_ = await self._probe.fault(kubeconfig, uid=state.binding.metadata.uid)
@@ -207,8 +207,8 @@ class HeartbeatController:
         secrets = self._consumer.secrets
         return {
             source: secrets.get(source.secret)
-            for source in self._provider.wanted.sources
-            if secrets.known(source.secret)
+            for source in self._provider.spec.sources
+            if secrets.has_synced(source.secret)
         }
 
     async def _write(self, write: CredentialsWrite) -> None:
@@ -310,7 +310,7 @@ class Probe:
     async def _try(self, kubeconfig: bytes, uid: str) -> str:
         try:
             async with asyncio.timeout(_SECONDS):
-                return await self._look(kubeconfig, uid)
+                return await self._fault(kubeconfig, uid)
         except TimeoutError:
             return f"the server that it names does not answer within {_SECONDS:g} s"
         except Unauthorized as error:
@@ -318,7 +318,7 @@ class Probe:
         except ClientError as error:
             return str(error)
 
-    async def _look(self, kubeconfig: bytes, uid: str) -> str:
+    async def _fault(self, kubeconfig: bytes, uid: str) -> str:
         config = provider_config(kubeconfig)
         if config.namespace != self._namespace:
             return (

@@ -57,12 +57,12 @@ UPDATE_FAILED = "ClusterBindingUpdateFailed"
 class Rivalry(msgspec.Struct, frozen=True):
     """Signs of another konnector that writes the same ClusterBinding.
 
-    ``held`` is True if our version was stored at the last look, and ``lost`` has the times at
+    ``stored`` is True if our version was stored at the last look, and ``lost`` has the times at
     which another replaced it lately. ``version`` is the other's, once the two took turns; "" for
     none.
     """
 
-    held: bool = False
+    stored: bool = False
     lost: tuple[datetime, ...] = ()
     version: str = ""
 
@@ -144,7 +144,7 @@ def reconcile(state: HeartbeatState) -> HeartbeatPlan:
         ),
     )
     due = parse_time(beat) + BEAT - state.now
-    paused = msgspec.structs.replace(rivalry, held=True)
+    paused = msgspec.structs.replace(rivalry, stored=True)
     # A second more, for a look that comes a moment too early would find the heartbeat fresh.
     wait = min(max(due.total_seconds(), 0.0), peers.due(state.now))
     return HeartbeatPlan(writes, status, wait + 1.0, paused, peers)
@@ -180,7 +180,7 @@ def _rivalry(state: HeartbeatState, ours: str) -> Rivalry:
     lost = tuple(moment for moment in rivalry.lost if now - moment < INTERVAL)
     if version == ours:
         return Rivalry(True, lost, rivalry.version if lost else "")
-    if rivalry.held and version:
+    if rivalry.stored and version:
         lost = (*lost, now)
     rival = version if rivalry.version or len(lost) > 1 else ""
     return Rivalry(False, lost, rival)

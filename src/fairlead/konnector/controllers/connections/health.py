@@ -61,7 +61,7 @@ class HealthReporter:
 
     def __init__(self, provider: Provider) -> None:
         self._provider = provider
-        self._seen: dict[str, int] = {}
+        self._faulty_checks: dict[str, int] = {}
         self._poke = asyncio.Event()
 
     async def run(self) -> None:
@@ -70,7 +70,7 @@ class HealthReporter:
         while True:
             for binding in sorted(self._provider.bindings):
                 try:
-                    await self._look(binding)
+                    await self._report(binding)
                 except (ClientError, Undecodable) as error:
                     # One status that cannot be written does not keep the other bindings from being
                     # looked at.
@@ -85,9 +85,9 @@ class HealthReporter:
             async with asyncio.timeout(self._provider.consumer.options.health_interval):
                 await news
 
-    async def _look(self, binding: str) -> None:
+    async def _report(self, binding: str) -> None:
         message = self._fault(binding)
-        self._seen[binding] = self._seen.get(binding, 0) + 1 if message else 0
+        self._faulty_checks[binding] = self._faulty_checks.get(binding, 0) + 1 if message else 0
         condition = self._condition(binding, message)
         conditions = [condition] if condition is not None else []
         if refusal := self._refusal(binding):
@@ -122,7 +122,9 @@ class HealthReporter:
     def _condition(self, binding: str, message: str) -> KubeBindCondition | None:
         """Return the condition of a binding; None while its state is unknown."""
         if message:
-            patient = self._seen[binding] < self._provider.consumer.options.health_patience
+            patient = (
+                self._faulty_checks[binding] < self._provider.consumer.options.health_patience
+            )
             return None if patient else false(INFORMERS_SYNCED, self._why(binding), message)
         if blocked := self._provider.consumer.reports.blocked(binding):
             return false(INFORMERS_SYNCED, WRITES_REFUSED, blocked)

@@ -94,7 +94,7 @@ class ConversionsController:
         before = self._failing.get(key)
         if before is not None and _unnumbered(before.why) == _unnumbered(why):
             why = before.why
-        failure = FailingWebhook(crd.meta.name, url, why, await self._held(spec))
+        failure = FailingWebhook(crd.meta.name, url, why, await self._objects_held(spec))
         self._failing[key] = failure
         return failure
 
@@ -117,7 +117,7 @@ class ConversionsController:
             return ""
         return ""
 
-    async def _held(self, spec: CRDSpec) -> list[str]:
+    async def _objects_held(self, spec: CRDSpec) -> list[str]:
         going = [one for one in self._consumer.namespaces.list() if one.meta.deleting]
         objects: list[Object] = []
         for namespace in going[:_MOST_NAMESPACES]:

@@ -21,12 +21,12 @@ _MESSAGE_LIMIT = 300
 
 
 class FailingWebhook(msgspec.Struct, frozen=True):
-    """A webhook by which the server could not convert; ``held`` are namespaces that cannot end."""
+    """A webhook that failed to convert; ``objects`` are namespaces that cannot end meanwhile."""
 
     crd: str
     url: str
     why: str
-    held: Sequence[str] = ()
+    objects: Sequence[str] = ()
 
 
 class _NamespaceStatus(msgspec.Struct, frozen=True):
@@ -76,9 +76,9 @@ def _is_held(namespace: Object, crd: CRDSpec) -> bool:
 
 def _message(binding: str, failing: FailingWebhook) -> str:
     held = ""
-    if failing.held:
-        names = ", ".join(failing.held[:SHOWN])
-        more = len(failing.held) - SHOWN
+    if failing.objects:
+        names = ", ".join(failing.objects[:SHOWN])
+        more = len(failing.objects) - SHOWN
         held = f". It holds namespace {names}" + (f" and {more} more" if more > 0 else "")
     return (
         f"conversion webhook {shown_url(failing.url)} of {failing.crd} does not answer as it "

@@ -72,7 +72,7 @@ class NamespaceLifecycleController:
         holding = self._provider.holding_of_namespaces() if decides else ""
         wished = not there and service_namespace.meta.labels.get(LABEL_OWNER) == OWNER_PROVIDER
         # Counted only for a namespace that is to be made: it passes all namespaces.
-        created = self._made() if wished else 0
+        created = self._count_created() if wished else 0
         action = reconcile(
             service_namespace.meta, namespace_found=there, holding=holding, created=created
         )
@@ -89,7 +89,7 @@ class NamespaceLifecycleController:
             case "take-up":
                 await self._annotate(service_namespace, None)
 
-    def _made(self) -> int:
+    def _count_created(self) -> int:
         """Return the number of the consumer's namespaces that providers had made."""
         every = self._consumer.namespaces.list()
         return sum(one.meta.labels.get(LABEL_OWNER) == OWNER_PROVIDER for one in every)
@@ -107,7 +107,7 @@ class NamespaceLifecycleController:
         except NotFound as error:
             # A 404 of something else is no answer about this namespace. Then it counts as
             # existing, for with its APIServiceNamespace all data on the provider would go.
-            return not error.about(name)
+            return not error.concerns(name)
         return True
 
     async def _create(self, name: str) -> None:

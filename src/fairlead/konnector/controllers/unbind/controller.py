@@ -136,7 +136,7 @@ class UnbindController:
     ) -> Obstacles:
         refused, reports = self._refused.get(binding), self._consumer.reports
         failing, unreachable = reports.failing(binding), _unreachable(provider)
-        leftovers = provider.kept.items() if provider is not None else ()
+        leftovers = provider.retained.items() if provider is not None else ()
         looks = [leftover for key, leftover in leftovers if key.binding == binding]
         undeletable = unanswered = ""
         if refused is not None and refused.final:
@@ -151,7 +151,7 @@ class UnbindController:
             undeletable=undeletable,
             faults="; ".join(one for one in (unanswered, faults) if one),
             objects=failing.message if failing is not None else "",
-            kept=next((why for leftover in looks if (why := leftover())), ""),
+            retained=next((why for leftover in looks if (why := leftover())), ""),
         )
 
     def _tell(self, obj: Object, obstacles: Obstacles, refused: _Refusal | None) -> None:

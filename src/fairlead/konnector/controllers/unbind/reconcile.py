@@ -36,14 +36,14 @@ class Obstacles(msgspec.Struct, frozen=True):
     """Watches fail, rights are missing, or a server cannot answer."""
     objects: str = ""
     """Servers refuse single objects."""
-    kept: str = ""
+    retained: str = ""
     """Others keep objects in the consumer's cluster."""
 
     def may_end(self) -> bool:
         """Whether one of them ends the binding when it lasts for too long."""
         return bool(self.unreachable or self.lossy or self.undeletable)
 
-    def told(self, patience: float, *, given_up: bool) -> list[str]:
+    def messages(self, patience: float, *, given_up: bool) -> list[str]:
         """Return all of them, each with what ends it; ``patience`` is in seconds."""
 
         def ending(message: str, end: str) -> str:
@@ -57,7 +57,7 @@ class Obstacles(msgspec.Struct, frozen=True):
             ending(self.undeletable, _UNDELETABLE_END),
             self.faults,
             self.objects,
-            self.kept,
+            self.retained,
         )
         return [one for one in message if one]
 
@@ -175,7 +175,7 @@ def _unbinding(
     else:
         waiting = ", ".join([*names, *claimed])
         message = f"unbinding: waiting until objects and their copies are gone for {waiting}"
-    text = obstacles.told(patience, given_up=given_up)
+    text = obstacles.messages(patience, given_up=given_up)
     message = "; ".join([message, *text])
     if is_held:
         message += (

@@ -208,20 +208,20 @@ async def store_answer(
         ApiError: the server refused.
     """
     encoded = base64.b64encode(msgspec.json.encode(response)).decode()
-    stored = await _found(client, request, ref.name)
+    stored = await _secret(client, request, ref.name)
     if stored is None:
         try:
             await client.create(SECRETS, _new(request, ref.name, {ref.key: encoded}))
         except AlreadyExists:
             # Another writer has made it meanwhile: its owner tells whether it may be written.
-            stored = await _found(client, request, ref.name)
+            stored = await _secret(client, request, ref.name)
     if stored is not None:
         body = stored.to_dict()
         body["data"] = {ref.key: encoded}
         await commit(client, SECRETS, stored, body)
 
 
-async def _found(client: Client, request: Object, name: str) -> Object | None:
+async def _secret(client: Client, request: Object, name: str) -> Object | None:
     namespace = request.meta.namespace
     try:
         secret = await client.get(SECRETS, name, namespace)

@@ -52,7 +52,7 @@ class ClearingController:
         self._client = cluster.client
         self._watches = watches
         self._options = options
-        self._told: dict[str, str] = {}
+        self._messages: dict[str, str] = {}
         self.controller = in_turns(NAME, self.reconcile)
         self.controller.watch(watches.cluster_bindings, cluster=cluster.name)
         self.controller.watch(watches.namespaces, self._from_namespace)
@@ -62,7 +62,7 @@ class ClearingController:
         consumer = request.namespace
         key = Key(consumer, request.name)
         if not record_of(self._watches.cluster_bindings.get(*key)).clearing:
-            self._told.pop(consumer, None)
+            self._messages.pop(consumer, None)
             return Result()
         # A cache may lag: nothing is deleted without asking the server.
         state = State(
@@ -71,7 +71,7 @@ class ClearingController:
             owned=await self._owned(consumer),
         )
         plan = reconcile(state)
-        looked = plan.look
+        looked = plan.count
         if looked:
             copies, unseen = await self._copies(consumer)
             plan = reconcile(state._replace(copies=copies, unseen=unseen))
@@ -138,8 +138,8 @@ class ClearingController:
 
     def _tell(self, consumer: str, plan: ClearingPlan) -> None:
         """Log the awaited objects when they change."""
-        if plan.waiting != self._told.get(consumer, ""):
-            self._told[consumer] = plan.waiting
+        if plan.waiting != self._messages.get(consumer, ""):
+            self._messages[consumer] = plan.waiting
             if plan.waiting:
                 _log.info("clearing a revoked consumer", consumer=consumer, waits=plan.waiting)
 

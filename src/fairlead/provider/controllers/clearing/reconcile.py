@@ -33,11 +33,11 @@ class State(NamedTuple):
 
 
 class ClearingPlan(msgspec.Struct, kw_only=True, frozen=True):
-    """Objects to delete; ``look`` asks for the copies, ``waiting`` names awaited objects."""
+    """Objects to delete; ``count`` asks for the copies, ``waiting`` names awaited objects."""
 
     namespaces: list[Object] = []
     copies: list[Found] = []
-    look: bool = False
+    count: bool = False
     waiting: str = ""
 
 
@@ -57,7 +57,7 @@ def reconcile(state: State) -> ClearingPlan:
         due = [one for one in state.owned if not one.meta.deleting]
         return ClearingPlan(namespaces=due, waiting=f"the provider namespaces {names}")
     if state.copies is None:
-        return ClearingPlan(look=True)
+        return ClearingPlan(count=True)
     if state.copies:
         left = [copy for copy in state.copies if not copy[1].meta.deleting]
         first = state.copies[0][1]

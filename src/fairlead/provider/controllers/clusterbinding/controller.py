@@ -41,7 +41,7 @@ class ConsumerHealthController:
             cluster.client, CLUSTERBINDINGS, cluster.events(NAME), status_events
         )
         self._watches = watches
-        self._told: dict[Key, str] = {}
+        self._messages: dict[Key, str] = {}
         self.controller = in_turns(NAME, self.reconcile)
         self.controller.watch(watches.cluster_bindings, cluster=cluster.name)
         self.controller.watch(watches.exports, self._from_export)
@@ -50,7 +50,7 @@ class ConsumerHealthController:
         """Judge one konnector by its last heartbeat."""
         binding = self._watches.cluster_bindings.get(key.namespace, key.name)
         if binding is None or binding.meta.deleting:
-            self._told.pop(Key(key.namespace, key.name), None)
+            self._messages.pop(Key(key.namespace, key.name), None)
             return Result()
         plan = reconcile(binding, now=moment())
         await self._statuses.write(binding, plan.status)
@@ -73,11 +73,11 @@ class ConsumerHealthController:
                 warnings = [shortcoming(live, export, self._granted) for export in exports]
         message = "; ".join(filter(None, warnings))
         # Each heartbeat leads here again.
-        if message and message != self._told.get(binding.key):
+        if message and message != self._messages.get(binding.key):
             _log.warning(
                 "a konnector lacks rights", consumer=binding.meta.namespace, problem=message
             )
-        self._told[binding.key] = message
+        self._messages[binding.key] = message
 
     def _settled(self, binding: Object) -> list[Object]:
         """Return the consumer's exports whose rights are granted; others may follow soon."""

@@ -147,7 +147,7 @@ class LabelledCRDs:
         self._client = client
         self._watches = watches
 
-    def known(self, namespace: str) -> Offer:
+    def cached(self, namespace: str) -> Offer:
         """Return the offer by the caches, which may lag behind."""
         record = record_of(self._watches.cluster_bindings.get(namespace, CLUSTER_BINDING_NAME))
         names = record.templates or ()
@@ -155,7 +155,7 @@ class LabelledCRDs:
             record, {name: _template(self._watches.templates.get("", name)) for name in names}
         )
 
-    async def asked(self, namespace: str) -> Offer:
+    async def stored(self, namespace: str) -> Offer:
         """Return the offer, read from the server.
 
         Raises:
@@ -248,12 +248,12 @@ class RequestController:
         plan = reconcile(state, self._options, now=now())
         if state.offer is not None and (plan.excess or plan.create_export is not None):
             # Neither an export nor a refusal is decided by a cache alone.
-            state = state._replace(offer=await self._offers.asked(request.meta.namespace))
+            state = state._replace(offer=await self._offers.stored(request.meta.namespace))
             plan = reconcile(state, self._options, now=now())
         if state.export is not None and (plan.create_schemas or plan.create_namespaces):
             # An object whose owner is gone is collected at once, which would wake this again: no
             # object is made for a request that a cache alone knows.
-            state = state._replace(export=await self._asked(request))
+            state = state._replace(export=await self._stored_export(request))
             plan = reconcile(state, self._options, now=now())
         try:
             await self._carry_out(plan)
@@ -282,7 +282,7 @@ class RequestController:
             namespaces=frozenset(
                 name for name in named if watches.service_namespaces.get(namespace, name)
             ),
-            offer=self._offers.known(namespace) if self._options.requests == "invited" else None,
+            offer=self._offers.cached(namespace) if self._options.requests == "invited" else None,
         )
 
     async def _export(self, request: Object) -> Object | None:
@@ -292,9 +292,9 @@ class RequestController:
             ClientError: the server does not say whether there is one.
         """
         cached = self._watches.exports.get(request.meta.namespace, request.meta.name)
-        return cached if cached is not None else await self._asked(request)
+        return cached if cached is not None else await self._stored_export(request)
 
-    async def _asked(self, request: Object) -> Object | None:
+    async def _stored_export(self, request: Object) -> Object | None:
         """Return the export of the same name, read from the server.
 
         Raises:

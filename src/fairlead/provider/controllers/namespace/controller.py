@@ -173,7 +173,7 @@ class NamespaceController:
         else:
             body = leaving_status(stored, plan, now=now())
             await self._statuses.write(stored, body)
-        return Result(backoff=delays.NAMESPACE_EMPTY) if plan.held or plan.closing else Result()
+        return Result(backoff=delays.NAMESPACE_EMPTY) if plan.staying or plan.closing else Result()
 
     async def _clear(self, key: Key, owned: list[Object]) -> Result:
         """Delete the provider namespaces that a removed APIServiceNamespace left behind.
@@ -184,14 +184,14 @@ class NamespaceController:
         export = await self._heir(key, None)
         names = (item.meta.name for item in owned)
         plan = await self._departure.proceed(key, names, keep=export is not None)
-        if export is not None and (plan.kept or plan.held or plan.closing):
+        if export is not None and (plan.retained or plan.staying or plan.closing):
             with suppress(AlreadyExists):
                 body = new_service_namespace(key, export)
                 await self._client.create(APISERVICENAMESPACES, body, key.namespace)
             return Result()
         for namespace, condition in self._departure.news(key, plan):
             self._recorder.event(namespace, "Warning", condition.reason, condition.message)
-        return Result(backoff=delays.NAMESPACE_EMPTY) if plan.held or plan.closing else Result()
+        return Result(backoff=delays.NAMESPACE_EMPTY) if plan.staying or plan.closing else Result()
 
     async def _heir(self, key: Key, stored: Object | None) -> Object | None:
         """Return another export of the consumer that takes over the namespaces, else None."""

@@ -138,7 +138,7 @@ class Departure:
     def __init__(self, client: Client, options: ProviderOptions) -> None:
         self._client = client
         self._options = options
-        self._told: dict[Key, tuple[str, str]] = {}
+        self._reported: dict[Key, tuple[str, str]] = {}
 
     async def proceed(
         self, key: Key, names: Iterable[str], assigned: str = "", *, keep: bool = False
@@ -162,18 +162,18 @@ class Departure:
 
     def forget(self, key: Key) -> None:
         """Drop the state of an APIServiceNamespace that stays or is gone completely."""
-        self._told.pop(key, None)
+        self._reported.pop(key, None)
 
     def news(self, key: Key, plan: LeavingPlan) -> list[tuple[Object, KubeBindCondition]]:
         """Return the namespaces that are kept for another reason than at the last call."""
-        if not plan.held:
-            self._told.pop(key, None)
+        if not plan.staying:
+            self._reported.pop(key, None)
             return []
-        state = (plan.held[0][0].meta.uid, plan.held[0][1].reason)
-        if self._told.get(key) == state:
+        state = (plan.staying[0][0].meta.uid, plan.staying[0][1].reason)
+        if self._reported.get(key) == state:
             return []
-        self._told[key] = state
-        return plan.held
+        self._reported[key] = state
+        return plan.staying
 
     async def _find(self, key: Key, name: str, assigned: str) -> Leaving | None:
         """Return a namespace of ours with its remaining objects, None if there is none."""

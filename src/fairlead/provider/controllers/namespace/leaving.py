@@ -56,15 +56,15 @@ class Leaving(NamedTuple):
 class LeavingPlan(msgspec.Struct, kw_only=True, frozen=True):
     """Decision about the namespaces of a deleted APIServiceNamespace.
 
-    ``held`` are namespaces that have to stay, with their conditions. ``closing`` are empty ones
-    where the consumer loses its rights before another look, and ``kept`` are those that stay for
-    another APIServiceNamespace. ``done`` is True if no other namespace is left.
+    ``staying`` are namespaces that have to stay, with their conditions. ``closing`` are empty ones
+    where the consumer loses its rights before another look, and ``retained`` are those that stay
+    for another APIServiceNamespace. ``done`` is True if no other namespace is left.
     """
 
     delete: list[Object] = []
-    held: list[tuple[Object, KubeBindCondition]] = []
+    staying: list[tuple[Object, KubeBindCondition]] = []
     closing: list[str] = []
-    kept: list[str] = []
+    retained: list[str] = []
     going: list[str] = []
     done: bool = False
 
@@ -81,7 +81,7 @@ def leave(namespaces: Sequence[Leaving], *, keep: bool = False) -> LeavingPlan:
         if remains is None:
             continue
         if not remains.none:
-            waiting.append((namespace, _held(namespace.meta.name, remains)))
+            waiting.append((namespace, _remains_condition(namespace.meta.name, remains)))
         elif is_open:
             closing.append(namespace.meta.name)
         else:
@@ -90,15 +90,15 @@ def leave(namespaces: Sequence[Leaving], *, keep: bool = False) -> LeavingPlan:
     names = [namespace.meta.name for namespace in delete] if keep else []
     return LeavingPlan(
         delete=[] if keep else delete,
-        held=waiting,
+        staying=waiting,
         closing=closing,
-        kept=names,
+        retained=names,
         going=going,
         done=len(names) == len(namespaces),
     )
 
 
-def _held(name: str, remains: Remains) -> KubeBindCondition:
+def _remains_condition(name: str, remains: Remains) -> KubeBindCondition:
     """Return why a namespace stays; found objects are reported before unlisted kinds."""
     if not remains.names:
         return false(

@@ -137,8 +137,8 @@ def leaving_status(stored: Object, plan: leaving.LeavingPlan, *, now: str) -> JS
 
     A namespace that is kept stays assigned: the konnector may have to delete objects in it.
     """
-    if plan.held:
-        namespace, condition = plan.held[0]
+    if plan.staying:
+        namespace, condition = plan.staying[0]
         return _status(stored, namespace.meta.name, condition, now)
     # The rights in a namespace that is not assigned any more go before it does.
     going = [*plan.going, *(namespace.meta.name for namespace in plan.delete), *plan.closing]

@@ -125,13 +125,15 @@ class RbacController:
         # In an export's status our own condition alone matters, which is restored after another
         # writer's change.
         controller.watch(
-            watches.exports, self._from_export, predicate=any_of(spec_changed, changed(_told))
+            watches.exports,
+            self._from_export,
+            predicate=any_of(spec_changed, changed(_granted_condition)),
         )
         controller.watch(watches.schemas, self._from_schema, predicate=spec_changed)
         controller.watch(
             watches.service_namespaces,
             self._from_service_namespace,
-            predicate=any_of(came_or_went, changed(_kept)),
+            predicate=any_of(came_or_went, changed(_keeper)),
         )
         of_use = metadata_changed("uid", "annotations", "deletion_timestamp")
         controller.watch(watches.namespaces, self._from_namespace, predicate=of_use)
@@ -414,11 +416,11 @@ class RbacController:
         return owner.namespace if owner is not None else namespace
 
 
-def _kept(service_namespace: Object | None) -> str | None:
+def _keeper(service_namespace: Object | None) -> str | None:
     return None if service_namespace is None else kept_by(service_namespace)
 
 
-def _told(export: Object | None) -> KubeBindCondition | None:
+def _granted_condition(export: Object | None) -> KubeBindCondition | None:
     """Return an export's condition about its rights."""
     try:
         conditions = stored_conditions(export) if export is not None else []

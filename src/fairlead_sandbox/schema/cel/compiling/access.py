@@ -42,10 +42,10 @@ def dotted(node: Node) -> str:
 
 def _field_type(compiler: Compiler, target: Part, node: Node, name: str) -> tuple[Type, bool]:
     """Return the type of a field, and whether the target is optional."""
-    type_ = compiler.known(target.type)
+    type_ = compiler.filled(target.type)
     optional = type_.kind == "optional"
     if optional:
-        type_ = compiler.known(type_.params[0])
+        type_ = compiler.filled(type_.params[0])
     if type_.kind == "map":
         return type_.params[1], optional
     if type_.kind == "object":
@@ -105,8 +105,8 @@ def _lookup(target: Type, name: str) -> Callable[[Any], Any]:
 
 
 def _target(compiler: Compiler, part: Part) -> Type:
-    type_ = compiler.known(part.type)
-    return compiler.known(type_.params[0]) if type_.kind == "optional" else type_
+    type_ = compiler.filled(part.type)
+    return compiler.filled(type_.params[0]) if type_.kind == "optional" else type_
 
 
 def select(compiler: Compiler, node: Node, scope: Scope) -> Part:
@@ -120,9 +120,9 @@ def select(compiler: Compiler, node: Node, scope: Scope) -> Part:
     type_, optional = _field_type(compiler, target, node, node.name)
     if optional:
         return _optional_field(compiler, node, target, node.name, type_)
-    run = _field(target, node.name, is_map=compiler.known(target.type).kind == "map")
+    run = _field(target, node.name, is_map=compiler.filled(target.type).kind == "map")
     # As costSelect of cel-go's checker, which charges a selection on these kinds alone.
-    estimate = 1 if compiler.known(target.type).kind in {"map", "object", "param"} else 0
+    estimate = 1 if compiler.filled(target.type).kind in {"map", "object", "param"} else 0
     path = (*(target.path or ()), node.name)
     return Part(
         node, type_, run, capped(target.cost + estimate), None, path, attribute=True, lead=1
@@ -177,14 +177,14 @@ def index(compiler: Compiler, node: Node, scope: Scope) -> Part:
     if not fitting:
         return no_overload(compiler, node, node.name, parts)
     target, key = parts
-    optional = node.name == "_[?_]" or compiler.known(target.type).kind == "optional"
+    optional = node.name == "_[?_]" or compiler.filled(target.type).kind == "optional"
     cost = capped(target.cost + key.cost + 1)
     # cel-go does not charge the lookup of a key that is itself a selection; its lead is taken off.
     runs, lead = (target.run, key.run), (0 if target.attribute else 1) - key.lead
     if optional:
         return Part(node, gives, _optional_at(*runs, lead), cost, attribute=True, lead=1)
     run = _value_at(*runs, lead, declared=bool(target.path))
-    step = {"list": "@items", "map": "@values"}.get(compiler.known(target.type).kind)
+    step = {"list": "@items", "map": "@values"}.get(compiler.filled(target.type).kind)
     path = (*(target.path or ()), step) if step else None
     size = target.entry.value if target.entry else None
     return Part(node, gives, run, cost, size, path, attribute=True, lead=1)
@@ -263,4 +263,4 @@ def first_of(compiler: Compiler, node: Node, scope: Scope) -> Part:
         return second(frame)
 
     cost = capped(sum(part.cost for part in parts) + 1)
-    return Part(node, compiler.known(types[1]), run, cost)
+    return Part(node, compiler.filled(types[1]), run, cost)

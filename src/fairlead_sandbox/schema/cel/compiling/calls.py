@@ -105,7 +105,7 @@ def resolve(
         )
         if not compiler.unifier.accept(given, takes):
             continue
-        type_ = compiler.known(result)
+        type_ = compiler.filled(result)
         # By the CEL specification a call has type dyn if overloads with different results fit.
         gives = type_ if not fitting or gives == type_ else DYN
         fitting.append(overload)
@@ -116,7 +116,7 @@ def no_overload(
     compiler: Compiler, node: Node, name: str, parts: Sequence[Part], *, method: bool = False
 ) -> Part:
     """Report that no overload accepts arguments of these types."""
-    shown = [str(compiler.unifier.known(part.type, free=DYN)) for part in parts]
+    shown = [str(compiler.unifier.filled(part.type, free=DYN)) for part in parts]
     inner = ", ".join(shown[1:] if method else shown)
     applied = f"{shown[0]}.({inner})" if method else f"({inner})"
     return compiler.issue(f"found no matching overload for '{name}' applied to '{applied}'", node)
@@ -133,7 +133,7 @@ def _estimate(
 
 
 def _caller(compiler: Compiler, overloads: Sequence[Overload], parts: Sequence[Part]) -> Run:
-    kinds = {compiler.known(part.type).kind for part in parts}
+    kinds = {compiler.filled(part.type).kind for part in parts}
     runs = [part.run for part in parts]
     if len(overloads) == 1 or not kinds & {"dyn", "param", "error"}:
         return _direct(overloads[0], runs)

@@ -46,9 +46,9 @@ class Compiler:
         self.types[id(node)] = part.type
         return part
 
-    def known(self, type_: Type) -> Type:
+    def filled(self, type_: Type) -> Type:
         """Return the type with its known type parameters filled in."""
-        return self.unifier.known(type_)
+        return self.unifier.filled(type_)
 
     def size_at(self, type_: Type, path: tuple[str, ...] | None) -> Size | None:
         """Return the largest size of a value at a path of the schema, or of its type."""
@@ -56,7 +56,7 @@ class Compiler:
             declared = self._root.at(path[1:])
             if declared is not None:
                 return Size(0, declared.most)
-        return scalar_size(self.known(type_))
+        return scalar_size(self.filled(type_))
 
     def issue(self, message: str, node: Node) -> Part:
         """Report an error and return a part of type error, so that more errors are found."""
@@ -66,7 +66,7 @@ class Compiler:
     def wants(self, part: Part, type_: Type) -> None:
         """Report an error unless the part has the type."""
         if not self.unifier.accept([part.type], [type_]):
-            shown = self.unifier.known(part.type, free=DYN)
+            shown = self.unifier.filled(part.type, free=DYN)
             self.issue(f"expected type '{type_}' but found '{shown}'", part.node)
 
     def new_slot(self) -> int:

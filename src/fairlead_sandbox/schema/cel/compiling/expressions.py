@@ -99,9 +99,9 @@ def _joined(
     joined: Type | None = None
     several = False
     for part, may_lack in zip(parts, optional, strict=True):
-        type_ = compiler.known(part.type)
+        type_ = compiler.filled(part.type)
         if may_lack and type_.kind == "optional":
-            type_ = compiler.known(type_.params[0])
+            type_ = compiler.filled(type_.params[0])
         elif may_lack and type_.kind != "dyn":
             expected = optional_of(type_)
             compiler.issue(f"expected type '{expected}' but found '{type_}'", part.node)
@@ -111,7 +111,7 @@ def _joined(
             joined = joined if less_specific(joined, type_) else type_
         elif every or not several:
             several = True
-            shown = (compiler.unifier.known(one, free=DYN) for one in (joined, type_))
+            shown = (compiler.unifier.filled(one, free=DYN) for one in (joined, type_))
             text = "expected type '{}' but found '{}'".format(*shown)
             if not compiler.mixed:
                 compiler.late.append(Issue(text, part.node.position))
@@ -208,7 +208,7 @@ def _conditional(compiler: Compiler, node: Node, scope: Scope) -> Part:
     result = compiler.unifier.fresh()
     if not compiler.unifier.accept([part.type for part in parts], [BOOL, result, result]):
         return no_overload(compiler, node, "_?_:_", parts)
-    return choice(compiler, node, parts, compiler.known(result))
+    return choice(compiler, node, parts, compiler.filled(result))
 
 
 def choice(compiler: Compiler, node: Node, parts: Sequence[Part], type_: Type) -> Part:

@@ -84,7 +84,7 @@ def _format_issues(compiler: Compiler, template: str, values: Part) -> Iterator[
         if index >= len(nodes):
             yield Issue(f"index {index} out of range", values.node.position - 1)
             return
-        type_ = compiler.known(compiler.types[id(nodes[index])])
+        type_ = compiler.filled(compiler.types[id(nodes[index])])
         if not _fits(letter.lower(), type_):
             words = WANTED[letter.lower()].format(_shown(type_))
             yield Issue(f"error during formatting: {words}", nodes[index].position)

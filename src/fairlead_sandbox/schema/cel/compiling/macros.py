@@ -111,7 +111,7 @@ def _loop(compiler: Compiler, node: Node, scope: Scope, variables: int) -> _Loop
 
 
 def _variables(compiler: Compiler, over: Part, count: int) -> list[Variable]:
-    type_ = compiler.known(over.type)
+    type_ = compiler.filled(over.type)
     kind = over.entry.kind if over.entry else type_.kind
     base, sizes = over.path or (), over.entry
     keys, values = ("@indices", "@items") if kind == "list" else ("@keys", "@values")
@@ -286,7 +286,7 @@ def _listed(compiler: Compiler, node: Node, loop: _Loop, body: _Body) -> Part:
     inner = Size(0, body.gives.sized.most)
     return Part(
         node,
-        list_of(compiler.known(body.gives.type)),
+        list_of(compiler.filled(body.gives.type)),
         run,
         loop.cost(body.cost + _APPEND, NEW_LIST + 1),
         loop.over.sized,
@@ -308,7 +308,7 @@ def _make_map(compiler: Compiler, node: Node, scope: Scope) -> Part:
         frame.cost += 1
         return {frozen(frame.vars[key]): gives(frame)}
 
-    type_ = map_of(keys, compiler.known(body.gives.type))
+    type_ = map_of(keys, compiler.filled(body.gives.type))
     return _mapped(node, loop, body, entries, type_, body.cost + 1)
 
 
@@ -328,7 +328,7 @@ def _make_entries(compiler: Compiler, node: Node, scope: Scope) -> Part:
             return entry
         raise CelError("no such overload")
 
-    return _mapped(node, loop, body, entries, compiler.known(type_), body.cost)
+    return _mapped(node, loop, body, entries, compiler.filled(type_), body.cost)
 
 
 def _mapped(
@@ -368,12 +368,12 @@ def _optional(compiler: Compiler, node: Node, scope: Scope, *, flat: bool) -> Pa
         return compiler.issue("argument must be a simple name", name)
     inner = compiler.unifier.fresh()
     if not compiler.unifier.accept([target.type], [optional_of(inner)]):
-        shown = compiler.unifier.known(target.type, free=DYN)
+        shown = compiler.unifier.filled(target.type, free=DYN)
         text = f"found no matching overload for 'hasValue' applied to '{shown}.()'"
         return compiler.issue(text, node)
-    variable = Variable(compiler.new_slot(), compiler.known(inner))
+    variable = Variable(compiler.new_slot(), compiler.filled(inner))
     body = compiler.part(node.args[2], {**scope, name.name: variable})
-    gives = compiler.known(body.type)
+    gives = compiler.filled(body.type)
     if flat:
         compiler.wants(body, optional_of(compiler.unifier.fresh()))
     source, make, slot = target.run, body.run, variable.slot

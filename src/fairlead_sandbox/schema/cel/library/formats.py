@@ -17,7 +17,7 @@ from fairlead_sandbox.schema.formats import CHECKS
 from fairlead_sandbox.schema.names import dns1035_label, dns1123_label, dns1123_subdomain
 
 
-def _one(complaint: Callable[[str], str]) -> Callable[[str], list[str]]:
+def _single(complaint: Callable[[str], str]) -> Callable[[str], list[str]]:
     def find(text: str) -> list[str]:
         complaint_ = complaint(text)
         return [complaint_] if complaint_ else []
@@ -29,7 +29,7 @@ def _prefix(complaint: Callable[[str], str]) -> Callable[[str], list[str]]:
     """Return a check for prefixes of names, which may end with a dash because a suffix follows."""
     # As maskTrailingDash of k8s.io/apimachinery: the dash and the character before it give way to
     # one letter.
-    return _one(lambda text: complaint(text[:-2] + "a" if text[1:].endswith("-") else text))
+    return _single(lambda text: complaint(text[:-2] + "a" if text[1:].endswith("-") else text))
 
 
 def _checked(name: str, words: str) -> Callable[[str], list[str]]:
@@ -45,9 +45,9 @@ def _uri(text: str) -> list[str]:
 
 
 _FORMATS = [
-    Format("dns1123Label", _one(dns1123_label), 30),
-    Format("dns1123Subdomain", _one(dns1123_subdomain), 60),
-    Format("dns1035Label", _one(dns1035_label), 30),
+    Format("dns1123Label", _single(dns1123_label), 30),
+    Format("dns1123Subdomain", _single(dns1123_subdomain), 60),
+    Format("dns1035Label", _single(dns1035_label), 30),
     Format("qualifiedName", lambda text: list(qualified_name_errors(text)), 60),
     Format("dns1123LabelPrefix", _prefix(dns1123_label), 30),
     Format("dns1123SubdomainPrefix", _prefix(dns1123_subdomain), 60),
