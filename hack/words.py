@@ -2,7 +2,8 @@
 
 A docstring, and the text below a constant or a field, names its unit or its effect at once. One
 that begins with a relative pronoun leaves the reader to guess the noun. Words for an unknown
-person hide who acts: a controller, a client, another writer.
+person hide who acts: a controller, a client, another writer. A name is the noun of its type, or a
+verb with its object: a participle such as ``found`` could be anything.
 """
 
 from __future__ import annotations
@@ -22,6 +23,27 @@ CONTRACTS: Mapping[str, str] = {
     "there is no account 'nobody'": "an account of Unix",
 }
 """Texts that keep a checked word because another system fixes it, with the reason."""
+_VAGUE = frozenset(
+    {
+        *("about", "asked", "found", "helps", "held", "kept", "known", "look"),
+        *("made", "one", "seen", "told", "wanted"),
+    }
+)
+"""Names that say nothing of a value's type, with or without underscores around them."""
+_SHORT_LIVED = frozenset({"found", "one"})
+"""Those that a comprehension of one line may have."""
+_UNNAMED = (
+    "fairlead/api/links.py",
+    "fairlead/api/reasons/model.py",
+    "fairlead/cli/",
+    "fairlead/binding/commands/",
+    "fairlead/konnector/commands/",
+    "fairlead/portal/",
+    "fairlead/postgres/",
+    "fairlead/provider/commands/",
+    "fairlead/uninstall/",
+)
+"""Files and folders whose names have yet to become nouns."""
 _OPENING = re.compile(r"(?:What|Those|That|Of|Who|Whose|Whom|Whoever|Whatever|Which)\b")
 _PERSON = re.compile(r"\b(?:nobody|somebody|whoever|whomever)\b", re.IGNORECASE)
 
@@ -60,7 +82,42 @@ def findings(path: str, source: str) -> list[Finding]:
                     " hack/words.py",
                 )
             )
+    if not path.startswith(_UNNAMED):
+        found += [
+            Finding(
+                path,
+                line,
+                f"the name {name!r}: take the noun of its type, such as condition, export or"
+                " message, or a verb with its object",
+            )
+            for line, name in _vague(ast.parse(source))
+        ]
     return sorted(found)
+
+
+def _vague(tree: ast.Module) -> Iterator[tuple[int, str]]:
+    """Yield line and name of each definition of a vague name."""
+    brief = {
+        id(target)
+        for node in ast.walk(tree)
+        if isinstance(node, ast.ListComp | ast.SetComp | ast.DictComp | ast.GeneratorExp)
+        and node.lineno == node.end_lineno
+        for generator in node.generators
+        for target in ast.walk(generator.target)
+    }
+    for node in ast.walk(tree):
+        match node:
+            case ast.Name(id=name, ctx=ast.Store()):
+                if id(node) in brief and name in _SHORT_LIVED:
+                    continue
+            case ast.arg(arg=name) | ast.Attribute(attr=name, ctx=ast.Store()):
+                pass
+            case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name):
+                pass
+            case _:
+                continue
+        if name.strip("_") in _VAGUE:
+            yield node.lineno, name
 
 
 def check(folder: Path) -> list[str]:

@@ -113,7 +113,7 @@ class Pattern:
 _ANYWHERE = re2._re2.RE2.Anchor.UNANCHORED  # noqa: SLF001
 _KEPT = 512
 """Maximum number of compiled patterns in the cache."""
-_kept: dict[str, Pattern] = {}
+_patterns: dict[str, Pattern] = {}
 
 
 def compile_pattern(text: str, effort: Effort) -> Pattern:
@@ -123,14 +123,14 @@ def compile_pattern(text: str, effort: Effort) -> Pattern:
         ValueError: the text is no pattern of Go; the message is Go's.
         ExhaustedError: it takes too long to compile.
     """
-    pattern = _kept.get(text)
+    pattern = _patterns.get(text)
     if pattern is None:
         with effort.timed():
             pattern = Pattern(text)
-        if len(_kept) >= _KEPT:
+        if len(_patterns) >= _KEPT:
             # The oldest goes; a dictionary keeps the order of insertion.
-            del _kept[next(iter(_kept))]
-        _kept[text] = pattern
+            del _patterns[next(iter(_patterns))]
+        _patterns[text] = pattern
     return pattern
 
 

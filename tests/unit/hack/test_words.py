@@ -29,6 +29,11 @@ def lines(source: str) -> list[int]:
         pytest.param('"""Return it.\n\nWhoever asks."""', [3], id="a later line of a docstring"),
         pytest.param('x = "nobodyish"', [], id="another word"),
         pytest.param("x = \"there is no account 'nobody'\"", [], id="a contract"),
+        pytest.param("x = 1\nfound = x", [2], id="a vague variable"),
+        pytest.param("def f(*, told=1):\n    self._kept = told", [1, 2], id="others of the kind"),
+        pytest.param("async def _look(): ...", [1], id="a vague function"),
+        pytest.param("x = [one for one in y]", [], id="one line alone knows it"),
+        pytest.param("x = [\n    one\n    for one in y\n]", [3], id="several lines know it"),
     ],
 )
 def test_lines_that_break_the_rule_are_found(source: str, expected: list[int]) -> None:

@@ -453,12 +453,12 @@ class BindingDependencies:
             for request in watch.rolled(delta):
                 self._enqueue_later(request)
 
-        def look() -> None:
+        def enqueue_vanished() -> None:
             for request in watch.vanished():
                 self._enqueue(request)
 
         informer.subscribe(tell)
-        informer.listen(look)
+        informer.listen(enqueue_vanished)
         return watch
 
 

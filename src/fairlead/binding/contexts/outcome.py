@@ -94,8 +94,8 @@ def _written(condition: Condition, now: str) -> JSON:
 
 
 def _status(binding: Object) -> JSON:
-    found = binding.to_dict().get("status")
-    return found if isinstance(found, dict) else {}
+    status = binding.to_dict().get("status")
+    return status if isinstance(status, dict) else {}
 
 
 def invalid_status(binding: Object, message: str, now: str) -> JSON:
@@ -126,15 +126,15 @@ def refused_status(binding: Object, message: str, now: str, *, withdrawn: bool) 
         said = [former] if former else []
         return {**status, "conditions": conditions_after(status, said, now)}
     reasons = {COLLECTION_READY: ERROR_READING_SERVICES, INJECTION_READY: ERROR}
-    seen = binding.meta.generation
+    generation = binding.meta.generation
     said = [
-        Condition(type_, "False", reason, message, observed_generation=seen)
+        Condition(type_, "False", reason, message, observed_generation=generation)
         for type_, reason in reasons.items()
     ]
     after = conditions_after(status, said, now)
     # A rollout of what is withdrawn is not the binding's any more.
-    kept = [condition for condition in after if condition["type"] != ROLLOUT_FAILING]
-    return {**status, "conditions": kept, "secret": ""}
+    remaining = [condition for condition in after if condition["type"] != ROLLOUT_FAILING]
+    return {**status, "conditions": remaining, "secret": ""}
 
 
 def _collected(binding: Object) -> Condition | None:

@@ -503,7 +503,9 @@ class Projection:
         if mine is None or moved:
             for item in rivals:
                 for other in [
-                    one for one, holding in self._others.items() if is_held(holding, item)
+                    projection
+                    for projection, holding in self._others.items()
+                    if is_held(holding, item)
                 ]:
                     await self._contend(other, *what())
             rivals = [item for item in items if same(item) and item is not mine]

@@ -289,7 +289,9 @@ def containers_of(
     containers = [value for values in results for value in values]
     # A path may lead to containers, or to lists of them.
     fragments = [
-        one for value in containers for one in (value if isinstance(value, list) else [value])
+        fragment
+        for value in containers
+        for fragment in (value if isinstance(value, list) else [value])
     ]
     effort.spend(len(fragments) * _CONTAINER)
     for position, fragment in enumerate(fragments):

@@ -166,7 +166,8 @@ def contradicts(desired: Any, current: Any) -> bool:
     """
     if isinstance(desired, dict) and isinstance(current, dict):
         return any(
-            name in current and contradicts(one, current[name]) for name, one in desired.items()
+            name in current and contradicts(value, current[name])
+            for name, value in desired.items()
         )
     if isinstance(desired, list) and isinstance(current, list):
         same = len(desired) == len(current)

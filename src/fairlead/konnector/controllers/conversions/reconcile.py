@@ -75,14 +75,14 @@ def _is_held(namespace: Object, crd: CRDSpec) -> bool:
 
 
 def _message(binding: str, failing: FailingWebhook) -> str:
-    held = ""
+    ends = ""
     if failing.objects:
         names = ", ".join(failing.objects[:SHOWN])
         more = len(failing.objects) - SHOWN
-        held = f". It holds namespace {names}" + (f" and {more} more" if more > 0 else "")
+        ends = f". It holds namespace {names}" + (f" and {more} more" if more > 0 else "")
     return (
         f"conversion webhook {shown_url(failing.url)} of {failing.crd} does not answer as it "
-        f"should: {failing.why[:_MESSAGE_LIMIT]}{held}. Until it does, namespaces may not end. "
+        f"should: {failing.why[:_MESSAGE_LIMIT]}{ends}. Until it does, namespaces may not end. "
         f"Ask the provider to mend it; {withdrawal(binding, failing.url)} removes it, and then "
         "versions drop the fields that they do not have"
     )
