@@ -17,7 +17,7 @@ from fairlead.portal.http.metrics import PortalMetrics
 from fairlead.postgres.metrics import PostgresMetrics
 from fairlead.provider.metrics import MOST_CONSUMERS, ConsumerMetrics
 from fairlead.runtime import Cluster, Metrics
-from fairlead.runtime.admission.metrics import ReviewMetrics
+from fairlead.runtime.admission.server import ReviewMetrics
 
 
 _HEAD = """\

@@ -6,6 +6,7 @@ of a bound kind. Objects that the caller may not read are noted.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from contextlib import suppress
 from difflib import get_close_matches
 
@@ -18,21 +19,56 @@ from fairlead.api.kubebind.names import is_kubernetes
 from fairlead.api.links import Link, patient, verdict_link
 from fairlead.api.meta import Key, Object
 from fairlead.api.postgresaccess import POSTGRESACCESSES, PostgresAccess
-from fairlead.api.reasons.verdict import short, verdict_of
+from fairlead.api.reasons.postgres import POSTGRES, is_operators
+from fairlead.api.reasons.verdict import UNSEEN, short, verdict_of
 from fairlead.api.resource import CUSTOMRESOURCEDEFINITIONS, NAMESPACES, SECRETS, Resource
 from fairlead.api.timestamps import moment
 from fairlead.binding.commands.chain import SeenObject, secret_link, seen
 from fairlead.binding.commands.explain import ExplainedTarget, UnknownTargetError
 from fairlead.binding.commands.explain import explain as explain_bindings
 from fairlead.client import ApiError, Client, ClientError, Forbidden, NotServed
-from fairlead.client.lookups import find, list_all
+from fairlead.client.lookups import find, list_all, may
 from fairlead.explain.beyond import Beyond
 from fairlead.explain.chains import Chain, Explanation, join, of_binding
-from fairlead.explain.rights import advised
 from fairlead.konnector.commands.overview.crossing import EventAbout, happened_at
 from fairlead.konnector.commands.overview.fetch import Overview
 from fairlead.konnector.commands.overview.links import binding_link
 from fairlead.postgres.commands.links import role_by_status
+
+
+async def advised(
+    client: Client, resource: Resource, obj: Object, links: Iterable[Link]
+) -> list[Link]:
+    """Return the links of an object, with advice on its spec for who may change it.
+
+    Advice on the spec of a PostgresAccess goes to who may update it; others are told to ask them.
+    """
+    all_links = list(links)
+    if resource != POSTGRESACCESSES or not any(map(_is_about_spec, all_links)):
+        return all_links
+    if await _may_update(client, obj):
+        return all_links
+    whom = f"ask who may change {obj.kind} {obj.key}"
+    return [
+        msgspec.structs.replace(link, remedy=f"{whom}: {link.remedy}")
+        if _is_about_spec(link)
+        else link
+        for link in all_links
+    ]
+
+
+def _is_about_spec(link: Link) -> bool:
+    if link.state != "failed" or not link.remedy or link.name not in {"service", "role"}:
+        return False
+    return link.reason in POSTGRES and link.reason != UNSEEN and not is_operators(link.reason)
+
+
+async def _may_update(client: Client, obj: Object) -> bool:
+    """Whether the caller may update an access; True also where the server does not say."""
+    try:
+        return await may(client, POSTGRESACCESSES, "update", obj.meta.key)
+    except ClientError:
+        return True
 
 
 async def explain(

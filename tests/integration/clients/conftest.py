@@ -18,7 +18,7 @@ from fairlead.api.postgresaccess import Grant, PostgresAccessSpec
 from fairlead.api.postgresaccess.connection import Connection
 from fairlead.api.servicebinding.wishes import CLIENT_ANNOTATION, read_wishes
 from fairlead.binding.services.clients import client_variables
-from fairlead.demo.pods.env import expand
+from fairlead.demo.pods.runner import expand
 from fairlead.demo.postgres.server import EmbeddedPostgres
 from fairlead.postgres.controllers.rules.login_secret import LoginValues, content, secret_values
 from fairlead.postgres.database.connections.endpoint import Endpoint

@@ -29,7 +29,7 @@ from fairlead.binding.contexts.base import InvalidBinding
 from fairlead.binding.contexts.spec import SpecContext
 from fairlead.binding.reads import Snapshot
 from fairlead.binding.services.clients import UnsuitableEntriesError, client_variables
-from fairlead.demo.pods.env import expand
+from fairlead.demo.pods.runner import expand
 
 
 CLIENT = "servicebinding.io/client"

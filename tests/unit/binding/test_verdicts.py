@@ -8,8 +8,8 @@ import pytest
 from tests.unit.binding.client import FakeClient
 
 from fairlead.api.resource import DEPLOYMENTS, SECRETS
-from fairlead.binding.cluster import verdicts as module
-from fairlead.binding.cluster.verdicts import ALLOWED_SECONDS, DENIED_SECONDS, Verdicts
+from fairlead.binding.cluster import answering as module
+from fairlead.binding.cluster.answering import ALLOWED_SECONDS, DENIED_SECONDS, Verdicts
 from fairlead.binding.reads import RightsReview
 from fairlead.client import ConnectionFailed
 

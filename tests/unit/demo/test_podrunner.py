@@ -21,8 +21,7 @@ from fairlead.api.meta import JSON, Object, object_from_dict
 from fairlead.api.resource import CRONJOBS, DEPLOYMENTS, PODS, Resource
 from fairlead.api.status import Status
 from fairlead.client import Client, Forbidden, NotFound
-from fairlead.demo.pods.env import expand
-from fairlead.demo.pods.runner import PodRunError, RunResult, run_workload
+from fairlead.demo.pods.runner import PodRunError, RunResult, expand, run_workload
 
 
 REPORT = """

@@ -13,7 +13,7 @@ from fairlead.api.postgresaccess import POSTGRESACCESSES
 from fairlead.api.reasons.verdict import verdict_of
 from fairlead.api.resource import Resource
 from fairlead.client import Client, ConnectionFailed
-from fairlead.explain.rights import advised
+from fairlead.explain.explaining import advised
 
 
 class Reviewing:

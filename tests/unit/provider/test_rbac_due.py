@@ -38,7 +38,7 @@ from fairlead.api.resource import (
 from fairlead.client import Forbidden, ServerError
 from fairlead.client.errors import refusal
 from fairlead.provider.controllers.rbac import controller as rbac
-from fairlead.provider.controllers.rbac.due import LOT
+from fairlead.provider.controllers.rbac.controller import LOT
 from fairlead.provider.controllers.rbac.reconcile import RightsPlan, RightsState, reconcile
 from fairlead.provider.options import ProviderOptions
 from fairlead.provider.rights import Grounds, rights

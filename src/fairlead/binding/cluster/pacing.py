@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Sequence
 from time import monotonic
+from typing import Any
 
 import msgspec
 
@@ -17,14 +18,66 @@ from fairlead.api.conditions import Condition, get_condition, stored_conditions
 from fairlead.api.meta import Object
 from fairlead.api.servicebinding.common import INJECTION_READY, READY, WRITE_UNDONE, WRITES_PACED
 from fairlead.api.timestamps import moment, parse_time
-from fairlead.binding.cluster.rivals import rivals_text
 from fairlead.binding.contexts.base import BaseContext
 from fairlead.binding.expressions.fixedpath import ProjectionError
 from fairlead.binding.workloads.holdings import Holding
 from fairlead.binding.workloads.operations import MappingError
-from fairlead.binding.workloads.records import read_records
+from fairlead.binding.workloads.records import read_records, record_key, reference_key
 from fairlead.binding.workloads.workload import Workload
 from fairlead.runtime import EventRecorder
+
+
+_APPLIES = {"kubectl-client-side-apply"}
+"""Field managers that apply by updates."""
+
+
+# A client that applies an atomic list owns the whole list, and drops items of others: with
+# server-side apply by force, with client-side apply always. Lists of custom kinds are atomic
+# unless their CRD says otherwise; lists of the built-in kinds merge by their keys.
+def rivals_text(workloads: Sequence[Workload], uid: str, ours: str) -> str:
+    """Return a message on the writers that removed a binding's projection.
+
+    Args:
+        workloads: the workloads without it.
+        uid: the binding's uid.
+        ours: the field manager of our own writes.
+    """
+    return "; ".join(dict.fromkeys(_rival(workload, uid, ours) for workload in workloads))
+
+
+def _rival(workload: Workload, uid: str, ours: str) -> str:
+    notes = workload.original.meta.annotations
+    if reference_key(uid) in notes and record_key(uid) in notes:
+        return (
+            "the reference runtime of servicebinding.io projects the binding, too: let one of the "
+            "two run alone"
+        )
+    manager, applies = _last(workload.original, ours)
+    if not manager:
+        return "metadata.managedFields shows the writer"
+    if not applies:
+        return f"it is {manager}: have it keep fields that it does not know"
+    return (
+        f"it is {manager}, which applies it: where lists of containers, env, volumeMounts and "
+        "volumes are atomic, a manager that applies one owns all of it; have the CRD of the "
+        f"kind give them x-kubernetes-list-type: map, or {manager} leave them alone"
+    )
+
+
+def _last(obj: Object, ours: str) -> tuple[str, bool]:
+    """Return the last other manager that wrote an object, and whether it applies."""
+    entries: list[dict[str, Any]] = obj.to_dict()["metadata"].get("managedFields") or []
+    others = [
+        entry
+        for entry in entries
+        if entry.get("manager") not in {None, ours} and not entry.get("subresource")
+    ]
+    # Times of managedFields are whole seconds of UTC, which compare as text.
+    latest = max(others, key=lambda entry: str(entry.get("time", "")), default=None)
+    if latest is None:
+        return "", False
+    manager = str(latest["manager"])
+    return manager, latest.get("operation") == "Apply" or manager in _APPLIES
 
 
 PATIENCE_SECONDS = 60.0

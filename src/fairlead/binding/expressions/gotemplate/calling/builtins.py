@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from typing import Any
 from urllib.parse import quote_plus
 
+from fairlead.api.golang.text import go_text
 from fairlead.api.golang.values import (
     NO_VALUE,
     Boxed,
@@ -16,6 +17,7 @@ from fairlead.api.golang.values import (
     Int,
     box,
     from_bytes,
+    joined,
     size,
     to_bytes,
     truth,
@@ -25,8 +27,28 @@ from fairlead.api.golang.values import (
 from fairlead.binding.expressions.gotemplate.bounds import ESCAPING, RenderingBudget
 from fairlead.binding.expressions.gotemplate.calling import comparing
 from fairlead.binding.expressions.gotemplate.calling.calls import Callee, CallError
-from fairlead.binding.expressions.gotemplate.calling.printing import printed, printed_line
 from fairlead.binding.expressions.gotemplate.calling.verbs import formatted
+
+
+def printed(budget: RenderingBudget, *values: Any) -> str:
+    """Print values, with a space between two if neither is a string."""
+    parts: list[str] = []
+    for place, value in enumerate(values):
+        if place and not isinstance(value, str) and not isinstance(values[place - 1], str):
+            parts.append(" ")
+        parts.append(_shown(budget, value))
+    return joined(parts)
+
+
+def printed_line(budget: RenderingBudget, *values: Any) -> str:
+    """Print values with spaces between them, and a newline."""
+    return joined([" ".join(_shown(budget, value) for value in values), "\n"])
+
+
+def _shown(budget: RenderingBudget, value: Any) -> str:
+    text = go_text(value)
+    budget.spend(len(text) + 1)
+    return text
 
 
 def _index(budget: RenderingBudget, item: Any, *keys: Any) -> Any:
