@@ -17,6 +17,7 @@ from tests.sim.programs import Program, Replica
 from tests.sim.simulation import Simulation
 from tests.sim.stores import held, one
 from tests.sim.tenants import PRIVILEGES, Tenants
+from tests.support.team import leave_to_group
 
 from fairlead.api.meta import JSON, Object
 from fairlead.api.postgresaccess import POSTGRESACCESSES, ROTATE_ANNOTATION
@@ -182,8 +183,9 @@ class Operator(Checks, Tenants):
             "cleanupPolicy": dice.choice(POLICIES),
             "passwordPolicy": _passwords(dice),
         }
-        if dice.random() < 0.4:
-            spec["groups"] = "Shared"
+        is_shared = dice.random() < 0.4
+        if is_shared:
+            spec |= {"groups": "Shared", "suspend": True}
         body = {
             "apiVersion": f"{POSTGRESACCESSES.group}/v1",
             "kind": "PostgresAccess",
@@ -191,6 +193,8 @@ class Operator(Checks, Tenants):
             "spec": spec,
         }
         await self.admin.create(POSTGRESACCESSES, body)
+        if is_shared:
+            await leave_to_group(self.admin, name, team)
 
     def _choose(self, dice: Random) -> Object | None:
         found = [each for each in held(self.plane, POSTGRESACCESSES) if not each.meta.deleting]
@@ -247,8 +251,8 @@ class Operator(Checks, Tenants):
         return await self._change(dice, {"spec": {"cleanupPolicy": dice.choice(POLICIES)}})
 
     async def groups(self, dice: Random) -> bool:
-        """Privileges on a group, or on the role itself."""
-        return await self._change(dice, {"spec": {"groups": dice.choice(("Shared", "None"))}})
+        """Privileges on the role itself, and on a group no more."""
+        return await self._change(dice, {"spec": {"groups": "None"}})
 
     async def rotation(self, dice: Random) -> bool:
         """One login, or two."""

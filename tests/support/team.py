@@ -26,6 +26,10 @@ from fairlead.postgres.database.plans.snapshot import GIVEN_UP
 from fairlead.postgres.options import DEFAULT_NAMESPACE
 
 
+FORMER_GROUP = "fairlead_group_former"
+"""Group in the status of an access that a former version has made."""
+
+
 class Administrator(NamedTuple):
     """Who the operator is on a server, and whether that is a superuser."""
 
@@ -35,6 +39,18 @@ class Administrator(NamedTuple):
 
 
 Connection = psycopg.AsyncConnection[tuple[Any, ...]]
+
+
+async def say_group(client: Client, name: str, namespace: str) -> None:
+    """Have the status of an access say that a group has its grants."""
+    status = {"status": {"group": FORMER_GROUP}}
+    await client.merge_patch(POSTGRESACCESSES, name, namespace, status, subresource="status")
+
+
+async def leave_to_group(client: Client, name: str, namespace: str) -> None:
+    """Have an access that was made suspended go on as one whose grants a group has."""
+    await say_group(client, name, namespace)
+    await client.merge_patch(POSTGRESACCESSES, name, namespace, {"spec": {"suspend": False}})
 
 
 class Team:
@@ -158,6 +174,16 @@ class Team:
         name = self.name(suffix)
         there = namespace or self.namespace
         await self.client.create(POSTGRESACCESSES, access(name, there, self.server, **spec))
+        return name
+
+    async def create_shared(
+        self, suffix: str = "app", *, namespace: str = "", **spec: object
+    ) -> str:
+        """An access whose grants a former version has left to a group."""
+        name = await self.create(
+            suffix, namespace=namespace, **{**spec, "groups": "Shared", "suspend": True}
+        )
+        await leave_to_group(self.client, name, namespace or self.namespace)
         return name
 
     async def patch(self, name: str, **spec: object) -> None:

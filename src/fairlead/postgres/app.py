@@ -5,9 +5,15 @@ from __future__ import annotations
 import asyncio
 from concurrent.futures import ThreadPoolExecutor
 
-from fairlead.api.postgresaccess import crds
+import structlog
+
+from fairlead.api.meta import Object
+from fairlead.api.postgresaccess import POSTGRESACCESSES, PostgresAccess, crds
+from fairlead.api.postgresaccess.server import POSTGRESSERVERS, PostgresServer
 from fairlead.client import Client
 from fairlead.postgres.controllers.access.controller import AccessController
+from fairlead.postgres.controllers.large import cached
+from fairlead.postgres.controllers.rules.desired import GROUPS_REMEDY, SHARED_GROUPS
 from fairlead.postgres.controllers.servers.controller import ServerController
 from fairlead.postgres.controllers.servers.sources import EndpointSources
 from fairlead.postgres.controllers.settings import Settings
@@ -26,6 +32,10 @@ from fairlead.runtime import Cluster, Controller, Manager
 from fairlead.runtime import install_crds as _install_crds
 
 
+_log = structlog.get_logger(logger_name="fairlead.postgres")
+
+_MOST_NAMED = 20
+"""Largest number of accesses and of servers that the log names at start."""
 _RESOLVERS = 64
 """DNS lookups that run at the same time."""
 
@@ -68,6 +78,41 @@ async def build(
     manager.metrics.registry.register(metrics)
     for controller in controllers(cluster, options, metrics):
         manager.add(controller)
+    manager.add(GroupsWarning(cluster))
+
+
+class GroupsWarning:
+    """Logs at start which accesses and servers use ``groups: Shared``, which is deprecated."""
+
+    name = "groups-warning"
+
+    def __init__(self, cluster: Cluster) -> None:
+        self._accesses = cluster.informer(POSTGRESACCESSES, transform=cached)
+        self._servers = cluster.informer(POSTGRESSERVERS)
+
+    async def run(self) -> None:
+        """Wait for the caches, and log once."""
+        await self._accesses.synced()
+        await self._servers.synced()
+        accesses = [str(one.key) for one in self._accesses.list() if _status_group(one)]
+        servers = [one.meta.name for one in self._servers.list() if _shares(one)]
+        if accesses or servers:
+            _log.warning(
+                f"{SHARED_GROUPS} and goes with the next minor version; {GROUPS_REMEDY}",
+                servers=servers[:_MOST_NAMED],
+                accesses=accesses[:_MOST_NAMED],
+                total=len(accesses),
+            )
+
+
+def _status_group(access: Object) -> str:
+    decoded = access.try_decode(PostgresAccess)
+    return decoded.status.group if decoded is not None else ""
+
+
+def _shares(server: Object) -> bool:
+    decoded = server.try_decode(PostgresServer)
+    return decoded is not None and decoded.spec.groups == "Shared"
 
 
 async def install_crds(client: Client, *, exported: bool = False) -> None:

@@ -16,6 +16,7 @@ from tests.support.commands import fairlead
 from tests.support.e2e import Database
 from tests.support.postgres import access, credentials, prepare, running, server_profile
 from tests.support.servers import embedded
+from tests.support.team import leave_to_group
 from tests.support.waiting import failed_with, is_ready, when
 
 from fairlead.api.postgresaccess import POSTGRESACCESSES
@@ -62,9 +63,11 @@ class Plane:
         if name == TURNING:
             spec["passwordPolicy"] = {"rotation": "TwoLogins"}
         if name in SHARING:
-            spec["groups"] = "Shared"
+            spec |= {"groups": "Shared", "suspend": True}
         body = access(name, namespace, server, **spec)
         await self.admin.create(POSTGRESACCESSES, body)
+        if name in SHARING:
+            await leave_to_group(self.admin, name, namespace)
 
     async def ready(self, name: str, namespace: str) -> Any:
         return await when(self.admin, POSTGRESACCESSES, name, namespace, until=is_ready)

@@ -5,15 +5,24 @@ from __future__ import annotations
 from dataclasses import dataclass
 from dataclasses import replace as dataclass_replace
 from datetime import UTC, datetime, timedelta
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import pytest
-from msgspec import to_builtins
+import structlog
+from msgspec import convert, to_builtins
 from msgspec.structs import replace
 
 from fairlead.api.conditions import Event, get_condition
-from fairlead.api.meta import JSON, object_from_dict
-from fairlead.api.postgresaccess import Deletion, Plan, PostgresAccessStatus, ServerInfo
+from fairlead.api.meta import JSON, Object, object_from_dict
+from fairlead.api.postgresaccess import (
+    POSTGRESACCESSES,
+    Deletion,
+    Plan,
+    PostgresAccessStatus,
+    ServerInfo,
+)
+from fairlead.api.resource import Resource
+from fairlead.postgres.app import GroupsWarning
 from fairlead.postgres.controllers.access.passes import PassFailure, approval_of, observed_of
 from fairlead.postgres.controllers.access.status import (
     MAX_PARTS,
@@ -633,6 +642,73 @@ def test_two_ends_are_refused_before_a_role_is_made() -> None:
         AccessError, match=r"spec\.expiresAfter excludes spec\.attributes\.validUntil"
     ):
         check_spec(replace(access, status=PostgresAccessStatus()))
+
+
+SHARED: dict[str, tuple[str | None, JSON, bool]] = {
+    "not-asked-for": (None, {}, True),
+    "none-asked-for": ("None", {"username": "app", "appliedGrants": ["d: CONNECT"]}, True),
+    "new": ("Shared", {}, False),
+    "never-applied": ("Shared", {"conditions": []}, False),
+    "a-group-has-them": ("Shared", {"group": "fairlead_group_1"}, True),
+    "switched-on": ("Shared", {"username": "app", "appliedGrants": ["d: CONNECT"]}, False),
+    "had-nothing-to-share": ("Shared", {"username": "app"}, True),
+}
+"""spec.groups, the status, and whether the access is served."""
+
+
+@pytest.mark.parametrize(
+    ("groups", "status", "is_served"),
+    [pytest.param(*row, id=name) for name, row in SHARED.items()],
+)
+def test_shared_groups_are_served_where_they_are_in_use(
+    groups: str | None, status: JSON, is_served: bool
+) -> None:
+    access = replace(
+        ending({"groups": groups} if groups else {}).access,
+        status=convert(status, PostgresAccessStatus),
+    )
+    if is_served:
+        check_spec(access)
+        return
+    message = (
+        r"PostgresAccess app: spec\.groups Shared is deprecated.*remove the field, and share a"
+        r" group role by spec\.memberOf"
+    )
+    with pytest.raises(AccessError, match=message):
+        check_spec(access)
+
+
+class Caches:
+    """Stands in for a cluster whose caches have these objects."""
+
+    def __init__(self, *objects: JSON) -> None:
+        self._objects = [object_from_dict(body) for body in objects]
+
+    def informer(self, resource: Resource, **_: object) -> Caches:
+        return Caches(*(one.to_dict() for one in self._objects if one.kind == resource.kind))
+
+    def list(self) -> list[Object]:
+        return self._objects
+
+    async def synced(self) -> None:
+        pass
+
+
+@pytest.mark.parametrize(("group", "count"), [("fairlead_group_1", 1), ("", 0)])
+async def test_accesses_in_groups_are_logged_at_start(group: str, count: int) -> None:
+    spec = {"username": "app", "generatedSecret": "app", "connection": {}}
+    access: JSON = {
+        "apiVersion": POSTGRESACCESSES.api_version,
+        "kind": POSTGRESACCESSES.kind,
+        "metadata": {"name": "app", "namespace": "team"},
+        "spec": spec,
+        "status": {"group": group},
+    }
+    with structlog.testing.capture_logs() as logs:
+        await GroupsWarning(cast("Any", Caches(access))).run()
+    assert [(one["log_level"], one["accesses"]) for one in logs] == [
+        ("warning", ["team/app"])
+    ] * count
 
 
 def test_an_access_in_sync_says_that_its_login_is_over() -> None:

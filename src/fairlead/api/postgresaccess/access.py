@@ -279,10 +279,11 @@ class PostgresAccessSpec(msgspec.Struct, rename="camel", omit_defaults=True, kw_
         Groups | None,
         Meta(
             description=(
-                "Shared puts what the grants ask for on one group role for all accesses of the"
-                " server that ask for the same, and makes the role a member of it; None grants to"
-                " the role itself. Default what the PostgresServer says, or else None. What is"
-                " granted with grantOption stays the role's own."
+                "Deprecated. None, the default, grants to the role itself. Shared has a group role"
+                " for all accesses of the server with the same grants, and is refused where none"
+                " holds them yet; name a group role in memberOf. Default for accesses in a group"
+                " is what the PostgresServer says. What is granted with grantOption stays the"
+                " role's own."
             )
         ),
     ] = None

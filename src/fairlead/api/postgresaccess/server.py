@@ -139,7 +139,12 @@ class PostgresServerSpec(msgspec.Struct, rename="camel", omit_defaults=True, kw_
     ] = "Verifier"  # noqa: S105 - a form of passwords
     groups: Annotated[
         Groups,
-        Meta(description="spec.groups of those PostgresAccess that do not say it themselves."),
+        Meta(
+            description=(
+                "Deprecated: spec.groups of those PostgresAccess that are in a shared group and do"
+                " not say it themselves. Shared is refused of a new PostgresServer."
+            )
+        ),
     ] = "None"
     revoke_public: Annotated[
         list[PublicPrivilege],

@@ -278,7 +278,7 @@ _OF_STEP: Final[Mapping[StepName, tuple[Reason, ...]]] = MappingProxyType(
             Reason(
                 "TooManyGrantees",
                 "the list of grantees of an object is full",
-                "set spec.groups: Shared, or share a group role by spec.memberOf",
+                "share a group role by spec.memberOf",
             ),
             Reason(
                 "Unapproved",

@@ -10,7 +10,7 @@ import psycopg
 from fairlead.api.meta import JSON, ObjectMeta
 from fairlead.api.postgresaccess import POSTGRESACCESSES, PostgresAccess, PostgresAccessSpec
 from fairlead.api.postgresaccess.connection import Connection, LoginPolicy, ServerRef
-from fairlead.api.postgresaccess.server import Groups, PostgresServer
+from fairlead.api.postgresaccess.server import PostgresServer
 from fairlead.client import Forbidden
 from fairlead.postgres.commands.expressing import (
     attributes_of,
@@ -236,8 +236,7 @@ class _Importing:
         if why:
             comments.append(f"Attributes are left as they are: {why}")
         shared = {one.name for one in sources}
-        # Memberships in our own groups come with spec.groups: Shared; memberOf refuses their
-        # names.
+        # memberOf refuses the names of our own groups: the role gets what they have by its grants.
         members = [one for one in members_of(role) if one.role not in shared]
         denied = self._denied([one.role for one in members], powerful)
         if denied:
@@ -254,7 +253,6 @@ class _Importing:
             # An Authoritative access would revoke what its grants cannot say.
             grants_policy="Additive" if left else "Authoritative",
             attributes=attributes,
-            groups=self._groups(sources),
             member_of=members if members and not denied else None,
         )
         if role.claim is not None:
@@ -262,12 +260,6 @@ class _Importing:
         meta = ObjectMeta(name=name, namespace=self._namespace)
         self._accesses[role.name] = PostgresAccess(metadata=meta, spec=spec)
         self._comments[role.name] = comments
-
-    def _groups(self, sources: Sequence[RoleFacts]) -> Groups | None:
-        """Return the value of spec.groups that leaves the privileges where they are."""
-        if len(sources) > 1:
-            return "Shared"
-        return "None" if self._sessions.endpoint.shares_groups else None
 
     def _denied(self, groups: Iterable[str], powerful: set[str]) -> str:
         for group in groups:

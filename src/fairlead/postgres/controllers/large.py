@@ -148,6 +148,7 @@ def _stub_body(access: Object) -> bytes:
                 # How many logins there are does not count, only whether there are any.
                 logins=status.logins[:1],
                 server=status.server,
+                group=status.group,
             ),
         )
     )

@@ -8,8 +8,8 @@ from typing import Any
 import psycopg
 import pytest
 from tests.e2e.postgres.rows.test_commands_plan import around, plan_of, statements
-from tests.support.team import Team
-from tests.support.waiting import condition, eventually
+from tests.support.team import FORMER_GROUP, Team, say_group
+from tests.support.waiting import condition, eventually, failed_with, is_ready, when
 
 from fairlead.api.meta import JSON
 from fairlead.api.postgresaccess import APPROVE_ANNOTATION, POSTGRESACCESSES
@@ -19,11 +19,17 @@ from fairlead.postgres.commands.accesses import given_of
 from fairlead.postgres.commands.audit import audit
 from fairlead.postgres.commands.importing import import_roles
 from fairlead.postgres.commands.plan import CHANGES, FAILED, IN_SYNC, plan
+from fairlead.postgres.controllers.access.status import SHARED_ACCESS
+from fairlead.postgres.controllers.servers.controller import SHARED_SERVER
 
 
 async def group_of(team: Team, name: str, *, namespace: str = "") -> str:
     """The group that the status names, of which the role is a member."""
-    body = await team.ready(name, namespace=namespace)
+    body = await team.wait(
+        name,
+        lambda body: is_ready(body) and body["status"].get("group") != FORMER_GROUP,
+        namespace=namespace,
+    )
     group: str = body["status"].get("group", "")
     assert (await members(team, group)).count(name) == (1 if group else 0)
     return group
@@ -50,21 +56,23 @@ async def dropped(team: Team, group: str) -> None:
 
 
 def read(team: Team) -> JSON:
-    return {"groups": "Shared", "grants": [team.grant("CONNECT", "SELECT")]}
+    return {"grants": [team.grant("CONNECT", "SELECT")]}
 
 
 async def test_who_shares_with_whom(team: Team) -> None:
     await team.build("CREATE TABLE t (id int)")
     other = f"others-{team.id}"
     await team.create_namespace(other)
-    one = await team.create("one", **read(team))
-    two = await team.create("two", namespace=other, **read(team))
+    one = await team.create_shared("one", **read(team))
+    two = await team.create_shared("two", namespace=other, **read(team))
     # The same server by a tenant's own connection, which others' accesses never go through.
     direct = [
-        await team.create(name, connection=team.directly(), **read(team))
+        await team.create_shared(name, connection=team.directly(), **read(team))
         for name in ("three", "four")
     ]
-    five = await team.create("five", namespace=other, connection=team.directly(), **read(team))
+    five = await team.create_shared(
+        "five", namespace=other, connection=team.directly(), **read(team)
+    )
     group = await group_of(team, one)
     assert await group_of(team, two, namespace=other) == group
     own = {await group_of(team, name) for name in direct}
@@ -103,6 +111,7 @@ async def test_on_and_off_while_an_app_reads(team: Team) -> None:
 
     async with asyncio.TaskGroup() as tasks:
         reading = tasks.create_task(reads())
+        await say_group(team.client, name, team.namespace)
         await team.patch(name, groups="Shared")
         first = await group_of(team, name)
         assert first
@@ -110,8 +119,10 @@ async def test_on_and_off_while_an_app_reads(team: Team) -> None:
         await team.patch(name, grants=[team.grant("CONNECT", "SELECT", "INSERT")])
         await team.wait(name, lambda body: body["status"].get("group", first) != first)
         await dropped(team, first)
+        second = await group_of(team, name)
         await team.patch(name, groups="None", grants=[team.grant("CONNECT", "SELECT")])
         assert await group_of(team, name) == ""
+        await dropped(team, second)
         done.set()
     assert reading.result() > 10
     assert await team.privileges(name) == before
@@ -121,9 +132,22 @@ async def test_the_default_of_a_server(team: Team) -> None:
     name = await team.create(grants=[team.grant("CONNECT")])
     mine = await team.create("mine", grants=[team.grant("CONNECT")], groups="None")
     assert await group_of(team, name) == ""
+    for one in (name, mine):
+        await say_group(team.client, one, team.namespace)
     await team.client.merge_patch(POSTGRESSERVERS, team.server, "", {"spec": {"groups": "Shared"}})
-    await team.wait(name, lambda body: bool(body["status"].get("group")))
-    assert await group_of(team, mine) == ""
+    assert await group_of(team, name)
+    body = await team.ready(name)
+    assert SHARED_ACCESS in body["status"]["warnings"]
+    await team.wait(mine, lambda body: not body["status"].get("group"))
+    new = await team.create("new", grants=[team.grant("CONNECT")])
+    assert await group_of(team, new) == ""
+    ready = await when(
+        team.client,
+        POSTGRESSERVERS,
+        team.server,
+        until=lambda body: SHARED_SERVER in condition(body, "Ready")["message"],
+    )
+    assert condition(ready, "Ready")["status"] == "True"
     await team.client.merge_patch(POSTGRESSERVERS, team.server, "", {"spec": {"groups": "None"}})
     await team.wait(name, lambda body: not body["status"].get("group"))
     assert (team.database, "CONNECT") in {
@@ -137,10 +161,33 @@ async def test_only_words_that_mean_something(team: Team) -> None:
         await team.create(groups="All")
 
 
+async def test_new_uses_are_refused(team: Team) -> None:
+    name = await team.create(groups="Shared", **read(team))
+    message = await team.fails(name, "spec.groups Shared is deprecated")
+    assert message.startswith(f"InvalidSpec: PostgresAccess {team.namespace}/{name}: ")
+    assert "spec.memberOf" in message
+    await team.patch(name, groups=None)
+    await team.ready(name)
+    await team.patch(name, groups="Shared")
+    await team.fails(name, "spec.groups Shared is deprecated")
+    await team.offer(f"{team.server}-new", groups="Shared")
+    server = await when(
+        team.client,
+        POSTGRESSERVERS,
+        f"{team.server}-new",
+        until=failed_with("spec.groups Shared is deprecated"),
+    )
+    assert "spec.memberOf" in condition(server, "Ready")["message"]
+    await team.client.delete(POSTGRESSERVERS, f"{team.server}-new")
+
+
 @pytest.mark.differs("administrator")
 async def test_drift_of_a_group_is_mended(team: Team) -> None:
     await team.build("CREATE TABLE t (id int)")
-    one, two = await team.create("one", **read(team)), await team.create("two", **read(team))
+    one, two = (
+        await team.create_shared("one", **read(team)),
+        await team.create_shared("two", **read(team)),
+    )
     group = await group_of(team, one)
     assert await group_of(team, two) == group
     table = {("t", "SELECT")}
@@ -174,10 +221,10 @@ async def test_drift_of_a_group_is_mended(team: Team) -> None:
 
 
 async def test_a_role_of_the_groups_name(team: Team) -> None:
-    one = await team.create("one", **read(team))
+    one = await team.create_shared("one", **read(team))
     group = await group_of(team, one)
     await team.sql("COMMENT ON ROLE {g} IS 'mine'", g=group)
-    two = await team.create("two", **read(team))
+    two = await team.create_shared("two", **read(team))
     assert group in await team.fails(two, "GroupConflict")
     assert await members(team, group) == [one]
     await team.sql("ALTER ROLE {g} RENAME TO {n}", g=group, n=f"theirs_{team.id}")
@@ -195,7 +242,7 @@ async def test_a_role_of_the_groups_name(team: Team) -> None:
 
 
 async def test_a_deletion_torn_out_leaves_no_group(team: Team) -> None:
-    name = await team.create(**read(team))
+    name = await team.create_shared(**read(team))
     group = await group_of(team, name)
     await team.client.merge_patch(
         POSTGRESACCESSES, name, team.namespace, {"metadata": {"finalizers": []}}
@@ -211,9 +258,9 @@ async def test_a_deletion_torn_out_leaves_no_group(team: Team) -> None:
 
 async def test_plans_audits_and_approvals(team: Team) -> None:
     await team.build("CREATE TABLE t (id int)")
-    one = await team.create("one", **read(team))
+    one = await team.create_shared("one", **read(team))
     group = await group_of(team, one)
-    two = await team.create("two", approval="Manual", **read(team))
+    two = await team.create_shared("two", approval="Manual", **read(team))
     body = await team.wait(two, lambda body: bool(body["status"].get("plan")))
     proposed: Any = body["status"]["plan"]
     joins = [text for text in proposed["statements"] if group in text]
@@ -250,7 +297,7 @@ async def test_plans_audits_and_approvals(team: Team) -> None:
 
 async def test_what_was_abandoned_is_imported_as_it_is(team: Team) -> None:
     await team.build("CREATE TABLE t (id int)")
-    name = await team.create(**read(team))
+    name = await team.create_shared(**read(team))
     group = await group_of(team, name)
     await team.abandon(name)
     await team.delete(name)
@@ -270,8 +317,9 @@ async def test_what_was_abandoned_is_imported_as_it_is(team: Team) -> None:
     assert await members(team, group) == [name]
     found = await import_roles(await around(team), team.server, team.namespace, [name])
     (one,) = found.accesses
-    assert one.manifest["spec"]["groups"] == "Shared"
-    assert not [text for text in one.comments if "REVOKE" in text or "CREATE ROLE" in text]
+    assert "groups" not in one.manifest["spec"]
+    (left,) = [text for text in one.comments if "REVOKE" in text]
+    assert group in left
     await team.sql(
         "DROP OWNED BY {r}", "DROP OWNED BY {g}", "DROP ROLE {r}", "DROP ROLE {g}", r=name, g=group
     )
@@ -279,8 +327,8 @@ async def test_what_was_abandoned_is_imported_as_it_is(team: Team) -> None:
 
 async def test_one_failure_is_told_on_all_who_share_it(team: Team) -> None:
     grants = [team.grant("CONNECT"), team.grant("SELECT", schema="nowhere")]
-    bad = [await team.create(name, groups="Shared", grants=grants) for name in ("a", "b")]
-    good = await team.create("good", **read(team))
+    bad = [await team.create_shared(name, grants=grants) for name in ("a", "b")]
+    good = await team.create_shared("good", **read(team))
     for name in bad:
         await team.fails(name, "SchemaNotFound")
     await team.ready(good)
@@ -293,8 +341,8 @@ async def test_one_failure_is_told_on_all_who_share_it(team: Team) -> None:
 
 async def test_two_logins_share_through_their_owner(team: Team) -> None:
     await team.build("CREATE TABLE t (id int)")
-    name = await team.create(passwordPolicy={"rotation": "TwoLogins"}, **read(team))
-    other = await team.create("other", **read(team))
+    name = await team.create_shared(passwordPolicy={"rotation": "TwoLogins"}, **read(team))
+    other = await team.create_shared("other", **read(team))
     group = await group_of(team, name)
     assert await group_of(team, other) == group
     assert await members(team, group) == sorted([name, other])

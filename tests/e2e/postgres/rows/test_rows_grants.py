@@ -110,7 +110,8 @@ async def test_row_12_an_extensions_tables_are_counted_and_stop_nothing(
     await team.build("CREATE TABLE own (id int)")
     await add("spatial_one")
     asked = {"database": team.database, "schema": "public", "access": "ReadOnly"}
-    name = await team.create(grants=[asked], groups=groups)
+    create = team.create_shared if groups == "Shared" else team.create
+    name = await create(grants=[asked])
     status = (await team.ready(name))["status"]
     (remark,) = [one for one in status["warnings"] if "left out" in one]
     assert remark.startswith(

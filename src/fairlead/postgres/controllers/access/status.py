@@ -44,6 +44,8 @@ from fairlead.postgres.controllers.access.passes import (
     approval_of,
 )
 from fairlead.postgres.controllers.rules.desired import (
+    GROUPS_REMEDY,
+    SHARED_GROUPS,
     TWO_ENDS,
     Desired,
     LoginEnd,
@@ -81,6 +83,11 @@ MAX_PARTS = 1000
 """Hashes of statements in a status; the rest of a longer plan needs another approval."""
 _MAX_GRANTED = 512
 _MAX_BLOCKERS = 3
+SHARED_ACCESS = (
+    f"{SHARED_GROUPS} and goes with the next minor version; {GROUPS_REMEDY}, then set spec.groups"
+    " to None"
+)
+"""Warning about an access whose grants a group holds."""
 _MAX_WARNINGS = 64
 """Largest numbers of grants, of blockers in one database, and of other items in a status."""
 
@@ -256,6 +263,8 @@ def with_login(
     about = [WITHOUT_SECRET] if observed.keeps_password else plain_uris(desired, observed)
     if has_two_ends(desired.access.spec):
         about.append(TWO_ENDS)
+    if desired.shares_groups:
+        about.append(SHARED_ACCESS)
     warnings = [
         *about,
         *unreachable_host(desired),

@@ -25,6 +25,7 @@ from fairlead.api.postgresaccess import (
     PostgresAccessSpec,
 )
 from fairlead.api.postgresaccess.connection import Connection
+from fairlead.api.postgresaccess.server import PostgresServer
 from fairlead.api.timestamps import format_time, parse_time
 from fairlead.postgres.controllers.rules.policy import named_secrets
 from fairlead.postgres.controllers.rules.rotation import (
@@ -58,6 +59,10 @@ TWO_ENDS = (
     "spec.expiresAfter excludes spec.attributes.validUntil, as both end the login; remove one"
 )
 """Message about an access with both."""
+SHARED_GROUPS = "spec.groups Shared is deprecated"
+"""Begin of the messages about shared groups, of an access and of a PostgresServer."""
+GROUPS_REMEDY = "share a group role by spec.memberOf of the PostgresAccesses"
+"""The remedy in them."""
 _NAMESPACE = "namespace "
 _NO_RULES = PasswordRules()
 """Rules of the password without any policy."""
@@ -175,9 +180,14 @@ class Desired:
 
     @property
     def shares_groups(self) -> bool:
-        """Whether a group holds the grants of the access, by its spec or else its server."""
+        """Whether a group holds the grants of the access, by its spec or else its server.
+
+        The default of a server is for accesses that have shared groups before.
+        """
         groups = self.access.spec.groups
-        return self.known_place.endpoint.shares_groups if groups is None else groups == "Shared"
+        if groups is None:
+            return self.known_place.endpoint.shares_groups and has_shared(self.access)
+        return groups == "Shared"
 
     def seconds_to_end(self, now: datetime) -> float | None:
         """Return the seconds until the end is remarked on or comes, None where neither will."""
@@ -364,6 +374,35 @@ def check_spec(access: PostgresAccess) -> None:
     # What former versions have made goes on, and has a warning.
     if has_two_ends(spec) and not access.status.username:
         raise invalid("InvalidSpec", TWO_ENDS)
+    if spec.groups == "Shared" and not has_shared(access):
+        raise invalid(
+            "InvalidSpec",
+            f"PostgresAccess {access.metadata.key}: {SHARED_GROUPS}, and is refused where no group"
+            f" holds the grants yet; remove the field, and {GROUPS_REMEDY}",
+        )
+
+
+def has_shared(access: PostgresAccess) -> bool:
+    """Whether the last pass left the grants of an access to a group, or found none to leave."""
+    status = access.status
+    on_login = any(not is_passed_on(line) for line in status.applied_grants)
+    return bool(status.group or (status.username and not on_login))
+
+
+def check_server(server: PostgresServer) -> None:
+    """Refuse a new PostgresServer that asks for shared groups.
+
+    Raises:
+        AccessError: InvalidSpec; the message names object, field and remedy.
+    """
+    ready = get_condition(server.status.conditions, READY)
+    is_new = ready is None or ready.reason == "InvalidSpec"
+    if server.spec.groups == "Shared" and is_new:
+        raise invalid(
+            "InvalidSpec",
+            f"PostgresServer {server.metadata.name}: {SHARED_GROUPS}, and is refused of a new"
+            f" server; remove the field, and {GROUPS_REMEDY}",
+        )
 
 
 def former_of(access: PostgresAccess) -> str:

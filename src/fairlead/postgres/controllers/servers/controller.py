@@ -17,7 +17,11 @@ from fairlead.api.postgresaccess.server import (
 )
 from fairlead.api.timestamps import now
 from fairlead.client import NotFound
-from fairlead.postgres.controllers.rules.desired import owner_of_server
+from fairlead.postgres.controllers.rules.desired import (
+    GROUPS_REMEDY,
+    SHARED_GROUPS,
+    owner_of_server,
+)
 from fairlead.postgres.controllers.servers.looks import JITTER
 from fairlead.postgres.controllers.servers.sources import EndpointSources, decode_server
 from fairlead.postgres.controllers.watches import AccessWatches, wanted_otherwise
@@ -36,6 +40,11 @@ from fairlead.runtime import BackoffPolicy, Cluster, Controller, Request, Result
 _WORKERS = 64
 """Number of servers at once: a server that hangs occupies a worker until its timeout."""
 _UNREACHABLE = {"ConnectionFailed", "TLSFailed"}
+SHARED_SERVER = (
+    f"{SHARED_GROUPS} and goes with the next minor version: new accesses have their grants"
+    f" themselves; {GROUPS_REMEDY}, then set spec.groups to None"
+)
+"""Note about a server with shared groups."""
 _OF_DATABASE = {"DatabaseNotFound", "InsufficientPrivilege"}
 """Reasons of refusals by the server's own database, after which another one may do."""
 
@@ -91,6 +100,7 @@ class ServerController:
             server = decode_server(found)
             old = server.status
             facts = await self._log_in(server)
+            note = f"; {SHARED_SERVER}" if server.spec.groups == "Shared" else ""
         except AccessError as error:
             metrics.reached(error)
             metrics.administrator_refused = error.reason == "AuthenticationFailed"
@@ -98,7 +108,7 @@ class ServerController:
             return Result(backoff=self._retries)
         metrics.reached()
         metrics.administrator_refused = False
-        await self._store(found, old, facts=facts)
+        await self._store(found, old, facts=facts, note=note)
         spread = random.uniform(1 - JITTER, 1 + JITTER)  # noqa: S311
         return Result(requeue_after=self._options.server_interval * spread)
 
@@ -133,8 +143,9 @@ class ServerController:
         *,
         facts: ServerFacts | None = None,
         error: AccessError | None = None,
+        note: str = "",
     ) -> None:
-        new = server_status(old, found.meta.generation, now(), facts=facts, error=error)
+        new = server_status(old, found.meta.generation, now(), facts=facts, error=error, note=note)
         body = found.to_dict()
         body["status"] = msgspec.to_builtins(new)
         await self._statuses.write(found, body)
@@ -163,11 +174,17 @@ def server_status(
     *,
     facts: ServerFacts | None = None,
     error: AccessError | None = None,
+    note: str = "",
 ) -> PostgresServerStatus:
-    """Return the status after a login, equal to the old one where nothing has changed."""
+    """Return the status after a login, equal to the old one where nothing has changed.
+
+    A ``note`` is the end of the message of a server that can be used.
+    """
     conditions = old.conditions
     if error is None:
-        ready = Condition(READY, "True", "Ready", "the administrator can log in", "", generation)
+        ready = Condition(
+            READY, "True", "Ready", f"the administrator can log in{note}", "", generation
+        )
         reachable = Condition(REACHABLE, "True", "Reachable", "", "", generation)
     else:
         message = error.message

@@ -20,7 +20,7 @@ from fairlead.api.postgresaccess.server import POSTGRESSERVERS, PostgresServer
 from fairlead.api.resource import NAMESPACES, SECRETS
 from fairlead.client import BadRequest, Client, Forbidden, NotFound
 from fairlead.client.authorities import AuthorityError, trust_only
-from fairlead.postgres.controllers.rules.desired import needed_names
+from fairlead.postgres.controllers.rules.desired import check_server, needed_names
 from fairlead.postgres.controllers.rules.policy import (
     check_access,
     check_heir,
@@ -404,6 +404,8 @@ def decode_server(found: Object) -> PostgresServer:
         AccessError: InvalidSpec; the message names the field.
     """
     try:
-        return found.decode(PostgresServer)
+        server = found.decode(PostgresServer)
     except msgspec.ValidationError as error:
         raise invalid("InvalidSpec", f"PostgresServer {found.meta.name}: {error}") from None
+    check_server(server)
+    return server

@@ -151,7 +151,7 @@ _STATES = {
     # page: a table has room for about 2,400 entries.
     "54000": (
         "TooManyGrantees",
-        "no room for more grantees to {what}; set spec.groups: Shared, or memberOf a group role",
+        "no room for more grantees to {what}; share a group role by spec.memberOf",
     ),
     "55P03": ("Locked", "another session holds a lock needed to {what}; waiting for it"),
     "57014": ("TimedOut", "it took too long to {what}; trying again"),
