@@ -131,7 +131,7 @@ IMAGE ?= fairlead
 image: $(VENV)/dev.stamp ## the OCI image into dist, without a daemon, with its bill of materials and licences; IMAGE=its name, without a tag
 	@$(BIN)/python -m hack.image --name $(IMAGE)
 
-bench: $(VENV)/dev.stamp ## ratios against limits measured in the same run; BENCH_LONG=1 keeps results
+bench: $(VENV)/dev.stamp ## the sandbox against kube-apiserver, in the same run; BENCH_LONG=1 keeps results
 	KUBEBUILDER_ASSETS="$$(hack/envtest)" $(BIN)/python -m bench
 
 bench-sync: $(VENV)/dev.stamp ## the konnector against a bare loader; BENCH_LONG=1 has 10,000 objects too, and keeps results
@@ -143,10 +143,10 @@ bench-postgres: $(VENV)/dev.stamp ## the PostgresAccess operator against a bare 
 bench-binding: $(VENV)/dev.stamp ## the binding controllers against a bare loader; BENCH_LONG=1 has 500 bindings for 200
 	KUBEBUILDER_ASSETS="$$(hack/envtest)" $(BIN)/python -m bench binding
 
-bench-serve: $(VENV)/dev.stamp ## the front door and its pages against a bare aiohttp handler, a bind against its API calls made bare
-	KUBEBUILDER_ASSETS="$$(hack/envtest)" $(BIN)/python -m bench serve
+bench-serve: $(VENV)/dev.stamp ## the front door against a bare aiohttp handler
+	$(BIN)/python -m bench serve
 
-sizes: $(VENV)/dev.stamp ## memory and CPU of each program with 1,000 objects, and how soon another replica goes on; BENCH_LONG=1 has 10,000 and 50,000
+sizes: $(VENV)/dev.stamp ## memory and CPU of each program with 1,000 objects, and how soon another replica goes on; BENCH_LONG=1 has 10,000 too
 	KUBEBUILDER_ASSETS="$$(hack/envtest)" $(BIN)/python -m bench sizes
 
 requirements: $(VENV)/dev.stamp ## pin anew, with hashes and without index addresses

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import asyncio
 import base64
-from collections.abc import AsyncIterator, Awaitable, Callable, Hashable, Iterable
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Hashable, Iterable, Sequence
 from contextlib import asynccontextmanager
 from typing import Generic, NamedTuple, TypeVar
 
@@ -73,6 +74,10 @@ def encoded(data: dict[str, str]) -> dict[str, str]:
     return {name: base64.b64encode(value.encode()).decode() for name, value in data.items()}
 
 
+Place = tuple[str, str]
+"""Namespace and name of an object."""
+
+
 class Metadata(msgspec.Struct, rename="camel"):
     """Members that tell objects and their versions apart."""
 
@@ -80,6 +85,10 @@ class Metadata(msgspec.Struct, rename="camel"):
     namespace: str
     resource_version: str
     generation: int = 0
+
+    @property
+    def place(self) -> Place:
+        return self.namespace, self.name
 
 
 class Watched(msgspec.Struct):
@@ -142,6 +151,73 @@ class Side:
             if answer.status >= 300 and not (missing and answer.status == 404):
                 raise RuntimeError(f"{write.method} {write.path}: {body[:500]!r}")
             return body
+
+    async def settle(
+        self,
+        resource: Resource,
+        seen: type[W],
+        is_done: Callable[[str, W], bool],
+        places: Iterable[Place],
+        work: Callable[[], Awaitable[object]],
+    ) -> float:
+        """Time some work until a watch has told of all these objects what is waited for."""
+        missing = Awaited(places)
+
+        def look(type_: str, one: W) -> None:
+            if is_done(type_, one):
+                missing.told(one.metadata.place)
+
+        async with self.watching(resource, seen, look):
+            begun = time.monotonic()
+            await work()
+            await missing.wait()
+            return time.monotonic() - begun
+
+    async def until_ready(
+        self,
+        resource: Resource,
+        places: Sequence[Place],
+        writes: Iterable[Write],
+        connections: int,
+    ) -> float:
+        """Time the writes until all these objects are Ready as written."""
+        missing = Awaited(places)
+        written: dict[Place, int] = {}
+        ready: dict[Place, int] = {}
+
+        def compare(place: Place) -> None:
+            # The watch may tell of an object before its write is answered.
+            if place in written and ready.get(place, 0) >= written[place]:
+                missing.told(place)
+
+        def look(_type: str, one: Conditioned) -> None:
+            if one.ready:
+                ready[one.metadata.place] = one.metadata.generation
+                compare(one.metadata.place)
+
+        async def send(write: Write) -> None:
+            stored = msgspec.json.decode(await self.send(write), type=Conditioned).metadata
+            written[stored.place] = stored.generation
+            compare(stored.place)
+
+        async with self.watching(resource, Conditioned, look):
+            begun = time.monotonic()
+            await each(connections, send, writes)
+            await missing.wait()
+            return time.monotonic() - begun
+
+    async def until_gone(
+        self, resource: Resource, places: Sequence[Place], connections: int
+    ) -> float:
+        """Time from the first deletion until all these objects are gone."""
+        writes = [delete(resource, *place) for place in places]
+        return await self.settle(
+            resource,
+            Watched,
+            lambda type_, _: type_ == "DELETED",
+            places,
+            lambda: each(connections, self.send, writes),
+        )
 
     async def items(self, resource: Resource, namespace: str, seen: type[W]) -> list[W]:
         """List objects; ``seen`` is what is decoded of each."""
@@ -236,6 +312,12 @@ async def each(
             group.create_task(connection())
 
 
+async def fastest(candidates: Iterable[int], run: Callable[[int], Awaitable[float]]) -> int:
+    """Find the number of connections with which a run takes the fewest seconds."""
+    seconds = {connections: await run(connections) for connections in candidates}
+    return min(seconds, key=lambda connections: seconds[connections])
+
+
 class Awaited:
     """Names of which a watch has yet to tell."""
 
@@ -313,3 +395,90 @@ async def loader(admin: Client, *groups: str) -> ClusterConfig:
     ]
     await create_all(admin, bodies)
     return await as_service_account(admin, "default", LOADER)
+
+
+WIDGETS = Resource("example.org", "v1", "widgets", "Widget")
+FIELDS = 24
+"""Members of a spec beside those that have a meaning."""
+
+_TEXT: JSON = {"type": "string", "maxLength": 64, "pattern": "^[a-z0-9-]+$"}
+
+
+def widget_crd() -> JSON:
+    """Make a CRD with patterns, an enum, bounds, a list map and a status, as many have."""
+    condition: JSON = {
+        "type": "object",
+        "required": ["type", "status"],
+        "properties": {
+            "type": {"type": "string"},
+            "status": {"type": "string", "enum": ["True", "False", "Unknown"]},
+            "reason": {"type": "string"},
+            "message": {"type": "string", "maxLength": 1024},
+            "lastTransitionTime": {"type": "string", "format": "date-time"},
+        },
+    }
+    conditions: JSON = {
+        "type": "array",
+        "items": condition,
+        "x-kubernetes-list-type": "map",
+        "x-kubernetes-list-map-keys": ["type"],
+    }
+    spec: JSON = {
+        "type": "object",
+        "required": ["mode", "size"],
+        "properties": {
+            "mode": {"type": "string", "enum": ["fast", "safe"]},
+            "size": {"type": "integer", "minimum": 1, "maximum": 1_000_000},
+            "retries": {"type": "integer", "default": 3},
+            **{f"field{index}": _TEXT for index in range(FIELDS)},
+        },
+    }
+    schema: JSON = {
+        "type": "object",
+        "properties": {
+            "spec": spec,
+            "status": {"type": "object", "properties": {"conditions": conditions}},
+        },
+    }
+    version: JSON = {
+        "name": WIDGETS.version,
+        "served": True,
+        "storage": True,
+        "schema": {"openAPIV3Schema": schema},
+        "subresources": {"status": {}},
+    }
+    return {
+        "apiVersion": "apiextensions.k8s.io/v1",
+        "kind": "CustomResourceDefinition",
+        "metadata": {"name": WIDGETS.group_resource},
+        "spec": {
+            "group": WIDGETS.group,
+            "scope": "Namespaced",
+            "names": {
+                "plural": WIDGETS.plural,
+                "singular": "widget",
+                "kind": WIDGETS.kind,
+                "listKind": f"{WIDGETS.kind}List",
+            },
+            "versions": [version],
+        },
+    }
+
+
+def widget(name: str, namespace: str, number: int) -> JSON:
+    """Make an object of about 1.5 KB as a client writes it."""
+    return {
+        "apiVersion": WIDGETS.api_version,
+        "kind": WIDGETS.kind,
+        "metadata": {
+            "name": name,
+            "namespace": namespace,
+            "labels": {"app": f"app-{number % 50}", "team": f"team-{number % 7}"},
+            "annotations": {"example.org/description": f"widget number {number}"},
+        },
+        "spec": {
+            "mode": "fast",
+            "size": 1,
+            **{f"field{index}": f"{number}-{index}".ljust(39, "v") for index in range(FIELDS)},
+        },
+    }

@@ -1,4 +1,4 @@
-"""Rows of all benchmarks: one number each, flat in JSON, a table in Markdown."""
+"""Rows of all benchmarks: one number each, and their table in Markdown."""
 
 from __future__ import annotations
 
@@ -6,71 +6,64 @@ import asyncio
 import sys
 from collections.abc import Callable, Coroutine, Iterable
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 
 from fairlead.process import cancel_on, run
 
 
-MAIN = "main"
-SYNC = "sync"
-"""The konnector's section; its keys begin with this and an underscore."""
+class Section(NamedTuple):
+    """A benchmark: its module, the command that runs it, and what its rows compare."""
 
-POSTGRES = "postgres"
-"""The section of the PostgresAccess operator; so do its keys."""
+    module: str
+    command: str
+    text: str
 
-BINDING = "binding"
-"""The section of the binding controllers; so do its keys."""
 
-SERVE = "serve"
-"""The section of the front door; so do its keys."""
-
-SIZES = "sizes"
-"""The section of what each program needs; so do its keys."""
-
-SECTIONS = (SYNC, POSTGRES, BINDING, SERVE, SIZES)
-"""Sections that are written by a benchmark of their own."""
-
-_HEADINGS = {
-    MAIN: "make bench",
-    **{name: f"make bench-{name}" for name in SECTIONS if name != SIZES},
-    SIZES: "make sizes",
-}
-_ABOUT = {
-    MAIN: (
-        "Ratios compare CPU time or size within one run; the sandbox's compare time on the clock,"
-        "\nmedians of rounds in which the servers take turns."
+SECTIONS = {
+    "sandbox": Section(
+        "bench.sandbox",
+        "make bench",
+        "The sandbox against kube-apiserver with etcd, in rounds that take turns: medians.",
     ),
-    SYNC: (
+    "sync": Section(
+        "bench.sync",
+        "make bench-sync",
         "The konnector between two planes of one kind, against a bare loader that makes the same "
         "six writes\nper object on the same servers in the same run. Changes among others under "
         "way wait in line; so does\nthe bare echo beside them, a write and a watch of one server "
-        "with as many under way."
+        "with as many under way.",
     ),
-    POSTGRES: (
+    "postgres": Section(
+        "bench.postgres",
+        "make bench-postgres",
         "The PostgresAccess operator on one PostgreSQL and one sandbox, against a bare script "
         "that comes to the same\nend with the least statements and requests, in the same run; "
-        "users' own requests to create the accesses are\nin the time of both. The seed's loop "
-        "sets every password anew for each access, and asks no API server here."
+        "users' own requests to create the accesses are\nin the time of both.",
     ),
-    BINDING: (
+    "binding": Section(
+        "bench.binding",
+        "make bench-binding",
         "The binding controllers against a bare loader that makes the same writes, users' own "
-        "among them, on the same\nserver in the same run, over 16 connections. It reads nothing."
+        "among them, on the same\nserver in the same run, over 16 connections. It reads nothing.",
     ),
-    SERVE: (
+    "serve": Section(
+        "bench.serve",
+        "make bench-serve",
         "The front door against a bare aiohttp handler that answers bodies of the same size, over "
-        "16 connections, in\nturns; and a bind for a new cluster against the API calls that both "
-        "programs make for it, made one after the other by\na bare client on the same server in "
-        "the same run."
+        "16 connections, in turns.",
     ),
-    SIZES: (
+    "sizes": Section(
+        "bench.footprint",
+        "make sizes",
         "What each program needs, in two replicas as its Deployment has them, with the flags of "
         "its manifests: memory of\nthe leader at rest, the most that any replica has ever held, "
         "CPU of the leader alone, and the seconds from\nkill -9 of the leader until a change made "
-        "then has had its effect. etcd does not wait for the disk."
+        "then has had its effect. etcd does not wait for the disk.",
     ),
 }
+"""Benchmarks by name; the keys of their rows begin with it."""
 
 
 class Row(msgspec.Struct, frozen=True):
@@ -93,8 +86,6 @@ class Row(msgspec.Struct, frozen=True):
 
 TITLES = {"real": "kube-apiserver", "sandbox": "sandbox"}
 """Kinds of planes as titles call them."""
-AIM_GROWTH = 1.25
-"""Bound of what one may cost among many, of what one costs among few, where growth is linear."""
 KIB = 1 << 10
 MIB = 1 << 20
 
@@ -107,14 +98,6 @@ def milliseconds(
 
 def kibibytes(key: str, title: str, size: float, aim: float | None = None, note: str = "") -> Row:
     return Row(key, title, size / KIB, "KiB", aim, note=note)
-
-
-def ratio(
-    key: str, title: str, ours: float, other: float, aim: float | None = None, of: str = ""
-) -> Row:
-    """Compare seconds, or seconds ``of`` something, with those without what is measured."""
-    note = f"{1000 * ours:.0f} ms{of} against {1000 * other:.0f} ms"
-    return Row(key, title, ours / other, aim=aim, note=note)
 
 
 def pace(
@@ -132,29 +115,8 @@ def against(ours: float, bare: float) -> str:
 
 def of_echo(key: str, title: str, ours: float, echo: float, aim: float | None = None) -> Row:
     """Compare a median with the bare echo's."""
-    return Row(key, f"{title}, p50 of the bare echo's", ours / echo, aim=aim, note=beside(echo))
-
-
-def beside(echo: float) -> str:
-    """Tell the seconds of the bare echo."""
-    return f"bare echo {1000 * echo:,.1f} ms"
-
-
-def growth(
-    key: str,
-    title: str,
-    few: tuple[float, int],
-    many: tuple[float, int],
-    note: str = "",
-) -> Row:
-    """Compare the cost of one among many with that among few, each by cost and number of all."""
-    value = (many[0] / many[1]) / (few[0] / few[1])
-    return Row(key, title, value, aim=AIM_GROWTH, note=note)
-
-
-def median_of(rounds: int) -> str:
-    """Tell the number of rounds, as the end of a note."""
-    return f"; median of {rounds} rounds" if rounds > 1 else ""
+    note = f"{1000 * ours:,.1f} ms against {1000 * echo:,.1f} ms"
+    return Row(key, f"{title}, p50 of the bare echo's", ours / echo, aim=aim, note=note)
 
 
 def say(text: str) -> None:
@@ -192,28 +154,15 @@ def table(rows: Iterable[Row]) -> str:
     return "\n".join(lines) + "\n"
 
 
-def write(folder: Path, rows: list[Row], section: str = MAIN) -> None:
-    """Write results.md for people and results.json for machines; other sections stay."""
-    numbers, texts = folder / "results.json", folder / "results.md"
-    flat = msgspec.json.decode(numbers.read_bytes()) if numbers.exists() else {}
-    kept = {key: value for key, value in flat.items() if _section(key) != section}
-    new = {row.key: round(row.value, 3) for row in rows}
-    both = new | kept if section == MAIN else kept | new
-    numbers.write_bytes(msgspec.json.format(msgspec.json.encode(both)) + b"\n")
-    sections = _sections(texts.read_text() if texts.exists() else "")
-    sections[section] = f"{_ABOUT[section]}\n\n{table(rows)}"
-    parts = [f"## {_HEADINGS[name]}\n\n{sections[name]}" for name in _HEADINGS if name in sections]
-    texts.write_text("# Benchmark results\n\n" + "\n".join(parts))
-
-
-def _section(key: str) -> str:
-    return next((name for name in SECTIONS if key.startswith(f"{name}_")), MAIN)
-
-
-def _sections(text: str) -> dict[str, str]:
-    """Split a results.md that was written before."""
-    names = {heading: name for name, heading in _HEADINGS.items()}
-    found = (part.partition("\n\n") for part in text.split("## ")[1:])
-    return {
-        names[heading]: body.strip("\n") + "\n" for heading, _, body in found if heading in names
-    }
+def write(file: Path, name: str, rows: Iterable[Row]) -> None:
+    """Write the section of one benchmark into the file of results; other sections stay."""
+    text = file.read_text() if file.exists() else ""
+    parts = (part.partition("\n\n") for part in text.split("## ")[1:])
+    bodies = {heading: body.strip("\n") + "\n" for heading, _, body in parts}
+    bodies[SECTIONS[name].command] = f"{SECTIONS[name].text}\n\n{table(rows)}"
+    sections = [
+        f"## {one.command}\n\n{bodies[one.command]}"
+        for one in SECTIONS.values()
+        if one.command in bodies
+    ]
+    file.write_text("# Benchmark results\n\n" + "\n".join(sections))

@@ -4,9 +4,8 @@ Each ``make bench*`` takes five minutes at most in the short form. ``BENCH_LONG=
 long one, whose results are kept. A variable of :data:`CHOICES` chooses a size or a part of either
 form, and nothing is kept then: ``BENCH_OBJECTS=100`` and ``BENCH_PLANES=sandbox`` are for the
 konnector, ``BENCH_ACCESSES=100`` for the PostgresAccess operator, ``BENCH_BINDINGS=50`` (with as
-much less of everything else) and ``BENCH_PARTS=bind,restart`` for the binding controllers, and
-``BENCH_PARTS=requests``, ``screens``, ``pages`` or ``bind`` for the front door. ``make sizes``
-takes ``BENCH_OBJECTS``, ``BENCH_PLANES`` and, as its parts, ``crossing``, ``consumers``,
+much less of everything else) and ``BENCH_PARTS=bind`` for the binding controllers. ``make
+sizes`` takes ``BENCH_OBJECTS``, ``BENCH_PLANES`` and, as its parts, ``crossing``, ``consumers``,
 ``postgres`` and ``binding``.
 """
 
@@ -49,15 +48,13 @@ SYNC_CONNECTIONS = _form(short=(16, 32), long=(4, 8, 16, 32))
 SAMPLES = _form(short=250, long=1000)
 """Changes of which the latency is measured while others are under way."""
 
-FOOTPRINTS = _numbers("BENCH_OBJECTS", short=(1000,), long=(1000, 10_000, 50_000))
+FOOTPRINTS = _numbers("BENCH_OBJECTS", short=(1000,), long=(1000, 10_000))
 """Numbers of objects with which the memory of each program is measured."""
 CHANGED = 1000
 """Changes of which the CPU is measured."""
 
 ACCESSES = _numbers("BENCH_ACCESSES", short=(10, 100, 1000), long=(10, 100, 1000, 5000))
 """Numbers of accesses on one PostgreSQL."""
-SEED_ACCESSES = _form(short=10, long=100)
-"""Accesses up to which the seed's loop is measured, which grows with their square."""
 
 (BINDINGS,) = _numbers("BENCH_BINDINGS", short=(200,), long=(500,))
 """Bindings at once; of all else there is a multiple or a share."""
@@ -68,14 +65,6 @@ SERVE_ROUNDS = _form(short=100, long=300)
 """Rounds in which the front door and the bare handler take turns."""
 SERVE_SECONDS = 0.1
 """Seconds of one turn, so short that others on the machine are in the way of both alike."""
-BINDS = _form(short=12, long=30)
-"""Binds of one at a time; all people together have no more than 50 at once."""
-
-STREAMS = 1000
-"""Pages of the front door that are open at once."""
-CHANGES = _form(short=10, long=30)
-"""Changes, one a second, that have to reach all of them."""
-
 SANDBOX_ROUNDS = _form(short=1, long=3)
 """Rounds in which all servers take turns."""
 

@@ -1,46 +1,41 @@
-"""What is printed of the binding controllers' benchmark."""
+"""What is printed of the benchmarks of the operator and of the binding controllers."""
 
 from __future__ import annotations
 
-from pathlib import Path
-
-from bench.binding.figures import Bound, Figures, Restart, Spread, Turn, Unrelated, rows
-from bench.processes import Scrape
-from bench.rows import BINDING, Row, write
-
-
-def turn(number: int, cpu: float) -> Turn:
-    return Turn(number, seconds=10.0, bare=7.0, cpu=cpu, requests=8.0 * number)
+import pytest
+from bench import postgres
+from bench.binding import Kept, Turn, rows
+from bench.planes import Scrape
 
 
-FIGURES = Figures(
-    "real",
-    bind=Bound(turn(200, 1.0), turn(200, 0.5), turn(500, 3.0), turn(500, 1.25)),
-    change=turn(500, 5.0),
-    selector=turn(500, 1.0),
-    namespaces=Spread(100, 34, 4.0 * 1024 * 1024),
-    restart=Restart(2000, 8.0, 6.0, 0, 1.0, 0.05),
-    unrelated=Unrelated(20_000, 2e7, 0.001, 0.001, 0.0, 0.08, 0.07, 0.02, 0.02),
-)
+def test_bindings_are_compared_with_the_bare_loader() -> None:
+    turn = Turn(500, seconds=10.0, bare=7.0, cpu=3.0, requests=4000.0)
+    printed = {row.key: row for row in rows("x", (turn, turn), Kept(100, 1 << 20))}
+    assert printed["binding_many_pace"].value == 0.7
+    assert printed["binding_many_pace"].holds
+    assert printed["binding_unmany_cpu_ms"].value == 6.0
+    assert printed["binding_spread_memory"].value == 10.24
+    assert "binding_unrelated_memory" not in printed
 
 
-def test_every_row_is_of_the_section_and_compares_with_the_bare_loader(tmp_path: Path) -> None:
-    found = {row.key: row for row in rows(FIGURES)}
-    assert all(key.startswith(f"{BINDING}_") for key in found)
-    assert found["binding_many_pace"].value == 0.7
-    assert found["binding_many_pace"].holds
-    assert found["binding_burst_seconds"].holds is False
-    assert found["binding_growth_bind"].value == (3.0 / 500) / (1.0 / 200)
-    assert found["binding_restart_new"].value == 0.125
-    write(tmp_path, [Row("a", "A", 1.0)])
-    write(tmp_path, list(found.values()), BINDING)
-    text = (tmp_path / "results.md").read_text()
-    assert "## make bench\n" in text
-    assert "## make bench-binding\n" in text
-
-
-def test_what_was_left_out_is_not_printed() -> None:
-    assert not list(rows(Figures("sandbox")))
+def test_accesses_are_compared_with_the_bare_script() -> None:
+    first = postgres.Numbers(2000.0, 1.0, 3.0, 0.3, 4000.0, 9.0, 5.0)
+    steady = postgres.Numbers(14.0, 0.0, 1.0, 0.1, 0.0, 0.0, 0.3)
+    cost = postgres.Cost(10.0, 2200, 4)
+    figures = postgres.Figures(1000, 16, 12.0, cost, first, 11e6, steady, [0.1, 0.2], [0.05] * 2)
+    printed = {row.key: row for row in postgres.rows(figures)}
+    assert {key: row.holds for key, row in printed.items() if row.aim is not None} == {
+        "postgres_1000_first_of_bare": True,
+        "postgres_1000_first_cpu_ms": True,
+        "postgres_1000_first_memory_kib": True,
+        "postgres_1000_steady_statements": True,
+        "postgres_1000_steady_connections": True,
+        "postgres_1000_steady_written": True,
+        "postgres_1000_steady_seconds": True,
+        "postgres_change_ms": True,
+    }
+    assert printed["postgres_change_of_echo"].value == pytest.approx(3.0)
+    assert first.since(steady).statements == 1986.0
 
 
 def test_requests_other_than_get_are_writes() -> None:

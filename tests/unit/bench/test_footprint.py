@@ -5,8 +5,7 @@ from __future__ import annotations
 import time
 from typing import Any, cast
 
-from bench.footprint.figures import Footprint, Memory, Taken, rows
-from bench.footprint.replicas import Replicas
+from bench.footprint import Footprint, Memory, Replicas, Taken, rows
 from bench.rows import MIB
 
 

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import pytest
 from bench.rows import Row, emit, parse, table, write
-from bench.runtime.stream import EVENTS, OBJECTS, events, widget
 
 
 @pytest.mark.parametrize(
@@ -30,25 +28,17 @@ def test_rows_pass_between_processes(capsys: pytest.CaptureFixture[str]) -> None
     assert parse("noise\n" + capsys.readouterr().out) == rows
 
 
-def test_results_are_written_for_people_and_flat_for_machines(tmp_path: Path) -> None:
-    rows = [Row("a", "A", 1.75, aim=1.5), Row("b", "B", 12345.6, "keys/s", note="fast")]
-    write(tmp_path, rows)
-    assert json.loads((tmp_path / "results.json").read_text()) == {"a": 1.75, "b": 12345.6}
-    text = (tmp_path / "results.md").read_text()
+def test_each_section_of_the_results_is_written_alone(tmp_path: Path) -> None:
+    file = tmp_path / "results.md"
+    write(file, "sync", [Row("sync_a", "Sync A", 3.0)])
+    write(file, "sandbox", [Row("sandbox_old", "Old", 2.0)])
+    rows = [Row("sandbox_a", "A", 1.75, aim=1.5), Row("b", "B", 12345.6, "keys/s", note="fast")]
+    write(file, "sandbox", rows)
+    text = file.read_text()
     assert table(rows) in text
     assert "| A | 1.75 x | <= 1.5 | **no** |  |" in text
     assert "| B | 12,346 keys/s |  |  | fast |" in text
-
-
-def test_the_stream_is_what_the_issue_says() -> None:
-    sizes = [len(widget(number, number)) for number in range(0, OBJECTS, 500)]
-    assert 2350 <= sum(sizes) / len(sizes) <= 2450
-    lines = list(events(2000, 500))
-    assert len(lines) == 2000
-    assert EVENTS == 20_000
-    there = set(range(500))
-    for line in lines:
-        event = json.loads(line)
-        number = int(event["object"]["metadata"]["name"].removeprefix("widget-"))
-        assert (number in there) == (event["type"] != "ADDED")
-        (there.discard if event["type"] == "DELETED" else there.add)(number)
+    assert text.index("## make bench\n") < text.index("| A | 1.75 x")
+    assert text.index("| A | 1.75 x") < text.index("## make bench-sync\n")
+    assert text.index("## make bench-sync\n") < text.index("| Sync A | 3.00 x")
+    assert "Old" not in text

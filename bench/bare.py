@@ -12,20 +12,13 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import NamedTuple
 
-import msgspec
 import uvloop
 from aiohttp import web
 from aiohttp.typedefs import Handler
 
-from fairlead.api.meta import JSON
-
-
-MOST_ROWS = 1000
-"""Rows that it keeps."""
-
 
 class BareServer(NamedTuple):
-    """A process that answers a body of each size at ``/SIZE``, and so many rows at ``/rows/N``."""
+    """A process that answers a body of each size at ``/SIZE``."""
 
     pid: int
     port: int
@@ -35,33 +28,11 @@ async def serve(sizes: list[int]) -> None:
     """Serve bodies of these sizes until the process ends."""
     app = web.Application()
     app.add_routes(web.get(f"/{size}", _answering(size)) for size in sizes)
-    kept = [row(number) for number in range(MOST_ROWS)]
-
-    async def rows(request: web.Request) -> web.Response:
-        body = msgspec.json.encode(kept[: int(request.match_info["rows"])])
-        return web.Response(body=body, content_type="application/json")
-
-    app.add_routes([web.get("/rows/{rows}", rows)])
     runner = web.AppRunner(app, access_log=None)
     await runner.setup()
     await web.TCPSite(runner, "127.0.0.1", 0).start()
     print(runner.addresses[0][1], flush=True)
     await asyncio.Event().wait()
-
-
-def row(number: int) -> JSON:
-    """A row as bare JSON has it, with the members that a page shows."""
-    return {
-        "identity": f"identity-{number:04}",
-        "name": f"cluster {number}",
-        "namespace": f"consumer-{number:04}",
-        "state": "ok",
-        "lastHeartbeatTime": "2024-01-01T00:00:00Z",
-        "konnectorVersion": "v1.2.3",
-        "exports": ["tools"],
-        "objects": number,
-        "remedy": "",
-    }
 
 
 def _answering(size: int) -> Handler:
