@@ -138,8 +138,8 @@ class Side:
     def __init__(self, session: aiohttp.ClientSession) -> None:
         self._session = session
 
-    async def send(self, write: Write, *, missing: bool = False) -> bytes:
-        """Send a request and read the answer; with ``missing`` it may be a 404.
+    async def send(self, write: Write) -> bytes:
+        """Send a request and read the answer; a server that is not ready for it is asked again.
 
         Raises:
             RuntimeError: the server refused.
@@ -148,9 +148,12 @@ class Side:
             write.method, write.path, data=write.body, headers=write.headers
         ) as answer:
             body = await answer.read()
-            if answer.status >= 300 and not (missing and answer.status == 404):
-                raise RuntimeError(f"{write.method} {write.path}: {body[:500]!r}")
-            return body
+        if answer.status == 429:
+            await asyncio.sleep(float(answer.headers.get("Retry-After", "1")))
+            return await self.send(write)
+        if answer.status >= 300:
+            raise RuntimeError(f"{write.method} {write.path}: {body[:500]!r}")
+        return body
 
     async def settle(
         self,

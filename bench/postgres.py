@@ -568,17 +568,17 @@ class Bench:
 
 async def compare() -> list[Row]:
     """Measure all sizes, each in a place of its own."""
-    made: list[Row] = []
+    printed: list[Row] = []
     connections = 0
     special = 1000 if 1000 in ACCESSES else ACCESSES[-1]
     for accesses in ACCESSES:
-        async with place() as running_:
-            bench = Bench(running_, connections)
+        async with place() as parts:
+            bench = Bench(parts, connections)
             one = await bench.measure(accesses, changes=accesses == special)
         connections = one.connections
-        made += rows(one)
+        printed += rows(one)
         say(str(one))
-    return made
+    return printed
 
 
 if __name__ == "__main__":

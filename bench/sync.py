@@ -556,7 +556,7 @@ async def _round(
 
 async def compare() -> list[Row]:
     """Measure all sizes on both kinds of planes, or on the chosen one."""
-    made: list[Row] = []
+    printed: list[Row] = []
     for kind in PLANES:
         if kind == "real" and (missing := missing_assets()):
             say(f"real planes left out: {missing}")
@@ -567,8 +567,8 @@ async def compare() -> list[Row]:
                 one = await measure(planes, objects, connections, last=objects == OBJECTS[-1])
             connections = one.connections
             say(f"{kind} {one}")
-            made += rows(kind, one)
-    return made
+            printed += rows(kind, one)
+    return printed
 
 
 if __name__ == "__main__":

@@ -175,7 +175,7 @@ async def test_a_refused_write_ends_the_benchmark(plane: Plane) -> None:
         await write()
 
 
-async def test_a_watch_that_ends_goes_on_where_it_ended() -> None:
+async def test_a_watch_that_ends_and_a_server_that_is_not_ready_are_asked_again() -> None:
     async with Sandbox() as server:
         config = parse_kubeconfig(server.kubeconfig())
         async with Client(config) as admin, side(config) as load:
@@ -183,6 +183,8 @@ async def test_a_watch_that_ends_goes_on_where_it_ended() -> None:
             seen = asyncio.Event()
             async with load.watching(BARE, Watched, lambda _type, _seen: seen.set()):
                 server.faults.end_watches()
+                # A server whose storage is not ready for a new kind says so.
+                server.faults.fail("create", BARE.plural, 429)
                 await load.send(create(BARE, "one", 0))
                 async with asyncio.timeout(SECONDS):
                     await seen.wait()
