@@ -5,9 +5,10 @@ from __future__ import annotations
 import logging
 import sys
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, TypeVar, get_args, get_origin
 
 import click
+import msgspec
 
 
 if TYPE_CHECKING:
@@ -18,6 +19,7 @@ import os
 from pathlib import Path
 
 from fairlead.api import durations
+from fairlead.api.flags import Parameter, parameters
 from fairlead.api.label_names import subdomain_errors
 from fairlead.api.quantities import parse_quantity
 from fairlead.cli import completion
@@ -177,6 +179,48 @@ def run_options(function: F) -> F:
     ):
         function = option(function)
     return function
+
+
+def flag_options(options: type[msgspec.Struct]) -> Callable[[F], F]:
+    """Return the options of a command for the flags that a program's options declare."""
+
+    def decorate(function: F) -> F:
+        # Decorators work from the last to the first, and the help has the options in this order.
+        for parameter in reversed(list(parameters(options))):
+            function = _option(parameter)(function)
+        return function
+
+    return decorate
+
+
+def _option(parameter: Parameter) -> Callable[[F], F]:
+    flag, kind, default = parameter.flag, parameter.type, parameter.default
+    several = get_origin(kind) is tuple or kind is tuple
+    switch = kind is bool and not flag.metavar
+    given: Any = None
+    if get_origin(kind) is Literal:
+        given = click.Choice(get_args(kind))
+    elif Path in get_args(kind):
+        given = click.Path(exists=True, dir_okay=False, path_type=Path)
+    elif flag.least is not None or flag.most is not None:
+        bounds: Any = click.IntRange if kind is int else click.FloatRange
+        given = bounds(flag.least, flag.most)
+    elif kind is bool and not switch:
+        given = bool
+    return click.option(
+        *parameter.names,
+        parameter.name,
+        type=given,
+        default=None if default == () else default,
+        show_default=not switch and default not in (None, "", ()),
+        is_flag=switch or None,
+        multiple=several,
+        metavar=flag.metavar,
+        envvar=flag.environment or None,
+        show_envvar=bool(flag.environment),
+        hidden=not flag.help,
+        help=flag.help,
+    )
 
 
 def check_name(option: str, value: str) -> None:

@@ -5,8 +5,10 @@ from __future__ import annotations
 import base64
 import binascii
 import re
+from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
-from typing import Literal
+from typing import Annotated, Any, Literal
 from urllib.parse import urlsplit
 
 import msgspec
@@ -14,7 +16,9 @@ import msgspec
 from fairlead.api import addresses
 from fairlead.api.addresses import Network, is_loopback
 from fairlead.api.durations import parse_duration
+from fairlead.api.flags import Flag, read
 from fairlead.client.authorities import read_authority
+from fairlead.provider.options import DEFAULT_PREFIX, check_namespace_prefix
 
 
 NAME = "fairlead-serve"
@@ -61,6 +65,8 @@ _SHARED_CLAIMS = frozenset(
 _DEFAULT_PORTS = {"http": 80, "https": 443}
 _HOST = re.compile(r"[a-z0-9]([a-z0-9.-]*[a-z0-9])?|[0-9a-f:.]+")
 _PATH = re.compile(r"(/[A-Za-z0-9_~-][A-Za-z0-9._~-]*)*")
+_BURST = 4
+"""Seconds of a rate whose requests may come in one burst."""
 _SIGNING_BYTES = (32, 64)
 """Allowed lengths of a cookie signing key, in bytes, as kube-bind allows them."""
 _ENCRYPTION_BYTES = (16, 24, 32)
@@ -125,17 +131,136 @@ class ExternalURL(msgspec.Struct, frozen=True):
         return f"{self.origin}{self.path}{path}"
 
 
+def parse_networks(texts: tuple[str, ...]) -> tuple[Network, ...]:
+    """Parse the networks of ``--trusted-proxies``.
+
+    Raises:
+        ValueError: a network is malformed, or has all addresses.
+    """
+    everything = "would let every client say who it is: name the networks of your proxies"
+    return addresses.parse_networks(texts, flag="--trusted-proxies", everything=everything)
+
+
+def parse_apply_networks(texts: tuple[str, ...]) -> tuple[Network, ...]:
+    """Parse the networks of ``--apply-binding-allow-cidr``.
+
+    Raises:
+        ValueError: a network is malformed, or has all addresses.
+    """
+    everything = (
+        "would let people choose any address for this server to connect to: name the networks of "
+        "their clusters"
+    )
+    flag = "--apply-binding-allow-cidr"
+    return addresses.parse_networks(texts, flag=flag, everything=everything)
+
+
+def parse_token_expiry(text: str) -> float:
+    """Parse ``--token-expiry``, such as ``1h``, to seconds.
+
+    Raises:
+        ValueError: the text is not a duration, or is too short or too long.
+    """
+    duration = parse_duration(text)
+    if duration is None:
+        raise ValueError(f"--token-expiry {text!r} is not a duration: use one such as 1h")
+    seconds = duration.total_seconds()
+    if not LEAST_TOKEN_EXPIRY <= seconds <= LONGEST_TOKEN_EXPIRY:
+        raise ValueError(f"--token-expiry {text} is out of bounds: use 1m to 720h")
+    return seconds
+
+
+def parse_scopes(texts: tuple[str, ...]) -> tuple[str, ...]:
+    """Parse the scopes of a flag, which commas may separate; without any, use the default.
+
+    Raises:
+        ValueError: ``openid`` is missing, or a scope is malformed.
+    """
+    found = tuple(
+        dict.fromkeys(text.strip() for text in ",".join(texts).split(",") if text.strip())
+    )
+    for scope in found:
+        if not re.fullmatch(r"[!#-\[\]-~]+", scope):
+            raise ValueError(f"--oidc-scopes {scope!r} is not a scope: separate them by commas")
+    if found and "openid" not in found:
+        raise ValueError("--oidc-scopes has to have openid: without it an issuer names no person")
+    return found or DEFAULT_SCOPES
+
+
+def check_claim(text: str, flag: str, *, example: str = "roles") -> str:
+    """Return the name of a claim, if it can be one.
+
+    Raises:
+        ValueError: the name is empty, or has invisible characters.
+    """
+    if not text or not text.isprintable() or text != text.strip():
+        raise ValueError(f"{flag} {text!r} is no name of a claim: give one such as {example}")
+    return text
+
+
+def check_subject_claim(text: str) -> str:
+    """Return the name of the claim that tells people apart, if it can be one.
+
+    Raises:
+        ValueError: the name is malformed, or the claim is no person's.
+    """
+    flag = "--oidc-subject-claim"
+    if check_claim(text, flag, example="oid") in _SHARED_CLAIMS:
+        raise ValueError(
+            f"{flag} {text!r} is no one person's for ever: give a claim that the issuer never "
+            "gives to another person, such as sub or oid"
+        )
+    return text
+
+
+def check_prefix(text: str, flag: str) -> str:
+    """Return a prefix of names in reviews, if it is safe.
+
+    Raises:
+        ValueError: the prefix begins with ``system:``, or has invisible characters.
+    """
+    if text.startswith("system:"):
+        raise ValueError(f"{flag} {text!r} makes names that are Kubernetes' own: take another")
+    if not text.isprintable() or text != text.strip():
+        raise ValueError(f"{flag} {text!r} has characters that cannot be seen: take another")
+    return text
+
+
 class PersonClaims(msgspec.Struct, kw_only=True, frozen=True):
     """The claims of an id_token that describe a person.
 
-    ``subject`` names the claim that tells one person from all others, for ever, and so owns what
-    they have bound. ``groups`` names the claim with their groups, of which there may be
-    ``most_groups``.
+    ``subject`` names the claim that tells one person from all others, for ever.
     """
 
-    subject: str = "sub"
-    groups: str = "groups"
-    most_groups: int = 2000
+    subject: Annotated[
+        str,
+        Flag(
+            "Claim of the id_token that owns what a person binds. The issuer must never give its "
+            "value to another person; after a change `fairlead provider hand-over` moves "
+            "consumers.",
+            "--oidc-subject-claim",
+            "NAME",
+            parse=check_subject_claim,
+        ),
+    ] = "sub"
+    groups: Annotated[
+        str,
+        Flag(
+            "Claim of the id_token with a person's groups.",
+            "--oidc-groups-claim",
+            "NAME",
+            parse=partial(check_claim, flag="--oidc-groups-claim"),
+        ),
+    ] = "groups"
+    most_groups: Annotated[
+        int,
+        Flag(
+            "Largest number of a person's groups; who has more cannot sign in.",
+            "--oidc-most-groups",
+            least=1,
+            most=LARGEST_MOST_GROUPS,
+        ),
+    ] = 2000
 
 
 DEFAULT_PERSON_CLAIMS = PersonClaims()
@@ -144,22 +269,80 @@ DEFAULT_PERSON_CLAIMS = PersonClaims()
 class OIDCOptions(msgspec.Struct, kw_only=True, frozen=True):
     """The issuer, and the prefixes of its users and groups in SubjectAccessReviews.
 
-    An empty ``client_secret`` means a public client, which has no secret. ``people_file`` is the
-    file of the people who may sign in at the embedded issuer, and ``beyond_loopback`` allows
-    other machines to use that issuer.
+    An empty ``client_secret`` means a public client, which has no secret. ``beyond_loopback``
+    allows other machines to use the embedded issuer.
     """
 
-    type: IssuerType = "external"
-    issuer_url: str
-    client_id: str
-    client_secret: str = ""
-    callback_url: str
-    ca_file: Path | None = None
-    scopes: tuple[str, ...] = DEFAULT_SCOPES
+    type: Annotated[
+        IssuerType,
+        Flag(
+            "external is your own OpenID Connect issuer; embedded is one in this program, for "
+            "laptops and demonstrations.",
+            "--oidc-type",
+        ),
+    ] = "external"
+    issuer_url: Annotated[
+        str, Flag("URL of the OpenID Connect issuer.", "--oidc-issuer-url", "URL", "")
+    ]
+    client_id: Annotated[
+        str, Flag("Client id of this server at the issuer.", "--oidc-issuer-client-id", default="")
+    ]
+    client_secret: Annotated[
+        str,
+        Flag(
+            "Client secret at the issuer; without one this server is a public client. Other users "
+            "of this machine can read a command line: use the variable.",
+            "--oidc-issuer-client-secret",
+            environment="OIDC_CLIENT_SECRET",
+        ),
+    ] = ""
+    callback_url: Annotated[
+        str,
+        Flag(
+            f"Redirect URL at the issuer, ending with {CALLBACK_PATH}; default: made of "
+            "--external-url.",
+            "--oidc-callback-url",
+            "URL",
+            "",
+        ),
+    ]
+    ca_file: Annotated[
+        Path | None, Flag("File of the CA for the issuer's certificate.", "--oidc-ca-file")
+    ] = None
+    scopes: Annotated[
+        tuple[str, ...],
+        Flag(
+            "Scopes to request, as far as the issuer has them. Default: "
+            f"{','.join(DEFAULT_SCOPES)}.",
+            "--oidc-scopes",
+            "SCOPE",
+            default=(),
+            parse=parse_scopes,
+        ),
+    ] = DEFAULT_SCOPES
     claims: PersonClaims = DEFAULT_PERSON_CLAIMS
-    username_prefix: str = "oidc:"
-    groups_prefix: str = "oidc:"
-    people_file: Path | None = None
+    username_prefix: Annotated[
+        str,
+        Flag(
+            "Prefix of names of people in RBAC; kube-bind has none.",
+            "--oidc-username-prefix",
+            parse=partial(check_prefix, flag="--oidc-username-prefix"),
+        ),
+    ] = "oidc:"
+    groups_prefix: Annotated[
+        str,
+        Flag(
+            "Prefix of names of groups in RBAC; kube-bind has none.",
+            "--oidc-groups-prefix",
+            parse=partial(check_prefix, flag="--oidc-groups-prefix"),
+        ),
+    ] = "oidc:"
+    people_file: Annotated[
+        Path | None,
+        Flag(
+            "File of the people who may sign in with --oidc-type embedded.", "--oidc-people-file"
+        ),
+    ] = None
     beyond_loopback: bool = False
 
 
@@ -171,15 +354,32 @@ class CookieKeys(msgspec.Struct, frozen=True):
 
 
 class RedisOptions(msgspec.Struct, kw_only=True, frozen=True):
-    """The Redis that stores sessions in place of Secrets."""
+    """The Redis that stores sessions in place of Secrets; one flag has host and port."""
 
-    host: str
+    host: Annotated[
+        str,
+        Flag(
+            "Redis server that keeps the sessions, instead of Secrets; $REDIS_PASSWORD is its "
+            "password.",
+            "--redis-addr",
+            "HOST:PORT",
+            "",
+        ),
+    ]
     port: int
-    username: str = ""
-    password: str = ""
-    database: int = 0
-    tls: bool = False
-    ca_file: Path | None = None
+    username: Annotated[
+        str, Flag("User at Redis; default: Redis' default user.", "--redis-username")
+    ] = ""
+    database: Annotated[
+        int,
+        Flag("Number of the database in Redis.", "--redis-database", least=0, most=1_000_000),
+    ] = 0
+    tls: Annotated[bool, Flag("Use TLS to Redis.", "--redis-tls")] = False
+    ca_file: Annotated[
+        Path | None, Flag("File of the CA for Redis' certificate.", "--redis-ca-file")
+    ] = None
+    # Hidden in favor of the variable: all users of a machine see the arguments of its processes.
+    password: Annotated[str, Flag(name="--redis-password", environment="REDIS_PASSWORD")] = ""
 
 
 class Rate(msgspec.Struct, frozen=True):
@@ -187,6 +387,12 @@ class Rate(msgspec.Struct, frozen=True):
 
     per_second: float
     burst: int
+
+    @classmethod
+    def of(cls, per_second: float) -> Rate:
+        """Return the rate whose burst is the requests of four seconds, and one at least."""
+        # A burst of none would refuse every request of a small rate.
+        return cls(per_second, max(1, round(per_second * _BURST)))
 
 
 class Limits(msgspec.Struct, kw_only=True, frozen=True):
@@ -198,6 +404,32 @@ class Limits(msgspec.Struct, kw_only=True, frozen=True):
     ``connections_per_address``.
     """
 
+    per_address: Annotated[
+        Rate,
+        Flag(
+            "Requests per second from one address; 0 means no limit.",
+            "--requests-per-address",
+            default=50.0,
+            parse=Rate.of,
+            least=0,
+            most=1e6,
+        ),
+    ] = Rate(50.0, 200)
+    per_person: Annotated[
+        Rate,
+        Flag(
+            "Requests per second from one person; 0 means no limit.",
+            "--requests-per-person",
+            default=20.0,
+            parse=Rate.of,
+            least=0,
+            most=1e6,
+        ),
+    ] = Rate(20.0, 100)
+    requests_at_once: Annotated[
+        int,
+        Flag("Number of requests at the same time; more are refused.", least=1, most=100_000),
+    ] = 256
     body: int = 1024 * 1024
     sign_in_body: int = 128 * 1024
     line: int = 8190
@@ -208,12 +440,9 @@ class Limits(msgspec.Struct, kw_only=True, frozen=True):
     body_seconds: float = 10.0
     request_seconds: float = 90.0
     idle_seconds: float = 60.0
-    requests_at_once: int = 256
     connections: int = 4096
     connections_per_address: int = 128
     addresses: int = 10_000
-    per_address: Rate = Rate(50.0, 200)
-    per_person: Rate = Rate(20.0, 100)
     sign_ins_per_address: Rate = Rate(1.0, 30)
     sign_ins: Rate = Rate(50.0, 200)
     binds_per_person: Rate = Rate(0.2, 10)
@@ -221,33 +450,109 @@ class Limits(msgspec.Struct, kw_only=True, frozen=True):
 
 
 class ServeOptions(msgspec.Struct, kw_only=True, frozen=True):
-    """The flags of ``fairlead provider serve``.
+    """The flags of ``fairlead provider serve``, those of kube-bind's backend.
 
     ``namespace`` is the server's own. ``token_expiry`` is in seconds. ``cookie_keys`` has the
-    newest first; without any, keys are generated in a Secret. ``consumers_per_person`` is the
-    largest number of a person's identities. With ``original_authors`` a namespace that kube-bind's
-    own backend made belongs to the ``sub`` in its annotation. With ``apply_binding`` consumers'
-    kubeconfigs are accepted; their private addresses have to be in ``apply_networks``.
+    newest first. With ``original_authors`` a namespace that kube-bind's own backend made belongs
+    to the ``sub`` in its annotation.
     """
 
-    external_url: ExternalURL
-    host: str = "127.0.0.1"
+    namespace: Annotated[str, Flag("Namespace of sessions and keys.")] = DEFAULT_NAMESPACE
+    host: Annotated[
+        str,
+        Flag(
+            "Address to listen on; other than on loopback it needs TLS, or a proxy that "
+            "terminates TLS.",
+            "--listen-address",
+            "HOST:PORT",
+            DEFAULT_LISTEN,
+        ),
+    ] = "127.0.0.1"
     port: int = 8080
-    tls_cert_file: Path | None = None
-    tls_key_file: Path | None = None
-    pretty_name: str = "Fairlead"
-    namespace: str = DEFAULT_NAMESPACE
-    namespace_prefix: str = "kube-bind-"
-    trusted_proxies: tuple[Network, ...] = ()
-    token_expiry: float = DEFAULT_TOKEN_EXPIRY
-    oidc: OIDCOptions
-    cookie_keys: tuple[CookieKeys, ...] = ()
-    redis: RedisOptions | None = None
-    consumers_per_person: int = 10
-    original_authors: bool = False
-    apply_binding: bool = False
-    apply_networks: tuple[Network, ...] = ()
+    external_url: Annotated[
+        ExternalURL,
+        Flag(
+            "Address for browsers and CLIs; it may have a path. Default: that of "
+            "--oidc-callback-url, else --listen-address. The Host header of requests is not used.",
+            metavar="URL",
+            default="",
+        ),
+    ]
+    tls_cert_file: Annotated[
+        Path | None, Flag("Certificate in PEM; read again when it changes.")
+    ] = None
+    tls_key_file: Annotated[
+        Path | None, Flag("Private key in PEM; read again when it changes.")
+    ] = None
+    trusted_proxies: Annotated[
+        tuple[Network, ...],
+        Flag(
+            "Address or CIDR of a proxy with a trusted X-Forwarded-For; may be given several "
+            "times.",
+            metavar="NETWORK",
+            parse=parse_networks,
+        ),
+    ] = ()
+    pretty_name: Annotated[str, Flag("Name of this provider on pages.")] = "Fairlead"
     limits: Limits = Limits()
+    oidc: OIDCOptions
+    token_expiry: Annotated[
+        float,
+        Flag(
+            "How long a sign-in lasts.", metavar="DURATION", default="1h", parse=parse_token_expiry
+        ),
+    ] = DEFAULT_TOKEN_EXPIRY
+    cookie_keys: Annotated[
+        tuple[CookieKeys, ...],
+        Flag(
+            "Key of 32 or 64 bytes in base64. Of several the first one signs, and all are "
+            "accepted. Default: generated keys, which are kept in a Secret and rotated.",
+            "--cookie-signing-key",
+            environment="COOKIE_SIGNING_KEY",
+        ),
+        Flag(
+            "Key of 16, 24 or 32 bytes in base64; one for each signing key.",
+            "--cookie-encryption-key",
+            environment="COOKIE_ENCRYPTION_KEY",
+        ),
+    ] = ()
+    redis: RedisOptions | None = None
+    namespace_prefix: Annotated[
+        str,
+        Flag(
+            "Prefix of the names of cluster namespaces; the same as for `provider run`.",
+            parse=check_namespace_prefix,
+        ),
+    ] = DEFAULT_PREFIX
+    consumers_per_person: Annotated[
+        int,
+        Flag("Number of consumer clusters that one person may bind for.", least=1, most=100_000),
+    ] = 10
+    original_authors: Annotated[
+        bool,
+        Flag(
+            "Namespaces that kube-bind's backend made belong to the sub noted on them, with any "
+            "issuer."
+        ),
+    ] = False
+    apply_binding: Annotated[
+        bool,
+        Flag(
+            "Accept kubeconfigs of consumers' clusters at POST /api/apply-binding, and write "
+            "there what `fairlead bind` writes.",
+            "--allow-apply-binding",
+        ),
+    ] = False
+    apply_networks: Annotated[
+        tuple[Network, ...],
+        Flag(
+            "Private network in which such clusters may be; loopback, link-local and metadata "
+            "addresses are never allowed. May be given several times.",
+            "--apply-binding-allow-cidr --apply-binding-allow-cidrs",
+            "NETWORK",
+            parse=parse_apply_networks,
+        ),
+    ] = ()
 
 
 def check(options: ServeOptions) -> ServeOptions:
@@ -272,6 +577,10 @@ def check(options: ServeOptions) -> ServeOptions:
         )
     if options.consumers_per_person < 1:
         raise ValueError("--consumers-per-person has to be 1 or more")
+    if not options.pretty_name.strip():
+        raise ValueError("--pretty-name is empty: people would see no name")
+    if options.apply_networks and not options.apply_binding:
+        raise ValueError("--apply-binding-allow-cidr needs --allow-apply-binding")
     _check_oidc(options)
     return options
 
@@ -363,105 +672,6 @@ def parse_issuer_url(text: str) -> str:
     return text
 
 
-def parse_networks(texts: tuple[str, ...]) -> tuple[Network, ...]:
-    """Parse the networks of ``--trusted-proxies``.
-
-    Raises:
-        ValueError: a network is malformed, or has all addresses.
-    """
-    everything = "would let every client say who it is: name the networks of your proxies"
-    return addresses.parse_networks(texts, flag="--trusted-proxies", everything=everything)
-
-
-def parse_apply_networks(texts: tuple[str, ...], *, allowed: bool) -> tuple[Network, ...]:
-    """Parse the networks of ``--apply-binding-allow-cidr``.
-
-    Raises:
-        ValueError: a network is malformed, has all addresses, or is given while ``allowed`` is
-            False.
-    """
-    flag = "--apply-binding-allow-cidr"
-    everything = (
-        "would let people choose any address for this server to connect to: name the networks of "
-        "their clusters"
-    )
-    found = addresses.parse_networks(texts, flag=flag, everything=everything)
-    if found and not allowed:
-        raise ValueError(f"{flag} needs --allow-apply-binding")
-    return found
-
-
-def parse_token_expiry(text: str) -> float:
-    """Parse ``--token-expiry``, such as ``1h``, to seconds.
-
-    Raises:
-        ValueError: the text is not a duration, or is too short or too long.
-    """
-    duration = parse_duration(text)
-    if duration is None:
-        raise ValueError(f"--token-expiry {text!r} is not a duration: use one such as 1h")
-    seconds = duration.total_seconds()
-    if not LEAST_TOKEN_EXPIRY <= seconds <= LONGEST_TOKEN_EXPIRY:
-        raise ValueError(f"--token-expiry {text} is out of bounds: use 1m to 720h")
-    return seconds
-
-
-def parse_scopes(texts: tuple[str, ...]) -> tuple[str, ...]:
-    """Parse the scopes of a flag, which commas may separate; without any, use the default.
-
-    Raises:
-        ValueError: ``openid`` is missing, or a scope is malformed.
-    """
-    found = tuple(
-        dict.fromkeys(text.strip() for text in ",".join(texts).split(",") if text.strip())
-    )
-    for scope in found:
-        if not re.fullmatch(r"[!#-\[\]-~]+", scope):
-            raise ValueError(f"--oidc-scopes {scope!r} is not a scope: separate them by commas")
-    if found and "openid" not in found:
-        raise ValueError("--oidc-scopes has to have openid: without it an issuer names no person")
-    return found or DEFAULT_SCOPES
-
-
-def check_claim(text: str, flag: str, *, example: str = "roles") -> str:
-    """Return the name of a claim, if it can be one.
-
-    Raises:
-        ValueError: the name is empty, or has invisible characters.
-    """
-    if not text or not text.isprintable() or text != text.strip():
-        raise ValueError(f"{flag} {text!r} is no name of a claim: give one such as {example}")
-    return text
-
-
-def check_subject_claim(text: str) -> str:
-    """Return the name of the claim that tells people apart, if it can be one.
-
-    Raises:
-        ValueError: the name is malformed, or the claim is no person's.
-    """
-    flag = "--oidc-subject-claim"
-    if check_claim(text, flag, example="oid") in _SHARED_CLAIMS:
-        raise ValueError(
-            f"{flag} {text!r} is no one person's for ever: give a claim that the issuer never "
-            "gives to another person, such as sub or oid"
-        )
-    return text
-
-
-def check_prefix(text: str, flag: str) -> str:
-    """Return a prefix of names in reviews, if it is safe.
-
-    Raises:
-        ValueError: the prefix begins with ``system:``, or has invisible characters.
-    """
-    if text.startswith("system:"):
-        raise ValueError(f"{flag} {text!r} makes names that are Kubernetes' own: take another")
-    if not text.isprintable() or text != text.strip():
-        raise ValueError(f"{flag} {text!r} has characters that cannot be seen: take another")
-    return text
-
-
 def parse_cookie_keys(
     signing: tuple[str, ...], encryption: tuple[str, ...]
 ) -> tuple[CookieKeys, ...]:
@@ -497,16 +707,16 @@ def _key(text: str, flag: str, lengths: tuple[int, ...]) -> bytes:
     return key
 
 
-def parse_redis(
-    address: str, *, username: str, password: str, database: int, tls: bool, ca_file: Path | None
-) -> RedisOptions | None:
-    """Return the Redis options of ``--redis-addr`` and related flags; None without the flag.
+def parse_redis(values: Mapping[str, Any]) -> RedisOptions | None:
+    """Return the options in the flags of Redis; None without ``--redis-addr``.
 
     Raises:
         ValueError: the address has no port, or a related flag is given without it.
     """
+    given = read(RedisOptions, {**values, "port": 0})
+    address, ca_file = given.host, given.ca_file
     if not address:
-        if username or tls or ca_file or database:
+        if given.username or given.tls or ca_file or given.database:
             raise ValueError("--redis-username, -database, -tls and -ca-file need --redis-addr")
         return None
     if "://" in address:
@@ -523,12 +733,6 @@ def parse_redis(
             read_authority(ca_file, "--redis-ca-file")
         except OSError as error:
             raise ValueError(f"--redis-ca-file: {ca_file}: {error.strerror}") from None
-    return RedisOptions(
-        host=host,
-        port=int(port),
-        username=username,
-        password=password,
-        database=database,
-        tls=tls or ca_file is not None,
-        ca_file=ca_file,
+    return msgspec.structs.replace(
+        given, host=host, port=int(port), tls=given.tls or ca_file is not None
     )

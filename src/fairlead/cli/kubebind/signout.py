@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-from pathlib import Path
+from typing import Any
 
 import click
 
 from fairlead import process
-from fairlead.cli.kubebind.storing import redis_options
-from fairlead.cli.options import check_name, cluster_config, cluster_options
+from fairlead.cli.options import check_name, cluster_config, cluster_options, flag_options
 from fairlead.cli.texts import printable
 from fairlead.client import Client
 from fairlead.portal.options import DEFAULT_NAMESPACE, RedisOptions, parse_redis
@@ -34,20 +33,15 @@ from fairlead.provider.manifests import NAME
     show_default=True,
     help="Namespace of `provider serve`, where sessions are Secrets.",
 )
-@redis_options
+@flag_options(RedisOptions)
 def sign_out(
     author: str,
     everybody: bool,
     dry_run: bool,
     namespace: str,
-    redis_addr: str,
-    redis_username: str,
-    redis_password: str,
-    redis_database: int,
-    redis_tls: bool,
-    redis_ca_file: Path | None,
     kubeconfig: str | None,
     context: str | None,
+    **flags: Any,
 ) -> None:
     """Sign one person or all people out of the front door, on all replicas at once.
 
@@ -70,14 +64,7 @@ def sign_out(
             raise click.UsageError("--author is a person, ISSUER/SUB: groups have no sessions")
     check_name("--namespace", namespace)
     try:
-        redis = parse_redis(
-            redis_addr,
-            username=redis_username,
-            password=redis_password,
-            database=redis_database,
-            tls=redis_tls,
-            ca_file=redis_ca_file,
-        )
+        redis = parse_redis(flags)
     except ValueError as error:
         raise click.UsageError(str(error)) from None
     owner = author or None
@@ -89,7 +76,9 @@ def sign_out(
     done = "would be ended" if dry_run else "ended"
     click.echo(printable(f"{sessions} of {author or 'all people'} {done}"))
     if not number:
-        place = redis_addr if redis else f"namespace {namespace}: another one is --namespace"
+        place = (
+            flags["redis_addr"] if redis else f"namespace {namespace}: another one is --namespace"
+        )
         click.echo(f"there are none in {place}", err=True)
 
 

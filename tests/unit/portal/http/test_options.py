@@ -262,12 +262,11 @@ def test_s19_both_cookie_keys_are_checked(
 
 def test_redis(tmp_path: Path) -> None:
     def parse(address: str, **more: Any) -> Any:
-        plain = {"username": "", "password": "", "database": 0, "tls": False, "ca_file": None}
-        return parse_redis(address, **{**plain, **more})
+        return parse_redis({"redis_addr": address, **more})
 
     assert parse("") is None
     (tmp_path / "ca").write_bytes(Authority.create().pem)
-    found = parse("[::1]:6379", password="p", ca_file=tmp_path / "ca")
+    found = parse("[::1]:6379", redis_password="p", redis_ca_file=tmp_path / "ca")
     assert (found.host, found.port, found.password, found.tls) == ("::1", 6379, "p", True)
     for address in ("redis", "redis:", ":6379", "redis:0", "redis:65536", "redis:x"):
         with pytest.raises(ValueError, match="--redis-addr"):
@@ -276,7 +275,7 @@ def test_redis(tmp_path: Path) -> None:
         parse("rediss://:hidden@redis:6379")
     assert "hidden" not in str(refused.value)
     with pytest.raises(ValueError, match="need --redis-addr"):
-        parse("", tls=True)
+        parse("", redis_tls=True)
     (tmp_path / "ca").write_bytes(b"")
     with pytest.raises(ValueError, match=r"--redis-ca-file: \S+ is empty"):
-        parse("redis:6379", ca_file=tmp_path / "ca")
+        parse("redis:6379", redis_ca_file=tmp_path / "ca")
