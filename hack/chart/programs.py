@@ -29,7 +29,6 @@ from fairlead.konnector.options import DEFAULT_NAMESPACE as KONNECTOR_NAMESPACE
 from fairlead.portal import manifests as serve
 from fairlead.portal.options import DEFAULT_NAMESPACE as SERVE_NAMESPACE
 from fairlead.portal.options import NAME as SERVE
-from fairlead.portal.options import PersonClaims
 from fairlead.postgres import manifests as postgres
 from fairlead.postgres.options import DEFAULT_NAMESPACE as POSTGRES_NAMESPACE
 from fairlead.provider import manifests as provider
@@ -334,9 +333,9 @@ def _serve() -> Program:
         "client_id": "ph-client",
         "username_prefix": "ph-user-prefix:",
         "groups_prefix": "ph-groups-prefix:",
-        "claims": PersonClaims(
-            subject="ph-subject-claim", groups="ph-groups-claim", most_groups=4999
-        ),
+        "subject_claim": "ph-subject-claim",
+        "groups_claim": "ph-groups-claim",
+        "most_groups": 4999,
     }
     group, user = "ph-group-name", "ph-user-name"
     plain = _call(serve.manifests, **arguments)

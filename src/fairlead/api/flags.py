@@ -1,49 +1,56 @@
-"""Flags of programs, each declared once: as the annotation of a field of a program's options.
+"""Flags of programs, each declared once: by an annotation, and by a text in the docstring.
 
-``workers: Annotated[int, Flag("Number of objects at a time.", least=1, most=256)] = 32`` declares
-``--workers``. The command line makes its options of the struct, and :func:`read` makes the struct
-of the values that it is given.
+``workers: Annotated[int, Flag(least=1, most=256)] = 32`` declares ``--workers``, as a field of a
+program's options or as a parameter of the function that makes its manifests. Its help stands
+below ``Attributes:`` or ``Args:`` in the docstring of the struct or the function. The command line
+makes its options of that, and :func:`read` passes on the values that users give.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from typing import Annotated, Any, NamedTuple, TypeVar, get_args, get_origin
+import inspect
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Annotated, Any, NamedTuple, TypeVar, get_args, get_origin, get_type_hints
 
 import msgspec
 
 
-T = TypeVar("T", bound=msgspec.Struct)
+T = TypeVar("T")
 
 
 class Flag(msgspec.Struct, frozen=True):
     """A flag of a field, which gives its type, its default and its name, unless they are here.
 
-    ``name`` may be several, with blanks between them. A flag without ``help`` is hidden. The field
-    is what ``parse`` returns for the flag's value, of which ``default`` then is one. A flag of a
-    bool with a ``metavar`` takes true or false. ``least`` and ``most`` are inclusive, and
-    ``environment`` is the variable that may have the value.
+    ``name`` may be several, with blanks between them, or one with its opposite, as
+    ``--exported/--no-exported``. The field is what ``parse`` returns for the flag's value, of
+    which ``default`` then is one; with None the help has none.
+    A flag of a bool with a ``metavar`` takes true or false. ``least`` and ``most`` are inclusive,
+    ``choices`` are all values, and ``environment`` is the variable that may have the value.
 
     ``parse`` raises a ValueError that names the flag.
     """
 
-    help: str = ""
     name: str = ""
     metavar: str | None = None
     default: Any = msgspec.UNSET
     parse: Callable[[Any], Any] | None = None
     least: float | None = None
     most: float | None = None
+    choices: Sequence[str] = ()
     environment: str = ""
+    hidden: bool = False
 
 
-class Parameter(NamedTuple):
-    """A flag with the name, type and default of its value."""
+class Declared(NamedTuple):
+    """A flag with the name, type and default of its value, and its help."""
 
     name: str
     flag: Flag
     type: Any
     default: Any
+    required: bool
+    help: str
 
     @property
     def names(self) -> list[str]:
@@ -51,22 +58,33 @@ class Parameter(NamedTuple):
         return (self.flag.name or f"--{self.name.replace('_', '-')}").split()
 
 
-def parameters(options: type[msgspec.Struct]) -> Iterator[Parameter]:
-    """Yield the flags of the fields, in their order, also of options within them."""
-    for field in msgspec.structs.fields(options):
-        for flag in _flags(field):
-            kind, default = get_args(field.type)[0], field.default
-            if default is msgspec.NODEFAULT:
-                default = None
+def declared(options: Callable[..., object]) -> Iterator[Declared]:
+    """Yield the flags of a struct's fields or a function's parameters, in their order.
+
+    Those of a struct within it are among them.
+
+    Raises:
+        KeyError: the docstring lacks a flag; one that its field does not mean has its own name.
+    """
+    texts = _texts(options)
+    for field in _fields(options):
+        for flag in field.flags:
+            kind, default = field.type, field.default
             if flag.default is not msgspec.UNSET:
-                kind, default = type(flag.default), flag.default
-            yield Parameter(_parameter(field, flag), flag, kind, default)
-        if inner := _inner(field):
-            yield from parameters(inner)
+                default = flag.default
+                kind = kind if default is None else type(default)
+            required = field.default is inspect.Parameter.empty
+            default = None if default is inspect.Parameter.empty else default
+            name = field.name_of(flag)
+            # Python without docstrings, by -OO, has no help of commands either.
+            text = "" if flag.hidden or not texts else texts.get(name) or texts[field.name]
+            yield Declared(name, flag, kind, default, required, text)
+        if field.inner:
+            yield from declared(field.inner)
 
 
-def read(options: type[T], values: Mapping[str, Any]) -> T:
-    """Return the options of their parameters' values.
+def read(options: Callable[..., T], values: Mapping[str, Any]) -> T:
+    """Return the struct, or what the function returns, of the values of flags.
 
     A field of several flags takes the value of the first one. One without a flag may have a
     value by its own name; else it has its default, or is read of the same values.
@@ -74,32 +92,74 @@ def read(options: type[T], values: Mapping[str, Any]) -> T:
     Raises:
         ValueError: a value is refused; the message names the flag.
     """
-    found: dict[str, Any] = {}
-    for field in msgspec.structs.fields(options):
-        flag = next(_flags(field), None)
-        name = _parameter(field, flag) if flag else field.name
+    members: dict[str, Any] = {}
+    for field in _fields(options):
+        flag = field.flags[0] if field.flags else Flag()
+        name = field.name_of(flag)
         if name in values:
-            parse = flag and flag.parse
-            found[field.name] = parse(values[name]) if parse else values[name]
-        elif inner := _inner(field):
-            found[field.name] = read(inner, values)
-    return options(**found)
+            members[field.name] = flag.parse(values[name]) if flag.parse else values[name]
+        elif field.inner:
+            members[field.name] = read(field.inner, values)
+    return options(**members)
 
 
-def _flags(field: msgspec.structs.FieldInfo) -> Iterator[Flag]:
-    if get_origin(field.type) is Annotated:
-        yield from (part for part in get_args(field.type)[1:] if isinstance(part, Flag))
+def arguments(options: Callable[..., object], values: Mapping[str, Any]) -> tuple[str, ...]:
+    """Return a command line with the values of flags, each of a tuple's by itself.
+
+    Raises:
+        ValueError: a value is refused; the message names the flag.
+    """
+    flags = {each.name: each for each in declared(options)}
+    line: list[str] = []
+    for name, value in values.items():
+        if parse := flags[name].flag.parse:
+            parse(value)
+        several = value if isinstance(value, tuple) else (value,)
+        line += [f"{flags[name].names[0]}={each}" for each in several]
+    return tuple(line)
 
 
-def _parameter(field: msgspec.structs.FieldInfo, flag: Flag) -> str:
-    if not flag.name:
-        return field.name
-    return flag.name.split()[0].removeprefix("--").replace("-", "_")
+def separated(texts: Sequence[str]) -> tuple[str, ...]:
+    """Return the values of a flag that may be repeated, or have several with commas, as in Go."""
+    return tuple(filter(None, map(str.strip, ",".join(texts).split(","))))
 
 
-def _inner(field: msgspec.structs.FieldInfo) -> type[msgspec.Struct] | None:
-    """Return the options in a field without flags, which may be optional."""
-    for kind in get_args(field.type) or (field.type,):
-        if isinstance(kind, type) and issubclass(kind, msgspec.Struct) and any(parameters(kind)):
-            return kind
-    return None
+class _Field(NamedTuple):
+    name: str
+    type: Any
+    default: Any
+    flags: tuple[Flag, ...]
+
+    def name_of(self, flag: Flag) -> str:
+        """Return the name of the flag's value."""
+        first = flag.name.replace("/", " ").split()[0] if flag.name else self.name
+        return first.removeprefix("--").replace("-", "_")
+
+    @property
+    def inner(self) -> Callable[..., Any] | None:
+        """The options in a field without flags, which may be optional."""
+        for kind in () if self.flags else get_args(self.type) or (self.type,):
+            if isinstance(kind, type) and issubclass(kind, msgspec.Struct) and any(declared(kind)):
+                return kind
+        return None
+
+
+def _fields(options: Callable[..., object]) -> Iterator[_Field]:
+    hints = get_type_hints(options, include_extras=True)
+    for name, parameter in inspect.signature(options).parameters.items():
+        kind, *more = (
+            get_args(hints[name]) if get_origin(hints[name]) is Annotated else [hints[name]]
+        )
+        flags = tuple(part for part in more if isinstance(part, Flag))
+        yield _Field(name, kind, parameter.default, flags)
+
+
+_SECTION = re.compile(r"^(?:Args|Attributes):\n((?: +.*\n?|\n)*)", re.MULTILINE)
+_TEXT = re.compile(r"^ {4}(\w+): (.*(?:\n {8}.*)*)", re.MULTILINE)
+
+
+def _texts(options: Callable[..., object]) -> dict[str, str]:
+    """Return the texts of fields or parameters in a docstring, each as one line."""
+    section = _SECTION.search(inspect.getdoc(options) or "")
+    entries = _TEXT.findall(section[1]) if section else []
+    return {name: " ".join(text.split()) for name, text in entries}

@@ -9,7 +9,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Sequence
+from typing import Annotated
 
+from fairlead.api.flags import Flag
 from fairlead.api.manifests import (
     AGGREGATE_TO_EDIT,
     AGGREGATE_TO_VIEW,
@@ -50,12 +52,16 @@ def manifests(
     namespace: str = DEFAULT_NAMESPACE,
     image: str,
     pods: Pods = DEFAULT_PODS,
-    cross_namespace: CrossNamespace = "false",
-    denied_requesters: Sequence[str] = (),
-    webhooks: bool = False,
-    fail_open: Collection[str] = (),
-    projected: Collection[str] = (),
-    fail_closed: bool = False,
+    cross_namespace: Annotated[CrossNamespace, Flag()] = "false",
+    denied_requesters: Annotated[
+        Sequence[str], Flag("--cross-namespace-denied-requesters", "NAME")
+    ] = (),
+    webhooks: Annotated[bool, Flag()] = False,
+    fail_open: Annotated[Collection[str], Flag(choices=names.WEBHOOKS)] = (),
+    projected: Annotated[Collection[str], Flag("--project", "PLURAL.GROUP")] = (),
+    fail_closed: Annotated[
+        bool, Flag(default=None, parse=bool, choices=(names.PROJECTOR,))
+    ] = False,
 ) -> list[JSON]:
     """Return all manifests in order.
 
@@ -64,13 +70,15 @@ def manifests(
         image: the container image.
         pods: number, resources and placement of Pods; one is the leader, and all serve
             webhooks.
-        cross_namespace: whether bindings may name services of other namespaces.
-        denied_requesters: users and groups whose bindings may not, () for the program's default.
-        webhooks: whether to serve the admission webhooks.
-        fail_open: those of :data:`fairlead.binding.admission.names.WEBHOOKS` whose failure does
-            not block writes.
-        projected: resources, as ``plural.group``, of workloads that are bound on creation.
-        fail_closed: whether a failure of the projector blocks their creation.
+        cross_namespace: whether bindings may name services of other namespaces: never, with the
+            rights of who asks (which needs --webhooks), or always.
+        denied_requesters: user or group whose bindings may not with --cross-namespace requester;
+            default: service accounts of other namespaces. May be given several times.
+        webhooks: serve admission webhooks, and let API servers call them.
+        fail_open: let writes go on while this webhook cannot be reached.
+        projected: bind workloads of this resource, such as jobs.batch, when they are created;
+            needs --webhooks.
+        fail_closed: refuse workloads to be bound while this webhook cannot be reached.
 
     Raises:
         ValueError: one of ``projected`` is not a resource.

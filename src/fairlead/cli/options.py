@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import logging
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import TYPE_CHECKING, Any, Literal, TypeVar, get_args, get_origin
 
 import click
-import msgspec
 
 
 if TYPE_CHECKING:
@@ -19,7 +18,7 @@ import os
 from pathlib import Path
 
 from fairlead.api import durations
-from fairlead.api.flags import Parameter, parameters
+from fairlead.api.flags import Declared, declared
 from fairlead.api.label_names import subdomain_errors
 from fairlead.api.quantities import parse_quantity
 from fairlead.cli import completion
@@ -181,45 +180,51 @@ def run_options(function: F) -> F:
     return function
 
 
-def flag_options(options: type[msgspec.Struct]) -> Callable[[F], F]:
-    """Return the options of a command for the flags that a program's options declare."""
+def flag_options(options: Callable[..., object], *, only: str = "") -> Callable[[F], F]:
+    """Return the options of a command for the flags of a program's options or manifests.
+
+    Args:
+        options: the struct or function that declares the flags.
+        only: the program to which the flags of a command for several programs belong.
+    """
 
     def decorate(function: F) -> F:
         # Decorators work from the last to the first, and the help has the options in this order.
-        for parameter in reversed(list(parameters(options))):
-            function = _option(parameter)(function)
+        for each in reversed(list(declared(options))):
+            prefix = f"{only} only{', required' * each.required}: " if only else ""
+            function = _option(each, prefix + each.help)(function)
         return function
 
     return decorate
 
 
-def _option(parameter: Parameter) -> Callable[[F], F]:
-    flag, kind, default = parameter.flag, parameter.type, parameter.default
-    several = get_origin(kind) is tuple or kind is tuple
-    switch = kind is bool and not flag.metavar
-    given: Any = None
-    if get_origin(kind) is Literal:
-        given = click.Choice(get_args(kind))
+def _option(of: Declared, text: str) -> Callable[[F], F]:
+    flag, kind, default = of.flag, of.type, of.default
+    origin = get_origin(kind) or kind
+    several = isinstance(origin, type) and not issubclass(origin, str)
+    several = several and issubclass(origin, Collection)
+    switch = kind is bool and not (flag.metavar or flag.choices)
+    value: Any = bool if kind is bool and flag.metavar else None
+    if choices := flag.choices or (get_args(kind) if origin is Literal else ()):
+        value = click.Choice(choices)
     elif Path in get_args(kind):
-        given = click.Path(exists=True, dir_okay=False, path_type=Path)
+        value = click.Path(exists=True, dir_okay=False, path_type=Path)
     elif flag.least is not None or flag.most is not None:
         bounds: Any = click.IntRange if kind is int else click.FloatRange
-        given = bounds(flag.least, flag.most)
-    elif kind is bool and not switch:
-        given = bool
+        value = bounds(flag.least, flag.most)
     return click.option(
-        *parameter.names,
-        parameter.name,
-        type=given,
+        *of.names,
+        of.name,
+        type=value,
         default=None if default == () else default,
-        show_default=not switch and default not in (None, "", ()),
+        show_default=default not in (None, "", ()),
         is_flag=switch or None,
         multiple=several,
         metavar=flag.metavar,
         envvar=flag.environment or None,
         show_envvar=bool(flag.environment),
-        hidden=not flag.help,
-        help=flag.help,
+        hidden=flag.hidden,
+        help=text,
     )
 
 

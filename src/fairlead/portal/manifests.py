@@ -8,22 +8,21 @@ and no right on RBAC. People may bind by ``kube-bind-oidc-user``, or by another 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Annotated
 
+from fairlead.api.flags import Flag, arguments, separated
 from fairlead.api.kubebind import GROUP, LABEL_AGGREGATE_TO_SERVE
 from fairlead.api.manifests import DEFAULT_PODS, RBAC_GROUP, READ_VERBS, PodProgram, Pods, rule
 from fairlead.api.meta import JSON
 from fairlead.binding.options import DEFAULT_NAMESPACE as BINDING
 from fairlead.portal.options import (
     DEFAULT_NAMESPACE,
-    DEFAULT_PERSON_CLAIMS,
+    LARGEST_MOST_GROUPS,
     NAME,
     ExternalURL,
     PersonClaims,
-    check_claim,
-    check_prefix,
-    check_subject_claim,
+    ServeOptions,
     parse_issuer_url,
-    parse_networks,
 )
 from fairlead.postgres.options import DEFAULT_NAMESPACE as OPERATOR
 from fairlead.provider.options import DEFAULT_NAMESPACE as PROVIDER
@@ -40,6 +39,7 @@ CREDENTIALS = "fairlead-serve-oidc"
 PORT = 8080
 _SHARED = frozenset({"default", BINDING, OPERATOR, PROVIDER})
 """Namespaces of Fairlead's other programs, and default."""
+_CLAIMS = PersonClaims()
 _METRICS_PORT = 8082
 """Port of metrics; the usual 8080 is taken by the pages."""
 _SERVICE_PORT = 80
@@ -49,16 +49,28 @@ def manifests(
     *,
     namespace: str = DEFAULT_NAMESPACE,
     image: str,
-    external_url: str,
-    issuer_url: str,
-    client_id: str,
-    trusted_proxies: Sequence[str] = (),
-    allowed_groups: Sequence[str] = (),
-    allowed_users: Sequence[str] = (),
-    username_prefix: str = "oidc:",
-    groups_prefix: str = "oidc:",
-    claims: PersonClaims = DEFAULT_PERSON_CLAIMS,
-    console_admin_groups: Sequence[str] = (),
+    external_url: Annotated[str, Flag(metavar="URL")],
+    issuer_url: Annotated[str, Flag("--oidc-issuer-url", "URL")],
+    client_id: Annotated[str, Flag("--oidc-issuer-client-id", "ID")],
+    trusted_proxies: Annotated[Sequence[str], Flag(metavar="NETWORK", parse=separated)] = (),
+    allowed_groups: Annotated[
+        Sequence[str],
+        Flag("--oidc-allowed-group --oidc-allowed-groups", "GROUP", parse=separated),
+    ] = (),
+    allowed_users: Annotated[
+        Sequence[str], Flag("--oidc-allowed-user --oidc-allowed-users", "SUB", parse=separated)
+    ] = (),
+    console_admin_groups: Annotated[
+        Sequence[str],
+        Flag("--console-admin-group --console-admin-groups", "GROUP", parse=separated),
+    ] = (),
+    username_prefix: Annotated[str, Flag("--oidc-username-prefix", "TEXT", None)] = "oidc:",
+    groups_prefix: Annotated[str, Flag("--oidc-groups-prefix", "TEXT", None)] = "oidc:",
+    subject_claim: Annotated[str, Flag("--oidc-subject-claim", "NAME", None)] = _CLAIMS.subject,
+    groups_claim: Annotated[str, Flag("--oidc-groups-claim", "NAME", None)] = _CLAIMS.groups,
+    most_groups: Annotated[
+        int, Flag("--oidc-most-groups", default=None, least=1, most=LARGEST_MOST_GROUPS)
+    ] = _CLAIMS.most_groups,
     pods: Pods = DEFAULT_PODS,
 ) -> list[JSON]:
     """Return all manifests in order. The Pods serve http: an Ingress terminates TLS.
@@ -66,31 +78,45 @@ def manifests(
     Args:
         namespace: the server's namespace, used by nothing else.
         image: the container image.
-        external_url: the address for browsers and CLIs.
-        issuer_url: the OpenID Connect issuer.
-        client_id: the server's client_id at the issuer.
-        trusted_proxies: networks of the Ingress.
-        allowed_groups: groups of the issuer that may bind everything; without groups and
-            users no role for people is printed.
-        allowed_users: people who may bind everything, by ``sub`` or the subject claim.
-        username_prefix: prefix of user names in RBAC.
-        groups_prefix: prefix of group names in RBAC.
-        claims: the claims of an id_token that describe a person.
-        console_admin_groups: groups of the issuer that see all consumers on pages.
+        external_url: address of its Ingress for browsers and CLIs.
+        issuer_url: URL of the OpenID Connect issuer.
+        client_id: client id at the issuer. A client secret goes into the Secret
+            fairlead-serve-oidc, key client-secret.
+        trusted_proxies: network of the Ingress controller's Pods, such as 10.0.0.0/8.
+        allowed_groups: group of the issuer that may bind all that is offered.
+        allowed_users: person of the issuer who may bind all that is offered.
+        console_admin_groups: group of the issuer that sees all consumers on the pages.
+        username_prefix: prefix of names of people in RBAC; default: oidc:
+        groups_prefix: prefix of names of groups in RBAC; default: oidc:
+        subject_claim: claim of the id_token that owns what a person binds, which the issuer must
+            never give to another person; default: sub
+        groups_claim: claim of the id_token with a person's groups; default: groups
+        most_groups: largest number of a person's groups; default: 2000
         pods: number, resources and placement of Pods; all replicas are active.
 
     Raises:
         ValueError: a value cannot be used; the message names the flag.
     """
     _check_namespace(namespace)
-    flags = _flags(
-        external_url=external_url,
-        issuer_url=issuer_url,
-        client_id=client_id,
-        trusted_proxies=trusted_proxies,
-        username_prefix=username_prefix,
-        groups_prefix=groups_prefix,
-        claims=claims,
+    external = ExternalURL.parse(external_url)
+    if not external.secure:
+        raise ValueError(f"--external-url {external_url!r} has to be https: an Ingress ends it")
+    if not client_id:
+        raise ValueError("--oidc-issuer-client-id is missing: give the client id at the issuer")
+    flags = arguments(
+        ServeOptions,
+        {
+            "listen_address": f"0.0.0.0:{PORT}",
+            "external_url": external.absolute(""),
+            "trusted_proxies": tuple(trusted_proxies),
+            "oidc_issuer_url": parse_issuer_url(issuer_url),
+            "oidc_issuer_client_id": client_id,
+            "oidc_username_prefix": username_prefix,
+            "oidc_groups_prefix": groups_prefix,
+            "oidc_subject_claim": subject_claim,
+            "oidc_groups_claim": groups_claim,
+            "oidc_most_groups": most_groups,
+        },
     )
     program = _program(namespace, image, flags, pods)
     return [
@@ -106,45 +132,6 @@ def manifests(
         program.service({"http": _SERVICE_PORT}),
         program.deployment(),
     ]
-
-
-def _flags(
-    *,
-    external_url: str,
-    issuer_url: str,
-    client_id: str,
-    trusted_proxies: Sequence[str],
-    username_prefix: str,
-    groups_prefix: str,
-    claims: PersonClaims,
-) -> tuple[str, ...]:
-    """Return the flags of ``fairlead provider serve``, in their normal form.
-
-    Raises:
-        ValueError: a value cannot be used; the message names the flag.
-    """
-    external = ExternalURL.parse(external_url)
-    if not external.secure:
-        raise ValueError(f"--external-url {external_url!r} has to be https: an Ingress ends it")
-    if not client_id:
-        raise ValueError("--oidc-issuer-client-id is missing: give the client id at the issuer")
-    check_prefix(username_prefix, "--oidc-username-prefix")
-    check_prefix(groups_prefix, "--oidc-groups-prefix")
-    check_subject_claim(claims.subject)
-    check_claim(claims.groups, "--oidc-groups-claim")
-    parse_networks(tuple(trusted_proxies))
-    return (
-        f"--listen-address=0.0.0.0:{PORT}",
-        f"--external-url={external.absolute('')}",
-        *(f"--trusted-proxies={network}" for network in trusted_proxies),
-        f"--oidc-issuer-url={parse_issuer_url(issuer_url)}",
-        f"--oidc-issuer-client-id={client_id}",
-        f"--oidc-username-prefix={username_prefix}",
-        f"--oidc-groups-prefix={groups_prefix}",
-        f"--oidc-subject-claim={claims.subject}",
-        f"--oidc-groups-claim={claims.groups}",
-        f"--oidc-most-groups={claims.most_groups}",
-    )
 
 
 def _program(namespace: str, image: str, flags: tuple[str, ...], pods: Pods) -> PodProgram:

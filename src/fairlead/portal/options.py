@@ -187,7 +187,7 @@ def parse_scopes(texts: tuple[str, ...]) -> tuple[str, ...]:
     return found or DEFAULT_SCOPES
 
 
-def check_claim(text: str, flag: str, *, example: str = "roles") -> str:
+def check_claim(flag: str, text: str, *, example: str = "roles") -> str:
     """Return the name of a claim, if it can be one.
 
     Raises:
@@ -205,7 +205,7 @@ def check_subject_claim(text: str) -> str:
         ValueError: the name is malformed, or the claim is no person's.
     """
     flag = "--oidc-subject-claim"
-    if check_claim(text, flag, example="oid") in _SHARED_CLAIMS:
+    if check_claim(flag, text, example="oid") in _SHARED_CLAIMS:
         raise ValueError(
             f"{flag} {text!r} is no one person's for ever: give a claim that the issuer never "
             "gives to another person, such as sub or oid"
@@ -213,7 +213,7 @@ def check_subject_claim(text: str) -> str:
     return text
 
 
-def check_prefix(text: str, flag: str) -> str:
+def check_prefix(flag: str, text: str) -> str:
     """Return a prefix of names in reviews, if it is safe.
 
     Raises:
@@ -229,38 +229,23 @@ def check_prefix(text: str, flag: str) -> str:
 class PersonClaims(msgspec.Struct, kw_only=True, frozen=True):
     """The claims of an id_token that describe a person.
 
-    ``subject`` names the claim that tells one person from all others, for ever.
+    Attributes:
+        subject: Claim of the id_token that owns what a person binds. The issuer must never give
+            its value to another person; after a change `fairlead provider hand-over` moves
+            consumers.
+        groups: Claim of the id_token with a person's groups.
+        most_groups: Largest number of a person's groups; who has more cannot sign in.
     """
 
-    subject: Annotated[
-        str,
-        Flag(
-            "Claim of the id_token that owns what a person binds. The issuer must never give its "
-            "value to another person; after a change `fairlead provider hand-over` moves "
-            "consumers.",
-            "--oidc-subject-claim",
-            "NAME",
-            parse=check_subject_claim,
-        ),
-    ] = "sub"
+    subject: Annotated[str, Flag("--oidc-subject-claim", "NAME", parse=check_subject_claim)] = (
+        "sub"
+    )
     groups: Annotated[
-        str,
-        Flag(
-            "Claim of the id_token with a person's groups.",
-            "--oidc-groups-claim",
-            "NAME",
-            parse=partial(check_claim, flag="--oidc-groups-claim"),
-        ),
+        str, Flag("--oidc-groups-claim", "NAME", parse=partial(check_claim, "--oidc-groups-claim"))
     ] = "groups"
-    most_groups: Annotated[
-        int,
-        Flag(
-            "Largest number of a person's groups; who has more cannot sign in.",
-            "--oidc-most-groups",
-            least=1,
-            most=LARGEST_MOST_GROUPS,
-        ),
-    ] = 2000
+    most_groups: Annotated[int, Flag("--oidc-most-groups", least=1, most=LARGEST_MOST_GROUPS)] = (
+        2000
+    )
 
 
 DEFAULT_PERSON_CLAIMS = PersonClaims()
@@ -271,78 +256,43 @@ class OIDCOptions(msgspec.Struct, kw_only=True, frozen=True):
 
     An empty ``client_secret`` means a public client, which has no secret. ``beyond_loopback``
     allows other machines to use the embedded issuer.
+
+    Attributes:
+        type: external is your own OpenID Connect issuer; embedded is one in this program, for
+            laptops and demonstrations.
+        issuer_url: URL of the OpenID Connect issuer.
+        client_id: Client id of this server at the issuer.
+        client_secret: Client secret at the issuer; without one this server is a public client.
+            Other users of this machine can read a command line: use the variable.
+        callback_url: Redirect URL at the issuer, ending with /api/callback; default: made of
+            --external-url.
+        ca_file: File of the CA for the issuer's certificate.
+        scopes: Scopes to request, as far as the issuer has them. Default:
+            openid,profile,email,groups.
+        username_prefix: Prefix of names of people in RBAC; kube-bind has none.
+        groups_prefix: Prefix of names of groups in RBAC; kube-bind has none.
+        people_file: File of the people who may sign in with --oidc-type embedded.
     """
 
-    type: Annotated[
-        IssuerType,
-        Flag(
-            "external is your own OpenID Connect issuer; embedded is one in this program, for "
-            "laptops and demonstrations.",
-            "--oidc-type",
-        ),
-    ] = "external"
-    issuer_url: Annotated[
-        str, Flag("URL of the OpenID Connect issuer.", "--oidc-issuer-url", "URL", "")
-    ]
-    client_id: Annotated[
-        str, Flag("Client id of this server at the issuer.", "--oidc-issuer-client-id", default="")
-    ]
+    type: Annotated[IssuerType, Flag("--oidc-type")] = "external"
+    issuer_url: Annotated[str, Flag("--oidc-issuer-url", "URL", "")]
+    client_id: Annotated[str, Flag("--oidc-issuer-client-id", default="")]
     client_secret: Annotated[
-        str,
-        Flag(
-            "Client secret at the issuer; without one this server is a public client. Other users "
-            "of this machine can read a command line: use the variable.",
-            "--oidc-issuer-client-secret",
-            environment="OIDC_CLIENT_SECRET",
-        ),
+        str, Flag("--oidc-issuer-client-secret", environment="OIDC_CLIENT_SECRET")
     ] = ""
-    callback_url: Annotated[
-        str,
-        Flag(
-            f"Redirect URL at the issuer, ending with {CALLBACK_PATH}; default: made of "
-            "--external-url.",
-            "--oidc-callback-url",
-            "URL",
-            "",
-        ),
-    ]
-    ca_file: Annotated[
-        Path | None, Flag("File of the CA for the issuer's certificate.", "--oidc-ca-file")
-    ] = None
-    scopes: Annotated[
-        tuple[str, ...],
-        Flag(
-            "Scopes to request, as far as the issuer has them. Default: "
-            f"{','.join(DEFAULT_SCOPES)}.",
-            "--oidc-scopes",
-            "SCOPE",
-            default=(),
-            parse=parse_scopes,
-        ),
-    ] = DEFAULT_SCOPES
+    callback_url: Annotated[str, Flag("--oidc-callback-url", "URL", "")]
+    ca_file: Annotated[Path | None, Flag("--oidc-ca-file")] = None
+    scopes: Annotated[tuple[str, ...], Flag("--oidc-scopes", "SCOPE", (), parse_scopes)] = (
+        DEFAULT_SCOPES
+    )
     claims: PersonClaims = DEFAULT_PERSON_CLAIMS
     username_prefix: Annotated[
-        str,
-        Flag(
-            "Prefix of names of people in RBAC; kube-bind has none.",
-            "--oidc-username-prefix",
-            parse=partial(check_prefix, flag="--oidc-username-prefix"),
-        ),
+        str, Flag("--oidc-username-prefix", parse=partial(check_prefix, "--oidc-username-prefix"))
     ] = "oidc:"
     groups_prefix: Annotated[
-        str,
-        Flag(
-            "Prefix of names of groups in RBAC; kube-bind has none.",
-            "--oidc-groups-prefix",
-            parse=partial(check_prefix, flag="--oidc-groups-prefix"),
-        ),
+        str, Flag("--oidc-groups-prefix", parse=partial(check_prefix, "--oidc-groups-prefix"))
     ] = "oidc:"
-    people_file: Annotated[
-        Path | None,
-        Flag(
-            "File of the people who may sign in with --oidc-type embedded.", "--oidc-people-file"
-        ),
-    ] = None
+    people_file: Annotated[Path | None, Flag("--oidc-people-file")] = None
     beyond_loopback: bool = False
 
 
@@ -354,32 +304,27 @@ class CookieKeys(msgspec.Struct, frozen=True):
 
 
 class RedisOptions(msgspec.Struct, kw_only=True, frozen=True):
-    """The Redis that stores sessions in place of Secrets; one flag has host and port."""
+    """The Redis that stores sessions in place of Secrets; one flag has host and port.
 
-    host: Annotated[
-        str,
-        Flag(
-            "Redis server that keeps the sessions, instead of Secrets; $REDIS_PASSWORD is its "
-            "password.",
-            "--redis-addr",
-            "HOST:PORT",
-            "",
-        ),
-    ]
+    Attributes:
+        host: Redis server that keeps the sessions, instead of Secrets; $REDIS_PASSWORD is its
+            password.
+        username: User at Redis; default: Redis' default user.
+        database: Number of the database in Redis.
+        tls: Use TLS to Redis.
+        ca_file: File of the CA for Redis' certificate.
+    """
+
+    host: Annotated[str, Flag("--redis-addr", "HOST:PORT", "")]
     port: int
-    username: Annotated[
-        str, Flag("User at Redis; default: Redis' default user.", "--redis-username")
-    ] = ""
-    database: Annotated[
-        int,
-        Flag("Number of the database in Redis.", "--redis-database", least=0, most=1_000_000),
-    ] = 0
-    tls: Annotated[bool, Flag("Use TLS to Redis.", "--redis-tls")] = False
-    ca_file: Annotated[
-        Path | None, Flag("File of the CA for Redis' certificate.", "--redis-ca-file")
-    ] = None
+    username: Annotated[str, Flag("--redis-username")] = ""
+    database: Annotated[int, Flag("--redis-database", least=0, most=1_000_000)] = 0
+    tls: Annotated[bool, Flag("--redis-tls")] = False
+    ca_file: Annotated[Path | None, Flag("--redis-ca-file")] = None
     # Hidden in favor of the variable: all users of a machine see the arguments of its processes.
-    password: Annotated[str, Flag(name="--redis-password", environment="REDIS_PASSWORD")] = ""
+    password: Annotated[
+        str, Flag("--redis-password", environment="REDIS_PASSWORD", hidden=True)
+    ] = ""
 
 
 class Rate(msgspec.Struct, frozen=True):
@@ -402,34 +347,20 @@ class Limits(msgspec.Struct, kw_only=True, frozen=True):
     objects, so they have rates of their own, per sender and in total; a sign-in's body has a
     smaller limit. A trusted proxy is only bounded by ``connections``, not by
     ``connections_per_address``.
+
+    Attributes:
+        per_address: Requests per second from one address; 0 means no limit.
+        per_person: Requests per second from one person; 0 means no limit.
+        requests_at_once: Number of requests at the same time; more are refused.
     """
 
     per_address: Annotated[
-        Rate,
-        Flag(
-            "Requests per second from one address; 0 means no limit.",
-            "--requests-per-address",
-            default=50.0,
-            parse=Rate.of,
-            least=0,
-            most=1e6,
-        ),
+        Rate, Flag("--requests-per-address", default=50.0, parse=Rate.of, least=0, most=1e6)
     ] = Rate(50.0, 200)
     per_person: Annotated[
-        Rate,
-        Flag(
-            "Requests per second from one person; 0 means no limit.",
-            "--requests-per-person",
-            default=20.0,
-            parse=Rate.of,
-            least=0,
-            most=1e6,
-        ),
+        Rate, Flag("--requests-per-person", default=20.0, parse=Rate.of, least=0, most=1e6)
     ] = Rate(20.0, 100)
-    requests_at_once: Annotated[
-        int,
-        Flag("Number of requests at the same time; more are refused.", least=1, most=100_000),
-    ] = 256
+    requests_at_once: Annotated[int, Flag(least=1, most=100_000)] = 256
     body: int = 1024 * 1024
     sign_in_body: int = 128 * 1024
     line: int = 8190
@@ -455,99 +386,61 @@ class ServeOptions(msgspec.Struct, kw_only=True, frozen=True):
     ``namespace`` is the server's own. ``token_expiry`` is in seconds. ``cookie_keys`` has the
     newest first. With ``original_authors`` a namespace that kube-bind's own backend made belongs
     to the ``sub`` in its annotation.
+
+    Attributes:
+        namespace: Namespace of sessions and keys.
+        host: Address to listen on; other than on loopback it needs TLS, or a proxy that
+            terminates TLS.
+        external_url: Address for browsers and CLIs; it may have a path. Default: that of
+            --oidc-callback-url, else --listen-address. The Host header of requests is not used.
+        tls_cert_file: Certificate in PEM; read again when it changes.
+        tls_key_file: Private key in PEM; read again when it changes.
+        trusted_proxies: Address or CIDR of a proxy with a trusted X-Forwarded-For; may be given
+            several times.
+        pretty_name: Name of this provider on pages.
+        token_expiry: How long a sign-in lasts.
+        cookie_keys: Key of 32 or 64 bytes in base64. Of several the first one signs, and all are
+            accepted. Default: generated keys, which are kept in a Secret and rotated.
+        cookie_encryption_key: Key of 16, 24 or 32 bytes in base64; one for each signing key.
+        namespace_prefix: Prefix of the names of cluster namespaces; the same as for `provider
+            run`.
+        consumers_per_person: Number of consumer clusters that one person may bind for.
+        original_authors: Namespaces that kube-bind's backend made belong to the sub noted on
+            them, with any issuer.
+        apply_binding: Accept kubeconfigs of consumers' clusters at POST /api/apply-binding, and
+            write there what `fairlead bind` writes.
+        apply_networks: Private network in which such clusters may be; loopback, link-local and
+            metadata addresses are never allowed. May be given several times.
     """
 
-    namespace: Annotated[str, Flag("Namespace of sessions and keys.")] = DEFAULT_NAMESPACE
-    host: Annotated[
-        str,
-        Flag(
-            "Address to listen on; other than on loopback it needs TLS, or a proxy that "
-            "terminates TLS.",
-            "--listen-address",
-            "HOST:PORT",
-            DEFAULT_LISTEN,
-        ),
-    ] = "127.0.0.1"
+    namespace: Annotated[str, Flag()] = DEFAULT_NAMESPACE
+    host: Annotated[str, Flag("--listen-address", "HOST:PORT", DEFAULT_LISTEN)] = "127.0.0.1"
     port: int = 8080
-    external_url: Annotated[
-        ExternalURL,
-        Flag(
-            "Address for browsers and CLIs; it may have a path. Default: that of "
-            "--oidc-callback-url, else --listen-address. The Host header of requests is not used.",
-            metavar="URL",
-            default="",
-        ),
-    ]
-    tls_cert_file: Annotated[
-        Path | None, Flag("Certificate in PEM; read again when it changes.")
-    ] = None
-    tls_key_file: Annotated[
-        Path | None, Flag("Private key in PEM; read again when it changes.")
-    ] = None
+    external_url: Annotated[ExternalURL, Flag(metavar="URL", default="")]
+    tls_cert_file: Annotated[Path | None, Flag()] = None
+    tls_key_file: Annotated[Path | None, Flag()] = None
     trusted_proxies: Annotated[
-        tuple[Network, ...],
-        Flag(
-            "Address or CIDR of a proxy with a trusted X-Forwarded-For; may be given several "
-            "times.",
-            metavar="NETWORK",
-            parse=parse_networks,
-        ),
+        tuple[Network, ...], Flag(metavar="NETWORK", parse=parse_networks)
     ] = ()
-    pretty_name: Annotated[str, Flag("Name of this provider on pages.")] = "Fairlead"
+    pretty_name: Annotated[str, Flag()] = "Fairlead"
     limits: Limits = Limits()
     oidc: OIDCOptions
     token_expiry: Annotated[
-        float,
-        Flag(
-            "How long a sign-in lasts.", metavar="DURATION", default="1h", parse=parse_token_expiry
-        ),
+        float, Flag(metavar="DURATION", default="1h", parse=parse_token_expiry)
     ] = DEFAULT_TOKEN_EXPIRY
     cookie_keys: Annotated[
         tuple[CookieKeys, ...],
-        Flag(
-            "Key of 32 or 64 bytes in base64. Of several the first one signs, and all are "
-            "accepted. Default: generated keys, which are kept in a Secret and rotated.",
-            "--cookie-signing-key",
-            environment="COOKIE_SIGNING_KEY",
-        ),
-        Flag(
-            "Key of 16, 24 or 32 bytes in base64; one for each signing key.",
-            "--cookie-encryption-key",
-            environment="COOKIE_ENCRYPTION_KEY",
-        ),
+        Flag("--cookie-signing-key", environment="COOKIE_SIGNING_KEY"),
+        Flag("--cookie-encryption-key", environment="COOKIE_ENCRYPTION_KEY"),
     ] = ()
     redis: RedisOptions | None = None
-    namespace_prefix: Annotated[
-        str,
-        Flag(
-            "Prefix of the names of cluster namespaces; the same as for `provider run`.",
-            parse=check_namespace_prefix,
-        ),
-    ] = DEFAULT_PREFIX
-    consumers_per_person: Annotated[
-        int,
-        Flag("Number of consumer clusters that one person may bind for.", least=1, most=100_000),
-    ] = 10
-    original_authors: Annotated[
-        bool,
-        Flag(
-            "Namespaces that kube-bind's backend made belong to the sub noted on them, with any "
-            "issuer."
-        ),
-    ] = False
-    apply_binding: Annotated[
-        bool,
-        Flag(
-            "Accept kubeconfigs of consumers' clusters at POST /api/apply-binding, and write "
-            "there what `fairlead bind` writes.",
-            "--allow-apply-binding",
-        ),
-    ] = False
+    namespace_prefix: Annotated[str, Flag(parse=check_namespace_prefix)] = DEFAULT_PREFIX
+    consumers_per_person: Annotated[int, Flag(least=1, most=100_000)] = 10
+    original_authors: Annotated[bool, Flag()] = False
+    apply_binding: Annotated[bool, Flag("--allow-apply-binding")] = False
     apply_networks: Annotated[
         tuple[Network, ...],
         Flag(
-            "Private network in which such clusters may be; loopback, link-local and metadata "
-            "addresses are never allowed. May be given several times.",
             "--apply-binding-allow-cidr --apply-binding-allow-cidrs",
             "NETWORK",
             parse=parse_apply_networks,

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from typing import Annotated
+
+from fairlead.api.flags import Flag
 from fairlead.api.manifests import (
     AGGREGATE_TO_ADMIN,
     AGGREGATE_TO_EDIT,
@@ -33,8 +36,8 @@ def manifests(
     *,
     namespace: str = DEFAULT_NAMESPACE,
     image: str,
-    exported: bool = False,
-    user_roles: bool = True,
+    exported: Annotated[bool, Flag()] = False,
+    user_roles: Annotated[bool, Flag("--user-roles/--no-user-roles")] = True,
     pods: Pods = DEFAULT_PODS,
 ) -> list[JSON]:
     """Return all manifests, in the order to apply them.
@@ -42,9 +45,9 @@ def manifests(
     Args:
         namespace: the namespace of the operator and of the PostgresServers' credentials.
         image: the container image of the operator.
-        exported: let kube-bind's provider hand out rights on PostgresAccess, and label its CRD.
-        user_roles: let people with view, edit or admin in a namespace read, or write, the
-            PostgresAccesses there; by ``edit`` they then make database logins.
+        exported: let kube-bind's provider offer PostgresAccess.
+        user_roles: let people with edit or admin in a namespace write the PostgresAccesses there,
+            and so make database logins, and people with view read them.
         pods: number, size and placement of the Pods; one of them works at a time.
     """
     program = PodProgram(

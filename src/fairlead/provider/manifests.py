@@ -10,7 +10,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import partial
+from typing import Annotated
 
+from fairlead.api.flags import Flag
 from fairlead.api.kubebind import (
     BINDER_NAME,
     CLAIMABLE,
@@ -45,10 +47,10 @@ def manifests(
     *,
     namespace: str = DEFAULT_NAMESPACE,
     image: str,
-    exports: Sequence[str] = (),
-    claims: Sequence[str] = DEFAULT_CLAIMS,
-    invitations: bool = False,
-    external_address: str = "",
+    exports: Annotated[Sequence[str], Flag("--export", "PLURAL.GROUP")] = (),
+    claims: Annotated[Sequence[str], Flag("--claim", "PLURAL", ())] = DEFAULT_CLAIMS,
+    invitations: Annotated[bool, Flag()] = False,
+    external_address: Annotated[str, Flag(metavar="URL")] = "",
     pods: Pods = DEFAULT_PODS,
 ) -> list[JSON]:
     """Return all objects to apply, in order.
@@ -56,11 +58,13 @@ def manifests(
     Args:
         namespace: the controllers' namespace.
         image: the image that runs them.
-        exports: the kinds to offer, each as ``plural.group``.
-        claims: which core resources consumers may claim beside them; rights on these are part of
-            the result only when there are exports.
-        invitations: whether BindableResourcesRequests are answered; see :func:`invitation_role`.
-        external_address: the address of this cluster's API server for consumers.
+        exports: resource that may be offered; adds the rights on it. May be given several times.
+        claims: core resource that may be claimed beside exports; may be given several times.
+            Default: secrets.
+        invitations: let it answer BindableResourcesRequests, as serve needs it; this has the power
+            of an administrator.
+        external_address: address of this cluster's API server for consumers that bind by the
+            front door, https://...
         pods: how many, how large and where; one of them works at a time.
 
     Raises:

@@ -185,7 +185,10 @@ def test_manifests_take_what_the_program_takes() -> None:
     for args, told in (
         (["binding", *BY_PROOF], "--cross-namespace requester needs --webhooks"),
         (["binding", "--webhooks", DENIED, "ci"], f"{DENIED} needs --cross-namespace requester"),
-        (["konnector", "--cross-namespace", "true"], "--cross-namespace is for binding only"),
+        (
+            ["konnector", "--cross-namespace-denied-requesters", "a"],
+            "--cross-namespace-denied-requesters is for binding only",
+        ),
     ):
         refused = CliRunner().invoke(manifests, args)
         assert refused.exit_code == 2

@@ -124,14 +124,14 @@ def test_what_is_said_of_commands_that_are_not_imported_is_their_own_first_sente
             "--helm-release fairlead: give it as NAMESPACE/NAME",
             id="release-without-namespace",
         ),
-        pytest.param(["manifests", "konnector", EXPORT], "for the provider only", id="export"),
+        pytest.param(["manifests", "konnector", EXPORT], "for provider only", id="export"),
         pytest.param(
             ["manifests", "serve", "--external-address", "https://h"],
-            "for the provider only",
+            "for provider only",
             id="address",
         ),
         pytest.param(
-            ["manifests", "konnector", "--invitations"], "for the provider only", id="invitations"
+            ["manifests", "konnector", "--invitations"], "for provider only", id="invitations"
         ),
         pytest.param(
             ["provider", "revoke", "a", "--yes", "--timeout", "soon"],

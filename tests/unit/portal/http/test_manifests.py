@@ -11,7 +11,6 @@ from fairlead.api.meta import JSON
 from fairlead.cli import main
 from fairlead.cli.kubebind.serve import serve
 from fairlead.portal.manifests import manifests
-from fairlead.portal.options import PersonClaims
 from fairlead.provider.manifests import shown_roles
 
 
@@ -149,8 +148,8 @@ def test_a_role_for_administrators_is_bound_to_the_groups_that_are_named() -> No
         ({"trusted_proxies": ["ingress"]}, "--trusted-proxies"),
         ({"allowed_groups": ["system:masters"], "groups_prefix": ""}, "Kubernetes' own"),
         ({"username_prefix": "system:"}, "--oidc-username-prefix"),
-        ({"claims": PersonClaims(groups="")}, "--oidc-groups-claim"),
-        ({"claims": PersonClaims(subject="aud")}, "--oidc-subject-claim"),
+        ({"groups_claim": ""}, "--oidc-groups-claim"),
+        ({"subject_claim": "aud"}, "--oidc-subject-claim"),
         *(
             ({"namespace": name}, "--namespace")
             for name in ("fairlead-provider", "kube-bind", "kube-system", "default")
@@ -182,7 +181,7 @@ def test_the_command_prints_them() -> None:
     [
         (["manifests", "serve"], "serve needs --external-url"),
         ([*COMMAND[:4]], "serve needs --oidc-issuer-url"),
-        ([*COMMAND, "--invitations"], "--invitations is for the provider only"),
+        ([*COMMAND, "--invitations"], "--invitations is for provider only"),
         (["manifests", "konnector", "--oidc-allowed-group", "a"], "is for serve only"),
         ([*COMMAND, "--trusted-proxies", "x"], "--trusted-proxies 'x' is neither an address nor"),
     ],

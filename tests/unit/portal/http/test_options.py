@@ -222,10 +222,10 @@ def test_issuer_urls() -> None:
 
 
 def test_prefixes() -> None:
-    assert check_prefix("", "--oidc-groups-prefix") == ""
+    assert check_prefix("--oidc-groups-prefix", "") == ""
     for text in ("system:", "system:x", " a", "a\n"):
         with pytest.raises(ValueError, match="--oidc-groups-prefix"):
-            check_prefix(text, "--oidc-groups-prefix")
+            check_prefix("--oidc-groups-prefix", text)
 
 
 def encoded(length: int, byte: bytes = b"k") -> str:
