@@ -15,6 +15,8 @@ from typing import Annotated, Any, NamedTuple, TypeVar, get_args, get_origin, ge
 
 import msgspec
 
+from fairlead.api.durations import parse_duration
+
 
 T = TypeVar("T")
 
@@ -24,9 +26,10 @@ class Flag(msgspec.Struct, frozen=True):
 
     ``name`` may be several, with blanks between them, or one with its opposite, as
     ``--exported/--no-exported``. The field is what ``parse`` returns for the flag's value, of
-    which ``default`` then is one; with None the help has none.
-    A flag of a bool with a ``metavar`` takes true or false. ``least`` and ``most`` are inclusive,
-    ``choices`` are all values, and ``environment`` is the variable that may have the value.
+    which ``default`` then is one; with None the help has none. A flag of a bool with a ``metavar``
+    takes true or false, one of bytes the path of a file with them. ``least`` and ``most`` are
+    inclusive, ``choices`` are all values, those in small letters in any case, and ``environment``
+    is the variable that may have the value.
 
     ``parse`` raises a ValueError that names the flag.
     """
@@ -122,6 +125,33 @@ def arguments(options: Callable[..., object], values: Mapping[str, Any]) -> tupl
 def separated(texts: Sequence[str]) -> tuple[str, ...]:
     """Return the values of a flag that may be repeated, or have several with commas, as in Go."""
     return tuple(filter(None, map(str.strip, ",".join(texts).split(","))))
+
+
+def parse_seconds(flag: str, text: str, *, least: str = "") -> float:
+    """Return the seconds of a duration such as 90s, 2m or 1h30m; a bare number is in seconds.
+
+    Args:
+        flag: the flag's name, for the message.
+        text: the given text.
+        least: the shortest allowed duration; "" allows all above zero.
+
+    Raises:
+        ValueError: the text is no duration, not above zero, or shorter than ``least``.
+    """
+    prefix = f"{flag}: " if flag else ""
+    duration = parse_duration(text)
+    if duration is not None:
+        seconds = duration.total_seconds()
+    else:
+        # Without isascii, isdigit also takes characters such as ², which float refuses.
+        number = text.isascii() and text.replace(".", "", 1).isdigit()
+        seconds = float(text) if number else 0.0
+    # More digits than a float holds are infinity.
+    if not 0 < seconds < float("inf"):
+        raise ValueError(f"{prefix}{text!r} is not a duration: use for example 90s or 2m")
+    if least and seconds < parse_seconds("", least):
+        raise ValueError(f"{prefix}{text} is too short: {least} is the least")
+    return seconds
 
 
 class _Field(NamedTuple):

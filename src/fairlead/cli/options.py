@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import sys
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from typing import TYPE_CHECKING, Any, Literal, TypeVar, get_args, get_origin
 
 import click
@@ -17,14 +17,14 @@ if TYPE_CHECKING:
 import os
 from pathlib import Path
 
-from fairlead.api import durations
-from fairlead.api.flags import Declared, declared
+from fairlead.api.flags import Declared, declared, parse_seconds, read
 from fairlead.api.label_names import subdomain_errors
 from fairlead.api.quantities import parse_quantity
 from fairlead.cli import completion
 
 
 F = TypeVar("F", bound=Callable[..., Any])
+T = TypeVar("T")
 
 
 def cluster_options(function: F) -> F:
@@ -180,17 +180,20 @@ def run_options(function: F) -> F:
     return function
 
 
-def flag_options(options: Callable[..., object], *, only: str = "") -> Callable[[F], F]:
+def flag_options(
+    options: Callable[..., object], *, only: str = "", without: Collection[str] = ()
+) -> Callable[[F], F]:
     """Return the options of a command for the flags of a program's options or manifests.
 
     Args:
         options: the struct or function that declares the flags.
         only: the program to which the flags of a command for several programs belong.
+        without: names of values whose flags are left out.
     """
 
     def decorate(function: F) -> F:
         # Decorators work from the last to the first, and the help has the options in this order.
-        for each in reversed(list(declared(options))):
+        for each in reversed([each for each in declared(options) if each.name not in without]):
             prefix = f"{only} only{', required' * each.required}: " if only else ""
             function = _option(each, prefix + each.help)(function)
         return function
@@ -198,16 +201,28 @@ def flag_options(options: Callable[..., object], *, only: str = "") -> Callable[
     return decorate
 
 
+def options_of(options: Callable[..., T], values: Mapping[str, Any]) -> T:
+    """Return a program's options of the values of their flags.
+
+    Raises:
+        click.UsageError: a value is refused; the message names the flag.
+    """
+    try:
+        return read(options, values)
+    except ValueError as error:
+        raise click.UsageError(str(error)) from None
+
+
 def _option(of: Declared, text: str) -> Callable[[F], F]:
     flag, kind, default = of.flag, of.type, of.default
     origin = get_origin(kind) or kind
-    several = isinstance(origin, type) and not issubclass(origin, str)
+    several = isinstance(origin, type) and not issubclass(origin, str | bytes)
     several = several and issubclass(origin, Collection)
     switch = kind is bool and not (flag.metavar or flag.choices)
     value: Any = bool if kind is bool and flag.metavar else None
     if choices := flag.choices or (get_args(kind) if origin is Literal else ()):
-        value = click.Choice(choices)
-    elif Path in get_args(kind):
+        value = click.Choice(choices, case_sensitive=not all(map(str.islower, choices)))
+    elif Path in get_args(kind) or kind is bytes:
         value = click.Path(exists=True, dir_okay=False, path_type=Path)
     elif flag.least is not None or flag.most is not None:
         bounds: Any = click.IntRange if kind is int else click.FloatRange
@@ -252,13 +267,10 @@ def parse_duration(text: str, *, option: str = "", least: str = "") -> float:
     Raises:
         click.UsageError: the text is no duration, not above zero, or shorter than ``least``.
     """
-    seconds = _seconds(text)
-    prefix = f"{option}: " if option else ""
-    if seconds is None:
-        raise click.UsageError(f"{prefix}{text!r} is not a duration: use for example 90s or 2m")
-    if least and seconds < parse_duration(least):
-        raise click.UsageError(f"{prefix}{text} is too short: {least} is the least")
-    return seconds
+    try:
+        return parse_seconds(option, text, least=least)
+    except ValueError as error:
+        raise click.UsageError(str(error)) from None
 
 
 def parse_size(text: str, *, option: str) -> int:
@@ -274,19 +286,6 @@ def parse_size(text: str, *, option: str) -> int:
     if size < 1 << 20:
         raise click.UsageError(f"{option}: {text} is too small: 1Mi is the least")
     return size
-
-
-def _seconds(text: str) -> float | None:
-    found = durations.parse_duration(text)
-    if found is not None:
-        result = found.total_seconds()
-    # Without isascii, isdigit also takes characters such as ², which float refuses.
-    elif text.isascii() and text.replace(".", "", 1).isdigit():
-        result = float(text)
-    else:
-        return None
-    # More digits than a float holds are infinity.
-    return result if 0 < result < float("inf") else None
 
 
 def write_private(path: Path, text: str) -> None:

@@ -5,10 +5,13 @@ from __future__ import annotations
 import ipaddress
 from collections.abc import Iterable
 from datetime import timedelta
+from functools import partial
+from typing import Annotated
 
 import msgspec
 
 from fairlead.api.durations import format_duration, parse_duration
+from fairlead.api.flags import Flag, parse_seconds
 from fairlead.api.postgresaccess.connection import PasswordPolicy
 from fairlead.api.postgresaccess.controller import (
     ConnectionsPolicy,
@@ -38,34 +41,62 @@ _MOST_SECONDS = 10 * 365 * 86_400.0
 class PostgresOptions(msgspec.Struct, kw_only=True, frozen=True):
     """Options for all accesses; times are in seconds.
 
-    ``namespace`` is the operator's own, with the credentials of PostgresServers and the
-    Controllers. The operator never touches roles of ``excluded_users`` and
-    ``excluded_user_patterns``. ``existing_secret_namespace`` lets every tenant use Secrets of
-    other namespaces: of ``allowed_secret_namespaces``, or if that is None of all but the
-    operator's.
+    The Controllers are in ``namespace`` too. ``existing_secret_namespace`` lets every tenant use
+    Secrets of ``allowed_secret_namespaces``, or if that is None of all but the operator's.
     ``installation`` tells apart operators that share a server; "" takes the cluster's own id.
-    ``unmanaged_users`` is Owned to drop the operator's roles whose PostgresAccess is gone, as
-    Restrict does, Report to only log them, Drop to drop logins of others too. ``passwords`` holds
-    for accesses without a passwordPolicy.
+    Roles are dropped as Restrict does. ``passwords`` holds for accesses without a passwordPolicy.
+
+    Attributes:
+        namespace: Namespace of the Secrets of PostgresServers and of the Lease.
+        excluded_users: Role that the operator never changes; may be given several times.
+        excluded_user_patterns: Pattern of roles that the operator never changes, such as
+            'backup_*'; * stands for any text. May be given several times.
+        existing_secret_namespace: Let objects name connection Secrets of other namespaces, except
+            the operator's own.
+        unmanaged_users: Treatment of roles that no object asks for: Report reports those that
+            Fairlead made, Owned drops them, Drop also drops logins that others made.
+        synced_interval: Time between two checks of a role that is in sync.
+        pending_interval: Time between two checks of a role that waits for another object, or for
+            a person.
+        workers: Number of objects that are reconciled at the same time; most of them wait for an
+            answer.
     """
 
-    namespace: str = DEFAULT_NAMESPACE
-    excluded_users: tuple[str, ...] = ()
-    excluded_user_patterns: tuple[str, ...] = ()
-    existing_secret_namespace: bool = False
+    namespace: Annotated[str, Flag()] = DEFAULT_NAMESPACE
+    excluded_users: Annotated[tuple[str, ...], Flag("--exclude-user", "ROLE")] = ()
+    excluded_user_patterns: Annotated[
+        tuple[str, ...], Flag("--exclude-user-pattern", "PATTERN")
+    ] = ()
+    existing_secret_namespace: Annotated[bool, Flag(metavar="BOOLEAN")] = False
     allowed_secret_namespaces: tuple[str, ...] | None = None
     installation: str = ""
-    unmanaged_users: UnmanagedUsers = "Owned"
+    unmanaged_users: Annotated[UnmanagedUsers, Flag()] = "Owned"
     allow_adoption: bool = False
     allowed_member_of: tuple[str, ...] = ()
     connections: ConnectionsPolicy = "Allowed"
     connection_hosts: tuple[str, ...] = ()
-    synced_interval: float = 300.0
-    pending_interval: float = 30.0
+    synced_interval: Annotated[
+        float,
+        Flag(
+            metavar="DURATION",
+            default="5m",
+            parse=partial(parse_seconds, "--synced-interval", least=f"{LEAST_SYNCED_SECONDS:g}s"),
+        ),
+    ] = 300.0
+    pending_interval: Annotated[
+        float,
+        Flag(
+            metavar="DURATION",
+            default="30s",
+            parse=partial(
+                parse_seconds, "--pending-interval", least=f"{LEAST_PENDING_SECONDS:g}s"
+            ),
+        ),
+    ] = 30.0
     server_interval: float = 60.0
     max_connections_per_server: int = 4
     passwords: PasswordPolicy = msgspec.field(default_factory=PasswordPolicy)
-    workers: int = DEFAULT_WORKERS
+    workers: Annotated[int, Flag(least=1, most=1024)] = DEFAULT_WORKERS
 
 
 class SettingError(ValueError):
