@@ -95,7 +95,7 @@ def _program(
     pods: Pods = DEFAULT_PODS,
     external_address: str = "",
 ) -> PodProgram:
-    address = external_address and check_external_address(external_address)
+    address = check_external_address(external_address)
     return PodProgram(
         name=NAME,
         namespace=namespace,

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import re
-from typing import Literal
+from typing import Annotated, Literal
 from urllib.parse import urlsplit
 
 import msgspec
 
 from fairlead.api.durations import parse_duration
+from fairlead.api.flags import Flag
 from fairlead.api.kubebind import Isolation, Scope
 from fairlead.api.kubebind.names import DEFAULT_PRETTY_NAME
 
@@ -35,52 +36,6 @@ _ISOLATIONS: dict[str, Isolation] = {
 
 
 Requests = Literal["invited", "any"]
-
-
-class ProviderOptions(msgspec.Struct, kw_only=True, frozen=True):
-    """The provider's flags.
-
-    ``consumer_scope`` becomes the informerScope of every export: with Namespaced a konnector
-    needs rights in its own namespaces only, with Cluster it may read all consumers' objects of
-    the exported kinds. ``isolation`` says how cluster-scoped objects are kept apart.
-
-    ``namespace`` is the controllers' own and ``namespace_prefix`` begins the names of cluster
-    namespaces: no consumer gets a namespace there. ``schema_sync_interval`` is in seconds.
-
-    With ``original_konnectors`` consumers get what kube-bind's own konnector needs beyond ours:
-    under scope Cluster all objects of claimed kinds, wherever they are, and under isolation
-    Namespaced reading all consumers' objects of exported kinds.
-
-    ``requests`` says what a consumer may request: what it was invited to, or whatever can be
-    exported, which is kube-bind's own rule.
-
-    ``namespaces_per_consumer`` is the largest number of provider namespaces that are made for one
-    consumer; those that exist stay and count.
-    """
-
-    consumer_scope: Scope = "Namespaced"
-    isolation: Isolation = "Prefixed"
-    original_konnectors: bool = False
-    requests: Requests = "invited"
-    schema_sync_interval: float = DEFAULT_SYNC_INTERVAL
-    namespaces_per_consumer: int = DEFAULT_NAMESPACES_PER_CONSUMER
-    namespace: str = DEFAULT_NAMESPACE
-    namespace_prefix: str = DEFAULT_PREFIX
-
-
-class InviteOptions(msgspec.Struct, kw_only=True, frozen=True):
-    """Address, CA and name of the provider for its consumers, and the names of their namespaces.
-
-    ``external_address`` and ``external_ca`` (PEM) replace the server and CA of the provider's own
-    kubeconfig; ``token_timeout`` is in seconds.
-    """
-
-    namespace_prefix: str = DEFAULT_PREFIX
-    pretty_name: str = DEFAULT_PRETTY_NAME
-    external_address: str = ""
-    external_ca: bytes = b""
-    external_server_name: str = ""
-    token_timeout: float = 10.0
 
 
 def parse_isolation(text: str) -> Isolation:
@@ -134,15 +89,26 @@ def parse_sync_interval(text: str) -> float:
 
 
 def check_external_address(address: str) -> str:
-    """Check that consumers can use an address, and return it.
+    """Check that consumers can use an address, if there is one, and return it.
 
     Raises:
         ValueError: the address is no https URL with a host.
     """
     parts = urlsplit(address)
-    if parts.scheme != "https" or not parts.hostname:
+    if address and (parts.scheme != "https" or not parts.hostname):
         raise ValueError(f"external address {address!r} has to be a URL such as https://host:6443")
     return address
+
+
+def check_pretty_name(name: str) -> str:
+    """Check that consumers can see a name, and return it.
+
+    Raises:
+        ValueError: the name is empty.
+    """
+    if not name.strip():
+        raise ValueError("the pretty name is empty: consumers would see no name")
+    return name
 
 
 def check_namespace_prefix(prefix: str) -> str:
@@ -157,3 +123,77 @@ def check_namespace_prefix(prefix: str) -> str:
             f"but lower-case letters, digits and dashes, at most {_PREFIX_LENGTH}"
         )
     return prefix
+
+
+class ProviderOptions(msgspec.Struct, kw_only=True, frozen=True):
+    """The provider's flags.
+
+    ``consumer_scope`` becomes the informerScope of every export: with Namespaced a konnector
+    needs rights in its own namespaces only, with Cluster it may read all consumers' objects of
+    the exported kinds. No consumer gets a namespace that begins with ``namespace_prefix``, as
+    cluster namespaces do, or ``namespace``. ``schema_sync_interval`` is in seconds.
+
+    Attributes:
+        namespace: Namespace of the program and its Lease.
+        consumer_scope: Extent of a consumer's rights: its own namespaces, or reading in all
+            namespaces.
+        isolation: Separation of the consumers' objects; with none they keep their own names.
+        schema_sync_interval: Time between two checks of the CRDs that exports follow, in addition
+            to the watch; at least 10s.
+        original_konnectors: Also give the rights that kube-bind's own konnector needs. With
+            --consumer-scope cluster, consumers may then use all objects of claimed kinds, also
+            the Secrets of others; with --isolation namespaced, they may read the objects of
+            exported kinds of all consumers.
+        requests: Limit of what consumers may request. invited: the templates of their
+            invitations. any: each CRD that is labeled for export, with any claim, as in
+            kube-bind.
+        namespaces_per_consumer: Number of namespaces that one consumer may have made for it here.
+            Those that exist stay and count.
+    """
+
+    namespace: Annotated[str, Flag()] = DEFAULT_NAMESPACE
+    consumer_scope: Annotated[
+        Scope,
+        Flag(default="namespaced", parse=parse_consumer_scope, choices=("namespaced", "cluster")),
+    ] = "Namespaced"
+    isolation: Annotated[
+        Isolation,
+        Flag(metavar="prefixed|namespaced|none", default="prefixed", parse=parse_isolation),
+    ] = "Prefixed"
+    schema_sync_interval: Annotated[float, Flag(default="5m", parse=parse_sync_interval)] = (
+        DEFAULT_SYNC_INTERVAL
+    )
+    original_konnectors: Annotated[bool, Flag("--original-konnectors --cluster-wide-claims")] = (
+        False
+    )
+    requests: Annotated[Requests, Flag()] = "invited"
+    namespaces_per_consumer: Annotated[int, Flag(least=1, most=100_000)] = (
+        DEFAULT_NAMESPACES_PER_CONSUMER
+    )
+    namespace_prefix: str = DEFAULT_PREFIX
+
+
+class InviteOptions(msgspec.Struct, kw_only=True, frozen=True):
+    """Address, CA and name of the provider for its consumers, and the names of their namespaces.
+
+    ``external_address`` and ``external_ca`` (PEM) replace the server and CA of the provider's own
+    kubeconfig; ``token_timeout`` is in seconds.
+
+    Attributes:
+        namespace_prefix: Prefix of the names of new cluster namespaces; give `run` and `invite`
+            the same. With isolation none, consumers get no other namespace with this prefix.
+        pretty_name: Name of this provider, as consumers see it.
+        external_address: Address of this cluster's API server for consumers, https://...; default:
+            the consumer's former one, else the kubeconfig's server.
+        external_ca: File of the CA that consumers trust for that server; default: the
+            kubeconfig's CA.
+        external_server_name: Name in the server's certificate, if it is not the host of the
+            address.
+    """
+
+    namespace_prefix: Annotated[str, Flag(parse=check_namespace_prefix)] = DEFAULT_PREFIX
+    pretty_name: Annotated[str, Flag(parse=check_pretty_name)] = DEFAULT_PRETTY_NAME
+    external_address: Annotated[str, Flag(metavar="URL", parse=check_external_address)] = ""
+    external_ca: Annotated[bytes, Flag("--external-ca-file", default=None)] = b""
+    external_server_name: Annotated[str, Flag(metavar="NAME")] = ""
+    token_timeout: float = 10.0

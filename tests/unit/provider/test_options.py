@@ -57,9 +57,10 @@ def test_no_other_schema_sync_interval_will_do(text: str, message: str) -> None:
 
 def test_an_external_address_is_https_with_a_host() -> None:
     assert check_external_address("https://api.example.org:6443")
+    assert check_external_address("") == "", "the flag is not given"
 
 
-@pytest.mark.parametrize("address", ["", "api.example.org", "http://api", "https://"])
+@pytest.mark.parametrize("address", ["api.example.org", "http://api", "https://"])
 def test_no_other_external_address_will_do(address: str) -> None:
     with pytest.raises(ValueError, match="has to be a URL such as https://host:6443"):
         check_external_address(address)

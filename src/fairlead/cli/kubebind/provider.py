@@ -18,33 +18,26 @@ from fairlead.cli import completion
 from fairlead.cli.kubebind.consumers import consumers
 from fairlead.cli.kubebind.handover import hand_over
 from fairlead.cli.kubebind.hashing import hash_password
-from fairlead.cli.kubebind.reaching import (
-    Naming,
-    Reaching,
-    invite_options,
-    naming_options,
-    reaching_options,
-)
+from fairlead.cli.kubebind.reaching import invite_flags, invite_options
 from fairlead.cli.kubebind.revoke import revoke
 from fairlead.cli.kubebind.rotate import rotate
 from fairlead.cli.kubebind.serve import serve
 from fairlead.cli.kubebind.signout import sign_out
-from fairlead.cli.options import cluster_config, cluster_options, run_options, write_private
+from fairlead.cli.options import (
+    cluster_config,
+    cluster_options,
+    flag_options,
+    options_of,
+    run_options,
+    write_private,
+)
 from fairlead.cli.running import RunOptions, run_program
 from fairlead.cli.texts import printable, say
 from fairlead.client import Client
 from fairlead.provider import app
 from fairlead.provider.invitation import invite as create_invitation
 from fairlead.provider.manifests import NAME
-from fairlead.provider.options import (
-    DEFAULT_NAMESPACE,
-    DEFAULT_NAMESPACES_PER_CONSUMER,
-    ProviderOptions,
-    Requests,
-    parse_consumer_scope,
-    parse_isolation,
-    parse_sync_interval,
-)
+from fairlead.provider.options import ProviderOptions
 from fairlead.runtime import Cluster, Manager
 
 
@@ -62,76 +55,9 @@ def command() -> None:
 @command.command("run")
 @cluster_options
 @run_options
-@click.option(
-    "--namespace",
-    default=DEFAULT_NAMESPACE,
-    show_default=True,
-    help="Namespace of the program and its Lease.",
-)
-@click.option(
-    "--consumer-scope",
-    type=click.Choice(["namespaced", "cluster"], case_sensitive=False),
-    default="namespaced",
-    show_default=True,
-    help="Extent of a consumer's rights: its own namespaces, or reading in all namespaces.",
-)
-@click.option(
-    "--isolation",
-    default="prefixed",
-    show_default=True,
-    metavar="prefixed|namespaced|none",
-    help="Separation of the consumers' objects; with none they keep their own names.",
-)
-@click.option(
-    "--schema-sync-interval",
-    default="5m",
-    show_default=True,
-    help="Time between two checks of the CRDs that exports follow, in addition to the watch; at "
-    "least 10s.",
-)
-@click.option(
-    "--original-konnectors",
-    "--cluster-wide-claims",
-    "original_konnectors",
-    is_flag=True,
-    help="Also give the rights that kube-bind's own konnector needs. With --consumer-scope "
-    "cluster, consumers may then use all objects of claimed kinds, also the Secrets of "
-    "others; with --isolation namespaced, they may read the objects of exported kinds of all "
-    "consumers.",
-)
-@click.option(
-    "--requests",
-    type=click.Choice(["invited", "any"]),
-    default="invited",
-    show_default=True,
-    help="Limit of what consumers may request. invited: the templates of their invitations. any: "
-    "each CRD that is labeled for export, with any claim, as in kube-bind.",
-)
-@click.option(
-    "--namespaces-per-consumer",
-    type=click.IntRange(1, 100_000),
-    default=DEFAULT_NAMESPACES_PER_CONSUMER,
-    show_default=True,
-    help="Number of namespaces that one consumer may have made for it here. Those that exist stay "
-    "and count.",
-)
-@naming_options
-@reaching_options
-def run(
-    namespace: str,
-    consumer_scope: str,
-    isolation: str,
-    schema_sync_interval: str,
-    original_konnectors: bool,
-    requests: Requests,
-    namespaces_per_consumer: int,
-    namespace_prefix: str,
-    pretty_name: str,
-    external_address: str,
-    external_ca_file: Path | None,
-    external_server_name: str,
-    **shared: Any,
-) -> None:
+@flag_options(ProviderOptions)
+@invite_flags
+def run(**flags: Any) -> None:
     """Run the provider's controllers.
 
     The --external flags are for consumers that are invited by BindableResourcesRequests.
@@ -140,38 +66,20 @@ def run(
     Example:
         fairlead provider run --kubeconfig provider.kubeconfig
     """  # noqa: D301
-    try:
-        options = ProviderOptions(
-            consumer_scope=parse_consumer_scope(consumer_scope),
-            isolation=parse_isolation(isolation),
-            schema_sync_interval=parse_sync_interval(schema_sync_interval),
-            original_konnectors=original_konnectors,
-            requests=requests,
-            namespaces_per_consumer=namespaces_per_consumer,
-            namespace=namespace,
-            namespace_prefix=namespace_prefix,
-        )
-    except ValueError as error:
-        raise click.UsageError(str(error)) from None
-    if not isolation:
+    options = options_of(ProviderOptions, flags)
+    if not flags["isolation"]:
         click.echo(
             "warning: --isolation is empty, which means none: objects keep the names that their "
             "consumers gave them; give --isolation none, or prefixed",
             err=True,
         )
-
-    reaching = Reaching(
-        external_address=external_address,
-        external_ca_file=external_ca_file,
-        external_server_name=external_server_name,
-    )
-    naming = Naming(namespace_prefix=namespace_prefix, pretty_name=pretty_name)
-    invitations = invite_options(reaching, naming)
+    invitations = invite_options(flags)
 
     async def build(manager: Manager, cluster: Cluster) -> None:
         await app.build(manager, cluster, options, invitations)
 
-    run_program(NAME, namespace, RunOptions(**shared), provider_crds(), build)
+    shared = options_of(RunOptions, flags)
+    run_program(NAME, options.namespace, shared, provider_crds(), build)
 
 
 @command.command("invite")
@@ -198,19 +106,16 @@ def run(
     help="Name of the binding; default: TEMPLATE.",
 )
 @click.option("--identity", default="", help="Identity of the consumer's cluster; default: NAME.")
-@naming_options
-@reaching_options
+@invite_flags
 def invite(
     name: str,
     template: str,
     output: Path,
     binding: str,
     identity: str,
-    namespace_prefix: str,
-    pretty_name: str,
     kubeconfig: str | None,
     context: str | None,
-    **reaching: Any,
+    **flags: Any,
 ) -> None:
     """Invite the consumer NAME: write what it needs to bind a template.
 
@@ -236,8 +141,7 @@ def invite(
     # lost.
     if not output.absolute().parent.is_dir():
         raise click.UsageError(f"--output: folder {output.parent} does not exist")
-    naming = Naming(namespace_prefix=namespace_prefix, pretty_name=pretty_name)
-    options = invite_options(Reaching(**reaching), naming)
+    options = invite_options(flags)
     config = cluster_config(kubeconfig, context)
 
     async def main(stop: asyncio.Event) -> Any:

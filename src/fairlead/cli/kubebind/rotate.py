@@ -9,7 +9,7 @@ import click
 
 from fairlead import process
 from fairlead.cli import completion
-from fairlead.cli.kubebind.reaching import Reaching, invite_options, reaching_options
+from fairlead.cli.kubebind.reaching import invite_options, reaching_flags
 from fairlead.cli.options import cluster_config, cluster_options, parse_duration, timeout_option
 from fairlead.cli.texts import say
 from fairlead.client import Client
@@ -21,7 +21,7 @@ from fairlead.provider.manifests import NAME
 @click.command("rotate")
 @cluster_options
 @click.argument("name", shell_complete=completion.names(completion.consumers))
-@reaching_options
+@reaching_flags
 @timeout_option("10m", "until the consumer uses its new token")
 @click.option(
     "--finish",
@@ -46,7 +46,7 @@ def rotate(
         fairlead provider rotate shop-team
     """  # noqa: D301
     seconds = parse_duration(timeout)
-    options = invite_options(Reaching(**reaching))
+    options = invite_options(reaching)
     config = cluster_config(kubeconfig, context)
 
     async def main(stop: asyncio.Event) -> None:
