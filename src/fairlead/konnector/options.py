@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 from datetime import timedelta
+from functools import partial
 from importlib import metadata
+from typing import Annotated
 
 import msgspec
+
+from fairlead.api.flags import Flag, parse_seconds
 
 
 DEFAULT_NAMESPACE = "kube-bind"
@@ -18,7 +22,22 @@ HEARTBEAT_INTERVAL = timedelta(minutes=5)
 class Options(msgspec.Struct, frozen=True, kw_only=True):
     """The konnector's options; times are in seconds.
 
-    ``namespace`` is the konnector's own, whose Secrets it may read.
+    ``namespace`` is the konnector's own, whose Secrets it may read. Servers answer writes that
+    come together for little more than one alone, since they wait for the disk once. Each of the
+    ``workers`` in use has a connection to both servers, together about 0.3 MiB; connections are
+    closed when there is less to do.
+
+    Attributes:
+        provider_polling_interval: Time between two checks of the provider's exports by an
+            APIServiceBindingBundle, in addition to the watch; at least 1s.
+        unbind_timeout: How long a binding that is deleted waits for a provider that cannot be
+            reached; then its copies there are left behind.
+        workers: Number of objects of one resource that are synchronized at the same time; raise
+            it for distant providers.
+        local_keys: Label or annotation that stays in the cluster where it was set, beside the
+            marks of delivery tools: KEY, PREFIX/* or KEY=VALUE. May be given several times.
+        crossing_keys: Label or annotation that crosses although it is a mark of a delivery tool,
+            written as for --local-key; * for all. May be given several times.
     """
 
     namespace: str = DEFAULT_NAMESPACE
@@ -28,22 +47,22 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     """Seconds between looks at the state of the watches; they cost no request."""
     health_patience: int = 3
     """Looks in a row that must find a fault before a condition reports it."""
-    unbind_timeout: float = 600.0
-    """Seconds that a provider may be unreachable before a deleted binding goes without it."""
     conversion_interval: float = 30.0
     """Seconds between looks at the conversion webhooks of bound kinds, where there are any."""
-    provider_polling_interval: float = 15.0
-    """Seconds between a bundle's lists of exports, beside its watch."""
+    provider_polling_interval: Annotated[
+        float,
+        Flag(
+            metavar="DURATION",
+            default="15s",
+            parse=partial(parse_seconds, "--provider-polling-interval", least="1s"),
+        ),
+    ] = 15.0
+    unbind_timeout: Annotated[
+        float,
+        Flag(metavar="DURATION", default="10m", parse=partial(parse_seconds, "--unbind-timeout")),
+    ] = 600.0
     files: int = 0
     """Open files that the process may have, which limits its watches; 0 for no limit."""
-    local_keys: tuple[str, ...] = ()
-    """Patterns of labels and annotations that do not cross, beside the default ones."""
-    crossing_keys: tuple[str, ...] = ()
-    """Patterns of labels and annotations that cross although another pattern has them."""
-    workers: int = DEFAULT_WORKERS
-    """Objects of one resource that are synchronised at the same time.
-
-    Servers answer writes that come together for little more than one alone, since they wait for
-    the disk once. Each worker in use has a connection to both servers, together about 0.3 MiB;
-    connections are closed when there is less to do.
-    """
+    workers: Annotated[int, Flag(least=1, most=256)] = DEFAULT_WORKERS
+    local_keys: Annotated[tuple[str, ...], Flag("--local-key", "KEY")] = ()
+    crossing_keys: Annotated[tuple[str, ...], Flag("--crossing-key", "KEY")] = ()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any, TypeVar
 
@@ -10,11 +10,11 @@ import click
 from click.core import ParameterSource
 
 from fairlead.api.kubebind import consumer_crds
-from fairlead.cli.kubebind.localkeys import check_local_keys, local_keys_options
 from fairlead.cli.options import (
     check_name,
     cluster_options,
-    parse_duration,
+    flag_options,
+    options_of,
     parse_size,
     run_options,
 )
@@ -22,7 +22,8 @@ from fairlead.cli.running import RunOptions, run_program
 from fairlead.client import Bounds
 from fairlead.konnector import app
 from fairlead.konnector.manifests import LEASE, NAME
-from fairlead.konnector.options import DEFAULT_NAMESPACE, DEFAULT_WORKERS, Options
+from fairlead.konnector.options import DEFAULT_NAMESPACE, Options
+from fairlead.konnector.policies.localkeys import LocalMetadataKeys
 from fairlead.process import memory_limit, raise_file_limit
 from fairlead.runtime import Cluster, Manager
 
@@ -76,31 +77,7 @@ def command() -> None:
     help="kube-bind's name for --health-probe-bind-address. Without a host it listens on loopback "
     "alone: say 0.0.0.0:PORT for probes from elsewhere.",
 )
-@click.option(
-    "--provider-polling-interval",
-    default="15s",
-    show_default=True,
-    metavar="DURATION",
-    help="Time between two checks of the provider's exports by an APIServiceBindingBundle, in "
-    "addition to the watch; at least 1s.",
-)
-@click.option(
-    "--unbind-timeout",
-    default="10m",
-    show_default=True,
-    metavar="DURATION",
-    help="How long a binding that is deleted waits for a provider that cannot be reached; then "
-    "its copies there are left behind.",
-)
-@click.option(
-    "--workers",
-    type=click.IntRange(1, 256),
-    default=DEFAULT_WORKERS,
-    show_default=True,
-    help="Number of objects of one resource that are synchronized at the same time; raise it for "
-    "distant providers.",
-)
-@local_keys_options
+@flag_options(Options)
 @_limit("answer", "one answer; a list is read in pages that fit, so it is for one object")
 @_limit("event", "one event of a watch")
 @_limit("objects", "the objects that are kept, or listed at the same time")
@@ -111,15 +88,10 @@ def run(
     namespace: str,
     lease_namespace: str,
     server_address: str | None,
-    provider_polling_interval: str,
-    unbind_timeout: str,
-    workers: int,
-    local_keys: tuple[str, ...],
-    crossing_keys: tuple[str, ...],
     provider_answer_limit: str,
     provider_event_limit: str,
     provider_objects_limit: str,
-    **shared: Any,
+    **flags: Any,
 ) -> None:
     """Run the konnector.
 
@@ -127,30 +99,20 @@ def run(
     Example:
         fairlead konnector run --kubeconfig consumer.kubeconfig
     """  # noqa: D301
-    check_local_keys(local_keys, crossing_keys)
+    _check_local_keys(flags["local_key"], flags["crossing_key"])
     lease_namespace = lease_namespace or namespace
     for option, value in (
         ("--namespace", namespace),
         ("--lease-namespace", lease_namespace),
-        ("--lease-name", shared["lease_name"] or LEASE),
+        ("--lease-name", flags["lease_name"] or LEASE),
     ):
         check_name(option, value)
     if server_address is not None:
-        shared["health_address"] = _health_address(given, server_address)
-    options = Options(
-        namespace=namespace,
-        # run_program installs them, unless --install-crds says not to.
-        install_crds=False,
-        provider_polling_interval=parse_duration(
-            provider_polling_interval, option="--provider-polling-interval", least="1s"
-        ),
-        unbind_timeout=parse_duration(unbind_timeout, option="--unbind-timeout"),
-        workers=workers,
-        local_keys=local_keys,
-        crossing_keys=crossing_keys,
-        # Each watch has a connection, and the limit bounds how many a konnector opens.
-        files=raise_file_limit(),
-    )
+        flags["health_address"] = _health_address(given, server_address)
+    # run_program installs CRDs, unless --install-crds says not to. Each watch has a connection,
+    # and the limit of files bounds how many a konnector opens.
+    more = {"namespace": namespace, "install_crds": False, "files": raise_file_limit()}
+    options = options_of(Options, {**flags, **more})
     bounds = Bounds(
         answer=parse_size(provider_answer_limit, option="--provider-answer-limit"),
         event=parse_size(provider_event_limit, option="--provider-event-limit"),
@@ -162,7 +124,9 @@ def run(
     async def build(manager: Manager, cluster: Cluster) -> None:
         await app.build(manager, cluster, options, bounds)
 
-    run_program(NAME, lease_namespace, RunOptions(**shared), consumer_crds(), build, lease=LEASE)
+    run_program(
+        NAME, lease_namespace, options_of(RunOptions, flags), consumer_crds(), build, lease=LEASE
+    )
 
 
 def _health_address(given: click.Context, address: str) -> str:
@@ -172,3 +136,11 @@ def _health_address(given: click.Context, address: str) -> str:
         )
     # With kube-bind itself :PORT listens on every interface; here that has to be said.
     return f"127.0.0.1{address}" if address.startswith(":") else address
+
+
+def _check_local_keys(local: Sequence[str], crossing: Sequence[str]) -> None:
+    for flag, more, fewer in (("--local-key", local, ()), ("--crossing-key", (), crossing)):
+        try:
+            LocalMetadataKeys.of(more, fewer)
+        except ValueError as error:
+            raise click.UsageError(f"{flag} {error}") from None
