@@ -22,8 +22,8 @@ from hack.chart.templating import (
 from fairlead.api.manifests import Pods
 from fairlead.api.meta import JSON
 from fairlead.binding import manifests as binding
-from fairlead.binding.admission.names import PROJECTOR
 from fairlead.binding.options import DEFAULT_NAMESPACE as BINDING_NAMESPACE
+from fairlead.binding.options import PROJECTOR
 from fairlead.konnector import manifests as konnector
 from fairlead.konnector.options import DEFAULT_NAMESPACE as KONNECTOR_NAMESPACE
 from fairlead.portal import manifests as serve

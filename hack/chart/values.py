@@ -13,7 +13,7 @@ from fairlead.api.kubebind import CLAIMABLE
 from fairlead.api.manifests import DEFAULT_PODS
 from fairlead.api.meta import JSON
 from fairlead.api.quantities import PATTERN
-from fairlead.binding.admission.names import WEBHOOKS
+from fairlead.binding.options import WEBHOOKS
 from fairlead.portal.manifests import CREDENTIALS
 from fairlead.portal.options import DEFAULT_PERSON_CLAIMS, LARGEST_MOST_GROUPS
 from fairlead.provider.manifests import DEFAULT_CLAIMS

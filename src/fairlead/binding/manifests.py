@@ -28,7 +28,7 @@ from fairlead.api.resource import WEBHOOKCONFIGURATIONS
 from fairlead.api.servicebinding.common import CONTROLLER_LABEL
 from fairlead.api.servicebinding.coreos import BINDABLEKINDS
 from fairlead.binding.admission import names
-from fairlead.binding.options import DEFAULT_NAMESPACE, CrossNamespace
+from fairlead.binding.options import DEFAULT_NAMESPACE, PROJECTOR, WEBHOOKS, CrossNamespace
 from fairlead.binding.rights import BINDING_GROUPS, controller_rules
 
 
@@ -57,11 +57,9 @@ def manifests(
         Sequence[str], Flag("--cross-namespace-denied-requesters", "NAME")
     ] = (),
     webhooks: Annotated[bool, Flag()] = False,
-    fail_open: Annotated[Collection[str], Flag(choices=names.WEBHOOKS)] = (),
+    fail_open: Annotated[Collection[str], Flag(choices=WEBHOOKS)] = (),
     projected: Annotated[Collection[str], Flag("--project", "PLURAL.GROUP")] = (),
-    fail_closed: Annotated[
-        bool, Flag(default=None, parse=bool, choices=(names.PROJECTOR,))
-    ] = False,
+    fail_closed: Annotated[bool, Flag(default=None, parse=bool, choices=(PROJECTOR,))] = False,
 ) -> list[JSON]:
     """Return all manifests in order.
 
@@ -94,7 +92,7 @@ def manifests(
             f"--webhooks-host={names.host(namespace)}",
             *(f"--fail-open={name}" for name in fail_open),
             *(f"--project={name}" for name in projected),
-            *((f"--fail-closed={names.PROJECTOR}",) if fail_closed else ()),
+            *((f"--fail-closed={PROJECTOR}",) if fail_closed else ()),
         )
         if webhooks
         else ()

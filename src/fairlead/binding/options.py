@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Literal
+from typing import Annotated, Literal, get_args
 
 import msgspec
+
+from fairlead.api.flags import Flag
 
 
 CrossNamespace = Literal["false", "requester", "true"]
@@ -17,24 +19,46 @@ NONE_DENIED = "none"
 DEFAULT_DENIED = (SERVICE_ACCOUNTS_ELSEWHERE,)
 DEFAULT_WORKERS = 16
 DEFAULT_NAMESPACE = "fairlead-binding"
+WEBHOOKS = ("requester", "bindings", "mappings")
+"""Webhooks that a flag can make fail open, each by itself."""
+PROJECTOR = "projector"
+"""The webhook that fails open by default: creation of all users' workloads waits for it."""
+
+
+def _denied(names: tuple[str, ...]) -> tuple[str, ...]:
+    return tuple(name for name in names if name != NONE_DENIED)
 
 
 class BindingOptions(msgspec.Struct, kw_only=True, frozen=True):
     """The flags of ``fairlead binding run``.
 
-    ``cross_namespace`` allows services of other namespaces in bindings of
-    binding.operators.coreos.com. Their Secrets are then read with the controller's rights, unless
-    an admission webhook records the user in ``servicebinding.io/requester``. Without the flag such
-    services are allowed if the key in the Secret ``requester_key``, a namespace and a name, proves
-    that record, and never if it is None. ``denied_requesters`` are users and groups whose proof
-    does not count, as patterns in which ``*`` is any text, or ``SERVICE_ACCOUNTS_ELSEWHERE``.
-    ``workers`` is the number of concurrent passes per API.
+    Secrets of services in other namespaces are read with the controller's rights, unless an
+    admission webhook records the user in ``servicebinding.io/requester``. Without
+    ``cross_namespace`` such services are allowed if the key in the Secret ``requester_key``, a
+    namespace and a name, proves that record, and never if it is None. ``denied_requesters`` are
+    users and groups whose proof does not count, or ``SERVICE_ACCOUNTS_ELSEWHERE``.
+
+    Attributes:
+        cross_namespace: Whether bindings of binding.operators.coreos.com may name services of
+            other namespaces. With `requester` a binding may if a webhook has recorded its
+            requester, who must have the right to read the service; it needs
+            --webhooks-bind-address. With `true` all may.
+        denied_requesters: User or group, such as a delivery tool's, whose bindings may not name
+            such services with --cross-namespace requester; * is any text. May be given several
+            times, and replaces the default; `none` denies no requester.
+        workers: Number of bindings of one API that are reconciled at the same time; most of them
+            wait for an answer.
     """
 
-    cross_namespace: bool = False
+    cross_namespace: Annotated[
+        bool, Flag(default="false", parse="true".__eq__, choices=get_args(CrossNamespace))
+    ] = False
     requester_key: tuple[str, str] | None = None
-    denied_requesters: tuple[str, ...] = DEFAULT_DENIED
-    workers: int = DEFAULT_WORKERS
+    denied_requesters: Annotated[
+        tuple[str, ...],
+        Flag("--cross-namespace-denied-requesters", "NAME", parse=_denied),
+    ] = DEFAULT_DENIED
+    workers: Annotated[int, Flag(least=1, most=1024)] = DEFAULT_WORKERS
 
 
 def denied_mistake(cross_namespace: CrossNamespace, denied: Sequence[str]) -> str:
@@ -54,16 +78,23 @@ def denied_mistake(cross_namespace: CrossNamespace, denied: Sequence[str]) -> st
 class AdmissionOptions(msgspec.Struct, kw_only=True, frozen=True):
     """The flags of the webhook server, which is off without them.
 
-    ``address`` is the listening address, ``hosts`` are the names and addresses by which API
-    servers call it, ``namespace`` is the program's own, which has its certificate and is, like
-    kube-system, exempt from the webhooks. ``fail_open`` are webhooks whose failure does not block
-    writes. ``projected`` are plurals and groups of workloads that are bound on creation, and with
-    ``fail_closed`` a failure to do so blocks their creation.
+    ``namespace`` is the program's own, which has its certificate and is, like kube-system, exempt
+    from the webhooks. ``projected`` are plurals and groups.
+
+    Attributes:
+        address: Address for admission webhooks, which API servers must reach; without it none are
+            served.
+        hosts: Name or address by which API servers call the webhooks; default: the Service of
+            `fairlead manifests`.
+        fail_open: Webhook whose failure does not block writes; may be given several times.
+        projected: Resource, such as jobs.batch, whose workloads are bound when they are created;
+            may be given several times.
+        fail_closed: Webhook without which workloads that --project names are not created.
     """
 
-    address: str
-    hosts: tuple[str, ...]
+    address: Annotated[str, Flag("--webhooks-bind-address", "HOST:PORT", "")]
+    hosts: Annotated[tuple[str, ...], Flag("--webhooks-host", "NAME", ())]
     namespace: str
-    fail_open: tuple[str, ...] = ()
-    projected: tuple[tuple[str, str], ...] = ()
-    fail_closed: bool = False
+    fail_open: Annotated[tuple[str, ...], Flag(choices=WEBHOOKS)] = ()
+    projected: Annotated[tuple[tuple[str, str], ...], Flag("--project", "PLURAL.GROUP")] = ()
+    fail_closed: Annotated[bool, Flag(default=None, parse=bool, choices=(PROJECTOR,))] = False

@@ -6,7 +6,7 @@ The paths are those of Service Binding Operator 1.4, except the projector's, whi
 from __future__ import annotations
 
 from fairlead.api.meta import JSON
-from fairlead.binding.options import AdmissionOptions
+from fairlead.binding.options import PROJECTOR, AdmissionOptions
 
 
 NAME = "fairlead-binding"
@@ -21,10 +21,6 @@ SPEC_PATH = "/validate-servicebinding-io-v1beta1-servicebinding"
 PROJECTOR_PATH = "/project-workload"
 MAPPING_PATH = "/validate-servicebinding-io-v1beta1-clusterworkloadresourcemapping"
 
-WEBHOOKS = ("requester", "bindings", "mappings")
-"""Webhooks that a flag can make fail open, each by itself."""
-PROJECTOR = "projector"
-"""The webhook that fails open by default: creation of all users' workloads waits for it."""
 CALLED = {
     REQUESTER_PATH: "requester",
     SPEC_PATH: "bindings",
