@@ -6,16 +6,18 @@ import asyncio
 import itertools
 import os
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import NamedTuple
+from typing import Annotated, Literal, NamedTuple
 
 import click
 import msgspec
 import structlog
 
 from fairlead import process
+from fairlead.api.flags import Flag
 from fairlead.api.manifests import HEALTH_PORT, METRICS_PORT
 from fairlead.api.meta import JSON
 from fairlead.cli.logs import configure_logs
+from fairlead.cli.options import flag_options
 from fairlead.client import Client, ClientError, load_config, outages_of
 from fairlead.runtime import (
     Cluster,
@@ -33,16 +35,35 @@ from fairlead.runtime.manager.health import AddressError, split_address
 
 
 class RunOptions(msgspec.Struct, kw_only=True):
-    """Values of the flags that all ``run`` commands share."""
+    """The flags that all programs share, in the names that kubebuilder gave them.
+
+    Attributes:
+        install_crds: Create or update the CRDs that this program owns.
+        health_address: Address of /healthz and /readyz; empty turns them off. Default: a free
+            port on loopback, which is logged; in a Pod 127.0.0.1:8081. `fairlead manifests` and
+            the chart set 0.0.0.0:8081, which the kubelet reaches.
+        metrics_address: Address of /metrics; empty serves it beside /healthz. Default: beside
+            /healthz; in a Pod 127.0.0.1:8080. `fairlead manifests` and the chart set 0.0.0.0:8080,
+            for `provider serve` 0.0.0.0:8082, which Prometheus reaches.
+        leader_elect: Work only while holding the Lease; for several replicas.
+        lease_name: Name of the Lease; each program has its own default.
+        log_format: auto is console on a terminal and JSON elsewhere.
+    """
 
     kubeconfig: str | None
     context: str | None
-    install_crds: bool
-    health_address: str | None
-    metrics_address: str | None
-    leader_elect: bool
-    lease_name: str
-    log_format: str
+    install_crds: Annotated[bool, Flag(metavar="BOOLEAN")] = True
+    health_address: Annotated[str | None, Flag("--health-probe-bind-address", "HOST:PORT")] = None
+    metrics_address: Annotated[str | None, Flag("--metrics-bind-address", "HOST:PORT")] = None
+    leader_elect: Annotated[bool, Flag(metavar="BOOLEAN")] = False
+    lease_name: Annotated[str, Flag()] = ""
+    log_format: Annotated[Literal["auto", "json", "console"], Flag()] = "auto"
+
+
+run_options = flag_options(RunOptions)
+"""The flags of :class:`RunOptions`, with which each long-running command begins."""
+serving_options = flag_options(RunOptions, without=("install_crds", "leader_elect", "lease_name"))
+"""The flags of a program without leader election and CRDs of its own."""
 
 
 def run_program(

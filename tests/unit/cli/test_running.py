@@ -57,8 +57,6 @@ def _options(file: Path) -> RunOptions:
         install_crds=False,
         health_address="",
         metrics_address="",
-        leader_elect=False,
-        lease_name="",
         log_format="json",
     )
 

@@ -16,9 +16,8 @@ from fairlead.cli.options import (
     flag_options,
     options_of,
     parse_size,
-    run_options,
 )
-from fairlead.cli.running import RunOptions, run_program
+from fairlead.cli.running import RunOptions, run_options, run_program
 from fairlead.client import Bounds
 from fairlead.konnector import app
 from fairlead.konnector.manifests import LEASE, NAME
@@ -108,7 +107,7 @@ def run(
     ):
         check_name(option, value)
     if server_address is not None:
-        flags["health_address"] = _health_address(given, server_address)
+        flags["health_probe_bind_address"] = _health_address(given, server_address)
     # run_program installs CRDs, unless --install-crds says not to. Each watch has a connection,
     # and the limit of files bounds how many a konnector opens.
     more = {"namespace": namespace, "install_crds": False, "files": raise_file_limit()}
@@ -130,7 +129,7 @@ def run(
 
 
 def _health_address(given: click.Context, address: str) -> str:
-    if given.get_parameter_source("health_address") is not ParameterSource.DEFAULT:
+    if given.get_parameter_source("health_probe_bind_address") is not ParameterSource.DEFAULT:
         raise click.UsageError(
             "--server-address is another name of --health-probe-bind-address: give one of them"
         )

@@ -28,10 +28,9 @@ from fairlead.cli.options import (
     cluster_options,
     flag_options,
     options_of,
-    run_options,
     write_private,
 )
-from fairlead.cli.running import RunOptions, run_program
+from fairlead.cli.running import RunOptions, run_options, run_program
 from fairlead.cli.texts import printable, say
 from fairlead.client import Client
 from fairlead.provider import app

@@ -8,8 +8,8 @@ from typing import Any, TypeVar
 import click
 
 from fairlead.api.flags import read
-from fairlead.cli.options import check_name, cluster_options, flag_options, serving_options
-from fairlead.cli.running import RunOptions, run_program
+from fairlead.cli.options import check_name, cluster_options, flag_options
+from fairlead.cli.running import RunOptions, run_program, serving_options
 from fairlead.portal.options import (
     CALLBACK_PATH,
     ISSUER_PATH,
@@ -60,14 +60,7 @@ def _name(flag: str) -> str:
 @serving_options
 @flag_options(ServeOptions)
 @_hidden_options
-def serve(
-    kubeconfig: str | None,
-    context: str | None,
-    health_address: str | None,
-    metrics_address: str | None,
-    log_format: str,
-    **flags: Any,
-) -> None:
+def serve(**flags: Any) -> None:
     """Let teams sign in, see what is offered, and bind it.
 
     This program makes no credentials: `fairlead provider run` answers the requests. All replicas
@@ -92,17 +85,8 @@ def serve(
             "--oidc-allowed-groups and --oidc-allowed-users grant nothing here: `fairlead "
             "manifests serve` prints a role and its binding for them"
         )
-    shared = RunOptions(
-        kubeconfig=kubeconfig,
-        context=context,
-        install_crds=False,
-        health_address=health_address,
-        metrics_address=metrics_address,
-        # All replicas serve at once: they share their sessions in Secrets or in Redis.
-        leader_elect=False,
-        lease_name="",
-        log_format=log_format,
-    )
+    # All replicas serve at once: they share their sessions in Secrets or in Redis.
+    shared = read(RunOptions, {**flags, "install_crds": False})
 
     # Imported here: the other programs do without these modules.
     from fairlead.portal import app

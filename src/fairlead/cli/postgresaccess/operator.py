@@ -7,9 +7,9 @@ from typing import Any
 import click
 
 from fairlead.api.postgresaccess import crds
-from fairlead.cli.options import check_name, cluster_options, flag_options, options_of, run_options
+from fairlead.cli.options import check_name, cluster_options, flag_options, options_of
 from fairlead.cli.postgresaccess import audit, explain, importing, plan, takingover
-from fairlead.cli.running import RunOptions, run_program
+from fairlead.cli.running import RunOptions, run_options, run_program
 from fairlead.postgres import app
 from fairlead.postgres.manifests import NAME
 from fairlead.postgres.options import PostgresOptions

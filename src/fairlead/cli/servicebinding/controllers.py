@@ -18,8 +18,8 @@ from fairlead.binding.options import (
     BindingOptions,
     denied_mistake,
 )
-from fairlead.cli.options import cluster_options, flag_options, options_of, run_options
-from fairlead.cli.running import RunOptions, run_program
+from fairlead.cli.options import cluster_options, flag_options, options_of
+from fairlead.cli.running import RunOptions, run_options, run_program
 from fairlead.cli.servicebinding import explain
 from fairlead.cli.servicebinding.files import compose, render
 from fairlead.runtime import Cluster, Manager
