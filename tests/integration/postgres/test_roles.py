@@ -8,8 +8,10 @@ import signal
 from collections.abc import AsyncIterator, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import replace
+from datetime import timedelta
 from typing import Any
 
+import msgspec
 import psycopg
 import pytest
 from psycopg import sql
@@ -26,14 +28,16 @@ from tests.support.pgserver import (
     sweep,
     wanted,
 )
-from tests.support.servers import Servers
+from tests.support.servers import OPERATOR, Servers
 from tests.support.tiers import ADMINISTRATORS, VERSIONS
 
 from fairlead.api.postgresaccess import Attributes, MemberOf
 from fairlead.demo.postgres.server import EmbeddedPostgres
+from fairlead.postgres.controllers.access.status import plan_of
 from fairlead.postgres.database.connections.sessions import Sessions
 from fairlead.postgres.database.plans.approvals import Approval
 from fairlead.postgres.database.plans.differences import Actor
+from fairlead.postgres.database.plans.logins import LoginTurns
 from fairlead.postgres.database.plans.plan import (
     SessionsEnd,
     ShownPlan,
@@ -110,6 +114,39 @@ async def test_a_role_is_made_only_as_it_was_approved(admin: Admin) -> None:
     done = (await sync(admin.sessions, [role()], admin.verifiers, approval=approval))["app"]
     assert isinstance(done, Synced)
     assert done.problems == ()
+
+
+@pytest.mark.only(version=18, administrator="createrole")
+async def test_an_approval_outlives_an_update_of_the_operator(admin: Admin) -> None:
+    """The digest and the statements of a plan are those of former versions."""
+    await may_give(admin, "readers")
+    await admin.execute("CREATE DATABASE golden")
+    owned = f"ALTER TABLE orders OWNER TO {OPERATOR}"
+    await run(admin.server, "golden", "CREATE TABLE orders (id int)", owned)
+    access = role(
+        grants=(grant("golden", "CONNECT", "SELECT"),),
+        attributes=Attributes(connection_limit=3, config={"work_mem": "8MB"}),
+        member_of=groups("readers"),
+        turns=LoginTurns(rotation="TwoLogins", current="app_a", grace=timedelta(hours=1)),
+    )
+    plan = plan_of(msgspec.structs.replace(await admin.plan(access), place="here"), None)
+    assert plan is not None
+    options = "WITH ADMIN FALSE, INHERIT TRUE, SET TRUE"
+    managed = f"IS 'managed by Fairlead: {claim(name='app').text().partition(': ')[2]}'"
+    assert plan.statements == [
+        'postgres: CREATE ROLE "app" NOLOGIN CONNECTION LIMIT 3',
+        f'postgres: COMMENT ON ROLE "app" {managed}',
+        'postgres: ALTER ROLE "app" SET "work_mem" = \'8MB\'',
+        f'postgres: GRANT "readers" TO "app" {options}',
+        "postgres: CREATE ROLE \"app_a\" LOGIN PASSWORD '***' CONNECTION LIMIT 3",
+        f'postgres: COMMENT ON ROLE "app_a" {managed}',
+        f'postgres: GRANT "app" TO "app_a" {options}',
+        "postgres: ALTER ROLE \"app_a\" SET role TO 'app'",
+        'postgres: ALTER ROLE "app_a" SET "work_mem" = \'8MB\'',
+        'postgres: GRANT CONNECT ON DATABASE "golden" TO "app"',
+        'golden: GRANT SELECT ON TABLE "public"."orders" TO "app"',
+    ]
+    assert plan.digest == "5795ec0fa86bd9a02ed6c43c9a28dc4d"
 
 
 EXISTS = "SELECT 1 FROM pg_roles WHERE rolname = %s"
