@@ -8,6 +8,7 @@ from typing import Any
 import msgspec
 import pytest
 from lupa import lua51  # type: ignore[import-untyped]
+from psycopg import sql
 
 from fairlead.api.meta import JSON
 from fairlead.api.postgresaccess import PostgresAccessStatus
@@ -21,14 +22,17 @@ from fairlead.postgres.controllers.access.status import (
     previewed,
     success,
 )
-from fairlead.postgres.database.plans.plan import ShownPlan, ShownStatement
+from fairlead.postgres.database.plans.plan import ShownPlan
+from fairlead.postgres.database.plans.statements import AccessStatement
 from fairlead.postgres.errors import AccessError, refusal
 
 
 SCRIPT = Path(__file__).parents[3] / "examples" / "07-argo-cd" / "health.lua"
 DOWN = AccessError("ConnectionFailed", "nothing listens at db:5432; check host and port")
 PENDING = ShownPlan(
-    statements=(ShownStatement(database="d", text="GRANT", reason="r", usernames=("app",)),)
+    statements=(
+        AccessStatement(database="d", statement=sql.SQL("GRANT"), why="r", usernames=("app",)),
+    )
 )
 
 

@@ -159,7 +159,7 @@ def test_attribute_parts(
 def test_settings(config: dict[str, str], stored: dict[str, str], statements: list[str]) -> None:
     attributes = Attributes(config=config)
     found = setting_statements("app", attributes, role(config=stored), {"log_statement"})
-    assert [one.as_string() for one, *_ in found] == [f'ALTER ROLE "app" {s}' for s in statements]
+    assert [one.text for one in found] == [f'ALTER ROLE "app" {s}' for s in statements]
 
 
 def test_settings_of_a_role_without_attributes_are_nobodys_concern() -> None:
@@ -288,7 +288,7 @@ def test_memberships(
     found, problems = membership_statements(
         "app", groups, role(groups=held), GROUPS, version * 10000
     )
-    assert [one.as_string().replace('"', "") for one, *_ in found] == statements
+    assert [one.text.replace('"', "") for one in found] == statements
     assert problems == []
 
 

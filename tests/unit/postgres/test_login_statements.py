@@ -70,7 +70,7 @@ def planned(asked: WantedState, *roles: RoleFacts, verifier: str | None = None) 
     changes, problems = plan_role(asked, snapshot, verifier, now=NOW)
     assert problems == []
     assert all(one.usernames == ("app",) for one in changes)
-    found = [one.shown() for one in changes]
+    found = [one.text for one in changes]
     return [one for one in found if not one.startswith("COMMENT")]
 
 
@@ -91,7 +91,7 @@ def test_a_new_access_is_an_owner_and_one_login() -> None:
 def test_every_role_is_claimed() -> None:
     snapshot = ServerSnapshot(server=SERVER, roles={}, databases={})
     changes, _ = plan_role(asks(), snapshot, "", now=NOW)
-    claims = [one.shown() for one in changes if "COMMENT" in one.shown()]
+    claims = [one.text for one in changes if "COMMENT" in one.text]
     assert [one.split(" IS ")[0] for one in claims] == [
         'COMMENT ON ROLE "app"',
         'COMMENT ON ROLE "app_a"',

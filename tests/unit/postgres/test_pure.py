@@ -169,8 +169,8 @@ def test_an_imported_role_is_claimed_anew_once_it_is_changed() -> None:
         "ALTER ROLE \"app\" PASSWORD 'SCRAM-SHA-256$x'",
         'COMMENT ON ROLE "app"',
     ]
-    assert claim().text() in changes[1].shown()
-    assert changes[1].shown().endswith("\nof sales'")
+    assert claim().text() in changes[1].text
+    assert changes[1].text.endswith("\nof sales'")
 
 
 def test_imports_for_two_objects_are_not_one() -> None:
@@ -434,5 +434,5 @@ def test_a_plan_shows_no_password_in_plain_text() -> None:
     plain = msgspec.structs.replace(wanted("app", password="s3cret"), plain=True)
     changes, _ = plan_role(plain, snapshot(), "SCRAM-SHA-256$4096:x$y:z")
     assert "s3cret" in changes[0].statement.as_string()
-    assert changes[0].shown() == """CREATE ROLE "app" LOGIN PASSWORD '***'"""
+    assert changes[0].text == """CREATE ROLE "app" LOGIN PASSWORD '***'"""
     assert "s3cret" not in repr(changes) + repr(plain)

@@ -11,6 +11,7 @@ import pytest
 import structlog
 from msgspec import convert, to_builtins
 from msgspec.structs import replace
+from psycopg import sql
 
 from fairlead.api.conditions import Event, get_condition
 from fairlead.api.meta import JSON, Object, object_from_dict
@@ -54,7 +55,8 @@ from fairlead.postgres.controllers.rules.desired import (
 )
 from fairlead.postgres.database.connections.endpoint import Endpoint
 from fairlead.postgres.database.plans.approvals import part_of
-from fairlead.postgres.database.plans.plan import ShownPlan, ShownStatement
+from fairlead.postgres.database.plans.plan import ShownPlan
+from fairlead.postgres.database.plans.statements import AccessStatement
 from fairlead.postgres.errors import AccessError, Retry, UnfinishedError, invalid, refusal
 from fairlead.postgres.options import PostgresOptions
 
@@ -75,8 +77,10 @@ def report(outcome: Outcome, old: PostgresAccessStatus | None = None) -> Postgre
     )
 
 
-def statement(text: str) -> ShownStatement:
-    return ShownStatement(database="d", text=text, reason="because", usernames=("app",))
+def statement(text: str) -> AccessStatement:
+    return AccessStatement(
+        database="d", statement=sql.SQL(text), why="because", usernames=("app",)
+    )
 
 
 def plan(*texts: str, after: str = "", **refused: tuple[AccessError, ...]) -> ShownPlan:

@@ -49,8 +49,9 @@ from fairlead.postgres.database.connections.session import Session
 from fairlead.postgres.database.connections.sessions import Sessions
 from fairlead.postgres.database.plans.logins import family
 from fairlead.postgres.database.plans.names import excluded
-from fairlead.postgres.database.plans.plan import ShownPlan, ShownStatement
+from fairlead.postgres.database.plans.plan import ShownPlan
 from fairlead.postgres.database.plans.snapshot import RoleFacts, ServerSnapshot
+from fairlead.postgres.database.plans.statements import AccessStatement
 from fairlead.postgres.database.reading.catalog import read_server, read_snapshot
 from fairlead.postgres.database.reading.dependencies import read_dependencies, read_owned
 from fairlead.postgres.database.reading.verifiers import Verifiers
@@ -272,7 +273,7 @@ class _Explaining:
     async def _server(self, sessions: Sessions) -> None:
         """Check the role and its grants on the server itself."""
         access = self._access
-        remedies: list[ShownStatement] = []
+        remedies: list[AccessStatement] = []
         async with sessions.working("read the catalogs") as session:
             server = await read_server(session)
             self._say(
@@ -333,7 +334,7 @@ class _Explaining:
         if refused:
             self._learn(_failed("role", refused[0]))
             return
-        open_ = [one for one in planned.statements if one.of_role]
+        open_ = [one for one in planned.statements if not one.on]
         if role is None:
             message = f"role {username} is not there yet"
         elif open_:
@@ -353,7 +354,7 @@ class _Explaining:
         if self._steps["role"].state == "failed":
             self._say("grants", "unknown", "not reached")
             return
-        missing = [one for one in planned.statements if not one.of_role]
+        missing = [one for one in planned.statements if one.on]
         if missing:
             databases = ", ".join(sorted({one.database for one in missing}))
             self._say(

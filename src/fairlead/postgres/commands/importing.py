@@ -279,7 +279,7 @@ class _Importing:
         planned = await plan_accesses(self._sessions, wanted, Verifiers())
         for one in planned.statements:
             # The import itself writes the claim.
-            if one.of_role and one.text.startswith("COMMENT ON ROLE "):
+            if one.text.startswith("COMMENT ON ROLE "):
                 continue
             for name in one.usernames:
                 self._comments[name].append(f"Adoption would also run: {one.text}")

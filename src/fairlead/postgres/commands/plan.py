@@ -18,7 +18,8 @@ from fairlead.postgres.controllers.rules.desired import (
     ServerPlace,
 )
 from fairlead.postgres.database.connections.sessions import Sessions
-from fairlead.postgres.database.plans.plan import ShownPlan, ShownStatement, WantedState
+from fairlead.postgres.database.plans.plan import ShownPlan, WantedState
+from fairlead.postgres.database.plans.statements import AccessStatement
 from fairlead.postgres.database.reading.catalog import read_snapshot
 from fairlead.postgres.database.reading.verifiers import Verifiers
 from fairlead.postgres.database.work.planning import plan_accesses
@@ -194,8 +195,8 @@ class _Planning:
     def _planned(
         self, place: ServerPlace, found: Iterable[tuple[Sequence[_Ready], ShownPlan]]
     ) -> ServerPlan:
-        statements: list[tuple[ShownStatement, tuple[str, ...]]] = []
-        remedies: dict[tuple[str, str], tuple[ShownStatement, tuple[str, ...]]] = {}
+        statements: list[tuple[AccessStatement, tuple[str, ...]]] = []
+        remedies: dict[tuple[str, str], tuple[AccessStatement, tuple[str, ...]]] = {}
         digests: dict[str, str] = {}
         names: list[str] = []
         for batch, planned in found:
@@ -327,17 +328,17 @@ def _without_rivals(
     return left
 
 
-def _names(statement: ShownStatement, of_role: Mapping[str, str]) -> tuple[str, ...]:
+def _names(statement: AccessStatement, of_role: Mapping[str, str]) -> tuple[str, ...]:
     return tuple(sorted(of_role.get(one, one) for one in statement.usernames))
 
 
 def by_database(
-    statements: Iterable[tuple[ShownStatement, tuple[str, ...]]],
+    statements: Iterable[tuple[AccessStatement, tuple[str, ...]]],
 ) -> tuple[DatabasePlan, ...]:
     """Return the statements, with the names of their accesses, grouped by database."""
     found: dict[str, list[PlannedStatement]] = {}
     for one, names in statements:
-        made = PlannedStatement(sql=one.text, reason=one.reason, accesses=names)
+        made = PlannedStatement(sql=one.text, reason=one.why, accesses=names)
         found.setdefault(one.database, []).append(made)
     return tuple(
         DatabasePlan(database=name, statements=tuple(some)) for name, some in found.items()

@@ -9,7 +9,6 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
-from typing import NamedTuple
 
 import msgspec
 from psycopg import sql
@@ -18,6 +17,7 @@ from fairlead.api.postgresaccess import Attributes, MemberOf
 from fairlead.api.timestamps import parse_time
 from fairlead.postgres.database.plans.names import check_identifier, check_no_group
 from fairlead.postgres.database.plans.snapshot import GroupFacts, Membership, RoleFacts
+from fairlead.postgres.database.plans.statements import AccessStatement
 from fairlead.postgres.errors import AccessError, refusal
 
 
@@ -36,22 +36,6 @@ _LISTS = {
 """Parameters whose values are lists of names, each quoted by itself."""
 _REFUSED = {"role", "session_authorization", "is_superuser"}
 """Parameters that would make the role act as another role."""
-
-
-class RoleStatement(NamedTuple):
-    """A statement; ``what`` completes "could not ...", ``why`` is the reason for it.
-
-    ``field`` is the field of the spec whose value a server may refuse, "" for none. ``text`` is
-    shown in place of a statement with a time, so that the same plan always reads the same. One
-    that is ``alone`` may fail without failing the access.
-    """
-
-    statement: sql.Composed
-    what: str
-    why: str
-    field: str = ""
-    text: str = ""
-    alone: bool = False
 
 
 class Around(msgspec.Struct, frozen=True, kw_only=True):
@@ -159,7 +143,7 @@ def setting_statements(
     attributes: Attributes | None,
     role: RoleFacts | None,
     reserved: Collection[str] = (),
-) -> Iterator[RoleStatement]:
+) -> Iterator[AccessStatement]:
     """Yield the statements that set and reset parameters, without the ``reserved`` ones."""
     if attributes is None:
         return
@@ -175,30 +159,30 @@ def setting_statements(
         if same or key in reserved:
             continue
         values = sql.SQL(", ").join(sql.Literal(item) for item in _items(key, value))
-        yield RoleStatement(
-            sql.SQL("ALTER ROLE {} SET {} = {}").format(owner, _parameter(name), values),
-            f"set {name} of role {username}",
-            "spec.attributes.config asks for it, and the role has another value or none",
-            f"spec.attributes.config.{name}",
+        yield AccessStatement(
+            statement=sql.SQL("ALTER ROLE {} SET {} = {}").format(owner, _parameter(name), values),
+            what=f"set {name} of role {username}",
+            why="spec.attributes.config asks for it, and the role has another value or none",
+            field=f"spec.attributes.config.{name}",
         )
     for key in sorted(stored.keys() - wanted.keys() - set(reserved)):
-        yield RoleStatement(
-            sql.SQL("ALTER ROLE {} RESET {}").format(owner, _parameter(key)),
-            f"reset {key} of role {username}",
-            "the role has it, and spec.attributes.config does not name it",
+        yield AccessStatement(
+            statement=sql.SQL("ALTER ROLE {} RESET {}").format(owner, _parameter(key)),
+            what=f"reset {key} of role {username}",
+            why="the role has it, and spec.attributes.config does not name it",
         )
 
 
-def reset_settings(username: str, database: str = "") -> RoleStatement:
+def reset_settings(username: str, database: str = "") -> AccessStatement:
     """Return the reset of settings too large to be read, for all databases or for one."""
     where = (
         sql.SQL(" IN DATABASE {}").format(sql.Identifier(database)) if database else sql.SQL("")
     )
-    return RoleStatement(
-        sql.SQL("ALTER ROLE {}{} RESET ALL").format(sql.Identifier(username), where),
-        f"reset the parameters of role {username}"
+    return AccessStatement(
+        statement=sql.SQL("ALTER ROLE {}{} RESET ALL").format(sql.Identifier(username), where),
+        what=f"reset the parameters of role {username}"
         + (f" in database {database}" if database else ""),
-        "they are larger than spec.attributes.config takes, and are not read one by one",
+        why="they are larger than spec.attributes.config takes, and are not read one by one",
     )
 
 
@@ -237,7 +221,7 @@ def membership_statements(
     role: RoleFacts | None,
     groups: Mapping[str, GroupFacts],
     version: int,
-) -> tuple[list[RoleStatement], list[AccessError]]:
+) -> tuple[list[AccessStatement], list[AccessError]]:
     """Return the statements that change the role's memberships, and the errors of single ones.
 
     Memberships that another role has granted are left alone: the administrator's REVOKE does not
@@ -252,7 +236,7 @@ def membership_statements(
     """
     if wanted is None:
         return [], []
-    found: list[RoleStatement] = []
+    found: list[AccessStatement] = []
     problems: list[AccessError] = []
     held = role.groups if role else {}
     member = sql.Identifier(username)
@@ -274,29 +258,30 @@ def membership_statements(
             statement = sql.SQL("GRANT {} TO {}{}").format(group, member, options)
             what = f"make role {username} a member of {one.role}"
             why = "spec.memberOf asks for it, and the role has it not, or with other options"
-            found.append(RoleStatement(statement, what, why))
+            found.append(AccessStatement(statement=statement, what=what, why=why))
     names = {one.role for one in wanted}
     for name, membership in sorted(held.items()):
         if name not in names and membership.by_admin:
             statement = sql.SQL("REVOKE {} FROM {}").format(sql.Identifier(name), member)
             statement += _in_name_of(membership, version)
+            what = f"take role {username} out of {name}"
             why = "the role has it, and spec.memberOf does not name it"
-            found.append(RoleStatement(statement, f"take role {username} out of {name}", why))
+            found.append(AccessStatement(statement=statement, what=what, why=why))
     return found, problems
 
 
 def _without_admin(
     username: str, one: MemberOf, held: Membership | None, version: int
-) -> RoleStatement | None:
+) -> AccessStatement | None:
     """Return the statement that takes the admin option; None if there is nothing to take."""
     if held is None or not held.admin or one.admin or not held.by_admin:
         return None
     group, member = sql.Identifier(one.role), sql.Identifier(username)
     statement = sql.SQL("REVOKE ADMIN OPTION FOR {} FROM {}").format(group, member)
-    return RoleStatement(
-        statement + _in_name_of(held, version),
-        f"take the right to make others members of {one.role} from role {username}",
-        "spec.memberOf asks for it without that right",
+    return AccessStatement(
+        statement=statement + _in_name_of(held, version),
+        what=f"take the right to make others members of {one.role} from role {username}",
+        why="spec.memberOf asks for it without that right",
     )
 
 

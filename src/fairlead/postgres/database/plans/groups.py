@@ -21,8 +21,6 @@ from fairlead.postgres.database.plans.attributes import GRANT_OPTIONS_VERSION
 from fairlead.postgres.database.plans.grants import DesiredGrants, desired_grants
 from fairlead.postgres.database.plans.names import GROUP_PREFIX
 from fairlead.postgres.database.plans.plan import (
-    AccessStatement,
-    SharedChange,
     WantedState,
     database_change,
     database_differences,
@@ -34,7 +32,11 @@ from fairlead.postgres.database.plans.snapshot import (
     RoleFacts,
     ServerSnapshot,
 )
-from fairlead.postgres.database.plans.statements import DatabaseAction
+from fairlead.postgres.database.plans.statements import (
+    AccessStatement,
+    DatabaseAction,
+    SharedChange,
+)
 from fairlead.postgres.database.plans.targets import DatabaseGrants
 from fairlead.postgres.errors import AccessError, refusal
 

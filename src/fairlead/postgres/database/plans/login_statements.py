@@ -16,7 +16,6 @@ from fairlead.api.timestamps import parse_time
 from fairlead.postgres.database.plans.attributes import (
     NOTHING_AROUND,
     Around,
-    RoleStatement,
     membership_statements,
     reset_settings,
     setting_statements,
@@ -31,6 +30,7 @@ from fairlead.postgres.database.plans.logins import (
     turn,
 )
 from fairlead.postgres.database.plans.snapshot import GroupFacts, RoleFacts
+from fairlead.postgres.database.plans.statements import AccessStatement
 
 
 _OWNERS = "what a login makes is the owner's"
@@ -56,7 +56,7 @@ def acting_statements(
     role: RoleFacts | None,
     version: int,
     around: Around = NOTHING_AROUND,
-) -> Iterator[RoleStatement]:
+) -> Iterator[AccessStatement]:
     """Yield the missing statements by which the sessions of a login act as its owner.
 
     Args:
@@ -74,7 +74,7 @@ def acting_statements(
         login, [MemberOf(role=owner)], role, {owner: GroupFacts()}, version
     )
     for step in steps:
-        yield step._replace(why=_MEMBER)
+        yield msgspec.structs.replace(step, why=_MEMBER)
     # Here and not by ``setting_statements``: RESET ALL takes the parameter role away too, so it
     # has to come before that one is set.
     if role is not None and role.overfull:
@@ -85,21 +85,21 @@ def acting_statements(
     config = dict(role.config) if role is not None else {}
     if config.pop("role", None) != owner:
         what = f"have the sessions of role {login} act as {owner}"
-        yield RoleStatement(act_as_owner(login, owner), what, _OWNERS)
+        yield AccessStatement(statement=act_as_owner(login, owner), what=what, why=_OWNERS)
     # A setting of a role in one database overrides its setting in all.
     for database in role.turned_in if role is not None else ():
         what = f"have the sessions of role {login} in database {database} act as {owner}"
-        yield RoleStatement(act_as_owner_in(login, database), what, _OWNERS)
+        yield AccessStatement(statement=act_as_owner_in(login, database), what=what, why=_OWNERS)
     # Without its parameter role, which would be reset as spec.attributes.config does not name it.
     if role is not None:
         role = msgspec.structs.replace(role, config=config)
     for step in setting_statements(login, asked.attributes, role, around.reserved):
-        yield step._replace(alone=True)
+        yield msgspec.structs.replace(step, alone=True)
 
 
 def ending_statements(
     asked: AskedLogins, roles: Mapping[str, RoleFacts], version: int, now: datetime
-) -> Iterator[RoleStatement]:
+) -> Iterator[AccessStatement]:
     """Yield the missing statements by which the logins that are not current end in time."""
     turns = asked.turns
     if turns.staged:
@@ -109,11 +109,11 @@ def ending_statements(
         role = roles[name]
         end = min(last, parse_time(asked.until)) if asked.until else last
         if _end(role) != end:
-            yield RoleStatement(
-                end_login(name, end),
-                f"end the login of role {name} after its grace",
-                f"{turns.current} has taken its turn",
-                text=_told(name, f"VALID UNTIL '{turns.grace.total_seconds():g} s from then'"),
+            yield AccessStatement(
+                statement=end_login(name, end),
+                what=f"end the login of role {name} after its grace",
+                why=f"{turns.current} has taken its turn",
+                shown=_told(name, f"VALID UNTIL '{turns.grace.total_seconds():g} s from then'"),
             )
         if name != asked.username:
             yield from acting_statements(asked, name, role, version)
@@ -134,7 +134,7 @@ def _turn(asked: AskedLogins, roles: Mapping[str, RoleFacts], now: datetime) -> 
 
 def _ended_statements(
     asked: AskedLogins, role: RoleFacts, now: datetime
-) -> Iterator[RoleStatement]:
+) -> Iterator[AccessStatement]:
     end = _end(role)
     over = end is not None and end <= now
     is_owner = role.name == asked.username
@@ -143,11 +143,11 @@ def _ended_statements(
         return
     why = "it owns what the logins make, and logs in no more" if is_owner else "its grace is over"
     until = None if is_owner else end if over else now.replace(microsecond=0)
-    yield RoleStatement(
-        end_login(role.name, until, fence=True),
-        f"end the login of role {role.name}",
-        why,
-        text=_told(role.name, "NOLOGIN"),
+    yield AccessStatement(
+        statement=end_login(role.name, until, fence=True),
+        what=f"end the login of role {role.name}",
+        why=why,
+        shown=_told(role.name, "NOLOGIN"),
     )
 
 

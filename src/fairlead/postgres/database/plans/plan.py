@@ -18,7 +18,6 @@ from fairlead.postgres.database.plans.approvals import Approval, digest_of, part
 from fairlead.postgres.database.plans.attributes import (
     NOTHING_AROUND,
     Around,
-    RoleStatement,
     attribute_parts,
     membership_statements,
     refused_settings,
@@ -39,7 +38,12 @@ from fairlead.postgres.database.plans.snapshot import (
     ServerFacts,
     ServerSnapshot,
 )
-from fairlead.postgres.database.plans.statements import DatabaseAction, database_grant
+from fairlead.postgres.database.plans.statements import (
+    AccessStatement,
+    DatabaseAction,
+    SharedChange,
+    database_grant,
+)
 from fairlead.postgres.database.plans.targets import parse
 from fairlead.postgres.errors import AccessError, PasswordForm
 
@@ -132,44 +136,6 @@ class WantedState(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         return f"Wanted({self.username!r})"
 
 
-class AccessStatement(msgspec.Struct, frozen=True, kw_only=True):
-    """A statement for the accesses of ``usernames``; ``what`` completes "could not ...".
-
-    ``why`` is the reason for the statement. Neither contains a secret.
-    """
-
-    statement: sql.Composed
-    what: str
-    why: str
-    usernames: tuple[str, ...]
-    alone: bool = False
-    """Whether the statement may fail without failing its access."""
-    field: str = ""
-    """Field of the spec whose value a server may refuse, "" for none."""
-    text: str = ""
-    """Text that is shown in place of a statement with a time or a password, "" for none."""
-    sets: PasswordForm = ""
-    """Form of the password that the statement sets, "" if it sets none."""
-    database: str = ""
-    """Database on which the statement changes privileges, "" for none."""
-
-    def __repr__(self) -> str:
-        # The default has the statement, and so a password, in a log or a traceback.
-        return f"{type(self).__name__}({self.what!r})"
-
-    def shown(self) -> str:
-        """Return the statement, with *** in place of a password."""
-        return self.text or self.statement.as_string()
-
-
-class SharedChange(AccessStatement, frozen=True, kw_only=True):
-    """A statement that several roles share, and that may fail for one of them alone."""
-
-    def only(self, usernames: Iterable[str]) -> SharedChange:
-        """Return the same change for some of the roles."""
-        raise NotImplementedError
-
-
 class DatabaseChange(SharedChange, frozen=True, kw_only=True):
     """A statement about privileges on a database."""
 
@@ -189,7 +155,7 @@ def database_change(action: DatabaseAction, usernames: Iterable[str]) -> Databas
         why=_REASONS[action.verb, action.option],
         usernames=names,
         action=action,
-        database=action.database,
+        on=action.database,
     )
 
 
@@ -239,21 +205,6 @@ class Synced(msgspec.Struct, frozen=True, kw_only=True):
         return all(one.current for one in self.logins)
 
 
-class ShownStatement(msgspec.Struct, frozen=True, kw_only=True):
-    """A statement as texts, which would run in ``database`` for the accesses of ``usernames``.
-
-    ``of_role`` is true for statements on roles themselves, false for those on privileges.
-    """
-
-    database: str
-    text: str
-    reason: str
-    usernames: tuple[str, ...]
-    of_role: bool = False
-    windows: tuple[str, ...] | None = None
-    """Hashes of the parts for which the text stands with their number, None for a statement."""
-
-
 # With an instance dictionary (dict=True), which cached_property needs.
 class ShownPlan(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     """A plan as texts, for status.plan and the commands; its digest is what an approval names.
@@ -262,9 +213,9 @@ class ShownPlan(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     ``remedies`` grant rights that the administrator lacks; another administrator has to run them.
     """
 
-    statements: tuple[ShownStatement, ...]
+    statements: tuple[AccessStatement, ...]
     refused: Mapping[str, tuple[AccessError, ...]] = {}
-    remedies: tuple[ShownStatement, ...] = ()
+    remedies: tuple[AccessStatement, ...] = ()
     after: str = ""
     """Digest of the plan that was approved before, so that an approval counts once."""
     place: str = ""
@@ -300,7 +251,7 @@ class ShownPlan(msgspec.Struct, frozen=True, kw_only=True, dict=True):
 
 def summarized(
     database: str, windows: Mapping[str, Sequence[PrivilegeChange]]
-) -> Iterator[ShownStatement]:
+) -> Iterator[AccessStatement]:
     """Yield one text for each kind of object in the windows of a role, in place of statements.
 
     Args:
@@ -316,10 +267,11 @@ def summarized(
     for (words, level, way, reason, usernames), count in sorted(kinds.items()):
         things = f"{count:,} {level}{'' if count == 1 else 's'}"
         names = sql.SQL(", ").join(map(sql.Identifier, usernames)).as_string()
-        yield ShownStatement(
+        yield AccessStatement(
             database=database,
-            text=f"{words} ON {things} {way} {names}",
-            reason=reason,
+            statement=sql.SQL(f"{words} ON {things} {way} {names}"),
+            why=reason,
+            on=database,
             usernames=usernames,
             windows=parts,
         )
@@ -363,7 +315,7 @@ def plan_role(
     settings = [*setting_statements(name, wanted.attributes, role, around.reserved)]
     refused = refused_settings(wanted.attributes, around.reserved)
     changes += [
-        AccessStatement(usernames=(name,), **step._replace(alone=True)._asdict())
+        msgspec.structs.replace(step, usernames=(name,), alone=True)
         for step in (*settings, *memberships)
     ]
     if asked is not None:
@@ -399,13 +351,13 @@ def _login_statements(
     """Yield the missing changes of the logins of a role, of the current one first."""
     known, version = wanted.own(snapshot), snapshot.server.version
     login, owner = wanted.login, (wanted.username,)
-    steps: list[RoleStatement] = []
+    steps: list[AccessStatement] = []
     if login != wanted.username:
         yield from _role_statements(wanted, known.get(login), verifier)
         steps += acting_statements(asked, login, known.get(login), version, around)
     steps += ending_statements(asked, known, version, now)
     for step in steps:
-        yield AccessStatement(usernames=owner, **step._asdict())
+        yield msgspec.structs.replace(step, usernames=owner)
     for name in login_names(wanted.username):
         if name != login and name in known:
             yield from _claim_statements(wanted, name, known[name])
@@ -438,7 +390,7 @@ def _role_statements(
             what=what,
             why="; ".join(why),
             usernames=(wanted.username,),
-            text=compose(None if verifier is None else _HIDDEN).as_string(),
+            shown=compose(None if verifier is None else _HIDDEN).as_string(),
             sets=sets,
         )
 
@@ -548,7 +500,7 @@ def plan_public(
             why=REVOKE_PUBLIC,
             usernames=tuple(usernames),
             alone=True,
-            database=name,
+            on=name,
         )
         for name, usernames in users.items()
         if name in snapshot.databases

@@ -29,7 +29,6 @@ from fairlead.postgres.database.plans.groups import (
     share,
 )
 from fairlead.postgres.database.plans.plan import (
-    AccessStatement,
     DatabaseChange,
     WantedState,
     plan_databases,
@@ -42,6 +41,7 @@ from fairlead.postgres.database.plans.snapshot import (
     check_password,
     check_roles,
 )
+from fairlead.postgres.database.plans.statements import AccessStatement
 from fairlead.postgres.errors import AccessError, Retry
 
 
@@ -155,7 +155,7 @@ class BatchPlan(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         return [*self.on_roles, *self.on_groups, *self.on_databases, *self.on_public]
 
     def __str__(self) -> str:
-        return "\n".join(change.shown() for change in self.changes)
+        return "\n".join(change.text for change in self.changes)
 
     def who(self, names: Iterable[str]) -> tuple[str, ...]:
         """Return the usernames; the name of a group is replaced by its members'."""

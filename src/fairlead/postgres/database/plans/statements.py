@@ -8,10 +8,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Literal, NamedTuple
 
+import msgspec
 from psycopg import sql
 
 from fairlead.postgres.database.plans.grants import DATABASE_PRIVILEGES
 from fairlead.postgres.database.plans.snapshot import RoleClaim
+from fairlead.postgres.errors import PasswordForm
 
 
 _KEYWORDS: Mapping[str, sql.SQL] = {word: sql.SQL(word) for word in sorted(DATABASE_PRIVILEGES)}
@@ -23,6 +25,49 @@ _ACTIONS = {
     ("revoke", True): sql.SQL("REVOKE GRANT OPTION FOR {} ON DATABASE {} FROM {} CASCADE"),
 }
 _COMMA = sql.SQL(", ")
+
+
+class AccessStatement(msgspec.Struct, frozen=True, kw_only=True):
+    """A statement for the accesses of ``usernames``; ``what`` completes "could not ...".
+
+    ``why`` is the reason for the statement. Neither contains a secret.
+    """
+
+    statement: sql.SQL | sql.Composed
+    what: str = ""
+    why: str
+    usernames: tuple[str, ...] = ()
+    database: str = ""
+    """Database in which a plan shows the statement, "" for the maintenance database."""
+    on: str = ""
+    """Database on which, or in which, the statement changes privileges, "" for none."""
+    alone: bool = False
+    """Whether the statement may fail without failing its access."""
+    field: str = ""
+    """Field of the spec whose value a server may refuse, "" for none."""
+    shown: str = ""
+    """Text that is shown in place of a statement with a time or a password, "" for none."""
+    sets: PasswordForm = ""
+    """Form of the password that the statement sets, "" if it sets none."""
+    windows: tuple[str, ...] | None = None
+    """Hashes of the parts for which the text stands with their number, None for a statement."""
+
+    def __repr__(self) -> str:
+        # The default has the statement, and so a password, in a log or a traceback.
+        return f"{type(self).__name__}({self.what!r})"
+
+    @property
+    def text(self) -> str:
+        """The statement, with *** in place of a password."""
+        return self.shown or self.statement.as_string()
+
+
+class SharedChange(AccessStatement, frozen=True, kw_only=True):
+    """A statement that several roles share, and that may fail for one of them alone."""
+
+    def only(self, usernames: Iterable[str]) -> SharedChange:
+        """Return the same change for some of the roles."""
+        raise NotImplementedError
 
 
 def create_role(username: str, secret: str, parts: Iterable[sql.Composable] = ()) -> sql.Composed:

@@ -17,8 +17,8 @@ from fairlead.postgres.database.connections.failures import (
     explain_statement,
 )
 from fairlead.postgres.database.connections.session import Session, StatementFailedError
-from fairlead.postgres.database.plans.plan import AccessStatement, SharedChange
 from fairlead.postgres.database.plans.snapshot import RoleFacts
+from fairlead.postgres.database.plans.statements import AccessStatement, SharedChange
 from fairlead.postgres.database.work.holding import holding
 from fairlead.postgres.errors import AccessError
 

@@ -18,8 +18,9 @@ from fairlead.postgres.database.connections.session import BRIEF, PATIENT, Sessi
 from fairlead.postgres.database.connections.sessions import Sessions
 from fairlead.postgres.database.plans.attributes import GRANT_OPTIONS_VERSION
 from fairlead.postgres.database.plans.groups import Sharing, plan_leaving
-from fairlead.postgres.database.plans.plan import AccessStatement, SharedChange, WantedState
+from fairlead.postgres.database.plans.plan import WantedState
 from fairlead.postgres.database.plans.snapshot import ServerSnapshot, parse_group
+from fairlead.postgres.database.plans.statements import AccessStatement, SharedChange
 from fairlead.postgres.database.reading.catalog import read_snapshot
 from fairlead.postgres.database.work.removal import RoleRemoval, remove
 from fairlead.postgres.database.work.retries import retried

@@ -21,9 +21,7 @@ from fairlead.postgres.database.plans.groups import Membering, plan_leaving
 from fairlead.postgres.database.plans.login_statements import retired
 from fairlead.postgres.database.plans.plan import (
     REVOKE_PUBLIC,
-    AccessStatement,
     ShownPlan,
-    ShownStatement,
     WantedState,
     summarized,
 )
@@ -34,6 +32,7 @@ from fairlead.postgres.database.plans.server_plan import (
     visits_of,
 )
 from fairlead.postgres.database.plans.snapshot import ServerIdentity, ServerSnapshot
+from fairlead.postgres.database.plans.statements import AccessStatement
 from fairlead.postgres.database.reading import comparison
 from fairlead.postgres.database.reading.actors import read_owning_actors
 from fairlead.postgres.database.reading.catalog import observe
@@ -104,9 +103,7 @@ async def plan_accesses(
     await telling.objects(windows)
     # They come last, as they would run: a login leaves a group when the new one has everything.
     leaving = plan_leaving(left, plan.sharing, seen.snapshot, foreseen=True)
-    telling.statements += [
-        telling.shared(change, of_role=isinstance(change, Membering)) for change in leaving
-    ]
+    telling.statements += [telling.shared(change) for change in leaving]
     return ShownPlan(
         statements=tuple(telling.statements),
         refused={name: tuple(found) for name, found in telling.refused.items()},
@@ -167,9 +164,9 @@ class _Telling:
         self._rights = rights
         self._snapshot = snapshot
         self._plan = plan
-        self.statements: list[ShownStatement] = []
+        self.statements: list[AccessStatement] = []
         self.refused: dict[str, list[AccessError]] = {}
-        self.remedies: list[ShownStatement] = []
+        self.remedies: list[AccessStatement] = []
         self.whole = True
         self._admin = snapshot.server.admin
 
@@ -186,36 +183,29 @@ class _Telling:
                 self.refuse(username, [error])
         if self._rights and not self._snapshot.server.superuser:
             await self._lacks({one.username: one for one in wanted})
-        of_roles = (*plan.on_roles, *plan.on_groups)
-        self.statements += [self.shared(change, of_role=True) for change in of_roles]
-        others = (*plan.on_public, *plan.on_databases)
-        self.statements += [self.shared(change) for change in others]
+        changes = (*plan.on_roles, *plan.on_groups, *plan.on_public, *plan.on_databases)
+        self.statements += map(self.shared, changes)
         for one in wanted:
             self.statements += self._retire(one)
 
-    def _retire(self, one: WantedState) -> Iterator[ShownStatement]:
+    def _retire(self, one: WantedState) -> Iterator[AccessStatement]:
         """Yield the statements that drop the logins of a former TwoLogins."""
         asked = one.asked_logins
         if asked is None:
             return
         moment = self._snapshot.server.moment
         for name in retired(asked, one.own(self._snapshot), moment):
-            yield ShownStatement(
+            yield AccessStatement(
                 database=self._sessions.endpoint.maintenance,
-                text=sql.SQL("DROP ROLE {}").format(sql.Identifier(name)).as_string(),
-                reason="its grace is over, and the rotation is in place",
+                statement=sql.SQL("DROP ROLE {}").format(sql.Identifier(name)),
+                why="its grace is over, and the rotation is in place",
                 usernames=(one.username,),
-                of_role=True,
             )
 
-    def shared(self, change: AccessStatement, *, of_role: bool = False) -> ShownStatement:
+    def shared(self, change: AccessStatement) -> AccessStatement:
         """Return a statement in the shared catalogs."""
-        return ShownStatement(
-            database=self._sessions.endpoint.maintenance,
-            text=change.shown(),
-            reason=change.why,
-            usernames=self._plan.who(change.usernames),
-            of_role=of_role,
+        return msgspec.structs.replace(
+            self._whose(change), database=self._sessions.endpoint.maintenance
         )
 
     async def _lacks(self, wanted: Mapping[str, WantedState]) -> None:
@@ -237,10 +227,10 @@ class _Telling:
                 changed[change.group] = None
         maintenance = self._sessions.endpoint.maintenance
         installation = next((one.claim.installation for one in wanted.values()), "")
-        names = {change.database for change in plan.on_databases}
+        names = {change.on for change in plan.on_databases}
         async with self._sessions.working("read the catalogs") as session:
             actors = await read_owning_actors(session, installation, names)
-            others = [change for change in plan.on_databases if change.database not in actors]
+            others = [change for change in plan.on_databases if change.on not in actors]
             lacks = await read_lacks(
                 session, maintenance, snapshot.server, changed, groups, others
             )
@@ -250,8 +240,8 @@ class _Telling:
             for name in remedy.usernames:
                 self.refuse(name, [lack.problem])
 
-    def _whose(self, remedy: ShownStatement) -> ShownStatement:
-        return msgspec.structs.replace(remedy, usernames=self._plan.who(remedy.usernames))
+    def _whose(self, statement: AccessStatement) -> AccessStatement:
+        return msgspec.structs.replace(statement, usernames=self._plan.who(statement.usernames))
 
     async def objects(self, windows: _Windows | None) -> None:
         """Add the missing statements in each database, also for roles that do not exist yet.
@@ -327,10 +317,11 @@ class _Telling:
             found = hindrances(reading, role.username, database, self._admin)
             self.refuse(role.username, found)
         self.statements += [
-            ShownStatement(
+            AccessStatement(
                 database=database,
-                text=change.statement.as_string(),
-                reason=change.reason,
+                on=database,
+                statement=change.statement,
+                why=change.reason,
                 usernames=self._plan.who(change.usernames),
             )
             for change in plan_privileges(reading.differences)
@@ -353,10 +344,11 @@ class _Telling:
         """Add the revocation of CREATE on schema public from PUBLIC."""
         revoked = "CREATE" in self._sessions.endpoint.revoke_public
         if revoked and await session.rows(PUBLIC_CREATES):
-            closing = ShownStatement(
+            closing = AccessStatement(
                 database=database,
-                text=CLOSE_SCHEMA.as_string(),
-                reason=REVOKE_PUBLIC,
+                on=database,
+                statement=CLOSE_SCHEMA,
+                why=REVOKE_PUBLIC,
                 usernames=self._plan.who(usernames),
             )
             self.statements.append(closing)

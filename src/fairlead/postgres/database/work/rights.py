@@ -11,12 +11,16 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 import msgspec
 from psycopg import sql
 
-from fairlead.postgres.database.connections.session import Row, Session
+from fairlead.postgres.database.connections.session import Row, Session, Statement
 from fairlead.postgres.database.plans.attributes import GRANT_OPTIONS_VERSION
 from fairlead.postgres.database.plans.differences import Difference, plan_privileges
-from fairlead.postgres.database.plans.plan import DatabaseChange, ShownStatement
+from fairlead.postgres.database.plans.plan import DatabaseChange
 from fairlead.postgres.database.plans.snapshot import RoleFacts, ServerFacts
-from fairlead.postgres.database.plans.statements import DatabaseAction, database_grant
+from fairlead.postgres.database.plans.statements import (
+    AccessStatement,
+    DatabaseAction,
+    database_grant,
+)
 from fairlead.postgres.errors import AccessError
 
 
@@ -48,7 +52,7 @@ class Lack(msgspec.Struct, frozen=True, kw_only=True):
     """The error of a missing right, and the statement by which another role grants it."""
 
     problem: AccessError
-    remedy: ShownStatement
+    remedy: AccessStatement
 
 
 async def read_lacks(
@@ -134,7 +138,7 @@ class _Lacking:
             sql.Identifier(role), self._admin
         )
 
-    def _on_database(self, change: DatabaseChange) -> sql.Composed:
+    def _on_database(self, change: DatabaseChange) -> Statement:
         action = change.action
         owner, superuser = self._owners[action.database]
         # A member of a superuser can act as it, so the remedy is never a membership there.
@@ -145,14 +149,14 @@ class _Lacking:
             return database_grant(given, [self._server.admin])
         return change.statement
 
-    def _lack(self, message: str, statement: sql.Composed, usernames: Sequence[str]) -> Lack:
+    def _lack(self, message: str, statement: Statement, usernames: Sequence[str]) -> Lack:
         message = f"{self._server.admin} {message}"
         return Lack(
             problem=AccessError("InsufficientPrivilege", message),
-            remedy=ShownStatement(
+            remedy=AccessStatement(
                 database=self._maintenance,
-                text=statement.as_string(),
-                reason=message,
+                statement=statement,
+                why=message,
                 usernames=tuple(usernames),
             ),
         )
@@ -168,13 +172,13 @@ def join(owner: str, server: ServerFacts) -> sql.Composed:
 
 def let_in(
     database: str, maintenance: str, admin: str, usernames: Iterable[str]
-) -> ShownStatement:
+) -> AccessStatement:
     """Return the statement that grants the administrator CONNECT on a database."""
     action = DatabaseAction("grant", ("CONNECT",), database)
-    return ShownStatement(
+    return AccessStatement(
         database=maintenance,
-        text=database_grant(action, [admin]).as_string(),
-        reason=f"{admin} may not connect to database {database}",
+        statement=database_grant(action, [admin]),
+        why=f"{admin} may not connect to database {database}",
         usernames=tuple(usernames),
     )
 
@@ -184,7 +188,7 @@ async def read_remedies(
     server: ServerFacts,
     database: str,
     found: Mapping[str, Sequence[Difference]],
-) -> list[ShownStatement]:
+) -> list[AccessStatement]:
     """Return the statements that grant the rights that the administrator lacks in one database.
 
     A membership in an owner covers all of its objects. For objects of superusers the privileges
@@ -215,10 +219,10 @@ async def read_remedies(
             elif name not in usernames.setdefault(holder, []):
                 usernames[holder].append(name)
     statements = [
-        ShownStatement(
+        AccessStatement(
             database=database,
-            text=join(holder, server).as_string(),
-            reason=f"what is to be changed is {holder}'s",
+            statement=join(holder, server),
+            why=f"what is to be changed is {holder}'s",
             usernames=tuple(names),
         )
         for holder, names in sorted(usernames.items())
@@ -233,7 +237,7 @@ def _holder(one: Difference) -> str:
 
 def _own(
     found: Mapping[str, Sequence[Difference]], admin: str, database: str
-) -> Iterator[ShownStatement]:
+) -> Iterator[AccessStatement]:
     """Yield the statements of superusers: grants to the administrator, or changes in its place."""
     for_admin: list[Difference] = []
     instead: dict[str, list[Difference]] = {}
@@ -247,9 +251,9 @@ def _own(
                 instead.setdefault(name, []).append(msgspec.structs.replace(one, possible=True))
     changes = [*plan_privileges({admin: for_admin}), *plan_privileges(instead)]
     for change in changes:
-        yield ShownStatement(
+        yield AccessStatement(
             database=database,
-            text=change.statement.as_string(),
-            reason="what is to be changed is a superuser's, who has to run this",
+            statement=change.statement,
+            why="what is to be changed is a superuser's, who has to run this",
             usernames=tuple(change.usernames),
         )

@@ -29,7 +29,6 @@ from fairlead.postgres.database.plans.differences import Actor
 from fairlead.postgres.database.plans.groups import joined, plan_leaving
 from fairlead.postgres.database.plans.login_statements import login_infos, retired
 from fairlead.postgres.database.plans.plan import (
-    AccessStatement,
     SessionsEnd,
     Synced,
     WantedState,
@@ -48,6 +47,7 @@ from fairlead.postgres.database.plans.snapshot import (
     check_roles,
     takes_over,
 )
+from fairlead.postgres.database.plans.statements import AccessStatement
 from fairlead.postgres.database.reading.actors import read_owning_actors
 from fairlead.postgres.database.reading.catalog import CROWD, observe, read_around, read_snapshot
 from fairlead.postgres.database.reading.comparison import unapproved
@@ -237,7 +237,7 @@ class _Batch:
         """Whether all changes were approved, or need no approval."""
         database = self.sessions.endpoint.maintenance
         return self.approval is None or all(
-            self.approval.allows(database, change.shown()) for change in plan.changes
+            self.approval.allows(database, change.text) for change in plan.changes
         )
 
 
@@ -460,9 +460,9 @@ async def _run(
         changing = Changing(session, server.admin, brief=batch.brief)
         actors: Mapping[str, Actor] = {}
         if not server.superuser:
-            names = {change.database for change in plan.changes} - {""}
+            names = {change.on for change in plan.changes} - {""}
             actors = await read_owning_actors(session, batch.installation, names)
-        own = [change for change in plan.changes if change.database not in actors]
+        own = [change for change in plan.changes if change.on not in actors]
         await changing.run([*holds, *own])
         failed = {**failed, **changing.failed}
         held = [
@@ -481,7 +481,7 @@ async def _run(
     acting.failed |= failed
     acting.problems |= changing.problems
     for actor in sorted(set(actors.values())):
-        some = [one for one in plan.changes if actors.get(one.database) == actor]
+        some = [one for one in plan.changes if actors.get(one.on) == actor]
         await _act_as(session, actor, some, acting)
     failed = acting.failed
     made = plan.sharing.asked.keys() - seen.snapshot.roles.keys() - failed.keys()
