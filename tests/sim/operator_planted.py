@@ -16,13 +16,15 @@ from fairlead.postgres.database.plans.snapshot import RoleClaim
 
 def secret_before_login() -> None:
     """Write the Secret of the next of two logins before the server lets that in."""
-    original: Callable[[Steps, Action, PassUnderWay], Awaitable[PassUnderWay | None]] = Steps.take
+    original: Callable[[Steps, PassUnderWay], Awaitable[PassUnderWay | None]] = Steps.take
 
-    async def take(self: Steps, action: Action, under_way: PassUnderWay) -> PassUnderWay | None:
+    async def take(self: Steps, under_way: PassUnderWay) -> PassUnderWay | None:
+        action, *left = under_way.left
         if action is not Action.STAGE_LOGIN:
-            return await original(self, action, under_way)
+            return await original(self, under_way)
         staged = replace(under_way.observed.credentials, left=Action.WRITE_SECRET, is_staged=True)
-        return under_way._replace(observed=under_way.observed.with_login(staged))
+        observed = under_way.observed.with_login(staged)
+        return under_way._replace(observed=observed, left=tuple(left))
 
     _replace(Steps, "take", take)
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from itertools import pairwise
+from collections.abc import Iterator
+from dataclasses import replace
+from itertools import pairwise, product
 from typing import Any, NamedTuple
 
 import pytest
@@ -26,6 +28,7 @@ from fairlead.postgres.controllers.access.passes import (
     Reason,
     observed_of,
     plan_pass,
+    rest_of,
 )
 from fairlead.postgres.controllers.access.status import (
     Outcome,
@@ -110,6 +113,7 @@ def case(
     synced: bool = False,
     released: bool = False,
     failure: Action | None = None,
+    username: str = "",
 ) -> Case:
     """Return an access of which this is so."""
     metadata: dict[str, Any] = {"name": "app", "creationTimestamp": "2020-01-01T00:00:00Z"}
@@ -130,7 +134,9 @@ def case(
     }
     if expired:
         spec["expiresAfter"] = "1h"
-    status = {"conditions": [ENDED]} if ended else {}
+    status: dict[str, Any] = {"conditions": [ENDED]} if ended else {}
+    if username:
+        status["username"] = username
     found = object_from_dict({"metadata": metadata, "spec": spec, "status": status})
     options = PostgresOptions(excluded_users=("app",) if excluded else ())
     desired = desired_of(found, options, moment())
@@ -327,6 +333,88 @@ def test_a_plan_has_all_that_is_left_in_its_order() -> None:
     assert plan_pass(*manual()) == (Action.PREVIEW, Action.REPORT)
     assert plan_pass(*over()) == (Action.DROP_ROLE, Action.REPORT)
     assert plan_pass(*dying()) == (Action.DROP_ROLE, Action.REMOVE_FINALIZER)
+
+
+def results_of(action: Action, before: Case) -> Iterator[Case]:
+    """Yield what an action may leave of a pass."""
+    desired, observed = before
+    yield Case(desired, observed.failed(action, DOWN))
+    match action:
+        case Action.ADD_FINALIZER:
+            yield Case(replace(desired, finalized=True), observed)
+        case Action.RESOLVE:
+            yield Case(desired.at(ENDPOINT), observed)
+            yield Case(desired.at(ENDPOINT), observed.with_secret())
+        case Action.CHECK_ROLE:
+            yield Case(desired, observed.checked(answered=True))
+            yield Case(desired, observed.as_published().checked(answered=False))
+        case Action.PREVIEW:
+            for refused in ({}, {"app": (DOWN,)}):
+                plan = ShownPlan(statements=(), refused=refused)
+                yield Case(desired, observed.previewed(desired, plan))
+        case Action.WRITE_SECRET | Action.CHANGE_PASSWORD:
+            for credentials in (*SECRETS.values(), replace(SECRETS["staged"], elsewhere=True)):
+                yield Case(desired, observed.with_login(credentials))
+        case Action.STAGE_LOGIN:
+            yield Case(desired, observed.staged(DONE))
+        case Action.SYNC_DATABASE:
+            yield Case(desired, observed.brought(DONE, None))
+            yield Case(desired, observed.previewed(desired, ShownPlan(statements=())))
+        case Action.GIVE_UP | Action.DROP_ROLE:
+            yield Case(desired, observed.without_role())
+
+
+@pytest.mark.parametrize(
+    "begun",
+    [
+        pytest.param({}, id="Enforce"),
+        pytest.param({"planning": "Manual"}, id="Manual"),
+        pytest.param({"planning": "Observe"}, id="Observe"),
+        pytest.param({"username": "before"}, id="other-username"),
+        pytest.param({"expired": True}, id="expired"),
+        pytest.param({"deleting": True, "finalizer": True}, id="deleting"),
+        pytest.param({"deleting": True, "finalizer": True, "abandoned": True}, id="abandoned"),
+    ],
+)
+def test_the_rest_of_a_plan_is_what_would_be_planned_again(begun: dict[str, Any]) -> None:
+    left = [
+        case(**begun, published=published, keeps_password=keeps, rotating=rotating)
+        for published, keeps, rotating in product((False, True), repeat=3)
+    ]
+    reached: set[str] = set()
+    while left:
+        before = left.pop()
+        plan = plan_pass(*before)
+        for after in results_of(plan[0], before):
+            assert rest_of(plan, before.observed, after.observed) in {(), plan_pass(*after)}
+            if repr(after) not in reached:
+                reached.add(repr(after))
+                left.append(after)
+
+
+@pytest.mark.parametrize(
+    ("begun", "secret"),
+    [
+        pytest.param(case(), "generated", id="a-new-access"),
+        pytest.param(live(published=True), "reused", id="a-changed-grant"),
+        pytest.param(over(), "reused", id="an-end"),
+        pytest.param(dying(), "reused", id="a-deletion"),
+    ],
+)
+def test_what_goes_as_foreseen_is_planned_once(begun: Case, secret: str) -> None:
+    plan, before = plan_pass(*begun), begun
+    while plan[0] not in {Action.REPORT, Action.REMOVE_FINALIZER}:
+        after = foreseen(plan[0], before, secret)
+        rest = rest_of(plan, before.observed, after.observed)
+        assert rest == plan[1:]
+        plan, before = rest, after
+
+
+def foreseen(action: Action, before: Case, secret: str) -> Case:
+    """Return what an action leaves of a pass in the usual case."""
+    if action is Action.WRITE_SECRET:
+        return before._replace(observed=before.observed.with_login(SECRETS[secret]))
+    return next(one for one in results_of(action, before) if one.observed.failure is None)
 
 
 def test_the_secret_is_never_touched_while_deleting() -> None:

@@ -44,6 +44,7 @@ async def test_a_secret_that_the_cache_lacks_is_asked_for_where_the_server_is_si
     job = Check(("app",), cast("RoleClaim", None), former=former)
     silent = AccessError("AuthenticationFailed", "refused")
     found = await steps.answered(
-        PassUnderWay(desired, Observed(), Action.CHECK_ROLE, job, []), silent
+        PassUnderWay(desired, Observed(), (Action.CHECK_ROLE, Action.REPORT), job), silent
     )
+    assert found is not None
     assert (found.observed.failure is None) is goes_on

@@ -8,9 +8,9 @@ The steps of one event, each with the module where to read on:
 3. ``_begin`` makes its two values: ``Desired`` of the object and the settings (``rules/desired``),
    ``Observed`` of the caches (``passes``). The cache has a stub of a large object (``large``),
    which is read here.
-4. ``_go_on`` plans the actions that are left (``plan_pass`` in ``passes``), takes the first one
-   (``steps``), observes its result, and plans again. An action at the API server, such as the
-   Secret's (``publication``), is done at once.
+4. ``_go_on`` takes the planned actions (``plan_pass`` in ``passes``) one after the other
+   (``steps``); a result that the plan did not foresee asks for another plan. An action at the API
+   server, such as the Secret's (``publication``), is done at once.
 5. An action at the access's own server is a job (``servers/jobs``). The pass leaves its worker;
    ``servers/work`` does the jobs that wait for one server as a batch (``database/work/sync``), and
    ``_answered`` enqueues the pass with its answer, which goes on at 4.
@@ -255,7 +255,7 @@ class AccessController:
         return LARGE if is_stub(found) else owner_named(server_of(found), request.namespace)
 
     async def _begin(self, request: Request) -> PassUnderWay | None:
-        """Return Desired and Observed before the first action, None where the object is gone."""
+        """Return a pass before its first action, None where the object is gone."""
         # A change from here on comes too late for this pass: the report finds it here.
         self._outdated.discard(request)
         verified = self._verified.pop(request, None)
@@ -272,7 +272,8 @@ class AccessController:
             settings = error
         desired = desired_of(found, settings, moment())
         if desired.refused is not None:
-            return PassUnderWay(desired, observed_of(desired))
+            observed = observed_of(desired)
+            return PassUnderWay(desired, observed, plan_pass(desired, observed))
         await self._named_secrets.follow(found.key, desired.secrets)
         unchanged = False
         ready = get_condition(desired.access.status.conditions, READY)
@@ -287,20 +288,17 @@ class AccessController:
             unchanged=unchanged,
             verified=verified,
         )
-        return PassUnderWay(desired, observed)
+        return PassUnderWay(desired, observed, plan_pass(desired, observed))
 
     async def _go_on(self, request: Request, under_way: PassUnderWay | None) -> Result | None:
         """Take the actions that are left, up to the status or to a job for the server."""
         for _ in range(_MOST_ACTIONS):
             if under_way is None:
                 return None
-            desired, observed = under_way.desired, under_way.observed
-            action = plan_pass(desired, observed)[0]
+            action = under_way.left[0]
             if action is Action.REPORT:
-                return await self._report(request, desired, observed)
-            under_way = (
-                None if action is Action.IGNORE else await self._steps.take(action, under_way)
-            )
+                return await self._report(request, under_way.desired, under_way.observed)
+            under_way = None if action is Action.IGNORE else await self._steps.take(under_way)
             if under_way is None:
                 await self._forget(request)
             elif under_way.job is not None:

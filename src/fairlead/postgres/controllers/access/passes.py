@@ -1,7 +1,8 @@
 """A pass over one PostgresAccess: its observed state, and the actions that are left.
 
 :func:`plan_pass` plans them from two values alone, :class:`Desired` and :class:`Observed`. The
-controller takes the first action, observes the result, and plans again. (The statements for a
+controller takes the first action and goes on with the others, and plans again where
+:func:`rest_of` says that the result is another one than the plan foresaw. (The statements for a
 server are another plan, by ``plan_server`` of ``database/plans``.)
 
 Each box of access-operator's flowchart is an action or a stage here, and so is each optional
@@ -357,15 +358,43 @@ FINALIZING: tuple[Stage, ...] = (_role, _end)
 
 
 def plan_pass(desired: Desired, observed: Observed) -> ActionsLeft:
-    """Return the actions that are left; the controller takes the first one and plans again."""
+    """Return the actions that are left, without a repetition."""
     if desired.deleting and not desired.finalized:
         return (Action.IGNORE,)
     if observed.failure is not None:
         return (Action.REPORT,)
     actions: list[Action] = []
     for stage in FINALIZING if desired.deleting else STAGES:
-        actions += stage(desired, observed)
+        # One check answers for a former username and for the role.
+        actions += [action for action in stage(desired, observed) if action not in actions]
         # What would come after a report is planned by a later pass.
         if Action.REPORT in actions:
             break
     return tuple(actions)
+
+
+def rest_of(plan: ActionsLeft, before: Observed, after: Observed) -> ActionsLeft:
+    """Return a plan after its first action, () where the result asks for another plan.
+
+    Args:
+        plan: the actions that were left before the first one was taken.
+        before: the observed state before that action.
+        after: the observed state after it.
+    """
+    if after.failure is not None:
+        return (Action.REPORT,)
+    match plan[0]:
+        case Action.ADD_FINALIZER | Action.CHECK_ROLE:
+            foreseen = True
+        case Action.RESOLVE:
+            foreseen = after.keeps_password == before.keeps_password
+        case Action.WRITE_SECRET:
+            foreseen = after.credentials.left is None and after.in_sync == before.in_sync
+        case Action.SYNC_DATABASE:
+            foreseen = after.in_sync
+        case Action.GIVE_UP | Action.DROP_ROLE:
+            foreseen = after.released
+        case _:
+            # A preview may be approved, and a changed password may be all that a sync would do.
+            foreseen = False
+    return plan[1:] if foreseen else ()

@@ -14,9 +14,12 @@ from fairlead.postgres.controllers.access.claims import Claims
 from fairlead.postgres.controllers.access.leftovers import LeftoverRoles
 from fairlead.postgres.controllers.access.passes import (
     Action,
+    ActionsLeft,
     Credentials,
     Observed,
     approval_of,
+    plan_pass,
+    rest_of,
 )
 from fairlead.postgres.controllers.access.publication import Publication
 from fairlead.postgres.controllers.access.status import problems
@@ -45,15 +48,22 @@ _log = structlog.get_logger(logger_name="fairlead.postgres")
 class PassUnderWay(NamedTuple):
     """A pass between two actions: its values, and the ``job`` that its server has yet to answer.
 
-    ``action`` is the action of the job; ``written`` has the credentials of the Secret that the job
-    has written.
+    ``left`` are the actions that are left, the job's first; ``written`` has the credentials of the
+    Secret that the job has written.
     """
 
     desired: Desired
     observed: Observed
-    action: Action = Action.IGNORE
+    left: ActionsLeft = ()
     job: Job | None = None
     written: Sequence[Credentials] = ()
+
+    def followed_by(self, after: PassUnderWay | None) -> PassUnderWay | None:
+        """Return the pass after its first action, with the actions that are left then."""
+        if after is None or after.job is not None:
+            return after if after is None else after._replace(left=self.left)
+        left = rest_of(self.left, self.observed, after.observed)
+        return after._replace(left=left or plan_pass(after.desired, after.observed))
 
 
 class Steps:
@@ -82,33 +92,37 @@ class Steps:
         self._wrote = wrote
         self._look_at = look_at
 
-    async def take(self, action: Action, under_way: PassUnderWay) -> PassUnderWay | None:
-        """Take an action, or return its job for the server; None once the object needs no more.
+    async def take(self, under_way: PassUnderWay) -> PassUnderWay | None:
+        """Take the first action that is left, or return its job for the server.
+
+        Returns:
+            The pass after the action, or with its job; None once the object needs no more.
 
         Raises:
             ApiError: a conflict or a server error, after which the whole pass is retried.
         """
-        desired, observed = under_way.desired, under_way.observed
+        desired, observed, action = under_way.desired, under_way.observed, under_way.left[0]
         try:
-            return await self._take(action, desired, observed)
+            after = await self._take(action, desired, observed)
         except (AccessError, ApiError) as error:
             # The object is gone, and the cache is late.
             if action is Action.ADD_FINALIZER and isinstance(error, NotFound):
                 return None
-            return PassUnderWay(desired, _failed(observed, action, error))
+            after = PassUnderWay(desired, _failed(observed, action, error))
+        return under_way.followed_by(after)
 
-    async def answered(self, under_way: PassUnderWay, answer: Answer) -> PassUnderWay:
+    async def answered(self, under_way: PassUnderWay, answer: Answer) -> PassUnderWay | None:
         """Return the pass after the server's answer to its job.
 
         Raises:
             ApiError: a conflict or a server error, after which the whole pass is retried.
         """
         try:
-            return await self._answered(under_way, answer)
+            after = await self._answered(under_way, answer)
         except (AccessError, ApiError) as error:
-            return PassUnderWay(
-                under_way.desired, _failed(under_way.observed, under_way.action, error)
-            )
+            failed = _failed(under_way.observed, under_way.left[0], error)
+            after = PassUnderWay(under_way.desired, failed)
+        return under_way.followed_by(after)
 
     async def _take(
         self, action: Action, desired: Desired, observed: Observed
@@ -176,7 +190,7 @@ class Steps:
                 return None
             case Action.IGNORE | Action.REPORT:
                 raise ValueError(f"the controller itself carries out: {action.value}")
-        return PassUnderWay(desired, observed, action, job, written)
+        return PassUnderWay(desired, observed, job=job, written=written)
 
     async def _add_finalizer(self, desired: Desired) -> Object:
         return await add_finalizer(self._client, POSTGRESACCESSES, desired.found, FINALIZER)
@@ -204,7 +218,7 @@ class Steps:
                 observed = observed.checked(answered=answer is None)
             case Rotate():
                 observed = _changed(under_way, answer)
-            case Sync() if under_way.action is Action.STAGE_LOGIN:
+            case Sync() if under_way.left[0] is Action.STAGE_LOGIN:
                 if not isinstance(answer, Synced):
                     raise error_in(answer)
                 # The next login works on the server, so that the Secret may have it.
@@ -304,7 +318,7 @@ class Steps:
         deletion = access.status.deletion
         begun = deletion is not None and deletion.total > 0
         job = Drop(username, claim, policy, heir, denied, databases, lost, begun, former)
-        return PassUnderWay(desired, observed, Action.DROP_ROLE, job)
+        return PassUnderWay(desired, observed, job=job)
 
     async def _denied(self, desired: Desired) -> str:
         """Return why spec.orphanTo may not receive the role's objects, "" where it may."""
