@@ -2,7 +2,7 @@
 
 :func:`plan_pass` plans them from two values alone, :class:`Desired` and :class:`Observed`. The
 controller takes the first action and goes on with the others, and plans again where
-:func:`rest_of` says that the result is another one than the plan foresaw. (The statements for a
+:func:`plan_on` sees another result than the plan foresaw. (The statements for a
 server are another plan, by ``plan_server`` of ``database/plans``.)
 
 Each box of access-operator's flowchart is an action or a stage here, and so is each optional
@@ -373,12 +373,15 @@ def plan_pass(desired: Desired, observed: Observed) -> ActionsLeft:
     return tuple(actions)
 
 
-def rest_of(plan: ActionsLeft, before: Observed, after: Observed) -> ActionsLeft:
-    """Return a plan after its first action, () where the result asks for another plan.
+def plan_on(plan: ActionsLeft, before: Observed, desired: Desired, after: Observed) -> ActionsLeft:
+    """Return the actions that are left after the first one of a plan.
+
+    They are the rest of the plan, unless the result is another one than it foresaw.
 
     Args:
         plan: the actions that were left before the first one was taken.
         before: the observed state before that action.
+        desired: the desired state after it.
         after: the observed state after it.
     """
     if after.failure is not None:
@@ -397,4 +400,4 @@ def rest_of(plan: ActionsLeft, before: Observed, after: Observed) -> ActionsLeft
         case _:
             # A preview may be approved, and a changed password may be all that a sync would do.
             foreseen = False
-    return plan[1:] if foreseen else ()
+    return plan[1:] if foreseen else plan_pass(desired, after)

@@ -18,8 +18,7 @@ from fairlead.postgres.controllers.access.passes import (
     Credentials,
     Observed,
     approval_of,
-    plan_pass,
-    rest_of,
+    plan_on,
 )
 from fairlead.postgres.controllers.access.publication import Publication
 from fairlead.postgres.controllers.access.status import problems
@@ -57,13 +56,6 @@ class PassUnderWay(NamedTuple):
     left: ActionsLeft = ()
     job: Job | None = None
     written: Sequence[Credentials] = ()
-
-    def followed_by(self, after: PassUnderWay | None) -> PassUnderWay | None:
-        """Return the pass after its first action, with the actions that are left then."""
-        if after is None or after.job is not None:
-            return after if after is None else after._replace(left=self.left)
-        left = rest_of(self.left, self.observed, after.observed)
-        return after._replace(left=left or plan_pass(after.desired, after.observed))
 
 
 class Steps:
@@ -109,20 +101,24 @@ class Steps:
             if action is Action.ADD_FINALIZER and isinstance(error, NotFound):
                 return None
             after = PassUnderWay(desired, _failed(observed, action, error))
-        return under_way.followed_by(after)
+        if after is None or after.job is not None:
+            return after and after._replace(left=under_way.left)
+        return after._replace(
+            left=plan_on(under_way.left, observed, after.desired, after.observed)
+        )
 
-    async def answered(self, under_way: PassUnderWay, answer: Answer) -> PassUnderWay | None:
+    async def answered(self, under_way: PassUnderWay, answer: Answer) -> PassUnderWay:
         """Return the pass after the server's answer to its job.
 
         Raises:
             ApiError: a conflict or a server error, after which the whole pass is retried.
         """
+        plan, before = under_way.left, under_way.observed
         try:
             after = await self._answered(under_way, answer)
         except (AccessError, ApiError) as error:
-            failed = _failed(under_way.observed, under_way.left[0], error)
-            after = PassUnderWay(under_way.desired, failed)
-        return under_way.followed_by(after)
+            after = PassUnderWay(under_way.desired, _failed(before, plan[0], error))
+        return after._replace(left=plan_on(plan, before, after.desired, after.observed))
 
     async def _take(
         self, action: Action, desired: Desired, observed: Observed
