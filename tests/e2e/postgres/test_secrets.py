@@ -35,7 +35,7 @@ from fairlead.postgres.controllers.access import controller, publication
 from fairlead.postgres.controllers.rules.login_secret import URIS_ANNOTATION
 from fairlead.postgres.controllers.servers import work
 from fairlead.postgres.controllers.servers.jobs import Answer
-from fairlead.postgres.database.work.sync import Claimed, check_claims, sync
+from fairlead.postgres.database.work.sync import Check, check_claims, sync
 from fairlead.postgres.errors import AccessError
 from fairlead.postgres.options import PostgresOptions
 
@@ -759,7 +759,7 @@ async def test_a_password_that_is_due_outlives_a_look_that_failed(
     monkeypatch.setattr(controller, "_UNDONE_SECONDS", 0.2)
     away = asyncio.Event()
 
-    async def failed(sessions: Any, claims: Sequence[Claimed]) -> Mapping[str, Answer]:
+    async def failed(sessions: Any, claims: Sequence[Check]) -> Mapping[str, Answer]:
         if not away.is_set():
             return await check_claims(sessions, claims)
         away.clear()

@@ -51,7 +51,7 @@ from fairlead.postgres.database.work.blockers import end_all_sessions
 from fairlead.postgres.database.work.cleanup import GONE_MS, cleanup
 from fairlead.postgres.database.work.drift import DriftResult, Kept, find_drift
 from fairlead.postgres.database.work.planning import plan_accesses
-from fairlead.postgres.database.work.sync import Claimed, check_claims, sync
+from fairlead.postgres.database.work.sync import Check, check_claims, sync
 from fairlead.postgres.errors import AccessError
 
 
@@ -455,7 +455,7 @@ async def adopting(admin: Admin, *statements: str) -> AccessError | None:
         await admin.execute("GRANT app TO operator WITH ADMIN OPTION")
     before = await rows(admin.server)
     access = role(adopt=True)
-    refused = await check_claims(admin.sessions, [Claimed(("app",), access.claim, True)])
+    refused = await check_claims(admin.sessions, [Check(("app",), access.claim, True)])
     found = (await admin.sync(access))["app"]
     plan = await admin.plan(access)
     if isinstance(found, AccessError):

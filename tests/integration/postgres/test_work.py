@@ -21,7 +21,6 @@ from fairlead.postgres.controllers.servers import looks
 from fairlead.postgres.controllers.servers import work as module
 from fairlead.postgres.controllers.servers.jobs import (
     Answer,
-    Check,
     Drop,
     Job,
     PlanOnly,
@@ -38,7 +37,7 @@ from fairlead.postgres.database.plans.plan import ShownPlan, Synced, WantedState
 from fairlead.postgres.database.plans.server_plan import CrowdedError
 from fairlead.postgres.database.plans.snapshot import ServerFacts
 from fairlead.postgres.database.work.drift import DriftResult, Kept
-from fairlead.postgres.database.work.sync import Claimed
+from fairlead.postgres.database.work.sync import Check
 from fairlead.postgres.errors import AccessError
 from fairlead.postgres.metrics import PostgresMetrics
 from fairlead.runtime import Request
@@ -178,7 +177,7 @@ class World:
 async def world(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[World]:
     made = World()
 
-    async def check(sessions: Any, asked: Sequence[Claimed]) -> dict[str, AccessError | None]:
+    async def check(sessions: Any, asked: Sequence[Check]) -> dict[str, AccessError | None]:
         names = [one.username for one in asked]
         return dict.fromkeys(await made.serve(sessions.endpoint.host, "check", names))
 

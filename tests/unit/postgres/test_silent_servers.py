@@ -9,8 +9,8 @@ import pytest
 
 from fairlead.postgres.controllers.access.passes import Action, Observed
 from fairlead.postgres.controllers.access.steps import PassUnderWay, Steps
-from fairlead.postgres.controllers.servers.jobs import Check
 from fairlead.postgres.database.plans.snapshot import RoleClaim
+from fairlead.postgres.database.work.sync import Check
 from fairlead.postgres.errors import AccessError
 
 

@@ -26,7 +26,7 @@ from fairlead.postgres.database.reading.catalog import CROWD, read_snapshot
 from fairlead.postgres.database.reading.dependencies import read_dependencies, read_owned
 from fairlead.postgres.database.work.cleanup import cleanup
 from fairlead.postgres.database.work.rotating import rotate
-from fairlead.postgres.database.work.sync import Claimed, check_claims
+from fairlead.postgres.database.work.sync import Check, check_claims
 from fairlead.postgres.errors import AccessError
 
 
@@ -106,7 +106,7 @@ async def test_what_needs_no_settings_reads_none(admin: Admin) -> None:
         for whole in (True, False):
             facts = (await read_snapshot(session, ["fat"], "", whole=whole)).roles["fat"]
             assert (dict(facts.config), facts.overfull) == ({}, whole)
-    assert await check_claims(admin.sessions, [Claimed(("fat",), fat.claim)]) == {"fat": None}
+    assert await check_claims(admin.sessions, [Check(("fat",), fat.claim)]) == {"fat": None}
 
     async def publish() -> None:
         pass

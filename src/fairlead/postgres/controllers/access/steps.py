@@ -25,7 +25,6 @@ from fairlead.postgres.controllers.access.status import problems
 from fairlead.postgres.controllers.rules.desired import Desired, former_of
 from fairlead.postgres.controllers.servers.jobs import (
     Answer,
-    Check,
     Drop,
     Job,
     PlanOnly,
@@ -37,6 +36,7 @@ from fairlead.postgres.controllers.servers.jobs import (
 from fairlead.postgres.controllers.servers.sources import EndpointSources
 from fairlead.postgres.database.plans.plan import ShownPlan, Synced, WantedState
 from fairlead.postgres.database.plans.snapshot import NOT_OURS
+from fairlead.postgres.database.work.sync import Check
 from fairlead.postgres.errors import PASSWORD_REFUSED, AccessError
 from fairlead.runtime import add_finalizer, remove_finalizer
 

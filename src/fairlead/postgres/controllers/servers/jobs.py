@@ -23,6 +23,7 @@ from fairlead.postgres.database.plans.logins import family
 from fairlead.postgres.database.plans.plan import ShownPlan, Synced, WantedState
 from fairlead.postgres.database.plans.server_plan import CrowdedError
 from fairlead.postgres.database.plans.snapshot import RoleClaim
+from fairlead.postgres.database.work.sync import Check
 from fairlead.postgres.errors import AccessError
 from fairlead.postgres.metrics import PostgresMetrics
 from fairlead.runtime import Request
@@ -35,25 +36,6 @@ _WORTH_ANOTHER_TRY = frozenset({"Locked", "TimedOut", "OutOfMemory"})
 """Reasons of grants that failed in a brief try and may succeed in a patient one."""
 Answer = Synced | ShownPlan | AccessError | Exception | None
 """Answer to a job; each job tells its own. None is a job that is done and has nothing to tell."""
-
-
-class Check(NamedTuple):
-    """Check that a claim may have the roles, username first; the answer is None or an error.
-
-    It is UsernameChanged if a role ``former`` has the claim already. With ``keeps_password`` no
-    password of the role is to be set.
-    """
-
-    names: tuple[str, ...]
-    claim: RoleClaim
-    adopt: bool = False
-    former: str = ""
-    keeps_password: bool = False
-
-    @property
-    def username(self) -> str:
-        """Return the username of the role."""
-        return self.names[0]
 
 
 class _OfWanted(msgspec.Struct, frozen=True):

@@ -29,7 +29,6 @@ import structlog
 from fairlead.postgres.controllers.rules.desired import ServerPlace
 from fairlead.postgres.controllers.servers.jobs import (
     Answer,
-    Check,
     Drop,
     Job,
     Line,
@@ -56,7 +55,7 @@ from fairlead.postgres.database.work.drift import Kept
 from fairlead.postgres.database.work.planning import plan_accesses
 from fairlead.postgres.database.work.privileges import PiecesTurn
 from fairlead.postgres.database.work.rotating import rotate
-from fairlead.postgres.database.work.sync import Claimed, check_claims, retire, sync
+from fairlead.postgres.database.work.sync import Check, check_claims, retire, sync
 from fairlead.postgres.errors import PASSWORD_REFUSED, AccessError
 from fairlead.runtime import Request
 
@@ -479,8 +478,7 @@ class _Server:
         A namespace is no matter of the others: it may ask for a password that no policy allows.
         """
         checks = [*jobs]
-        claimed = [Claimed(job.names, job.claim, job.adopt, job.former) for job in checks]
-        answers: dict[str, Answer] = {**await check_claims(self._sessions, claimed)}
+        answers: dict[str, Answer] = {**await check_claims(self._sessions, checks)}
         refusal = refused_before(plain=self.place.endpoint.plain_passwords)
         tried: set[str] = set()
         for job in checks:

@@ -74,47 +74,48 @@ the group's privileges in one database after the other while a role may join the
 """
 
 
-class Claimed(NamedTuple):
-    """The names of an access's roles, its username first, and its claim.
+class Check(NamedTuple):
+    """Check that a claim may have the roles, username first; the answer is None or an error.
 
-    With ``adopt`` the first may be adopted if it has no claim. ``former`` is another username that
-    the access may have had.
+    It is UsernameChanged if a role ``former`` has the claim already. With ``adopt`` the first role
+    may be adopted if it has no claim. With ``keeps_password`` no password of the role is set.
     """
 
     names: tuple[str, ...]
     claim: RoleClaim
     adopt: bool = False
     former: str = ""
+    keeps_password: bool = False
 
     @property
     def username(self) -> str:
-        """The username of the access."""
+        """Return the username of the role."""
         return self.names[0]
 
 
 async def check_claims(
-    sessions: Sessions, asked: Sequence[Claimed]
+    sessions: Sessions, checks: Sequence[Check]
 ) -> dict[str, AccessError | None]:
     """Return by username why an access may not create or change its roles; None if it may.
 
     Args:
         sessions: the sessions of the server.
-        asked: the roles and claims to check.
+        checks: the roles and claims to check.
 
     Raises:
         AccessError: the server could not be read.
     """
     async with sessions.working("read the catalogs") as session:
-        names = {name for one in asked for name in (*one.names, one.former) if name}
+        names = {name for one in checks for name in (*one.names, one.former) if name}
         snapshot = await read_snapshot(session, names, "", whole=False)
         taken_over = [
             one.username
-            for one in asked
+            for one in checks
             if takes_over(snapshot.roles.get(one.username), adopt=one.adopt)
         ]
         around = await read_around(session, taken_over)
     refused: dict[str, AccessError | None] = {}
-    for one in asked:
+    for one in checks:
         refused[one.username] = None
         try:
             _check_former(snapshot.roles.get(one.former), one)
@@ -126,7 +127,7 @@ async def check_claims(
     return refused
 
 
-def _check_former(role: RoleFacts | None, asked: Claimed) -> None:
+def _check_former(role: RoleFacts | None, asked: Check) -> None:
     if role is not None and role.claim is not None and role.claim.same_object(asked.claim):
         raise refusal(
             "UsernameChanged",
