@@ -27,7 +27,7 @@ from tests.sim.processes import Process
 from tests.sim.simulation import Simulation
 from tests.sim.sockets import line_of
 
-from fairlead.postgres.database.connections import login, session, shutting, startup
+from fairlead.postgres.database.connections import login, session, sessions, startup
 from fairlead.postgres.database.connections.endpoint import Endpoint
 from fairlead.postgres.database.connections.rounds import HostAddress
 from fairlead.postgres.database.connections.session import Patience, Session
@@ -187,7 +187,7 @@ class Doors:
         exchange, limit = Session.exchange, Session.limit
         transaction = Session.transaction
         # What a message says of a process is the same in every run.
-        shutting.Shutter.__str__ = self._without_pid(shutting.Shutter.__str__)  # type: ignore[method-assign]
+        sessions.Shutter.__str__ = self._without_pid(sessions.Shutter.__str__)  # type: ignore[method-assign]
         blockers.Blocker.__str__ = self._without_pid(blockers.Blocker.__str__)  # type: ignore[method-assign]
 
         async def watched_exchange(own: Session, *asked: Any) -> Any:

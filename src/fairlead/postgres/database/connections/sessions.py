@@ -9,12 +9,14 @@ from __future__ import annotations
 
 import asyncio
 from collections import OrderedDict
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator, Iterable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from typing import NamedTuple
 
 import psycopg
 from psycopg import sql
 
+from fairlead.postgres.database.connections.acting import acting_as
 from fairlead.postgres.database.connections.attempts import Attempts
 from fairlead.postgres.database.connections.endpoint import Endpoint
 from fairlead.postgres.database.connections.failures import (
@@ -27,8 +29,7 @@ from fairlead.postgres.database.connections.failures import (
 from fairlead.postgres.database.connections.identity import identity_of
 from fairlead.postgres.database.connections.login import connect, open_session
 from fairlead.postgres.database.connections.rooms import SessionRoom
-from fairlead.postgres.database.connections.session import Patience, Session, WriteCheck
-from fairlead.postgres.database.connections.shutting import MAY, Shutter, open_up, told
+from fairlead.postgres.database.connections.session import PATIENT, Patience, Session, WriteCheck
 from fairlead.postgres.database.plans.snapshot import ServerIdentity
 from fairlead.postgres.errors import AccessError
 
@@ -37,6 +38,32 @@ _KEPT = 8
 """Idle sessions that are kept open."""
 _WATCH_SECONDS = 2.0
 """Seconds between two looks at sessions that wait for idle ones; PostgreSQL waits for 5 s."""
+# CREATE DATABASE takes ShareLock on the database that it copies, and any role with CREATEDB may
+# copy a template.
+_MAY = sql.SQL("""(u.oid IS NULL OR u.rolsuper OR (d.datistemplate AND l.mode = 'ShareLock')
+                  OR pg_catalog.pg_has_role(u.oid, d.datdba, 'MEMBER'))""")
+"""Whether role ``u`` has the right to the statement on database ``d`` that takes lock ``l``."""
+_SHOWN = 3
+"""Number of sessions that a message names."""
+
+# The comments of all roles of the operator begin so, those that were given up included.
+_SHUTTING = sql.SQL("""
+SELECT l.pid, COALESCE(u.rolname, '')::text,
+       NOT {}
+         AND NOT u.rolcreaterole
+         AND pg_catalog.starts_with(
+               pg_catalog.shobj_description(u.oid, 'pg_authid'), 'managed by Fairlead'),
+       (SELECT m.rolsuper FROM pg_catalog.pg_roles m WHERE m.rolname = current_user)
+  FROM pg_catalog.pg_locks l
+  JOIN pg_catalog.pg_database d ON d.oid = l.objid
+  LEFT JOIN pg_catalog.pg_stat_activity a ON a.pid = l.pid
+  LEFT JOIN pg_catalog.pg_roles u ON u.oid = a.usesysid
+ WHERE l.locktype = 'object' AND l.classid = 'pg_catalog.pg_database'::pg_catalog.regclass
+   AND d.datname = %(database)s::text::pg_catalog.name
+   AND l.mode IN ('ShareLock', 'ShareRowExclusiveLock', 'ExclusiveLock', 'AccessExclusiveLock')
+ ORDER BY 1
+""").format(_MAY)
+_TERMINATE = sql.SQL("SELECT pg_catalog.pg_terminate_backend(%(pid)s)")
 _WAITED_FOR = sql.SQL("""
 SELECT DISTINCT d.datname::text
   FROM pg_catalog.pg_locks l
@@ -46,7 +73,7 @@ SELECT DISTINCT d.datname::text
  WHERE l.locktype = 'object' AND l.classid = 'pg_catalog.pg_database'::pg_catalog.regclass
    AND l.mode IN ('ShareLock', 'AccessExclusiveLock')
    AND {}
-""").format(MAY)
+""").format(_MAY)
 """Query of the databases that a role drops, renames, moves or copies and has the right to.
 
 Each of these statements locks the database and then waits for its sessions to end; any session may
@@ -359,10 +386,10 @@ class Sessions:
             async with asyncio.timeout(limit):
                 yield
         except TimeoutError:
-            raise shut(database, told(found)) from None
+            raise shut(database, _listed(found)) from None
         except AccessError as error:
             if found and error.reason == "ConnectionFailed":
-                raise shut(database, told(found)) from None
+                raise shut(database, _listed(found)) from None
             raise
         finally:
             opening.cancel()
@@ -379,7 +406,7 @@ class Sessions:
             while asyncio.get_running_loop().time() - begun < patience:
                 async with self._any_idle() as session:
                     if session is not None:
-                        found[:] = await open_up(session, database)
+                        found[:] = await _open_up(session, database)
                 await asyncio.sleep(_LOOK_SECONDS)
             # A login in the database itself would hang as well.
             elsewhere = self._maintenance if database == _ALWAYS else _ALWAYS
@@ -388,7 +415,7 @@ class Sessions:
             async with connect(self.endpoint, elsewhere, self._check) as session:
                 self.tally.logins += 1
                 while True:
-                    found[:] = await open_up(session, database)
+                    found[:] = await _open_up(session, database)
                     await asyncio.sleep(_LOOK_SECONDS)
 
     @asynccontextmanager
@@ -520,3 +547,53 @@ def _concerns_one(error: AccessError) -> bool:
     """Whether the refusal of a login may concern one database alone."""
     # Lines of pg_hba.conf may be about one database.
     return error.reason in {*_ELSEWHERE, "Locked"} or isinstance(error, NotLetInError)
+
+
+class Shutter(NamedTuple):
+    """A session whose lock blocks all logins to a database.
+
+    A session that renames, moves or drops a database waits for a lock on it, and logins to it wait
+    behind. PostgreSQL checks the role's right only afterwards. So a login without any privilege
+    shuts a database for as long as another of its sessions has any lock on it, such as that of
+    ALTER ROLE ... IN DATABASE.
+    """
+
+    pid: int
+    role: str
+    endable: bool
+    superuser: bool
+
+    def __str__(self) -> str:
+        whose = f"of role {self.role}" if self.role else "of the server itself"
+        return f"pid {self.pid} {whose}"
+
+
+async def _open_up(session: Session, database: str) -> list[Shutter]:
+    """End the sessions that shut a database which is not theirs, if the operator made their role.
+
+    Returns:
+        All sessions that shut it, the ended ones included.
+    """
+    rows = await session.rows(_SHUTTING, {"database": database})
+    found = [Shutter(*row) for row in rows]
+    for one in found:
+        if one.endable:
+            await _terminate(session, one)
+    return found
+
+
+async def _terminate(session: Session, one: Shutter) -> None:
+    try:
+        # pg_terminate_backend needs the rights of the session's role, which a membership gives.
+        async with (
+            session.transaction(PATIENT),
+            acting_as(session, one.role, superuser=one.superuser),
+        ):
+            await session.rows(_TERMINATE, {"pid": one.pid})
+    except (psycopg.errors.InsufficientPrivilege, psycopg.errors.LockNotAvailable):
+        return
+
+
+def _listed(found: Sequence[Shutter]) -> str:
+    """Return the first sessions in words, for a message."""
+    return ", ".join(str(one) for one in found[:_SHOWN])
