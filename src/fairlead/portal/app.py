@@ -229,7 +229,7 @@ def console(
     kinds = Kinds(cluster, hub, history)
     consumers = Consumers(cluster, hub, kinds)
     sights = Sights(reviews, ownership, kinds)
-    directory = Directory(cluster, hub)
+    directory = Directory(cluster, hub, kinds)
     clusters = Clusters(cluster, hub, ownership)
     bind_page = BindPage(
         cluster, hub, catalog, clusters=clusters, consumers=consumers, tokens=tokens

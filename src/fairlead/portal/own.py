@@ -23,6 +23,7 @@ from fairlead.portal.console.consumers.actions import ActionPage
 from fairlead.portal.console.consumers.detail import ConsumerPage
 from fairlead.portal.console.consumers.directory import Directory
 from fairlead.portal.console.consumers.listing import ConsumerList
+from fairlead.portal.console.objects.kinds import History, Kinds
 from fairlead.portal.console.own.chain import Telling
 from fairlead.portal.console.own.entering import ByLink, Links, at_home
 from fairlead.portal.console.own.sight import Seeing
@@ -201,7 +202,8 @@ class _Provider:
     def __init__(self, client: Client, hub: Hub, sessions: BrowserSessions) -> None:
         self._client = client
         self._cluster = Cluster("provider", client)
-        self._directory = Directory(self._cluster, hub)
+        self._kinds = Kinds(self._cluster, hub, History())
+        self._directory = Directory(self._cluster, hub, self._kinds)
         access = Access(self._administers)
         reviews = AccessReviews(client, Prefixes())
         self.views: list[View] = [
@@ -218,4 +220,5 @@ class _Provider:
         """Follow the cluster until canceled."""
         async with asyncio.TaskGroup() as group:
             group.create_task(self._cluster.run())
+            group.create_task(self._kinds.run())
             group.create_task(self._directory.run())

@@ -90,16 +90,6 @@ class ThingPage(msgspec.Struct, frozen=True, kw_only=True):
     timeline: tuple[TimelineEntry, ...] = ()
     notes: tuple[str, ...] = ()
 
-    @property
-    def bad_conditions(self) -> list[ConditionRow]:
-        """The conditions that need a look."""
-        return [shown for shown in self.conditions if shown.state not in {None, "ok"}]
-
-    @property
-    def good_conditions(self) -> list[ConditionRow]:
-        """The conditions that are ok, and facts; the page folds them."""
-        return [shown for shown in self.conditions if shown.state in {None, "ok"}]
-
 
 def answer_of(verdict: Judgement, chains: Sequence[Chain]) -> PageAnswer:
     """Return the first words of a page: those of the broken link, or of the verdict."""

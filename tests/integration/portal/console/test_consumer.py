@@ -89,7 +89,7 @@ async def test_what_the_page_tells(plane: Sandbox, admin: Client) -> None:
         await there.template()
         text = await told(there, "/consumers/kb-a", "1 widgets.example.org")
         for words in (
-            f"Consumers {MARKUP} State",
+            f"Consumers {MARKUP} failed",
             f"Owner {AUTHOR}",
             "Konnector v1.2.3",
             "Invited to widgets",

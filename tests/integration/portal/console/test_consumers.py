@@ -159,7 +159,7 @@ async def test_what_the_list_tells(plane: Sandbox, admin: Client) -> None:
     async with house(plane, admin, provider=False) as there:
         await there.template()
         text = await told(there, "/consumers", "4 consumers", "d ago 1 0 and not counted")
-        assert "this program may not list them in all namespaces" in text
+        assert "The server may not read widgets.example.org" in text
         assert f"{MARKUP} kube-bind-odd healthy" in text
         assert "<b> widgets" in text
         assert "HeartbeatTimeout" in text

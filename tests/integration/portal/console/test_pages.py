@@ -66,7 +66,12 @@ class Read(HTMLParser):
                 self.addresses.append(value or "")
 
     def handle_data(self, data: str) -> None:
-        self.told.append(data)
+        if self.tags[-1:] == ["wbr"]:
+            # A place where a line may break is no space.
+            self.told[-1] += data
+            self.tags.pop()
+        else:
+            self.told.append(data)
 
     @property
     def text(self) -> str:

@@ -32,7 +32,7 @@ async def following(admin: Client) -> AsyncIterator[tuple[Hub, Kinds]]:
     hub, cluster = Hub(), Cluster("provider", admin)
     kinds = Kinds(cluster, hub, History())
     Consumers(cluster, hub, kinds)
-    directory = Directory(cluster, hub)
+    directory = Directory(cluster, hub, kinds)
     with hub.subscribed("ada") as one:
         one.take((*ALL, *MINE, *OTHER))
         tasks = [asyncio.create_task(run()) for run in (cluster.run, kinds.run, directory.run)]
@@ -40,6 +40,9 @@ async def following(admin: Client) -> AsyncIterator[tuple[Hub, Kinds]]:
             await eventually(lambda: _ready(kinds))
             for informer in list(cluster.informers()):
                 await informer.synced.wait()
+            # Lists of consumers count by the watch of the objects' own pages.
+            kinds_watched = [informer.scope.resource.plural for informer in cluster.informers()]
+            assert kinds_watched.count("gadgets") == 1
             yield hub, kinds
         finally:
             for task in tasks:

@@ -4,37 +4,18 @@ from __future__ import annotations
 
 from typing import Any
 
-import msgspec
 import pytest
 
 from fairlead.api.kubebind.conditions import (
     HEALTHY,
-    READY,
-    KubeBindCondition,
     false,
     true,
     unknown,
 )
-from fairlead.api.meta import Object, object_from_dict
 from fairlead.api.reasons.conditions import state_of
 from fairlead.portal.console.consumers.directory import KnownConsumer
-from fairlead.portal.console.consumers.standing import faults, standing
 from fairlead.portal.model.lists import ListQuery
 from fairlead.provider.commands.overview import ConsumerRow
-
-
-def export(*conditions: KubeBindCondition) -> Object:
-    widgets = {"group": "example.org", "resource": "widgets", "versions": ["v1"]}
-    spec = {"resources": [widgets], "informerScope": "Namespaced", "isolation": "None"}
-    return object_from_dict(
-        {
-            "apiVersion": "kube-bind.io/v1alpha2",
-            "kind": "APIServiceExport",
-            "metadata": {"name": "x", "namespace": "kb-a"},
-            "spec": spec,
-            "status": {"conditions": [msgspec.to_builtins(one) for one in conditions]},
-        }
-    )
 
 
 def row(**more: Any) -> ConsumerRow:
@@ -84,17 +65,8 @@ def row(**more: Any) -> ConsumerRow:
     ],
 )
 def test_how_a_consumer_stands(given: dict[str, Any], state: str, word: str) -> None:
-    found = standing(row(**given))
-    assert (found.state, found.word) == (state, word)
-
-
-def test_ready_is_told_where_nothing_finer_is() -> None:
-    ready = false(READY, "ExportFailed", "refused")
-    (only,) = faults(export(ready))
-    assert only.type == READY
-    assert only.helps.startswith("grant the provider's controllers the right")
-    finer = false("ProviderInSync", "SchemaNotFound", "none")
-    assert [one.type for one in faults(export(ready, finer))] == ["ProviderInSync"]
+    known = KnownConsumer(row(**given), "")
+    assert (known.state, known.word) == (state, word)
 
 
 @pytest.mark.parametrize(
@@ -106,5 +78,5 @@ def test_ready_is_told_where_nothing_finer_is() -> None:
     ],
 )
 def test_which_consumers_a_list_shows(wanted: str, state: str, fits: bool) -> None:
-    known = KnownConsumer(row(), "https://login.example/ada", standing(row()), [])
+    known = KnownConsumer(row(), "https://login.example/ada")
     assert ListQuery(q=wanted, state=state).selects(known) is fits

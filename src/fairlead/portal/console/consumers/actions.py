@@ -13,9 +13,9 @@ from fairlead.portal.console.consumers.access import Access, gone
 from fairlead.portal.console.consumers.directory import Directory
 from fairlead.portal.console.pages.viewing import AskedPage, MissingError, Topics, View
 from fairlead.portal.identity.sessions import BrowserSession
+from fairlead.provider.commands.revoke.inventory import Inventory
 from fairlead.provider.commands.rotation.reconcile import silent, tells
 from fairlead.provider.konnectors import is_original
-from fairlead.provider.namespaces import identity_of
 from fairlead.provider.offer import record_of
 
 
@@ -87,24 +87,22 @@ class ActionPage(View):
 
 def preview(directory: Directory, action: Action, namespace: str) -> Preview | None:
     """Return the effects of an action by the caches; None without such a consumer."""
-    found, inventory = directory.consumer(namespace), directory.inventory(namespace)
-    known = directory.one(namespace)
-    if found is None or inventory is None or known is None:
+    known = directory.get(namespace)
+    if known is None:
         return None
-    binding = directory.binding(namespace)
+    row = known.row
     command = f"fairlead provider {action} {shlex.quote(namespace)}"
-    whose = known.author or "no author"
     match action:
         case "rotate":
             text = (
-                f"{identity_of(found)} ({namespace}) gets a new token, which its konnector fetches"
+                f"{row.identity} ({namespace}) gets a new token, which its konnector fetches"
                 " by itself; no object, export or namespace is deleted"
             )
-            return Preview(text, command, (_moves(binding),))
+            return Preview(text, command, (_moves(directory.binding(namespace)),))
         case "hand-over":
             text = (
-                f"{identity_of(found)} ({namespace}) belongs to {whose}, and will belong to the"
-                " person you name; no object, export or namespace is deleted"
+                f"{row.identity} ({namespace}) belongs to {known.author or 'no author'}, and will"
+                " belong to the person you name; no object, export or namespace is deleted"
             )
             kept = (
                 "Its present kubeconfig stays valid for all who have it:"
@@ -112,14 +110,21 @@ def preview(directory: Directory, action: Action, namespace: str) -> Preview | N
             )
             return Preview(text, f"{command} --to ISSUER/SUB", (kept,))
         case "revoke":
+            spaces = directory.provider_namespaces(namespace)
+            inventory = Inventory(
+                row.identity, namespace, len(row.exports), len(spaces), row.objects
+            )
             begun = "Its revocation has begun: revoke it again to continue."
             return Preview(
                 inventory.text(keep_data=False),
                 command,
-                (begun,) if known.row.deleting else (),
+                (
+                    *((begun,) if row.deleting else ()),
+                    *(f"{problem}." for problem in row.not_counted.values()),
+                ),
                 tuple(directory.copies(namespace).items()),
-                tuple(one.meta.name for one in directory.provider_namespaces(namespace)),
-                tuple(known.row.exports),
+                tuple(spaces),
+                tuple(row.exports),
             )
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from fairlead.api.kubebind import BINDER_NAME, APIServiceExport, ClusterBinding
+from fairlead.api.kubebind import BINDER_NAME, APIServiceExport
 from fairlead.api.meta import Object
 from fairlead.client import ClientError
 from fairlead.portal.console.claims import in_words
@@ -19,7 +19,7 @@ from fairlead.portal.console.pages.viewing import AskedPage, Topics, View
 from fairlead.portal.handshake.reviews import AccessReviews
 from fairlead.portal.handshake.reviews import ReviewedAction as Review
 from fairlead.portal.identity.sessions import BrowserSession
-from fairlead.portal.model.thing import ConditionRow, shown_conditions
+from fairlead.portal.model.thing import ConditionRow, PageAnswer, shown_conditions
 from fairlead.provider.konnectors import is_original, unwatchable
 from fairlead.provider.rights import cluster_names
 
@@ -70,20 +70,25 @@ class ConsumerPage(View):
         """Return the consumer's details, and the preview of each action."""
         binding = self._directory.binding(scope)
         granted, unasked = await self._granted(scope, binding)
-        known = self._directory.one(scope, granted)
+        known = self._directory.get(scope, granted)
         if known is None:
             raise gone(scope)
-        status = _status(binding)
+        row = known.row
+        answer = PageAnswer(
+            state=known.state,
+            message=row.message,
+            reason=row.reason if row.state != "ok" else "",
+            since=row.since,
+            remedy=row.remedy,
+        )
         return {
-            "row": known.row,
-            "author": known.author,
-            "standing": known.standing,
-            "faults": known.faults,
+            "consumer": known,
+            "row": row,
+            "answer": answer,
             "signed_in": await last_sign_in(self._signed_in, known.author),
-            "interval": status.status.heartbeat_interval if status is not None else "",
             "conditions": shown_conditions(binding) if binding is not None else (),
             "exports": [_export(one) for one in self._directory.exports(scope)],
-            "namespaces": [one.meta.name for one in self._directory.provider_namespaces(scope)],
+            "namespaces": self._directory.provider_namespaces(scope),
             "copies": self._directory.copies(scope),
             "unasked": unasked,
             "previews": [
@@ -113,13 +118,6 @@ class ConsumerPage(View):
         except ClientError as error:
             return GRANTED, f"its konnector's rights cannot be read: {error}"
         return frozenset(found), ""
-
-
-def _status(binding: Object | None) -> ClusterBinding | None:
-    try:
-        return binding.decode(ClusterBinding) if binding is not None else None
-    except msgspec.ValidationError:
-        return None
 
 
 def _export(export: Object) -> ShownExport:

@@ -5,11 +5,11 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Hashable, Mapping
 from datetime import UTC, datetime
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 from fairlead.api.timestamps import parse_time
 from fairlead.portal.console.consumers.access import Access
-from fairlead.portal.console.consumers.directory import TOPIC, Directory, KnownConsumer
+from fairlead.portal.console.consumers.directory import Directory, KnownConsumer
 from fairlead.portal.console.pages.viewing import AskedPage, Topics, View
 from fairlead.portal.http.errors import Refusal
 from fairlead.portal.identity.sessions import BrowserSession
@@ -22,15 +22,6 @@ _NEVER: Final = datetime.min.replace(tzinfo=UTC)
 
 SignedIn = Callable[[str], Awaitable[float | None]]
 """Function that returns an author's last sign-in, in seconds since 1970, or None."""
-
-
-class ListingColumn(NamedTuple):
-    """A sortable column: its title, its present order, and the query that sorts by it."""
-
-    name: str
-    title: str
-    sorted: str
-    query: Mapping[str, str]
 
 
 async def last_sign_in(signed_in: SignedIn, author: str) -> datetime | None:
@@ -67,11 +58,11 @@ class ConsumerList(View):
         return None
 
     def topics(self, scope: Any) -> Topics:
-        """Return the topic of all consumers."""
-        return (TOPIC,)
+        """Return all consumers, and "" for new ones."""
+        return ("", *self._directory.names())
 
     async def values(self, scope: Any, asked: AskedPage) -> Mapping[str, Any]:
-        """Return one page's consumers, and the columns with the queries that sort by them."""
+        """Return one page's consumers."""
         every = self._directory.all()
         query = ListQuery.of(asked.get)
         matches = [consumer for consumer in every if query.selects(consumer)]
@@ -81,31 +72,20 @@ class ConsumerList(View):
         return {
             "page": page,
             "signed_in": dict(zip(authors, times, strict=True)),
-            "columns": [_column(*column, query) for column in _COLUMNS],
             "wanted": query,
             "states": OF_CONSUMERS,
-            "not_counted": dict(
-                sorted(pair for consumer in every for pair in consumer.row.not_counted.items())
-            ),
+            "problems": sorted({one for known in every for one in known.row.not_counted.values()}),
         }
 
 
-_COLUMNS: Final = (
-    ("name", "Consumer"),
-    ("state", "State"),
-    ("heartbeat", "Last heartbeat"),
-    ("exports", "Exports"),
-    ("objects", "Objects"),
-)
-
 _KEYS: Final[Mapping[str, Callable[[KnownConsumer], Any]]] = {
     "name": lambda one: (one.row.title.lower(), one.row.namespace),
-    "state": lambda one: OF_CONSUMERS.index(one.standing.state),
+    "state": lambda one: OF_CONSUMERS.index(one.state),
     "heartbeat": lambda one: _beat(one.row.last_heartbeat_time),
     "exports": lambda one: -len(one.row.exports),
     "objects": lambda one: -one.row.objects,
 }
-"""Sort keys of the columns: the worst states and the largest numbers come first."""
+"""Keys by which consumers are sorted: the worst states and the largest numbers come first."""
 
 
 def _beat(told: str) -> datetime:
@@ -113,10 +93,3 @@ def _beat(told: str) -> datetime:
         return parse_time(told) if told else _NEVER
     except (ValueError, OverflowError):
         return _NEVER
-
-
-def _column(name: str, title: str, query: ListQuery) -> ListingColumn:
-    sort = query.sort or "name"
-    turned = f"-{name}" if sort == name else name
-    direction = {name: "ascending", f"-{name}": "descending"}.get(sort, "")
-    return ListingColumn(name, title, direction, query.parameters(sort=turned))
