@@ -230,14 +230,12 @@ def console(
     consumers = Consumers(cluster, hub, kinds)
     sights = Sights(reviews, ownership, kinds)
     directory = Directory(cluster, hub, kinds)
-    clusters = Clusters(cluster, hub, ownership)
-    bind_page = BindPage(
-        cluster, hub, catalog, clusters=clusters, consumers=consumers, tokens=tokens
-    )
+    clusters = Clusters(consumers, ownership)
+    bind_page = BindPage(cluster, hub, catalog, clusters=clusters, tokens=tokens)
     bound_page = BoundPage(cluster, hub, clusters=clusters, tokens=tokens)
     views: list[View] = [
-        Catalogue(cluster, hub, catalog),
-        TemplatePage(cluster, hub, catalog, clusters=clusters, consumers=consumers),
+        Catalogue(cluster, hub, catalog, clusters),
+        TemplatePage(cluster, hub, catalog, clusters=clusters),
         bind_page,
         bound_page,
         *_about_bindings(consumers, sights, history, pages),
@@ -255,7 +253,7 @@ def console(
         tokens=tokens,
         terminals=terminals,
         binds=bind,
-        agreements=consents,
+        consents=consents,
     )
     return [pages, arriving, kinds, directory, site, binding]
 

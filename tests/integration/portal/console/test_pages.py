@@ -21,6 +21,7 @@ from tests.integration.portal.handshake.conftest import (
     plane,
     template,
 )
+from tests.support.customers import customer, exported
 from tests.support.portal import EXTERNAL, Answer
 from tests.support.provider import example
 from tests.support.waiting import eventually
@@ -177,6 +178,32 @@ async def test_a_template_tells_what_it_brings(plane: Sandbox, admin: Client) ->
         made = yaml.safe_load(text)
         assert (made["apiVersion"], made["kind"]) == ("example.org/v1", "Widget")
         assert "spec" in read(answer).text
+
+
+async def test_a_card_names_the_owner_and_says_what_is_bound(
+    plane: Sandbox, admin: Client
+) -> None:
+    author = f"{ADA.issuer}/{ADA.subject}"
+    for name, kind in (("kb-ada", "widgets"), ("kb-other", "gadgets")):
+        await customer(admin, name, author=author if name == "kb-ada" else "")
+        resource = {"group": "example.org", "resource": kind, "versions": ["v1"]}
+        await exported(admin, name, kind, resources=[resource])
+    async with house(plane, admin, provider=False) as there:
+        for name, kind in (("widgets", "widgets"), ("gadgets", "gadgets")):
+            body = template(name)
+            body["spec"]["resources"][0]["resource"] = kind
+            body["metadata"]["annotations"] |= {"a8r.io/owner": f"team {name}"}
+            await admin.create(APISERVICEEXPORTTEMPLATES, body)
+        await there.allow("User:oidc:ada")
+
+        async def cards() -> bool:
+            text = (await shown(there, ADA, "/")).text
+            return (
+                "gadgets gadgets.example.org Owner: team gadgets" in text
+                and "widgets bound widgets.example.org Owner: team widgets" in text
+            )
+
+        await eventually(cards)
 
 
 async def test_markup_is_text(plane: Sandbox, admin: Client) -> None:

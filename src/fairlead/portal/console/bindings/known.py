@@ -49,6 +49,18 @@ class ConsumerConnection(NamedTuple):
     templates: tuple[str, ...] = ()
 
 
+class KnownCluster(NamedTuple):
+    """A consumer's cluster: its cluster namespace, its identity, and its name for people.
+
+    ``title`` is the name with the identity, since several clusters may have one name.
+    """
+
+    namespace: str
+    identity: str
+    name: str
+    title: str
+
+
 class _Export(NamedTuple):
     """An export's kinds and state, decoded once per resourceVersion."""
 
@@ -75,14 +87,14 @@ class Consumers:
         self._connections = hub.informer(cluster, CLUSTERBINDINGS)
         self._read: dict[Key, _Export] = {}
         self._beats: dict[str, _Beat] = {}
-        self._titles: dict[str, str] = {}
+        self._clusters: dict[str, KnownCluster] = {}
         self._namespaces.subscribe(self._named)
         self._exports.subscribe(self._exported)
         self._connections.subscribe(self._beaten)
 
     def exported(self) -> dict[str, frozenset[str]]:
         """Return the kinds exported to each consumer, by cluster namespace."""
-        found: dict[str, set[str]] = {consumer: set() for consumer in self._titles}
+        found: dict[str, set[str]] = {consumer: set() for consumer in self._clusters}
         for key, export in self._read.items():
             if key.namespace in found:
                 found[key.namespace].update(export.kinds)
@@ -98,7 +110,12 @@ class Consumers:
 
     def title(self, consumer: str) -> str:
         """Return name and identity of a consumer's cluster; "" without such a consumer."""
-        return self._titles.get(consumer, "")
+        cluster = self._clusters.get(consumer)
+        return cluster.title if cluster is not None else ""
+
+    def cluster(self, consumer: str) -> KnownCluster | None:
+        """Return a consumer's cluster; None without such a consumer."""
+        return self._clusters.get(consumer)
 
     def connection(self, consumer: str) -> ConsumerConnection | None:
         """Return a consumer's connection; None without a valid ClusterBinding."""
@@ -120,16 +137,17 @@ class Consumers:
         self._entitle(delta.object.meta.name)
 
     def _entitle(self, consumer: str) -> None:
-        """Compute a consumer's title, once per change of its namespace or its connection."""
+        """Read a consumer's names, once per change of its namespace or its connection."""
         namespace = self._namespaces.get("", consumer)
         identity = identity_of(namespace) if namespace is not None else ""
         if not identity:
-            self._titles.pop(consumer, None)
+            self._clusters.pop(consumer, None)
             return
         connection = self._connections.get(consumer, CLUSTER_BINDING_NAME)
         told = connection.meta.annotations if connection is not None else {}
-        title = title_of(identity, told.get(ANNOTATION_CLUSTER_PRETTY_NAME, ""))
-        self._titles[consumer] = short(legible(title))
+        name = told.get(ANNOTATION_CLUSTER_PRETTY_NAME) or identity
+        title = short(legible(title_of(identity, name)))
+        self._clusters[consumer] = KnownCluster(consumer, identity, name, title)
 
     def _exported(self, delta: Delta) -> None:
         if delta.new is None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping
 from contextlib import suppress
-from typing import Any, Protocol
+from typing import Any
 from urllib.parse import quote
 
 import msgspec
@@ -14,12 +14,10 @@ from aiohttp import web
 
 from fairlead.api.kubebind import APIServiceExportTemplate
 from fairlead.api.label_names import subdomain_errors
-from fairlead.api.meta import JSON
 from fairlead.client import ClientError
-from fairlead.portal.console.bindings.known import Consumers
 from fairlead.portal.console.claims import at_consumer, at_provider
 from fairlead.portal.console.offers.bundles import bundle
-from fairlead.portal.console.offers.catalogue import CatalogueOffers, TemplatePage
+from fairlead.portal.console.offers.catalogue import TemplatePage
 from fairlead.portal.console.offers.clusters import Clusters
 from fairlead.portal.console.offers.following import BoundPage
 from fairlead.portal.console.pages.live import Hub
@@ -28,7 +26,9 @@ from fairlead.portal.console.pages.terminal import Terminal, Terminals, encoded
 from fairlead.portal.console.pages.viewing import AskedPage
 from fairlead.portal.console.visits.formtokens import Fields, FormTokens, field
 from fairlead.portal.console.visits.site import Site
-from fairlead.portal.handshake.bind import AskedBind, problem_of
+from fairlead.portal.handshake.bind import AskedBind, Bind, problem_of
+from fairlead.portal.handshake.catalog import Catalog
+from fairlead.portal.handshake.consents import Consents
 from fairlead.portal.http.bounds import count
 from fairlead.portal.http.errors import Refusal, bad_request, refusal_of
 from fairlead.portal.http.headers import PRIVATE
@@ -48,34 +48,6 @@ _FINAL = frozenset({403, 404, 409})
 _log = structlog.get_logger(logger_name="fairlead.portal.console")
 _FILES = ("bundle", "response")
 """Values of the field ``file``: manifests for kubectl, or a BindingResponse for the command."""
-
-
-class Binds(Protocol):
-    """Makes binds for people, as :class:`Bind` does."""
-
-    async def bound(
-        self, request: web.Request, person: Person, session: str, asked: AskedBind
-    ) -> JSON:
-        """Bind and return the BindingResponse, which contains credentials.
-
-        Raises:
-            Refusal: the person has no right, or the provider does not answer or refuses.
-            ClientError: the API server refused or is unavailable.
-        """
-        ...
-
-
-class Agreements(Protocol):
-    """Makes one-time codes for consents."""
-
-    async def agree(self, session: BrowserSession, asked: AskedBind, challenge: str) -> str:
-        """Return a code for the program that has the challenge's verifier.
-
-        Raises:
-            Refusal: the person may not bind this, or the store is unavailable.
-            ClientError: the API server refused or is unavailable.
-        """
-        ...
 
 
 class GivenForm(msgspec.Struct, frozen=True):
@@ -105,13 +77,12 @@ class BindPage(TemplatePage):
         self,
         cluster: Cluster,
         hub: Hub,
-        offers: CatalogueOffers,
+        offers: Catalog,
         *,
         clusters: Clusters,
-        consumers: Consumers,
         tokens: FormTokens,
     ) -> None:
-        super().__init__(cluster, hub, offers, clusters=clusters, consumers=consumers)
+        super().__init__(cluster, hub, offers, clusters=clusters)
         self._tokens = tokens
 
     async def values(self, scope: Any, asked: AskedPage) -> Mapping[str, Any]:
@@ -162,8 +133,8 @@ class BindForms:
         clusters: Clusters,
         tokens: FormTokens,
         terminals: Terminals,
-        binds: Binds,
-        agreements: Agreements,
+        binds: Bind,
+        consents: Consents,
     ) -> None:
         self._pages = pages
         self._site = site
@@ -173,7 +144,7 @@ class BindForms:
         self._tokens = tokens
         self._terminals = terminals
         self._binds = binds
-        self._agreements = agreements
+        self._consents = consents
 
     def routes(self) -> list[web.RouteDef]:
         """Return the forms' routes."""
@@ -245,7 +216,7 @@ class BindForms:
             await self._tokens.check(session, fields, self._bound_page.action(wanted, path))
             count(request, session.person.author, "bind")
             asked = AskedBind(
-                names["template"], names["name"], known.identity, known.title, page=True
+                names["template"], names["name"], known.identity, known.name, page=True
             )
             response = await self._binds.bound(request, session.person, session.key, asked)
         except (Refusal, ClientError, TimeoutError) as error:
@@ -263,7 +234,7 @@ class BindForms:
     ) -> web.Response:
         """Redirect to the terminal with a code, or with the whole BindingResponse."""
         if terminal.challenge:
-            code = await self._agreements.agree(session, asked, terminal.challenge)
+            code = await self._consents.agree(session, asked, terminal.challenge)
             return terminal.answered({"code": code})
         # kube-bind's CLI sends no challenge, and takes the answer only from the query.
         count(request, session.person.author, "bind")
@@ -302,7 +273,7 @@ class BindForms:
             if known is None:
                 raise WrongFieldError("cluster", "Cluster: it is no longer yours. Choose another.")
         if known is not None:
-            identity, title = known.identity, known.title
+            identity, title = known.identity, known.name
         else:
             identity = identity or given.identity
             title = given.title or person.name or identity

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Mapping
-from typing import Any, Protocol
+from typing import Any
 
 import msgspec
 
@@ -16,37 +16,35 @@ from fairlead.api.kubebind import (
 )
 from fairlead.api.meta import JSON, Object
 from fairlead.api.nesting import NestedTooDeeply
+from fairlead.api.reasons.verdict import short
 from fairlead.api.resource import CUSTOMRESOURCEDEFINITIONS
-from fairlead.portal.console.bindings.known import Consumers
 from fairlead.portal.console.claims import in_words
 from fairlead.portal.console.examples import example
 from fairlead.portal.console.offers.clusters import Clusters
 from fairlead.portal.console.offers.schemas import SchemaField, fields
 from fairlead.portal.console.pages.live import Hub
 from fairlead.portal.console.pages.viewing import AskedPage, MissingError, Topics, View
+from fairlead.portal.handshake.catalog import Catalog
 from fairlead.portal.identity.sessions import BrowserSession
 from fairlead.runtime import Cluster
 
 
-class CatalogueOffers(Protocol):
-    """The templates that each person may bind."""
-
-    async def offered(self, session: BrowserSession) -> list[Object]:
-        """Return the templates that the session's person may bind, ordered by name."""
-        ...
-
-    def template(self, name: str) -> Object | None:
-        """Return the template of this name, without a check of rights."""
-        ...
+OWNER = "a8r.io/owner"
+"""Annotation with the owner of an offer, by the convention of a8r.io for people."""
 
 
 class Card(msgspec.Struct, frozen=True):
-    """A template's card in the catalogue."""
+    """A template's card in the catalogue; ``owner`` is "" if unknown."""
 
     name: str
     description: str
     resources: tuple[str, ...]
-    scope: str
+    owner: str = ""
+
+    @property
+    def sign(self) -> str:
+        """Two letters in place of an icon."""
+        return self.name[:2].capitalize()
 
 
 class Shelf(msgspec.Struct, frozen=True):
@@ -55,14 +53,6 @@ class Shelf(msgspec.Struct, frozen=True):
     title: str
     description: str
     cards: tuple[Card, ...]
-
-
-class BoundTemplate(msgspec.Struct, frozen=True):
-    """A binding that has all resources of a template."""
-
-    cluster: str
-    consumer: str
-    name: str
 
 
 class ShownResource(msgspec.Struct, frozen=True):
@@ -99,15 +89,21 @@ class Catalogue(View):
     route = "/"
     template = "index.html"
 
-    def __init__(self, cluster: Cluster, hub: Hub, offers: CatalogueOffers) -> None:
+    def __init__(self, cluster: Cluster, hub: Hub, offers: Catalog, clusters: Clusters) -> None:
         self._offers = offers
+        self._clusters = clusters
         # Through the hub, so that a change of a template or a collection wakes the page.
         self._collections = hub.informer(cluster, COLLECTIONS)
         hub.informer(cluster, APISERVICEEXPORTTEMPLATES)
 
     async def scope(self, session: BrowserSession, asked: AskedPage) -> Hashable:
-        """Return the names of the templates that the person may bind."""
-        return tuple(one.meta.name for one in await self._offers.offered(session))
+        """Return the names of the templates that the person may bind, and which are bound."""
+        offered = await self._offers.offered(session)
+        bound = [kinds for _, kinds in self._clusters.bindings(session.person)]
+        return tuple(
+            (one.meta.name, any(kinds.issuperset(_card(one).resources) for kinds in bound))
+            for one in offered
+        )
 
     def topics(self, scope: Any) -> Topics:
         """Return the topic of cluster-scoped objects."""
@@ -116,11 +112,12 @@ class Catalogue(View):
     async def values(self, scope: Any, asked: AskedPage) -> Mapping[str, Any]:
         """Return shelves of cards."""
         wanted = asked.get("q")
-        found = [one for name in scope if (one := self._offers.template(name)) is not None]
+        found = [one for name, _ in scope if (one := self._offers.template(name)) is not None]
         shelves = _shelves(
             _collections(self._collections.list()), [_card(one) for one in found], wanted
         )
-        return {"shelves": shelves, "wanted": wanted, "offers": len(scope)}
+        bound = {name for name, is_bound in scope if is_bound}
+        return {"shelves": shelves, "wanted": wanted, "offers": len(scope), "bound": bound}
 
     async def own(
         self, session: BrowserSession, scope: Any, asked: AskedPage
@@ -139,14 +136,12 @@ class TemplatePage(View):
         self,
         cluster: Cluster,
         hub: Hub,
-        offers: CatalogueOffers,
+        offers: Catalog,
         *,
         clusters: Clusters,
-        consumers: Consumers,
     ) -> None:
         self._offers = offers
         self._clusters = clusters
-        self._consumers = consumers
         hub.informer(cluster, APISERVICEEXPORTTEMPLATES)
         self._crds = hub.informer(
             cluster, CUSTOMRESOURCEDEFINITIONS, labels=f"{LABEL_EXPORTED}=true"
@@ -190,17 +185,10 @@ class TemplatePage(View):
     ) -> Mapping[str, Any]:
         """Return the bindings of the template in the person's clusters."""
         found = self._offers.template(scope)
-        # No export has the kind "": without the template nothing is found.
-        wanted = set(_card(found).resources) if found is not None else {""}
-        bound = [
-            BoundTemplate(
-                self._consumers.title(known.namespace), known.namespace, export.meta.name
-            )
-            for known in self._clusters.of(session.person)
-            for export in self._consumers.exports(known.namespace)
-            if wanted <= set(self._consumers.read(export).kinds)
-        ]
-        return {"bound": bound}
+        # No export has the kind "": without the template nothing is bound.
+        resources = _card(found).resources if found is not None else ("",)
+        bindings = self._clusters.bindings(session.person)
+        return {"bound": [bound for bound, kinds in bindings if kinds.issuperset(resources)]}
 
     def _shown(self, group: str, resource: str) -> ShownResource:
         name = f"{resource}.{group}" if group else resource
@@ -245,7 +233,8 @@ def _card(template: Object) -> Card:
     names = [
         f"{one.resource}.{one.group}" if one.group else one.resource for one in spec.resources
     ]
-    return Card(template.meta.name, spec.description, tuple(names), spec.scope)
+    owner = short(template.meta.annotations.get(OWNER, ""))
+    return Card(template.meta.name, spec.description, tuple(names), owner)
 
 
 def _collections(found: Iterable[Object]) -> list[tuple[str, str, tuple[str, ...]]]:

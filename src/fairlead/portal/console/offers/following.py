@@ -9,6 +9,8 @@ import msgspec
 
 from fairlead.api.kubebind import (
     APISERVICEEXPORTS,
+    CLUSTER_BINDING_NAME,
+    CLUSTERBINDINGS,
     APIServiceExport,
     ClusterBinding,
 )
@@ -59,6 +61,7 @@ class BoundPage(View):
         self._clusters = clusters
         self._tokens = tokens
         self._exports = hub.informer(cluster, APISERVICEEXPORTS)
+        self._connections = hub.informer(cluster, CLUSTERBINDINGS)
 
     @staticmethod
     def at(template: str, namespace: str, name: str) -> str:
@@ -71,7 +74,7 @@ class BoundPage(View):
         return f"{file} of {path}"
 
     async def scope(self, session: BrowserSession, asked: AskedPage) -> Hashable:
-        """Return the cluster's title, its namespace, and the binding's name.
+        """Return the cluster's name, its namespace, and the binding's name.
 
         Raises:
             MissingError: the namespace is not the person's.
@@ -84,7 +87,7 @@ class BoundPage(View):
                 f"There is no binding {name} of yours in {namespace}",
                 "It no longer exists, or is another person's.",
             )
-        return found.title, namespace, name
+        return found.name, namespace, name
 
     def topics(self, scope: Any) -> Topics:
         """Return the topics of the cluster namespace and of cluster-scoped objects."""
@@ -96,7 +99,7 @@ class BoundPage(View):
         export = self._exports.get(namespace, name)
         known = list(_conditions(export, APIServiceExport))
         theirs = [one for one in known if one.type in _PROVIDERS]
-        connection = self._clusters.connection(namespace)
+        connection = self._connections.get(namespace, CLUSTER_BINDING_NAME)
         konnector = _conditions(connection, ClusterBinding)
         steps = [
             *(_steps(_PROVIDER, export, theirs) if theirs else [_exported(export)]),
