@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 from itertools import pairwise
 
 from fairlead.api.links import ORDER, Link
-from fairlead.portal.console.topology.graph import CHAIN, Edge, Graph, GraphNode
+from fairlead.portal.console.topology.graph import Edge, Graph, GraphNode
 
 
 _Place = tuple[int, str]
@@ -46,7 +46,6 @@ def of_chains(chains: Iterable[Sequence[Link]], href: Callable[[Link], str] = _n
                 before -= 1
             edges[nodes[way[before]].id, nodes[place].id] = None
     return Graph(
-        columns=CHAIN,
         nodes=tuple(nodes.values()),
         edges=tuple(Edge(source=source, target=target) for source, target in edges),
     )

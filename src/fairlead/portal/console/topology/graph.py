@@ -3,45 +3,37 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Final, Literal
 
 import msgspec
 
-from fairlead.api.links import ORDER, LinkName
 from fairlead.api.reasons.model import State
-from fairlead.portal.model.states import WORDS
 
 
 Shown = Literal["all", "problems"]
 """Filter of a graph: all chains, or those with a failed or waiting part."""
 
 
-class GraphColumn(msgspec.Struct, frozen=True):
-    """A column of a tree."""
+Columns = tuple[tuple[str, str], ...]
+"""Names and titles of columns."""
 
-    name: str
-    title: str
-
-
-_TITLES: Final[dict[LinkName, str]] = {
-    "workload": "Workload",
-    "binding": "Binding",
-    "Secret": "Secret",
-    "service": "Service",
-    "provider": "Provider",
-    "role": "Role",
-}
-
-CHAIN: Final = tuple(GraphColumn(name, _TITLES[name]) for name in ORDER)
+CHAIN: Final[Columns] = (
+    ("workload", "Workload"),
+    ("binding", "Binding"),
+    ("Secret", "Secret"),
+    ("service", "Service"),
+    ("provider", "Provider"),
+    ("role", "Role"),
+)
 """Columns in the consumer's cluster, from the workload to the role behind it."""
 
-PROVIDED: Final = (
-    GraphColumn("cluster", "Consumer cluster"),
-    GraphColumn("export", "Binding"),
-    GraphColumn("kind", "Kind"),
-    GraphColumn("object", "Objects"),
-    GraphColumn("role", "Role"),
+PROVIDED: Final[Columns] = (
+    ("cluster", "Consumer cluster"),
+    ("export", "Binding"),
+    ("kind", "Kind"),
+    ("object", "Objects"),
+    ("role", "Role"),
 )
 """Columns of a provider, from a consumer's cluster to the roles of its objects."""
 
@@ -90,32 +82,19 @@ class Edge(msgspec.Struct, frozen=True, kw_only=True):
 class Graph(msgspec.Struct, frozen=True, kw_only=True):
     """Nodes and edges, in at least one column."""
 
-    columns: tuple[GraphColumn, ...] = CHAIN
+    columns: Columns = CHAIN
     nodes: tuple[GraphNode, ...] = ()
     edges: tuple[Edge, ...] = ()
-
-
-def counted(states: Iterable[State]) -> dict[State, int]:
-    """Count states, the worst first, without zeros."""
-    found: dict[State, int] = dict.fromkeys(WORDS, 0)
-    for state in states:
-        found[state] += 1
-    return {state: count for state, count in found.items() if count}
-
-
-def told(tally: dict[State, int]) -> str:
-    """Return counts in words, the worst state first."""
-    return ", ".join(f"{tally[state]:,} {WORDS[state]}" for state in WORDS if tally.get(state))
 
 
 class Wired(msgspec.Struct, frozen=True):
     """A numbered graph; ``edges`` join a node to one that it needs.
 
     Of nodes with the same id the first stays; edges to missing nodes are dropped. ``columns`` are
-    those with nodes, ``column`` is each node's; an unknown column counts as the last.
+    the titles of those with nodes, ``column`` is each node's; an unknown one counts as the last.
     """
 
-    columns: tuple[GraphColumn, ...]
+    columns: tuple[str, ...]
     nodes: tuple[GraphNode, ...]
     column: tuple[int, ...]
     edges: tuple[tuple[int, int], ...]
@@ -153,11 +132,11 @@ def _numbered(graph: Graph) -> Wired:
     for source, target in edges:
         needs[source].append(target)
         needed_by[target].append(source)
-    order = {column.name: number for number, column in enumerate(graph.columns)}
+    order = {name: number for number, (name, _) in enumerate(graph.columns)}
     places = [order.get(node.column, len(order) - 1) for node in nodes.values()]
     used = sorted(set(places))
     return Wired(
-        tuple(graph.columns[place] for place in used),
+        tuple(graph.columns[place][1] for place in used),
         tuple(nodes.values()),
         tuple(map({place: number for number, place in enumerate(used)}.__getitem__, places)),
         tuple(edges),

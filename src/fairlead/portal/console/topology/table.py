@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from itertools import islice
 from typing import Final
 
 import msgspec
 
-from fairlead.api.reasons.model import State
-from fairlead.portal.console.topology.graph import Graph, Shown, Wired, causes, wire
-from fairlead.portal.model.states import WORDS
+from fairlead.portal.console.topology.graph import Graph, GraphNode, Shown, causes, wire
+from fairlead.portal.model.states import RANKS
 
 
 MOST_ROWS: Final = 500
@@ -20,24 +18,11 @@ MOST_NEEDS: Final = 5
 
 
 class TableRow(msgspec.Struct, frozen=True):
-    """A part as a row."""
+    """A part as a row, with the first of those that it needs."""
 
-    kind: str
-    name: str
-    where: str
-    state: State
-    reason: str
-    about: str
-    since: str
-    helps: str
-    href: str
+    node: GraphNode
     needs: tuple[str, ...]
     more_needs: int = 0
-
-    @property
-    def word(self) -> str:
-        """The word for the state."""
-        return WORDS[self.state]
 
 
 class Rows(msgspec.Struct, frozen=True):
@@ -56,34 +41,17 @@ def rows(graph: Graph, shown: Shown = "all", *, most: int = MOST_ROWS) -> Rows:
         most: largest number of rows; the others are counted.
     """
     wired = wire(graph, shown)
-    made = tuple(_row(wired, number) for number in islice(_order(wired), most))
-    return Rows(made, len(wired.nodes) - len(made))
-
-
-def _order(wired: Wired) -> Iterator[int]:
     roots = causes(wired)
-    ranked: dict[tuple[bool, State], list[int]] = {
-        (root, state): [] for root in (True, False) for state in WORDS
-    }
-    for number, node in enumerate(wired.nodes):
-        ranked[number in roots, node.state].append(number)
-    for numbers in ranked.values():
-        yield from numbers
-
-
-def _row(wired: Wired, number: int) -> TableRow:
-    node = wired.nodes[number]
-    needs = wired.needs[number]
-    return TableRow(
-        kind=node.kind,
-        name=node.name,
-        where=node.where,
-        state=node.state,
-        reason=node.reason,
-        about=node.about,
-        since=node.since,
-        helps=node.helps,
-        href=node.link,
-        needs=tuple(wired.nodes[other].text for other in needs[:MOST_NEEDS]),
-        more_needs=max(len(needs) - MOST_NEEDS, 0),
+    numbers = sorted(
+        range(len(wired.nodes)),
+        key=lambda number: (number not in roots, RANKS[wired.nodes[number].state]),
     )
+    made = tuple(
+        TableRow(
+            wired.nodes[number],
+            tuple(wired.nodes[other].text for other in wired.needs[number][:MOST_NEEDS]),
+            max(len(wired.needs[number]) - MOST_NEEDS, 0),
+        )
+        for number in islice(numbers, most)
+    )
+    return Rows(made, len(numbers) - len(made))

@@ -18,11 +18,10 @@ from fairlead.portal.console.topology.graph import (
     Shown,
     Wired,
     causes,
-    counted,
-    told,
     wire,
 )
-from fairlead.portal.model.states import RANKS, STATES
+from fairlead.portal.model.lists import Counts
+from fairlead.portal.model.states import RANKS, STATES, WORDS
 
 
 MOST: Final = 50
@@ -108,7 +107,7 @@ class Fold(msgspec.Struct, frozen=True):
     id: str
     size: int
     kind: str
-    tally: dict[State, int]
+    tally: Counts
     branches: tuple[TreeBranch, ...]
     left_out: int
 
@@ -121,14 +120,14 @@ class Tree(msgspec.Struct, frozen=True):
     fold: Fold | None
     breaks: tuple[Anchor, ...]
     more_breaks: int
-    tally: dict[State, int]
+    tally: Counts
 
     @property
     def summary(self) -> str:
         """The number of nodes by state, as a sentence."""
-        total = sum(self.tally.values())
-        parts = "1 part" if total == 1 else f"{total:,} parts"
-        return f"{parts}: {told(self.tally)}."
+        parts = "1 part" if self.tally.total == 1 else f"{self.tally.total:,} parts"
+        states = (f"{count:,} {WORDS[state]}" for state, count in self.tally.by_state())
+        return f"{parts}: {', '.join(states)}."
 
 
 def grow(graph: Graph, shown: Shown = "all") -> Tree:
@@ -171,12 +170,12 @@ class _Growing:
         branches, fold = self._below(-1)
         broken = sorted(self._origins, key=lambda number: (self._ranks[number], number))
         return Tree(
-            tuple(column.title for column in wired.columns),
+            wired.columns,
             branches,
             fold,
             tuple(Anchor(wired.nodes[one], self._id(one)) for one in broken[:MOST_BREAKS]),
             max(len(broken) - MOST_BREAKS, 0),
-            counted(node.state for node in wired.nodes),
+            Counts.of(node.state for node in wired.nodes),
         )
 
     def _join(self) -> None:
@@ -235,7 +234,7 @@ class _Growing:
             f"more-{self._id(parent)}" if parent >= 0 else "more",
             len(members),
             kinds.pop() if len(kinds) == 1 else "",
-            counted(STATES[self._worst[number] // 2] for number in members),
+            Counts.of(STATES[self._worst[number] // 2] for number in members),
             tuple(branches),
             len(members) - len(branches),
         )

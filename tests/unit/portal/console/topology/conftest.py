@@ -22,15 +22,15 @@ def chain() -> Chain:
     def make(*states: State) -> Graph:
         nodes = tuple(
             GraphNode(
-                id=column.name,
-                column=column.name,
+                id=column,
+                column=column,
                 kind=kind,
                 name="orders",
                 where="shop",
                 state=state,
                 reason="" if state == "ok" else f"Reason{number}",
             )
-            for number, (column, kind, state) in enumerate(
+            for number, ((column, _), kind, state) in enumerate(
                 zip(CHAIN, _KINDS, states, strict=False)
             )
         )

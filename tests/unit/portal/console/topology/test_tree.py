@@ -24,6 +24,7 @@ from fairlead.portal.console.topology.tree import (
     TreeBranch,
     grow,
 )
+from fairlead.portal.model.lists import Counts
 
 
 Chain = Callable[..., Graph]
@@ -155,7 +156,7 @@ def test_many_healthy_siblings_fold_below_their_parent(fleet: Fleet) -> None:
         assert len(kind.branches) == 2
         assert kind.fold is not None
         assert (kind.fold.size, kind.fold.kind) == (238, kind.node.name)
-        assert kind.fold.tally == {"ok": 238}
+        assert kind.fold.tally == Counts(ok=238)
         assert len(kind.fold.branches) == MOST_IN_FOLD
         assert kind.fold.left_out == 238 - MOST_IN_FOLD
         assert kind.fold.branches[0].branches[0].node.kind == "Role"
@@ -167,7 +168,7 @@ def test_what_breaks_stands_unfolded_with_the_way_to_it(fleet: Fleet) -> None:
     assert [branch.node.name for branch in bucket.branches] == ["o471", "o477"]
     assert [branch.branches[0].cause for branch in bucket.branches] == [True, True]
     assert bucket.fold is not None
-    assert (bucket.fold.size, bucket.fold.tally) == (238, {"ok": 238})
+    assert (bucket.fold.size, bucket.fold.tally) == (238, Counts(ok=238))
     assert "o471" not in _names(bucket.fold)
     assert database.node.name == "Database"
 
@@ -178,7 +179,7 @@ def test_many_breaks_fold_too_and_the_first_are_told(fleet: Fleet) -> None:
     assert _standing(tree.branches) == MOST + 2
     database = tree.branches[0].branches[0].branches[0]
     assert database.fold is not None
-    assert database.fold.tally["failed"] + len(database.branches) == 120
+    assert database.fold.tally.failed + len(database.branches) == 120
     assert [item.node.name for item in tree.breaks] == ["r0", "r4", "r8", "r12", "r16"]
     assert tree.more_breaks == 120 - MOST_BREAKS
     ids = {item.id for item in _all(tree)}
