@@ -29,11 +29,13 @@ class Page(HTMLParser):
         self.links: list[str] = []
         self.stream = ""
         self._told: list[str] = []
-        self._cell = False
+        self._cell = self._joined = False
         self.feed(body)
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         found = {name: value or "" for name, value in attrs}
+        # A place where a line may break is no space.
+        self._joined = tag == "wbr"
         if tag == "tr":
             self.rows.append([])
         self._cell = tag in {"td", "th"} or (self._cell and tag not in {"tr", "table"})
@@ -50,9 +52,14 @@ class Page(HTMLParser):
             self._cell = False
 
     def handle_data(self, data: str) -> None:
-        self._told.append(data)
+        if self._joined:
+            self._told[-1] += data
+        else:
+            self._told.append(data)
         if self._cell and self.rows and self.rows[-1]:
-            self.rows[-1][-1] = " ".join(f"{self.rows[-1][-1]} {data}".split())
+            space = "" if self._joined else " "
+            self.rows[-1][-1] = " ".join(f"{self.rows[-1][-1]}{space}{data}".split())
+        self._joined = False
 
     @property
     def text(self) -> str:

@@ -67,7 +67,7 @@ async def test_it_counts_bindings_and_objects_and_names_what_failed() -> None:
     # The latest first, and each binding with a silent konnector again below.
     assert text.index(login) < text.index('href="/bindings/widgets"') < text.index("Silent")
     assert text.count('href="/bindings/widgets"') == 2
-    assert "ServerUnreachable: &lt;no answer&gt;" in text
+    assert "Server<wbr>Unreachable: &lt;no answer&gt;" in text
     assert "start <code>konnector</code>" in text
     assert 'datetime="2026-01-02T00:00:00Z"' in text.partition("Silent")[2]
     assert "You may not list x." in text

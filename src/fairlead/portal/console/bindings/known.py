@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import time
+from collections import Counter
 from collections.abc import Iterable
 from typing import NamedTuple
 
@@ -116,6 +117,17 @@ class Consumers:
     def cluster(self, consumer: str) -> KnownCluster | None:
         """Return a consumer's cluster; None without such a consumer."""
         return self._clusters.get(consumer)
+
+    def names(self, consumers: Iterable[str]) -> dict[str, str]:
+        """Return short names of consumers' clusters; those that share one have their identity."""
+        clusters = [cluster for each in consumers if (cluster := self._clusters.get(each))]
+        shared = Counter(cluster.name for cluster in clusters)
+        return {
+            cluster.namespace: cluster.title
+            if shared[cluster.name] > 1
+            else short(legible(cluster.name))
+            for cluster in clusters
+        }
 
     def connection(self, consumer: str) -> ConsumerConnection | None:
         """Return a consumer's connection; None without a valid ClusterBinding."""

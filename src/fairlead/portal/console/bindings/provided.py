@@ -54,7 +54,7 @@ class ProvidedTopology(View):
         wanted = asked.get("cluster", 253)
         known = sorted(one for one in {*sight.own, *sight.consumers} if self._consumers.title(one))
         chosen = [one for one in known if wanted in {"", one, self._consumers.title(one)}]
-        made = _Made(self._consumers, sight, self._pages)
+        made = _Made(self._consumers, sight, self._pages, self._consumers.names(chosen))
         for consumer in chosen:
             made.add(consumer)
         graph = made.graph()
@@ -70,10 +70,13 @@ class ProvidedTopology(View):
 class _Made:
     """Builds the graph of a provider from the consumers that are added."""
 
-    def __init__(self, consumers: Consumers, sight: Sight, pages: Pages) -> None:
+    def __init__(
+        self, consumers: Consumers, sight: Sight, pages: Pages, names: Mapping[str, str]
+    ) -> None:
         self._consumers = consumers
         self._sight = sight
         self._pages = pages
+        self._names = names
         self._nodes: list[GraphNode] = []
         self._edges: list[Edge] = []
         self._objects: list[tuple[Judgement, FollowedKind, Object, str, str]] = []
@@ -81,12 +84,19 @@ class _Made:
 
     def add(self, consumer: str) -> None:
         """Add a consumer's cluster with its bindings and their objects."""
-        title = self._consumers.title(consumer)
+        title = self._names[consumer]
         seen = self._sight.connections
         connection = self._consumers.connection(consumer) if consumer in seen else None
         verdict = connection.verdict if connection is not None else Judgement("unknown")
         cluster = f"cluster {consumer}"
-        self._node(cluster, "cluster", "Cluster", title, verdict)
+        self._node(
+            cluster,
+            "cluster",
+            "Cluster",
+            title,
+            verdict,
+            title=self._consumers.title(consumer),
+        )
         if consumer not in self._sight.consumers:
             return
         for export in self._consumers.exports(consumer):
@@ -173,6 +183,7 @@ class _Made:
         verdict: Judgement,
         *,
         where: str = "",
+        title: str = "",
         path: str = "",
         helps: str = "",
     ) -> None:
@@ -183,6 +194,7 @@ class _Made:
                 kind=kind,
                 name=name,
                 where=where,
+                title=title,
                 state=verdict.state,
                 reason=verdict.reason,
                 about=verdict.message,

@@ -79,10 +79,13 @@ class ActionPage(View):
     async def values(self, scope: Any, asked: AskedPage) -> Mapping[str, Any]:
         """Return the preview as of now."""
         namespace, action = scope
-        effects = preview(self._directory, action, namespace)
-        if effects is None:
+        effects, known = (
+            preview(self._directory, action, namespace),
+            self._directory.get(namespace),
+        )
+        if effects is None or known is None:
             raise gone(namespace)
-        return {"consumer": namespace, "title": TITLES[action], "preview": effects}
+        return {"row": known.row, "title": TITLES[action], "action": action, "preview": effects}
 
 
 def preview(directory: Directory, action: Action, namespace: str) -> Preview | None:

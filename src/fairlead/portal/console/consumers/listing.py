@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from collections.abc import Awaitable, Callable, Hashable, Mapping
 from datetime import UTC, datetime
 from typing import Any, Final
@@ -72,6 +73,7 @@ class ConsumerList(View):
         return {
             "page": page,
             "signed_in": dict(zip(authors, times, strict=True)),
+            "names": Counter(known.row.pretty_name or known.row.identity for known in every),
             "wanted": query,
             "states": OF_CONSUMERS,
             "problems": sorted({one for known in every for one in known.row.not_counted.values()}),

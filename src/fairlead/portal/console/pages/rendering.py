@@ -14,7 +14,7 @@ from urllib.parse import quote, urlencode
 
 from aiohttp import web
 from jinja2 import Environment, PackageLoader, StrictUndefined, select_autoescape
-from markupsafe import Markup, escape
+from markupsafe import Markup
 
 from fairlead.api.durations import rough_duration
 from fairlead.api.timestamps import moment, parse_time
@@ -34,6 +34,10 @@ _ILLEGIBLE: Final = re.compile(
     "[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069\ud800-\udfff\ufffe\uffff]"
 )
 """Control characters, marks that change the direction of writing, and surrogates."""
+
+
+_PARTS: Final = re.compile(r"(?<=\w[./])(?=[^\W\d])|(?<=[a-z]{3})(?=[A-Z][a-z]{2})")
+"""Ends of the parts of names such as ``buckets.example.org`` and ``DatabaseSyncFailed``."""
 
 
 class _File(NamedTuple):
@@ -245,21 +249,24 @@ def ago(told: str | datetime | None, missing: str = "never") -> Markup:
 
 
 def code(text: str) -> Markup:
-    """Escape a text, and set its parts between backticks as code."""
+    """Escape a text as :func:`dotted` does, and set its parts between backticks as code."""
     parts = text.split("`")
     # An odd number of backticks: one has no partner.
     if len(parts) % 2 == 0:
-        return escape(text)
+        return dotted(text)
     marked = (
-        Markup("<code>{}</code>").format(part) if number % 2 else escape(part)
+        Markup("<code>{}</code>").format(dotted(part)) if number % 2 else dotted(part)
         for number, part in enumerate(parts)
     )
     return Markup("").join(marked)
 
 
 def dotted(text: str) -> Markup:
-    """Escape a name, and let lines end after its dots, so that no word of it is broken."""
-    return Markup(".<wbr>").join(unturned(text).split("."))
+    """Escape a text, and let lines end inside its names where a part of a name ends.
+
+    Else a browser breaks a long name wherever the line is full.
+    """
+    return Markup("<wbr>").join(_PARTS.split(unturned(text)))
 
 
 def segment(text: str) -> str:

@@ -41,8 +41,9 @@ PROVIDED: Final[Columns] = (
 class GraphNode(msgspec.Struct, frozen=True, kw_only=True):
     """A part of a chain with its state.
 
-    ``where`` is its namespace or cluster, ``about`` a message. ``since`` is the time of its state
-    in RFC 3339, "" if unknown. ``href`` is a path on this server; other addresses are dropped.
+    ``where`` is its namespace or cluster, ``title`` the id behind a short name, ``about`` a
+    message. ``since`` is the time of its state in RFC 3339, "" if unknown. ``href`` is a path on
+    this server; other addresses are dropped.
     """
 
     id: str
@@ -50,6 +51,7 @@ class GraphNode(msgspec.Struct, frozen=True, kw_only=True):
     kind: str
     name: str
     where: str = ""
+    title: str = ""
     state: State = "unknown"
     reason: str = ""
     about: str = ""

@@ -46,7 +46,9 @@ def test_a_break_is_told_above_and_leads_to_its_part(chain: Chain) -> None:
     )
     page = _page(replace(graph, nodes=(graph.nodes[0], failed)))
     breaks = page[page.index('class="breaks"') : page.index('class="tree')]
-    link = re.search(r'<a href="#([^"]*)">ServiceBinding shop/orders</a>: Reason1', breaks)
+    link = re.search(
+        r'<a href="#([^"]*)">Service<wbr>Binding shop/<wbr>orders</a>: Reason1', breaks
+    )
     assert link
     assert f'<div class="part" id="{link[1]}"' in page
     assert "it is refused" in breaks
