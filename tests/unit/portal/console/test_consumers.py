@@ -69,6 +69,14 @@ def test_how_a_consumer_stands(given: dict[str, Any], state: str, word: str) -> 
     assert (known.state, known.word) == (state, word)
 
 
+def test_a_silent_konnector_fails_since_its_last_heartbeat() -> None:
+    beat = "2026-01-02T03:04:05Z"
+    silent = false(HEALTHY, "HeartbeatTimeout", "")
+    answer = KnownConsumer(row(healthy=silent, last_heartbeat_time=beat), "").answer
+    assert (answer.state, answer.reason, answer.since) == ("failed", "HeartbeatTimeout", beat)
+    assert KnownConsumer(row(last_heartbeat_time=beat), "").answer.since == ""
+
+
 @pytest.mark.parametrize(
     ("wanted", "state", "fits"),
     [

@@ -19,7 +19,7 @@ from fairlead.portal.console.pages.viewing import AskedPage, Topics, View
 from fairlead.portal.handshake.reviews import AccessReviews
 from fairlead.portal.handshake.reviews import ReviewedAction as Review
 from fairlead.portal.identity.sessions import BrowserSession
-from fairlead.portal.model.thing import ConditionRow, PageAnswer, shown_conditions
+from fairlead.portal.model.thing import ConditionRow, shown_conditions
 from fairlead.provider.konnectors import is_original, unwatchable
 from fairlead.provider.rights import cluster_names
 
@@ -73,18 +73,10 @@ class ConsumerPage(View):
         known = self._directory.get(scope, granted)
         if known is None:
             raise gone(scope)
-        row = known.row
-        answer = PageAnswer(
-            state=known.state,
-            message=row.message,
-            reason=row.reason if row.state != "ok" else "",
-            since=row.since,
-            remedy=row.remedy,
-        )
         return {
             "consumer": known,
-            "row": row,
-            "answer": answer,
+            "row": known.row,
+            "answer": known.answer,
             "signed_in": await last_sign_in(self._signed_in, known.author),
             "conditions": shown_conditions(binding) if binding is not None else (),
             "exports": [_export(one) for one in self._directory.exports(scope)],

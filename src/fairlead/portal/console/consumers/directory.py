@@ -16,6 +16,7 @@ from fairlead.api.kubebind import (
     CLUSTERBINDINGS,
     ClusterBinding,
 )
+from fairlead.api.kubebind.conditions import HEARTBEAT_TIMEOUT
 from fairlead.api.meta import Object
 from fairlead.api.reasons.model import State
 from fairlead.api.resource import NAMESPACES
@@ -24,6 +25,7 @@ from fairlead.portal.console.objects.kinds import Kinds
 from fairlead.portal.console.pages.live import Hub
 from fairlead.portal.console.pages.viewing import of_namespace
 from fairlead.portal.model.states import WORDS
+from fairlead.portal.model.thing import PageAnswer
 from fairlead.provider.commands.overview import ConsumerRow, ProviderState, rows
 from fairlead.provider.commands.revoke.belonging import count
 from fairlead.provider.controllers.clusterbinding.reconcile import health
@@ -64,6 +66,20 @@ class KnownConsumer(NamedTuple):
         if row.warnings and row.state != "failed":
             return count(len(row.warnings), "warning")
         return WORDS["ok"] if row.state == "ok" else row.reason
+
+    @property
+    def answer(self) -> PageAnswer:
+        """The first words of the consumer's page."""
+        row = self.row
+        # A heartbeat is judged as of now, and its verdict has no time of its own.
+        silent = row.last_heartbeat_time if row.reason == HEARTBEAT_TIMEOUT else ""
+        return PageAnswer(
+            state=self.state,
+            message=row.message,
+            reason=row.reason if row.state != "ok" else "",
+            since=row.since or silent,
+            remedy=row.remedy,
+        )
 
     @property
     def words(self) -> str:

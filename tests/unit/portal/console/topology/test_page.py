@@ -9,7 +9,7 @@ from importlib.resources import files
 from msgspec.structs import replace
 
 from fairlead.portal.console.pages.rendering import Pages
-from fairlead.portal.console.topology.graph import Edge, Graph, GraphNode
+from fairlead.portal.console.topology.graph import PROVIDED, Edge, Graph, GraphNode
 from fairlead.portal.console.topology.table import rows
 from fairlead.portal.console.topology.tree import grow
 from fairlead.portal.options import ExternalURL
@@ -89,15 +89,18 @@ def test_folds_and_the_table_are_closed_and_tell_what_is_in_them(fleet: Fleet) -
     assert texts[-1] == "Topology as a table"
 
 
-def test_a_namespace_or_cluster_is_told_once_on_a_way() -> None:
+def test_a_binding_does_not_repeat_its_cluster_and_an_object_has_its_namespace() -> None:
     nodes = (
-        GraphNode(id="c", column="workload", kind="Cluster", name="shop"),
-        GraphNode(id="e", column="binding", kind="Binding", name="postgres", where="shop"),
-        GraphNode(id="o", column="service", kind="Bucket", name="photos", where="media"),
+        GraphNode(id="c", column="cluster", kind="Cluster", name="shop", title="shop (uid)"),
+        GraphNode(id="e", column="export", kind="Binding", name="postgres", where="shop"),
+        GraphNode(id="o", column="object", kind="Bucket", name="photos", where="shop"),
     )
     edges = (Edge(source="c", target="e"), Edge(source="e", target="o"))
-    page = _page(Graph(nodes=nodes, edges=edges))
-    assert re.findall('<span class="where">([^<]*)</span>', page) == ["media"]
+    page = _page(Graph(columns=PROVIDED, nodes=nodes, edges=edges))
+    assert re.findall(r'<span class="kind">(\w+) <span class="where">([^<]*)</span>', page) == [
+        ("Bucket", "shop")
+    ]
+    assert '<span class="name" title="shop (uid)">shop</span>' in page
 
 
 def test_names_break_after_their_dots_alone() -> None:
