@@ -115,13 +115,15 @@ def answer_of(verdict: Judgement, chains: Sequence[Chain]) -> PageAnswer:
         )
     links = [link for link in chain.links if link.name == chain.broken and link.state != "ok"]
     link = next((link for link in links if link.message == chain.message), links[0])
+    # What is not there has no time: the object waits for it since it says so.
+    since = link.since or (verdict.since if verdict.state in {"failed", "waiting"} else "")
     awaited = f"PostgreSQL {link.object}" if link.name == "role" else link.object
     return PageAnswer(
         state="failed" if any(link.state == "failed" for link in chain.links) else "waiting",
         message=short(link.about),
         reason=short(link.reason),
         awaited=_CONTROLLER if link.object == chain.subject else awaited,
-        since=short(link.since),
+        since=short(since),
         remedy=short(chain.next_step),
         link=chain.broken,
         remarks=remarks,

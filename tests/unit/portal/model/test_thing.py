@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from msgspec.structs import replace
 
 from fairlead.api.links import Link, LinkName
 from fairlead.api.meta import JSON
@@ -101,6 +102,21 @@ def test_what_a_page_says_first(
 ) -> None:
     answer = answer_of(verdict, chains)
     assert (answer.state, answer.awaited, answer.message, answer.remedy) == expected
+
+
+@pytest.mark.parametrize(
+    ("verdict", "since", "expected"),
+    [
+        pytest.param(FAILED, "2026-01-02T00:00:00Z", "2026-01-02T00:00:00Z", id="of-the-break"),
+        pytest.param(
+            FAILED, "", FAILED.since, id="of-the-object-that-waits-for-what-is-not-there"
+        ),
+        pytest.param(OK, "", "", id="not-of-an-object-that-is-well"),
+    ],
+)
+def test_since_when_it_is_broken(verdict: Judgement, since: str, expected: str) -> None:
+    gone = replace(link("service", "failed", "PostgresAccess shop/db", "Odd"), since=since)
+    assert answer_of(verdict, [chain(BROKEN[0], gone)]).since == expected
 
 
 def test_a_remark_is_told_beside_a_verdict() -> None:
