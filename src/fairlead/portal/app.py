@@ -239,7 +239,7 @@ def console(
         bind_page,
         bound_page,
         *_about_bindings(consumers, sights, history, pages),
-        ConsumerList(directory, access, sessions.signed_in),
+        ConsumerList(directory, access),
         ConsumerPage(directory, access, reviews, sessions.signed_in),
         ActionPage(directory, access),
     ]

@@ -207,7 +207,7 @@ class _Provider:
         access = Access(self._administers)
         reviews = AccessReviews(client, Prefixes())
         self.views: list[View] = [
-            ConsumerList(self._directory, access, sessions.signed_in),
+            ConsumerList(self._directory, access),
             ConsumerPage(self._directory, access, reviews, sessions.signed_in),
             ActionPage(self._directory, access),
         ]

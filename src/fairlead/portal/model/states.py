@@ -21,9 +21,3 @@ STATES: Final[tuple[State, ...]] = tuple(WORDS)
 
 RANKS: Final[Mapping[State, int]] = {state: rank for rank, state in enumerate(STATES)}
 """Ranks of states; 0 is the worst."""
-
-OF_CONSUMERS: Final[tuple[State, ...]] = ("failed", "unknown", "waiting", "ok")
-"""The states of consumers, the worst first.
-
-An unknown state comes before waiting: a silent consumer may be broken, a waiting one goes on.
-"""

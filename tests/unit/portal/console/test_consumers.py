@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from fairlead.api.kubebind import ClusterBindingStatus
 from fairlead.api.kubebind.conditions import (
     HEALTHY,
     false,
@@ -13,6 +14,7 @@ from fairlead.api.kubebind.conditions import (
     unknown,
 )
 from fairlead.api.reasons.conditions import state_of
+from fairlead.portal.console.bindings.known import _judged
 from fairlead.portal.console.consumers.directory import KnownConsumer
 from fairlead.portal.model.lists import ListQuery
 from fairlead.provider.commands.overview import ConsumerRow
@@ -67,6 +69,13 @@ def row(**more: Any) -> ConsumerRow:
 def test_how_a_consumer_stands(given: dict[str, Any], state: str, word: str) -> None:
     known = KnownConsumer(row(**given), "")
     assert (known.state, known.word) == (state, word)
+
+
+def test_a_connection_fails_since_its_last_heartbeat() -> None:
+    beat = "2026-01-02T03:04:05Z"
+    status = ClusterBindingStatus(last_heartbeat_time=beat, heartbeat_interval="5m0s")
+    verdict = _judged(status, ()).connection.verdict
+    assert (verdict.reason, verdict.since) == ("HeartbeatTimeout", beat)
 
 
 def test_a_silent_konnector_fails_since_its_last_heartbeat() -> None:

@@ -19,6 +19,7 @@ from fairlead.api.kubebind import (
     ClusterBinding,
     ClusterBindingStatus,
 )
+from fairlead.api.kubebind.conditions import HEARTBEAT_TIMEOUT
 from fairlead.api.meta import Key, Object
 from fairlead.api.reasons.verdict import Judgement, short, verdict_of
 from fairlead.api.resource import NAMESPACES
@@ -214,6 +215,9 @@ def _judged(status: ClusterBindingStatus, templates: tuple[str, ...]) -> _Beat:
     now = moment()
     judged, wait = health(status, now=now)
     verdict = connection_verdict(judged, status.conditions)
+    if verdict.reason == HEARTBEAT_TIMEOUT:
+        # It is judged as of now, and has no time of its own.
+        verdict = msgspec.structs.replace(verdict, since=status.last_heartbeat_time)
     until = now.timestamp() + wait if wait is not None else math.inf
     return _Beat(ConsumerConnection(status, verdict, templates), until)
 

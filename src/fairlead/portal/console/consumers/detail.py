@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping
+from collections.abc import Awaitable, Callable, Hashable, Mapping
+from datetime import UTC, datetime
 from typing import Any
 
 import msgspec
@@ -14,14 +15,32 @@ from fairlead.portal.console.claims import in_words
 from fairlead.portal.console.consumers.access import Access, gone
 from fairlead.portal.console.consumers.actions import ACTIONS, TITLES, preview
 from fairlead.portal.console.consumers.directory import GRANTED, Directory
-from fairlead.portal.console.consumers.listing import SignedIn, last_sign_in
 from fairlead.portal.console.pages.viewing import AskedPage, Topics, View
 from fairlead.portal.handshake.reviews import AccessReviews
 from fairlead.portal.handshake.reviews import ReviewedAction as Review
+from fairlead.portal.http.errors import Refusal
 from fairlead.portal.identity.sessions import BrowserSession
 from fairlead.portal.model.thing import ConditionRow, shown_conditions
+from fairlead.provider.identity import GROUP_AUTHOR
 from fairlead.provider.konnectors import is_original, unwatchable
 from fairlead.provider.rights import cluster_names
+
+
+SignedIn = Callable[[str], Awaitable[float | None]]
+"""Function that returns an author's last sign-in, in seconds since 1970, or None."""
+
+
+async def _last_sign_in(signed_in: SignedIn, author: str) -> datetime | None:
+    """Return when an author last signed in; None if unknown."""
+    # A group does not sign in.
+    if not author or author.startswith(GROUP_AUTHOR):
+        return None
+    try:
+        found = await signed_in(author)
+    except Refusal:
+        # The session store is unavailable; the list is shown without it.
+        return None
+    return datetime.fromtimestamp(found, UTC) if found is not None else None
 
 
 class ShownExport(msgspec.Struct, frozen=True):
@@ -77,7 +96,7 @@ class ConsumerPage(View):
             "consumer": known,
             "row": known.row,
             "answer": known.answer,
-            "signed_in": await last_sign_in(self._signed_in, known.author),
+            "signed_in": await _last_sign_in(self._signed_in, known.author),
             "conditions": shown_conditions(binding) if binding is not None else (),
             "exports": [_export(one) for one in self._directory.exports(scope)],
             "namespaces": self._directory.provider_namespaces(scope),

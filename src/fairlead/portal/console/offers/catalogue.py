@@ -56,31 +56,18 @@ class Shelf(msgspec.Struct, frozen=True):
 
 
 class ShownResource(msgspec.Struct, frozen=True):
-    """A resource of a template; fields beyond the name are "" if its CRD is unknown."""
+    """A resource of a template; fields beyond the name are "" if its CRD is unknown.
+
+    ``sent`` are fields that the consumer writes, ``returned`` is the status from the provider.
+    """
 
     name: str
     kind: str = ""
     version: str = ""
     scope: str = ""
-    fields: tuple[SchemaField, ...] = ()
+    sent: tuple[SchemaField, ...] = ()
+    returned: tuple[SchemaField, ...] = ()
     example: str = ""
-
-    @property
-    def sent(self) -> list[SchemaField]:
-        """The fields that the consumer writes."""
-        returned = {id(one) for one in self.returned}
-        return [one for one in self.fields if id(one) not in returned]
-
-    @property
-    def returned(self) -> list[SchemaField]:
-        """The status and the fields inside it, which the provider writes."""
-        found: list[SchemaField] = []
-        for one in self.fields:
-            if (one.depth == 0 and one.name == "status") or (one.depth and found):
-                found.append(one)
-            elif found:
-                break
-        return found
 
 
 class Catalogue(View):
@@ -204,12 +191,14 @@ class TemplatePage(View):
             return ShownResource(name=name, kind=body["names"]["kind"], scope=body["scope"])
         version = served[-1]
         schema = (version.get("schema") or {}).get("openAPIV3Schema")
+        properties = _properties(schema)
         return ShownResource(
             name=name,
             kind=body["names"]["kind"],
             version=version["name"],
             scope=body["scope"],
-            fields=tuple(fields(_of_people(schema))),
+            sent=tuple(fields({"properties": {**properties, "status": None}})),
+            returned=tuple(fields({"properties": {"status": properties.get("status")}})),
             example=example(
                 schema,
                 api_version=f"{group}/{version['name']}",
@@ -219,13 +208,12 @@ class TemplatePage(View):
         )
 
 
-def _of_people(schema: object) -> JSON:
-    """Return a schema without apiVersion, kind and metadata."""
+def _properties(schema: object) -> JSON:
+    """Return the properties of a schema without apiVersion, kind and metadata."""
     properties = schema.get("properties") if isinstance(schema, dict) else None
-    if not isinstance(properties, dict):
-        return {}
     known = {"apiVersion", "kind", "metadata"}
-    return {"properties": {key: one for key, one in properties.items() if key not in known}}
+    found = properties if isinstance(properties, dict) else {}
+    return {key: one for key, one in found.items() if key not in known}
 
 
 def _card(template: Object) -> Card:

@@ -65,6 +65,15 @@ def test_waiting_is_told_from_failing(chain: Chain) -> None:
     assert 'data-cut="waiting"' in page
 
 
+def test_without_a_problem_the_page_says_so(chain: Chain) -> None:
+    graph = chain("ok", "ok")
+    page = PAGES.part(
+        "topology.html",
+        {"tree": grow(graph, "problems"), "table": rows(graph, "problems"), "notes": ()},
+    )
+    assert _text(page) == "No chain has a problem."
+
+
 def test_a_second_parent_links_to_the_part() -> None:
     nodes = tuple(
         GraphNode(id=name, column=column, kind="K", name=name)
