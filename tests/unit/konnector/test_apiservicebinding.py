@@ -241,7 +241,7 @@ def test_the_providers_refusal_is_told() -> None:
 def test_without_an_export_the_namespaces_that_still_hold_objects_are_told(
     held: list[str],
 ) -> None:
-    told = connected(reconcile(state(export=None, held=held)))
+    told = connected(reconcile(state(export=None, retained=held)))
     assert told.reason == "APIServiceExportNotFound"
     # Who reads it by kubectl has no other advice.
     assert "`fairlead bind` with" in told.message

@@ -146,7 +146,7 @@ async def test_a_binding_waits_for_its_claims_and_says_what_is_in_the_way(
     nothing = SimpleNamespace(get=lambda *_: None)
     provider = SimpleNamespace(
         namespace="cluster",
-        kept={},
+        retained={},
         kubebind=SimpleNamespace(exports=nothing, requests=nothing),
         hold=lambda _: ClusterHold(),
         claimed=lambda _: ["claimed secrets"],
