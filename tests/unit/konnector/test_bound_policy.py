@@ -505,12 +505,12 @@ PROVED: dict[str, Any] = {"owned": MINE, "wrote": True}
     [
         pytest.param({}, Read("provider"), id="its-server-is-asked"),
         pytest.param(
-            {"consumer": UNRECORDED, "made": "provider-1"},
+            {"consumer": UNRECORDED, "created": "provider-1"},
             PatchMetadata("consumer", {"annotations": BACK}),
             id="just-made-is-recorded-first",
         ),
         pytest.param(
-            {"made": "provider-1", "owned": MINE},
+            {"created": "provider-1", "owned": MINE},
             "ForeignObjectExists",
             id="recorded-but-not-written-by-a-konnector",
         ),
@@ -518,7 +518,7 @@ PROVED: dict[str, Any] = {"owned": MINE, "wrote": True}
             {"consumer": UNRECORDED, **PROVED}, "ForeignObjectExists", id="written-not-recorded"
         ),
         pytest.param(
-            {"consumer": UNRECORDED, "made": "older"}, "ForeignObjectExists", id="another-was-made"
+            {"consumer": UNRECORDED, "created": "older"}, "ForeignObjectExists", id="another-was-made"
         ),
         pytest.param(
             {
