@@ -68,10 +68,6 @@ class MemoryStore(Memory):
         self._ask()
         await super().remove(name, kind=kind)
 
-    async def remove_of(self, owner: str | None) -> int:
-        self._ask()
-        return await super().remove_of(owner)
-
     def _ask(self) -> None:
         if self.away is not None:
             raise self.away

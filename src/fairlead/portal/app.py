@@ -8,20 +8,11 @@ from importlib.metadata import version
 from typing import NamedTuple, Protocol, runtime_checkable
 
 from fairlead.client.authorities import read_authority
-from fairlead.portal.console.bindings.detail import BindingPage
-from fairlead.portal.console.bindings.known import Consumers
-from fairlead.portal.console.bindings.listing import Bindings
-from fairlead.portal.console.bindings.newobject import NewObjectPage
-from fairlead.portal.console.bindings.object import ObjectPage
-from fairlead.portal.console.bindings.overview import ProvidedOverview
-from fairlead.portal.console.bindings.provided import ProvidedTopology
 from fairlead.portal.console.consumers.access import Access
 from fairlead.portal.console.consumers.actions import ActionPage
 from fairlead.portal.console.consumers.detail import ConsumerPage
 from fairlead.portal.console.consumers.directory import Directory
 from fairlead.portal.console.consumers.listing import ConsumerList
-from fairlead.portal.console.objects.kinds import History, Kinds
-from fairlead.portal.console.objects.sights import Sights
 from fairlead.portal.console.offers.binding import BindForms, BindPage
 from fairlead.portal.console.offers.catalogue import Catalogue, TemplatePage
 from fairlead.portal.console.offers.clusters import Clusters
@@ -30,6 +21,18 @@ from fairlead.portal.console.pages.live import Hub
 from fairlead.portal.console.pages.rendering import Pages, Tab
 from fairlead.portal.console.pages.terminal import Terminals
 from fairlead.portal.console.pages.viewing import View
+from fairlead.portal.console.sources.consumers import Consumers
+from fairlead.portal.console.sources.kinds import History, Kinds
+from fairlead.portal.console.sources.provided import Provided
+from fairlead.portal.console.sources.sights import Sights
+from fairlead.portal.console.views import (
+    BindingPage,
+    BindingsPage,
+    NewObjectPage,
+    ObjectPage,
+    OverviewPage,
+    TopologyPage,
+)
 from fairlead.portal.console.visits.entering import Arriving
 from fairlead.portal.console.visits.formtokens import FormTokens
 from fairlead.portal.console.visits.site import Site
@@ -223,12 +226,13 @@ def console(
     reviews = _reviews(cluster, options)
     access = Access(reviews.administers)
     pages = _pages(options, access, terminals)
-    arriving = Arriving(pages, guard, sessions, options.external_url, terminals)
+    arriving = Arriving(pages, guard, terminals)
     hub = Hub()
     history = History()
     kinds = Kinds(cluster, hub, history)
     consumers = Consumers(cluster, hub, kinds)
     sights = Sights(reviews, ownership, kinds)
+    source = Provided(consumers, sights, history)
     directory = Directory(cluster, hub, kinds)
     clusters = Clusters(consumers, ownership)
     bind_page = BindPage(cluster, hub, catalog, clusters=clusters, tokens=tokens)
@@ -238,7 +242,12 @@ def console(
         TemplatePage(cluster, hub, catalog, clusters=clusters),
         bind_page,
         bound_page,
-        *_about_bindings(consumers, sights, history, pages),
+        OverviewPage(source),
+        BindingsPage(source),
+        BindingPage(source),
+        NewObjectPage(consumers, sights),
+        ObjectPage(source),
+        TopologyPage(source),
         ConsumerList(directory, access),
         ConsumerPage(directory, access, reviews, sessions.signed_in),
         ActionPage(directory, access),
@@ -264,20 +273,6 @@ def _reviews(cluster: Cluster, options: ServeOptions) -> AccessReviews:
     # Open pages check rights again every few seconds; with a shorter cache than the API's, a
     # revoked right takes effect within ten seconds.
     return AccessReviews(cluster.client, prefixes, believed=SIGHT_SECONDS)
-
-
-def _about_bindings(
-    consumers: Consumers, sights: Sights, history: History, pages: Pages
-) -> list[View]:
-    """Return the pages of bindings, their objects, and the topology of a provider."""
-    return [
-        ProvidedOverview(consumers, sights),
-        Bindings(consumers, sights),
-        BindingPage(consumers, sights, history),
-        NewObjectPage(consumers, sights),
-        ObjectPage(consumers, sights, history),
-        ProvidedTopology(consumers, sights, pages),
-    ]
 
 
 def _pages(options: ServeOptions, access: Access, terminals: Terminals) -> Pages:

@@ -23,23 +23,22 @@ from fairlead.portal.console.consumers.actions import ActionPage
 from fairlead.portal.console.consumers.detail import ConsumerPage
 from fairlead.portal.console.consumers.directory import Directory
 from fairlead.portal.console.consumers.listing import ConsumerList
-from fairlead.portal.console.objects.kinds import History, Kinds
-from fairlead.portal.console.own.chain import Telling
 from fairlead.portal.console.own.entering import ByLink, Links, at_home
-from fairlead.portal.console.own.sight import Seeing
-from fairlead.portal.console.own.topology import Following, Topology
-from fairlead.portal.console.own.unbinding import UnbindForms, Unbindings, UnbindPage
-from fairlead.portal.console.own.views import (
-    OwnBindingPage,
-    OwnBindings,
-    OwnObjectPage,
-    OwnOverview,
-    Things,
-)
+from fairlead.portal.console.own.unbinding import Unbindings, UnbindPage
 from fairlead.portal.console.pages.live import Hub
 from fairlead.portal.console.pages.looking import Looks
 from fairlead.portal.console.pages.rendering import Pages, Tab
 from fairlead.portal.console.pages.viewing import View
+from fairlead.portal.console.sources.cluster import OwnCluster
+from fairlead.portal.console.sources.kinds import History, Kinds
+from fairlead.portal.console.views import (
+    BindingPage,
+    BindingsPage,
+    ObjectPage,
+    ObjectsPage,
+    OverviewPage,
+    TopologyPage,
+)
 from fairlead.portal.console.visits.formtokens import FormTokens
 from fairlead.portal.console.visits.site import Site
 from fairlead.portal.handshake.reviews import AccessReviews
@@ -127,26 +126,23 @@ class OwnConsole:
             manual="See it all in a browser; How Fairlead judges an object",
         )
         person = Person("kubeconfig", config.context or config.username or config.server)
-        entering = ByLink(pages, guard, sessions, self._links, person, cookies, tell)
+        entering = ByLink(pages, guard, sessions, self._links, person, tell)
         tokens = FormTokens(Sealing(LocalKeys()), store, guard)
-        seeing = Seeing(client, self._overview)
-        telling = Telling(client, self._overview, operator_namespace)
-        following = Following(client, self._looks, seeing, operator_namespace)
-        unbind = UnbindPage(client, self._unbindings, tokens)
+        going = self._unbindings.going
+        source = OwnCluster(client, self._overview, self._looks, operator_namespace, going)
         views: list[View] = [
-            OwnOverview(self._looks, seeing),
-            Things(self._looks, seeing),
-            OwnBindings(self._looks, seeing),
-            OwnBindingPage(self._looks, seeing, self._unbindings),
-            OwnObjectPage(self._looks, telling),
-            Topology(self._looks, following, pages),
-            unbind,
+            OverviewPage(source),
+            ObjectsPage(source),
+            BindingsPage(source),
+            BindingPage(source),
+            ObjectPage(source),
+            TopologyPage(source),
+            UnbindPage(client, pages, self._unbindings, tokens),
         ]
         self._provider = _Provider(client, self._hub, sessions) if consumers else None
         if self._provider is not None:
             views += self._provider.views
         self._site = Site(pages, entering, self._hub, views)
-        forms = UnbindForms(client, self._site, unbind, pages, tokens, self._unbindings)
         callback = self.external.absolute(CALLBACK_PATH)
         options = ServeOptions(
             external_url=self.external,
@@ -154,7 +150,7 @@ class OwnConsole:
             port=port,
             oidc=OIDCOptions(issuer_url="", client_id="", callback_url=callback),
         )
-        parts: list[Routed] = [pages, entering, self._site, forms]
+        parts: list[Routed] = [pages, entering, self._site]
         routes = [route for part in parts for route in part.routes()]
         app = application(options, routes, lost=pages.lost)
         app.middlewares.append(at_home(self.external))

@@ -518,7 +518,11 @@ PROVED: dict[str, Any] = {"owned": MINE, "wrote": True}
             {"consumer": UNRECORDED, **PROVED}, "ForeignObjectExists", id="written-not-recorded"
         ),
         pytest.param(
-            {"consumer": UNRECORDED, "created": "older"}, "ForeignObjectExists", id="another-was-made"
+            {"consumer": UNRECORDED, "created": "older"},
+            "ForeignObjectExists",
+            id="another-was-made",
+            "ForeignObjectExists",
+            id="another-was-made",
         ),
         pytest.param(
             {

@@ -37,7 +37,7 @@ from fairlead.konnector.controllers.apiservicebinding.reconcile import no_export
 from fairlead.konnector.policies.bound import BoundPolicy
 from fairlead.konnector.policies.isolation import IsolationStrategy, Prefixed
 from fairlead.konnector.policies.steps import Pair
-from fairlead.portal.console.own.things import bound_of
+from fairlead.portal.console.sources.look import bound_of
 
 
 NOW = datetime(2026, 1, 1, 12, 0, 0, tzinfo=UTC)
@@ -616,8 +616,8 @@ def origin(ours: Object, event: Object | None, *conditions: JSON) -> Link:
     link = judge(bound, ours, event)
     # The console of the consumer says the same.
     about = {ours.meta.uid: event} if event is not None else {}
-    (crossing,) = bound_of(bound, about).crossings
-    assert crossing.thing.state == link.state
+    (crossing,) = bound_of(bound, about).objects
+    assert crossing.state == link.state
     return link
 
 
@@ -676,7 +676,9 @@ def test_a_konnector_that_its_own_cluster_shows_as_stopped_is_named() -> None:
     # A provider that is not reached is the nearer cause.
     far = FetchedBinding(binding(READY), problem="it does not answer", stop=stop)
     assert make_row(far, NOW).reason == "NotReached"
-    assert bound_of(FetchedBinding(binding(READY), reached=True, stop=stop), {}).state == "failed"
+    assert (
+        bound_of(FetchedBinding(binding(READY), reached=True, stop=stop), {}).row.state == "failed"
+    )
 
 
 @pytest.mark.parametrize("schemas", [[], [{"group": "example.org", "resource": "things"}]])
@@ -730,8 +732,8 @@ def test_an_object_whose_writes_are_undone_has_failed(
     assert "busybody" in link.about
     assert link.remedy.startswith("have the program that")
     about = {ours.meta.uid: event} if event is not None else {}
-    (crossing,) = bound_of(bound, about).crossings
-    assert crossing.thing.state == "failed"
+    (crossing,) = bound_of(bound, about).objects
+    assert crossing.state == "failed"
 
 
 def test_a_fight_that_is_over_or_about_another_object_is_not_told() -> None:

@@ -5,10 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from fairlead.api.kubebind import GroupResource, PermissionClaim, TemplateSpec, crd_name
-
-
-KINDS = {"configmaps": "ConfigMap", "secrets": "Secret", "serviceaccounts": "ServiceAccount"}
-"""Kinds of claimed objects by plural."""
+from fairlead.portal.handshake.catalog import KINDS
 
 
 def in_words(claims: Sequence[PermissionClaim]) -> list[str]:

@@ -199,7 +199,7 @@ def _shown(body: JSON) -> JSON:
 
 def _go(plural: str) -> JSON:
     """Return a claimable type by Go's field names: kube-bind's structs have no JSON tags."""
-    kind = _KINDS[plural]
+    kind = KINDS[plural]
     return {
         "Names": {"plural": plural, "singular": kind.lower(), "kind": kind},
         "GroupVersionResource": {"Group": "", "Version": "v1", "Resource": plural},
@@ -209,4 +209,5 @@ def _go(plural: str) -> JSON:
     }
 
 
-_KINDS = {"configmaps": "ConfigMap", "secrets": "Secret", "serviceaccounts": "ServiceAccount"}
+KINDS = {"configmaps": "ConfigMap", "secrets": "Secret", "serviceaccounts": "ServiceAccount"}
+"""Kinds of claimed objects by plural."""

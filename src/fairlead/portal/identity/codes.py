@@ -23,8 +23,8 @@ CODE_SECONDS = 60.0
 """Lifetime of a code, in seconds."""
 _log = structlog.get_logger(logger_name="fairlead.portal.codes")
 _code = re.compile(r"[A-Za-z0-9_-]{43}").fullmatch
-_verifier = re.compile(r"[A-Za-z0-9._~-]{43,128}").fullmatch
-_challenge = re.compile(r"[A-Za-z0-9_-]{43}").fullmatch
+is_verifier = re.compile(r"[A-Za-z0-9._~-]{43,128}").fullmatch
+is_challenge = re.compile(r"[A-Za-z0-9_-]{43}").fullmatch
 
 
 class Code(msgspec.Struct, frozen=True):
@@ -67,7 +67,7 @@ class Codes:
             Refusal: the store is unavailable.
         """
         value = None
-        if _code(code) and _verifier(verifier):
+        if _code(code) and is_verifier(verifier):
             value = await self._store.take(hashed(code), kind="code")
         found = None if value is None else _decoded(value)
         if found is None:
@@ -86,7 +86,7 @@ def challenge_in(asked: Mapping[str, str]) -> str:
     challenge, method = asked.get("code_challenge", ""), asked.get("code_challenge_method", "")
     if not challenge and not method:
         return ""
-    if method != "S256" or not _challenge(challenge):
+    if method != "S256" or not is_challenge(challenge):
         raise bad_request(
             "code_challenge has to be the base64url of a SHA-256, without padding, and"
             " code_challenge_method S256"

@@ -5,6 +5,7 @@ from __future__ import annotations
 from aiohttp import hdrs, web
 
 from fairlead.api.kubebind.wire import ErrorCode
+from fairlead.portal.http.audit import audit
 from fairlead.portal.http.bounds import count
 from fairlead.portal.http.errors import Refusal, forbidden, unauthenticated
 from fairlead.portal.http.requests import JSON_TYPE, SESSION
@@ -23,9 +24,9 @@ class SessionGuard:
     def __init__(
         self, sessions: BrowserSessions, external: ExternalURL, *, cookies: Cookies | None = None
     ) -> None:
+        self.external = external
+        self.cookies = cookies or Cookies(external)
         self._sessions = sessions
-        self._external = external
-        self._cookies = cookies or Cookies(external)
 
     async def session(
         self, request: web.Request, *, content_type: str = JSON_TYPE
@@ -76,13 +77,25 @@ class SessionGuard:
             return None
         return await self._sessions.find(token)
 
+    async def sign_out(self, request: web.Request) -> None:
+        """End the sender's session on all replicas, if there is one.
+
+        Raises:
+            Refusal: the store is unavailable.
+        """
+        session = await self.session_if_any(request)
+        if session is not None:
+            await self._sessions.end(session)
+            who = session.person.author
+            audit("sign-out", who=who, what=session.kind, result="done", request=request)
+
     def check_origin(self, request: web.Request) -> None:
         """Refuse a request that a page of another site may have sent (CSRF).
 
         Raises:
             Refusal: the headers do not show that it comes from a page of this server.
         """
-        if not is_of_own_page(request, self._external):
+        if not is_of_own_page(request, self.external):
             origins, site = _senders(request)
             raise forbidden(
                 "a request with a cookie has to come from a page of this server",
@@ -109,7 +122,7 @@ class SessionGuard:
                 raise _unknown("the Authorization header is not a Bearer token")
             return token.strip(), False
         try:
-            cookie = self._cookies.token(request)
+            cookie = self.cookies.token(request)
         except ValueError as error:
             raise _unknown(f"{error}: delete this site's cookies in the browser") from None
         if cookie is None:

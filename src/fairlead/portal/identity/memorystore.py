@@ -49,15 +49,6 @@ class MemoryStore:
         self.there.pop((kind, name), None)
         self._tell(name)
 
-    async def remove_of(self, owner: str | None) -> int:
-        """Delete the values of an owner, or of all; return the number of sessions among them."""
-        # Values without an owner, such as used states, stay: a removed one could be used again.
-        mine = [key for key, (_, of, _) in self.there.items() if of and owner in {None, of}]
-        for key in mine:
-            del self.there[key]
-        self._tell(None)
-        return sum(kind == "session" for kind, _ in mine)
-
     async def held(self, owner: str) -> Sequence[HeldSession]:
         """Return the sessions of an owner, ordered by expiry."""
         found = [

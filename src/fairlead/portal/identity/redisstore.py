@@ -206,7 +206,10 @@ class RedisStore:
 
     @_asked
     async def remove_of(self, owner: str | None) -> int:
-        """Delete sessions and codes by their index, and have replicas drop their caches."""
+        """Delete the sessions of an owner or of all, and their codes; return the sessions' number.
+
+        Replicas drop their caches.
+        """
         index = _index(owner)
         members = [one.decode(errors="replace") for one in await self._redis.zrange(index, 0, -1)]
         pipe = self._redis.pipeline(transaction=True)

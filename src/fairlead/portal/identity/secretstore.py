@@ -185,17 +185,6 @@ class SecretStore:
         """Delete the Secret if it exists."""
         await self._delete(_secret(kind, name))
 
-    async def remove_of(self, owner: str | None) -> int:
-        """Delete sessions and codes by a fresh list: the cache may lack the newest."""
-        with self._asked():
-            async with asyncio.timeout(CALL_SECONDS):
-                found = await self._client.list(
-                    SECRETS, self._namespace, labels=labels_of(owner), metadata_only=True
-                )
-        for one in found.items:
-            await self._delete(one.meta.name)
-        return sum(one.meta.labels.get(LABEL_KIND) == "session" for one in found.items)
-
     async def held(self, owner: str) -> Sequence[HeldSession]:
         """Return the cached sessions of an owner, and own ones that the cache lacks yet."""
         label = owner_label(owner)

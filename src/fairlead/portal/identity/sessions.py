@@ -157,12 +157,6 @@ class SessionStore(Protocol):
     async def remove(self, name: str, *, kind: str) -> None:
         """Delete the value if it exists."""
 
-    async def remove_of(self, owner: str | None) -> int:
-        """Delete the sessions of a person's author name, or of all; return their number.
-
-        Their one-time codes are deleted too, since they could become sessions.
-        """
-
     async def held(self, owner: str) -> Sequence[HeldSession]:
         """Return the sessions of a person's author name, ordered by expiry."""
 
@@ -309,17 +303,6 @@ class BrowserSessions:
             await self._store.remove(session.key, kind="session")
         finally:
             self._gone(session.key)
-
-    async def end_all(self, author: str | None) -> int:
-        """End the sessions of a person's author name, or of all; return their number.
-
-        Raises:
-            Refusal: the store is unavailable.
-        """
-        try:
-            return await self._store.remove_of(author)
-        finally:
-            self._gone(None)
 
     async def _make_room(self, author: str) -> None:
         """End a person's oldest sessions; refuse a new one if there are too many in all."""

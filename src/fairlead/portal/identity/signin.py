@@ -198,11 +198,7 @@ class SignIn:
         by_cookie = by_cookie and "Authorization" not in request.headers
         if by_cookie:
             self._guard.check_origin(request)
-        session = await self._guard.session_if_any(request)
-        if session is not None:
-            await self._sessions.end(session)
-            who = session.person.author
-            audit("sign-out", who=who, what=session.kind, result="done", request=request)
+        await self._guard.sign_out(request)
         response = web.Response(text="logged out", headers=PRIVATE)
         # A cross-site form is sent without the SameSite cookie, and must not expire it.
         if by_cookie:

@@ -5,11 +5,15 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final, Generic, Protocol, TypeVar
+from urllib.parse import quote
 
 import msgspec
 
+from fairlead.api.meta import Object
 from fairlead.api.reasons.model import State
+from fairlead.api.reasons.verdict import Judgement
 from fairlead.portal.model.states import STATES
+from fairlead.portal.model.thing import ConditionRow
 
 
 ROWS_OF_A_PAGE = 200
@@ -27,6 +31,11 @@ Get = Callable[[str, int], str]
 """Function that returns a parameter of a query, cut to a number of characters."""
 
 
+def path_of(*names: str) -> str:
+    """Return the path of a page, each name as one segment, which cannot be empty."""
+    return "".join(f"/{quote(name or NO_NAMESPACE, safe='')}" for name in names)
+
+
 class Counts(msgspec.Struct, frozen=True):
     """Numbers of objects by state."""
 
@@ -41,6 +50,12 @@ class Counts(msgspec.Struct, frozen=True):
         found = Counter(states)
         return cls(found["ok"], found["waiting"], found["failed"], found["unknown"])
 
+    @classmethod
+    def sum(cls, counts: Iterable[Counts]) -> Counts:
+        """Return the sums of numbers of objects."""
+        every = list(counts)
+        return cls(*(sum(getattr(each, name) for each in every) for name in cls.__struct_fields__))
+
     @property
     def total(self) -> int:
         """The number of all objects."""
@@ -52,9 +67,10 @@ class Counts(msgspec.Struct, frozen=True):
 
 
 class ObjectRow(msgspec.Struct, frozen=True, order=True, gc=False, kw_only=True):
-    """An object and its state; ``resource`` is ``plural.group``.
+    """An object and its state; ``resource`` is ``plural.group``, ``at`` the path of its page.
 
-    On a provider ``where`` is its namespace in the consumer's cluster.
+    On a provider ``where`` is its namespace in the consumer's cluster. ``sync`` says which of its
+    parts have crossed, "" where only one side is seen.
     """
 
     kind: str
@@ -66,6 +82,8 @@ class ObjectRow(msgspec.Struct, frozen=True, order=True, gc=False, kw_only=True)
     about: str = ""
     helps: str = ""
     since: str = ""
+    sync: str = ""
+    at: str = ""
 
     @property
     def words(self) -> str:
@@ -74,16 +92,51 @@ class ObjectRow(msgspec.Struct, frozen=True, order=True, gc=False, kw_only=True)
 
     @property
     def place(self) -> str:
-        """Its namespace as a segment of a path, which cannot be empty."""
-        return self.namespace or NO_NAMESPACE
+        """Its name with the namespace that its consumer knows."""
+        namespace = self.where or self.namespace
+        return f"{namespace}/{self.name}" if namespace else self.name
+
+    @property
+    def text(self) -> str:
+        """Its kind and place."""
+        return f"{self.kind} {self.place}"
+
+
+def row_of(
+    obj: Object, verdict: Judgement, *, resource: str, at: str, where: str = "", sync: str = ""
+) -> ObjectRow:
+    """Return the row of an object with the verdict on it."""
+    if verdict.state != "ok":
+        about = verdict.text or (f"{verdict.type} is not True" if verdict.type else "")
+    else:
+        about = next((f"remark: {remark.text}" for remark in verdict.remarks), "")
+    return ObjectRow(
+        kind=obj.kind,
+        namespace=obj.meta.namespace,
+        name=obj.meta.name,
+        resource=resource,
+        where=where,
+        state=verdict.state,
+        about=about,
+        helps=verdict.remedy if verdict.state != "ok" else "",
+        since=verdict.since,
+        sync=sync,
+        at=at,
+    )
 
 
 class BindingRow(msgspec.Struct, frozen=True, kw_only=True):
-    """A binding of a consumer, or a consumer without one: then ``binding`` is ""."""
+    """A binding of a consumer, or a consumer without one: then ``binding`` is "".
+
+    ``cluster`` names the cluster at the other end, ``at`` is the path of the binding's page.
+    ``sync`` is the number of objects in sync with their total, ``lag_since`` the time of the
+    oldest change that is not; both are "" where only one side is seen.
+    """
 
     cluster: str
-    namespace: str
+    namespace: str = ""
     binding: str = ""
+    at: str = ""
     state: State = "unknown"
     about: str = ""
     helps: str = ""
@@ -92,14 +145,63 @@ class BindingRow(msgspec.Struct, frozen=True, kw_only=True):
     version: str = ""
     kinds: tuple[str, ...] = ()
     objects: Counts = Counts()
+    sync: str = ""
+    lag_since: str = ""
     unseen: bool = False
     """Whether there may be objects that are not counted."""
+    silent_since: str | None = None
+    """None while a konnector works on it, "" if it is unknown since when none does."""
 
     @property
     def words(self) -> str:
         """The text that a search looks through."""
         parts = (self.cluster, self.namespace, self.binding, self.about, self.version, *self.kinds)
         return " ".join(parts).lower()
+
+    @property
+    def text(self) -> str:
+        """Its name with the cluster at the other end."""
+        return f"Binding {self.binding}" + (f" of {self.cluster}" if self.cluster else "")
+
+
+Words = tuple[tuple[str, str], ...]
+"""A sentence in parts, each with the path that it leads to, "" for none."""
+
+
+class BindingList(msgspec.Struct, frozen=True, kw_only=True):
+    """All bindings that the reader may see; ``notes`` say what could not be read."""
+
+    rows: tuple[BindingRow, ...] = ()
+    notes: tuple[str, ...] = ()
+    all: bool = False
+    """Whether these are the bindings of all consumers."""
+
+
+class ObjectList(msgspec.Struct, frozen=True):
+    """All objects that the reader may see; ``notes`` say what could not be read."""
+
+    rows: tuple[ObjectRow, ...] = ()
+    notes: tuple[str, ...] = ()
+
+
+class BindingDetail(msgspec.Struct, frozen=True, kw_only=True):
+    """All that the page of a binding shows.
+
+    ``sentences`` say what it copies. ``templates`` are those that bind it again, None where
+    the reader cannot. ``unbind`` is the path of the form that unbinds, "" where only a command
+    does; ``unbinds`` says that it is being unbound.
+    """
+
+    row: BindingRow
+    objects: tuple[ObjectRow, ...] = ()
+    conditions: tuple[ConditionRow, ...] = ()
+    notes: tuple[str, ...] = ()
+    crumbs: Words = ()
+    since: str = ""
+    sentences: tuple[str, ...] = ()
+    templates: tuple[str, ...] | None = None
+    unbind: str = ""
+    unbinds: bool = False
 
 
 class ListedRow(Protocol):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import heapq
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from datetime import UTC, datetime
 from typing import Final, TypeVar
 
@@ -11,7 +11,7 @@ import msgspec
 
 from fairlead.api.reasons.model import State
 from fairlead.api.timestamps import parse_time
-from fairlead.portal.model.lists import Counts
+from fairlead.portal.model.lists import BindingRow, Counts, ObjectRow
 
 
 MOST_FAILURES = 5
@@ -21,7 +21,7 @@ T = TypeVar("T")
 
 
 class CountedList(msgspec.Struct, frozen=True):
-    """Numbers of a list's rows by state; ``at`` and ``query`` lead to the list, "" without one.
+    """Numbers of a list's rows by state; ``at`` is the list's path, "" without one.
 
     ``more`` says that there may be rows that the reader may not see.
     """
@@ -29,7 +29,6 @@ class CountedList(msgspec.Struct, frozen=True):
     title: str
     counts: Counts
     at: str = ""
-    query: Mapping[str, str] = {}
     more: bool = False
 
 
@@ -44,6 +43,18 @@ class Failure(msgspec.Struct, frozen=True, kw_only=True):
     since: str = ""
 
 
+def failure_of(row: ObjectRow | BindingRow, of: str = "", since: str = "") -> Failure:
+    """Return the row of a list as a failure; ``of`` names its consumer's cluster."""
+    return Failure(
+        text=f"{row.text} of {of}" if of else row.text,
+        at=row.at,
+        state=row.state,
+        message=row.about,
+        remedy=row.helps,
+        since=since or row.since,
+    )
+
+
 class ConsoleOverview(msgspec.Struct, frozen=True):
     """All that an overview shows; ``more_silent`` konnectors are not named."""
 
@@ -51,6 +62,7 @@ class ConsoleOverview(msgspec.Struct, frozen=True):
     failures: tuple[Failure, ...]
     silent: tuple[Failure, ...]
     more_silent: int = 0
+    notes: tuple[str, ...] = ()
 
     @property
     def failed(self) -> int:
@@ -69,7 +81,10 @@ class ConsoleOverview(msgspec.Struct, frozen=True):
 
 
 def overview_of(
-    lists: Iterable[CountedList], failures: Iterable[Failure], silent: Sequence[Failure]
+    lists: Iterable[CountedList],
+    failures: Iterable[Failure],
+    silent: Sequence[Failure],
+    notes: Iterable[str] = (),
 ) -> ConsoleOverview:
     """Return the overview; of failures and silent konnectors it names the latest."""
     return ConsoleOverview(
@@ -77,6 +92,7 @@ def overview_of(
         tuple(latest(failures, _since)),
         tuple(latest(silent, _since)),
         max(len(silent) - MOST_FAILURES, 0),
+        tuple(notes),
     )
 
 

@@ -72,7 +72,7 @@ class ThingPage(msgspec.Struct, frozen=True, kw_only=True):
 
     ``facts`` are pairs of a label and its text, ``differences`` the lines of a diff of both sides,
     None if only one is seen. ``keys`` are the names of a Secret's entries, ``related`` kind and
-    name of the objects that its fields name.
+    name of the objects that its fields name. ``crumbs`` lead to the bindings that bring it.
     """
 
     kind: str
@@ -89,6 +89,7 @@ class ThingPage(msgspec.Struct, frozen=True, kw_only=True):
     related: tuple[tuple[str, str], ...] = ()
     timeline: tuple[TimelineEntry, ...] = ()
     notes: tuple[str, ...] = ()
+    crumbs: tuple[tuple[str, str], ...] = ()
 
 
 def answer_of(verdict: Judgement, chains: Sequence[Chain]) -> PageAnswer:

@@ -30,7 +30,7 @@ COOKIE = Cookies(ExternalURL.parse(EXTERNAL)).session
         pytest.param({"token": ""}, 403, id="without-a-token"),
         pytest.param({"token": "x" * 5000}, 403, id="with-a-long-token"),
         pytest.param({"origin": "https://elsewhere.example.org"}, 403, id="of-another-site"),
-        pytest.param({"cookie": ""}, 401, id="of-a-stranger"),
+        pytest.param({"cookie": ""}, 303, id="of-a-stranger"),
         pytest.param({"type": "text/plain"}, 415, id="no-form"),
         pytest.param({"body": b"a=%ff"}, 400, id="no-text"),
         pytest.param({"body": b"a&" * 3000}, 400, id="too-many-fields"),

@@ -14,10 +14,10 @@ from fairlead.api.kubebind import ANNOTATION_IDENTITY
 from fairlead.api.meta import object_from_dict
 from fairlead.api.resource import NAMESPACES
 from fairlead.client import Client
-from fairlead.portal.console.bindings.known import Consumers
 from fairlead.portal.console.consumers.directory import Directory
-from fairlead.portal.console.objects.kinds import History, Kinds
 from fairlead.portal.console.pages.live import Hub
+from fairlead.portal.console.sources.consumers import Consumers
+from fairlead.portal.console.sources.kinds import History, Kinds
 from fairlead.runtime import Cluster
 
 

@@ -416,16 +416,6 @@ async def test_s7_what_was_signed_out_is_worth_nothing_any_more(
     assert (await ada.post(f"{server.url}/api/logout")).status == 200
 
 
-async def test_s7_an_administrator_signs_everybody_out(
-    server: Door, ada: Browser, there: TestIssuer
-) -> None:
-    tokens = [bearer(await cli_token(server, ada)) for _ in range(2)]
-    assert (await ada.get(f"{server.url}/api/ping", headers=tokens[0])).status == 200
-    assert await server.sessions.end_all(None) == 2
-    for headers in tokens:
-        assert (await ada.get(f"{server.url}/api/ping", headers=headers)).status == 401
-
-
 @pytest.mark.parametrize(
     ("external", "prefix", "path"),
     [

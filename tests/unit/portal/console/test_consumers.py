@@ -14,8 +14,8 @@ from fairlead.api.kubebind.conditions import (
     unknown,
 )
 from fairlead.api.reasons.conditions import state_of
-from fairlead.portal.console.bindings.known import _judged
 from fairlead.portal.console.consumers.directory import KnownConsumer
+from fairlead.portal.console.sources.consumers import _judged
 from fairlead.portal.model.lists import ListQuery
 from fairlead.provider.commands.overview import ConsumerRow
 

@@ -9,33 +9,34 @@ from tests.unit.api.test_verdict import BINDING, c, obj
 
 from fairlead.konnector.commands.overview.rows import FetchedBinding
 from fairlead.konnector.commands.presence import KonnectorStop
-from fairlead.portal.console.own.sight import OwnSight, Seeing
-from fairlead.portal.console.own.things import BoundThing, binding_thing, bound_of
-from fairlead.portal.console.own.views import OwnOverview
 from fairlead.portal.console.pages.live import Hub
 from fairlead.portal.console.pages.looking import Looks
 from fairlead.portal.console.pages.rendering import Pages
 from fairlead.portal.console.pages.viewing import AskedPage
-from fairlead.portal.model.lists import ObjectRow
+from fairlead.portal.console.sources.cluster import OwnCluster
+from fairlead.portal.console.sources.look import (
+    SEEN_TOPIC,
+    OwnSight,
+    binding_thing,
+    bound_of,
+)
+from fairlead.portal.console.views import OverviewPage
+from fairlead.portal.model.lists import BindingDetail, BindingRow, ObjectRow
 from fairlead.portal.options import ExternalURL
 
 
-BOUND = BoundThing(
-    name="widgets",
-    provider="shop",
-    resources=(),
-    in_sync=None,
-    objects=None,
-    lag_since="",
-    heartbeat="",
-    problem="no konnector runs",
-    helps="start `konnector`",
-    state="failed",
-    since="2026-01-01T00:00:00Z",
-    deleting=False,
-    conditions=(),
-    crossings=(),
-    silent_since="2026-01-02T00:00:00Z",
+BOUND = BindingDetail(
+    row=BindingRow(
+        cluster="shop",
+        binding="widgets",
+        at="/bindings/widgets",
+        about="no konnector runs",
+        helps="start `konnector`",
+        state="failed",
+        since="2026-01-01T00:00:00Z",
+        sync="?/?",
+        silent_since="2026-01-02T00:00:00Z",
+    )
 )
 LOGIN = ObjectRow(
     kind="PostgresAccess",
@@ -46,6 +47,7 @@ LOGIN = ObjectRow(
     about="ServerUnreachable: <no answer>",
     since="2026-01-03T00:00:00Z",
     helps="look at the server",
+    at="/objects/postgresaccesses.access.k8s.delta10.nl/shop/orders",
 )
 
 
@@ -55,14 +57,18 @@ async def test_it_counts_bindings_and_objects_and_names_what_failed() -> None:
     )
 
     async def look() -> OwnSight:
-        return OwnSight((BOUND,), (binding_thing(BOUND), LOGIN, healthy), ("You may not list x.",))
+        return OwnSight(
+            (BOUND,), (binding_thing(BOUND.row), LOGIN, healthy), ("You may not list x.",)
+        )
 
     pages = Pages(ExternalURL.parse("http://127.0.0.1:8088"), leave="")
-    view = OwnOverview(Looks(Hub()), cast("Seeing", look))
-    values = await view.values("", AskedPage("/overview"))
+    none, looks = cast("Any", None), Looks(Hub())
+    await looks.see(SEEN_TOPIC, look)
+    source = OwnCluster(none, none, looks, "", none)
+    values = await OverviewPage(source).values((), AskedPage("/overview"))
     text = pages.part("overview.html", values)
     assert 'data-title="(2) Overview"' in text
-    assert 'href="/?state=failed&amp;kind=APIServiceBinding"' in text
+    assert 'href="/bindings?state=failed"' in text
     login = "/objects/postgresaccesses.access.k8s.delta10.nl/shop/orders"
     # The latest first, and each binding with a silent konnector again below.
     assert text.index(login) < text.index('href="/bindings/widgets"') < text.index("Silent")
@@ -89,4 +95,4 @@ def test_a_binding_says_since_when_its_konnector_is_silent(
     traces: dict[str, Any], since: str | None
 ) -> None:
     binding = obj(BINDING, c("Ready", "True"))
-    assert bound_of(FetchedBinding(binding, **traces), {}).silent_since == since
+    assert bound_of(FetchedBinding(binding, **traces), {}).row.silent_since == since

@@ -16,9 +16,9 @@ from fairlead.binding.commands.explain import wish_of
 from fairlead.binding.workloads.rollout import rollout_failure
 from fairlead.konnector.commands.overview.links import binding_link
 from fairlead.konnector.commands.overview.rows import FetchedBinding
-from fairlead.portal.console.bindings.object import provider_chain
-from fairlead.portal.console.objects.kinds import FollowedKind, kept_of
-from fairlead.portal.console.own.things import bound_of, thing_of
+from fairlead.portal.console.sources.kinds import FollowedKind, kept_of
+from fairlead.portal.console.sources.look import bound_of, thing_of
+from fairlead.portal.console.sources.provided import provider_chain
 from fairlead.portal.model.thing import answer_of, shown_conditions
 from fairlead.portal.model.timeline import timeline
 from fairlead.postgres.commands.links import provided_role_link, role_by_status

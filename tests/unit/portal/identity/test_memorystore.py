@@ -41,12 +41,3 @@ async def test_where_there_would_be_more_what_ends_first_goes() -> None:
     assert gone == ["b"]
     assert [one.name for one in await store.held("ada")] == ["c", "a"]
     assert await store.count() == 2
-
-
-async def test_all_of_an_owner_go() -> None:
-    store = MemoryStore()
-    assert await stored(store, "a")
-    assert await stored(store, "b", owner="ben")
-    assert await store.remove_of("ada") == 1
-    assert await store.get("b", kind="session") == b"x"
-    assert await store.remove_of(None) == 1

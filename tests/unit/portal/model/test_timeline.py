@@ -6,14 +6,14 @@ from typing import Any
 
 from fairlead.api.meta import JSON, Object, object_from_dict
 from fairlead.api.reasons.verdict import verdict_of
-from fairlead.portal.console.bindings.object import provider_chain
-from fairlead.portal.console.objects.kinds import (
+from fairlead.portal.console.sources.kinds import (
     MOST_BYTES,
     MOST_OBJECTS,
     MOST_TURNS,
     History,
     kept_of,
 )
+from fairlead.portal.console.sources.provided import provider_chain
 from fairlead.portal.model.readable import MOST_CHARACTERS, keys_of, parts, text
 from fairlead.portal.model.thing import PageAnswer, answer_of
 from fairlead.portal.model.timeline import timeline, writes_of

@@ -21,9 +21,9 @@ from fairlead.api.meta import Object
 from fairlead.api.reasons.model import State
 from fairlead.api.resource import NAMESPACES
 from fairlead.api.timestamps import moment
-from fairlead.portal.console.objects.kinds import Kinds
 from fairlead.portal.console.pages.live import Hub
 from fairlead.portal.console.pages.viewing import of_namespace
+from fairlead.portal.console.sources.kinds import Kinds
 from fairlead.portal.model.states import WORDS
 from fairlead.portal.model.thing import PageAnswer
 from fairlead.provider.commands.overview import ConsumerRow, ProviderState, rows

@@ -6,7 +6,6 @@ import asyncio
 from collections.abc import Mapping
 from contextlib import suppress
 from typing import Any
-from urllib.parse import quote
 
 import msgspec
 import structlog
@@ -32,7 +31,6 @@ from fairlead.portal.handshake.consents import Consents
 from fairlead.portal.http.bounds import count
 from fairlead.portal.http.errors import Refusal, bad_request, refusal_of
 from fairlead.portal.http.headers import PRIVATE
-from fairlead.portal.http.requests import PATH
 from fairlead.portal.identity.sessions import BrowserSession, Person
 from fairlead.runtime import Cluster
 
@@ -159,13 +157,7 @@ class BindForms:
         Raises:
             Refusal: the form is another site's or malformed.
         """
-        try:
-            session, fields = await self._tokens.fields(request)
-        except Refusal as refusal:
-            if refusal.status != web.HTTPUnauthorized.status_code:
-                raise
-            # The page shows the sign-in button.
-            return self._here(request)
+        session, fields = await self._tokens.fields(request)
         template = request.match_info["name"]
         given = _given(fields)
         terminal = self._terminals.waiting(request)
@@ -200,12 +192,7 @@ class BindForms:
             Refusal: the form is not from this page, or the person has lost the right.
             ClientError: the API server refused or is unavailable.
         """
-        try:
-            session, fields = await self._tokens.fields(request)
-        except Refusal as refusal:
-            if refusal.status != web.HTTPUnauthorized.status_code:
-                raise
-            return self._here(request)
+        session, fields = await self._tokens.fields(request)
         names = request.match_info
         wanted = field(fields, "file")
         known = self._clusters.get(session.person, names["namespace"])
@@ -253,7 +240,7 @@ class BindForms:
                 # The page needs the new namespace, which the cache gets by its watch.
                 while self._clusters.get(session.person, namespace) is None:  # noqa: ASYNC110
                     await asyncio.sleep(_LOOK_AGAIN_SECONDS)
-        return self._to(self._pages.path(BoundPage.at(asked.template, namespace, name)))
+        return self._pages.redirect(BoundPage.at(asked.template, namespace, name))
 
     def _asked(
         self, person: Person, template: str, given: GivenForm, terminal: Terminal | None
@@ -297,13 +284,6 @@ class BindForms:
         return await self._site.show(
             self._page, request, session, status=status, given=given, error=error, wrong=wrong
         )
-
-    def _here(self, request: web.Request) -> web.Response:
-        """Redirect to a form's page, by its external address, since a proxy may strip a prefix."""
-        return self._to(self._pages.path(quote(request.get(PATH, request.path))))
-
-    def _to(self, path: str) -> web.Response:
-        return web.Response(status=303, headers={"Location": path})
 
 
 def _said(error: Refusal | ClientError | TimeoutError) -> Refusal:

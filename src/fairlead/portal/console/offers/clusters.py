@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from fairlead.portal.console.bindings.known import Consumers, KnownCluster
+from fairlead.portal.console.sources.consumers import Consumers, KnownCluster
 from fairlead.portal.handshake.ownership import Ownership
 from fairlead.portal.identity.sessions import Person
 

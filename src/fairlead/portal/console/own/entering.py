@@ -13,7 +13,6 @@ from fairlead.portal.console.pages.rendering import Pages
 from fairlead.portal.console.visits.entering import Entrance
 from fairlead.portal.http.audit import audit
 from fairlead.portal.http.errors import Refusal
-from fairlead.portal.identity.cookies import Cookies
 from fairlead.portal.identity.guard import SessionGuard
 from fairlead.portal.identity.sessions import (
     BrowserSessions,
@@ -75,7 +74,6 @@ class ByLink(Entrance):
         sessions: stores sessions.
         links: makes and checks links.
         person: the person who runs the program.
-        cookies: the cookies of the program's address.
         tell: prints a link in the terminal.
     """
 
@@ -86,7 +84,6 @@ class ByLink(Entrance):
         sessions: BrowserSessions,
         links: Links,
         person: Person,
-        cookies: Cookies,
         tell: Callable[[str], None],
     ) -> None:
         super().__init__(guard)
@@ -94,7 +91,6 @@ class ByLink(Entrance):
         self._sessions = sessions
         self._links = links
         self._person = person
-        self._cookies = cookies
         self._tell = tell
         self._told = -PAUSE_SECONDS
 
@@ -115,9 +111,10 @@ class ByLink(Entrance):
             return self._stranger(request, told="This link was used before, or has expired.")
         token, session = await self._sessions.create(self._person, "browser")
         audit("enter", who=session.person.author, what="link", result="done", request=request)
-        response = web.Response(status=303, headers={"Location": self._pages.path("/")})
+        response = self._pages.redirect("/")
         seconds = self._sessions.lifetime
-        self._cookies.set(response, self._cookies.session, token, seconds=seconds)
+        cookies = self._guard.cookies
+        cookies.set(response, cookies.session, token, seconds=seconds)
         return response
 
     async def ask(self, request: web.Request) -> web.Response:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import Any, Literal
 
 import msgspec
@@ -17,20 +18,20 @@ from fairlead.konnector.commands.unbind import Impact, impact, unbind
 from fairlead.portal.console.pages.live import Hub
 from fairlead.portal.console.pages.looking import Looks
 from fairlead.portal.console.pages.rendering import Pages
-from fairlead.portal.console.pages.viewing import AskedPage, MissingError, Topics, View
+from fairlead.portal.console.pages.viewing import AskedPage, FormError, FormView, Topics
+from fairlead.portal.console.sources.cluster import no_binding, unbinding_topic
+from fairlead.portal.console.sources.look import SEEN_TOPIC
 from fairlead.portal.console.visits.formtokens import FormTokens, field
-from fairlead.portal.console.visits.site import Site
 from fairlead.portal.http.audit import audit
 from fairlead.portal.http.errors import forbidden
 from fairlead.portal.identity.sessions import BrowserSession
+from fairlead.portal.model.lists import path_of
 
 
 MOST = 50
 """Largest number of finished unbindings whose progress is kept."""
 MOST_LINES = 200
 """Largest number of kept progress lines per unbinding."""
-SEEN_TOPIC = "all"
-"""Topic of the shared read of the whole cluster."""
 
 
 class UnbindingProgress(msgspec.Struct):
@@ -66,10 +67,9 @@ class Unbindings:
             del self._known[old]
         self._tasks[name] = asyncio.create_task(self._unbind(name, orphan=orphan))
 
-    def forget(self, name: str) -> None:
-        """Forget a finished unbinding."""
-        if name not in self._tasks:
-            self._known.pop(name, None)
+    def going(self, name: str) -> bool:
+        """Whether a binding is being unbound."""
+        return name in self._tasks
 
     async def close(self) -> None:
         """Cancel running unbindings; the konnector completes them."""
@@ -101,22 +101,20 @@ class Unbindings:
             self._changed(name)
 
     def _changed(self, name: str) -> None:
-        self._hub.changed(topic(name))
+        self._hub.changed(unbinding_topic(name))
 
 
-def topic(name: str) -> str:
-    """Return the topic of a binding's unbinding."""
-    return f"unbinding/{name}"
-
-
-class UnbindPage(View):
+class UnbindPage(FormView):
     """The page of an unbinding: preview, form and progress."""
 
     route = "/bindings/{name}/unbind"
     template = "own/unbind.html"
 
-    def __init__(self, client: Client, unbindings: Unbindings, tokens: FormTokens) -> None:
+    def __init__(
+        self, client: Client, pages: Pages, unbindings: Unbindings, tokens: FormTokens
+    ) -> None:
         self._client = client
+        self._pages = pages
         self._unbindings = unbindings
         self._tokens = tokens
 
@@ -131,12 +129,12 @@ class UnbindPage(View):
         if self._unbindings.of(name) is None:
             found = await find_custom(self._client, APISERVICEBINDINGS, name)
             if found is None:
-                raise missing(name)
+                raise no_binding(name)
         return name
 
     def topics(self, scope: Any) -> Topics:
         """Return the topic that changes with the progress of the unbinding."""
-        return (topic(scope),)
+        return (unbinding_topic(scope),)
 
     async def values(self, scope: Any, asked: AskedPage) -> Mapping[str, Any]:
         """Return the binding's name and the progress of its unbinding, None before the start."""
@@ -151,58 +149,24 @@ class UnbindPage(View):
         """Return the preview, whether the person may unbind, and the form."""
         allowed = await may(self._client, APISERVICEBINDINGS, "delete", Key("", scope))
         token = self._tokens.token(session, f"unbind/{scope}") if allowed else ""
+        effects: Impact | None = None
+        # Without the right to count them the page says so.
+        with suppress(ClientError):
+            effects = await impact(self._client, scope)
         return {
             "allowed": allowed,
             "token": token,
-            "impact": await self._impact(scope),
+            "impact": effects,
             "typed": "",
             "orphan": False,
             "error": "",
         }
 
-    async def _impact(self, name: str) -> Impact | None:
-        """Return the effects of unbinding; None if they cannot be read."""
-        try:
-            return await impact(self._client, name)
-        except ClientError:
-            return None
-
-
-def missing(name: str) -> MissingError:
-    """Return the error for an unknown binding."""
-    return MissingError(
-        f"There is no APIServiceBinding {name}",
-        "It no longer exists, or has another name. The page Bindings lists all of them.",
-    )
-
-
-class UnbindForms:
-    """Handles the form of :class:`UnbindPage`."""
-
-    def __init__(
-        self,
-        client: Client,
-        site: Site,
-        page: UnbindPage,
-        pages: Pages,
-        tokens: FormTokens,
-        unbindings: Unbindings,
-    ) -> None:
-        self._client = client
-        self._site = site
-        self._page = page
-        self._pages = pages
-        self._tokens = tokens
-        self._unbindings = unbindings
-
-    def routes(self) -> list[web.RouteDef]:
-        """Return the form's route."""
-        return [web.post(UnbindPage.route, self.unbind)]
-
-    async def unbind(self, request: web.Request) -> web.Response:
+    async def submit(self, request: web.Request) -> web.Response:
         """Unbind, if the sender typed the binding's name.
 
         Raises:
+            FormError: the name is another.
             Refusal: the form is invalid, or the sender may not unbind.
             ClientError: the API server refused or is unavailable.
         """
@@ -211,20 +175,12 @@ class UnbindForms:
         typed, orphan = field(fields, "name", 300), field(fields, "copies") == "keep"
         await self._tokens.check(session, fields, f"unbind/{name}")
         if typed != name:
-            return await self._site.show(
-                self._page,
-                request,
-                session,
-                status=422,
-                error=f"Type {name} to unbind it; nothing was done.",
-                typed=typed,
-                orphan=orphan,
-            )
+            error = f"Type {name} to unbind it; nothing was done."
+            raise FormError(session, 422, error=error, typed=typed, orphan=orphan)
         # Asked before the task starts: its error would only be in the progress.
         if not await may(self._client, APISERVICEBINDINGS, "delete", Key("", name)):
             raise forbidden(f"you may not delete APIServiceBinding {name}: have that granted")
         who = session.person.author
         audit("unbind", who=who, what=name, result="begun", request=request, orphan=orphan)
         self._unbindings.start(name, orphan=orphan)
-        location = self._pages.path(f"/bindings/{name}/unbind")
-        return web.Response(status=303, headers={"Location": location})
+        return self._pages.redirect(path_of("bindings", name, "unbind"))

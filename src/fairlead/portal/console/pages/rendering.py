@@ -116,6 +116,7 @@ class Pages:
             "provider": provider,
             "embedded": embedded,
             "tabs": [tab for tab in self._tabs if tab.may is None],
+            "tab_of": {tab.path: tab.title for tab in self._tabs}.get,
             "leave": leave,
             "manual": manual,
             "version": version("fairlead"),
@@ -150,6 +151,10 @@ class Pages:
         """Return the path of a page, with the prefix of the external URL and a query."""
         told = {name: value for name, value in query.items() if value}
         return f"{self._external.path}{path}{'?' + urlencode(told) if told else ''}"
+
+    def redirect(self, path: str, headers: Mapping[str, str] | None = None) -> web.Response:
+        """Return a redirect to a page after a form."""
+        return web.Response(status=303, headers={**(headers or {}), "Location": self.path(path)})
 
     def page(
         self,

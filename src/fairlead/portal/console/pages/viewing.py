@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Hashable, Mapping
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, NamedTuple
 
 from aiohttp import web
 
@@ -53,9 +53,9 @@ class View(ABC):
     person stands outside it.
     """
 
-    route: ClassVar[str]
+    route: str
     """The path, with names in braces."""
-    template: ClassVar[str]
+    template: str
     """The template's file."""
 
     @abstractmethod
@@ -81,6 +81,30 @@ class View(ABC):
     ) -> Mapping[str, Any]:
         """Return variables for this person only: their rights and form tokens."""
         return {}
+
+
+class FormError(Exception):
+    """A form is refused: its page is shown again with ``values``, and nothing was done."""
+
+    def __init__(self, session: BrowserSession, status: int, **values: Any) -> None:
+        super().__init__(values.get("error", ""))
+        self.session = session
+        self.status = status
+        self.values = values
+
+
+class FormView(View):
+    """A page with a form, which is sent to the page's own path."""
+
+    @abstractmethod
+    async def submit(self, request: web.Request) -> web.Response:
+        """Do what the form says.
+
+        Raises:
+            FormError: a field is invalid.
+            Refusal: the form is another site's, or the sender has no right.
+            ClientError: the API server refused or is unavailable.
+        """
 
 
 def of_namespace(namespace: Object) -> Topics:

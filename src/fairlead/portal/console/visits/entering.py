@@ -19,10 +19,9 @@ from fairlead.portal.http.errors import Refusal
 from fairlead.portal.http.headers import PRIVATE
 from fairlead.portal.http.requests import PATH, parameters
 from fairlead.portal.identity import redirects
-from fairlead.portal.identity.cookies import Cookies
 from fairlead.portal.identity.guard import SessionGuard
-from fairlead.portal.identity.sessions import BrowserSession, BrowserSessions
-from fairlead.portal.options import AUTHORIZE_PATH, ExternalURL
+from fairlead.portal.identity.sessions import BrowserSession
+from fairlead.portal.options import AUTHORIZE_PATH
 
 
 _LONGEST: Final = 900
@@ -69,20 +68,22 @@ class Entrance(ABC):
         """Return the page of a person without a session."""
 
 
-class Entering(Entrance):
-    """Sign-in and sign-out by links and forms, without script."""
+CANCEL_PATH = "/terminal/cancel"
+"""Path of the form that tells a terminal that the person refused."""
+_CANCELED = "the person at the browser canceled it"
 
-    def __init__(
-        self, pages: Pages, guard: SessionGuard, sessions: BrowserSessions, external: ExternalURL
-    ) -> None:
+
+class Arriving(Entrance):
+    """The entrance of a front door: sign-in and sign-out, also of people whom a terminal sends."""
+
+    def __init__(self, pages: Pages, guard: SessionGuard, terminals: Terminals) -> None:
         super().__init__(guard)
         self._pages = pages
-        self._sessions = sessions
-        self._cookies = Cookies(external)
+        self._terminals = terminals
 
     def routes(self) -> list[web.RouteDef]:
-        """Return the route of sign-out."""
-        return [web.post("/sign-out", self.leave)]
+        """Return the routes of sign-out, and of the form that cancels a terminal's request."""
+        return [web.post("/sign-out", self.leave), web.post(CANCEL_PATH, self.cancel)]
 
     def stranger(self, request: web.Request) -> web.Response:
         """Return the sign-in page."""
@@ -102,47 +103,6 @@ class Entering(Entrance):
         found = f"{path}?{urlencode(told)}" if told else path
         return found if len(found) <= _LONGEST else path
 
-    async def leave(self, request: web.Request) -> web.Response:
-        """End the sender's session, and redirect to the first page.
-
-        Raises:
-            Refusal: the form may be another site's, or the store is unavailable.
-        """
-        self._guard.check_origin(request)
-        session = await self._guard.session_if_any(request)
-        if session is not None:
-            await self._sessions.end(session)
-            who = session.person.author
-            audit("sign-out", who=who, what=session.kind, result="done", request=request)
-        location = self._pages.path("/")
-        response = web.Response(status=303, headers={"Location": location})
-        self._cookies.expire(response, self._cookies.session)
-        return response
-
-
-CANCEL_PATH = "/terminal/cancel"
-"""Path of the form that tells a terminal that the person refused."""
-_CANCELED = "the person at the browser canceled it"
-
-
-class Arriving(Entering):
-    """The entrance of a front door, also for people whom a terminal sends."""
-
-    def __init__(
-        self,
-        pages: Pages,
-        guard: SessionGuard,
-        sessions: BrowserSessions,
-        external: ExternalURL,
-        terminals: Terminals,
-    ) -> None:
-        super().__init__(pages, guard, sessions, external)
-        self._terminals = terminals
-
-    def routes(self) -> list[web.RouteDef]:
-        """Return the routes of sign-out, and of the form that cancels a terminal's request."""
-        return [*super().routes(), web.post(CANCEL_PATH, self.cancel)]
-
     async def session(self, request: web.Request) -> BrowserSession | web.Response:
         """See :class:`Entrance`; a redirect first moves a terminal's parameters to a cookie.
 
@@ -159,11 +119,22 @@ class Arriving(Entering):
                 )
             # A redirect at once: the parameters must not stay in the address bar, the history or a
             # Referer.
-            headers = {**PRIVATE, "Location": self._pages.path("/")}
-            response = web.Response(status=303, headers=headers)
+            response = self._pages.redirect("/", PRIVATE)
             self._terminals.remember(response, terminal)
             return response
         return await super().session(request)
+
+    async def leave(self, request: web.Request) -> web.Response:
+        """End the sender's session, and redirect to the first page.
+
+        Raises:
+            Refusal: the form may be another site's, or the store is unavailable.
+        """
+        self._guard.check_origin(request)
+        response = self._pages.redirect("/")
+        await self._guard.sign_out(request)
+        self._guard.cookies.expire(response, self._guard.cookies.session)
+        return response
 
     async def cancel(self, request: web.Request) -> web.Response:
         """Redirect to the terminal with the refusal.
@@ -175,7 +146,7 @@ class Arriving(Entering):
         session = await self._guard.session_if_any(request)
         terminal = self._terminals.waiting(request)
         if terminal is None:
-            response = web.Response(status=303, headers={"Location": self._pages.path("/")})
+            response = self._pages.redirect("/")
         else:
             who = session.person.author if session is not None else ""
             audit("bind", who=who, what="terminal", result="canceled", request=request)

@@ -7,14 +7,14 @@ the action, so a token cannot be moved to another form. Its random part is store
 from __future__ import annotations
 
 import time
-from urllib.parse import parse_qsl
+from urllib.parse import parse_qsl, quote
 
 import msgspec
 from aiohttp import web
 
 from fairlead.api.kubebind.wire import ErrorCode
 from fairlead.portal.http.errors import Refusal, bad_request, forbidden
-from fairlead.portal.http.requests import FORM_TYPE, read_body
+from fairlead.portal.http.requests import FORM_TYPE, PATH, read_body
 from fairlead.portal.identity.guard import SessionGuard
 from fairlead.portal.identity.keys import Sealing
 from fairlead.portal.identity.sessions import BrowserSession, SessionStore, hashed, random_token
@@ -66,10 +66,18 @@ class FormTokens:
         """Return the sender's session and the fields of a form.
 
         Raises:
-            Refusal: there is no session, the form is another site's, or it is malformed.
+            HTTPSeeOther: there is no session; the page shows how to sign in.
+            Refusal: the form is another site's, or it is malformed.
         """
         # The guard checks Origin; the token is a second defense, and holds a form to one use.
-        session = await self._guard.session(request, content_type=FORM_TYPE)
+        try:
+            session = await self._guard.session(request, content_type=FORM_TYPE)
+        except Refusal as refusal:
+            if refusal.status != web.HTTPUnauthorized.status_code:
+                raise
+            # Its external address, since a proxy may strip a prefix.
+            path = quote(request.get(PATH, request.path))
+            raise web.HTTPSeeOther(f"{self._guard.external.path}{path}") from None
         content = await read_body(request, content_type=FORM_TYPE)
         try:
             fields = parse_qsl(

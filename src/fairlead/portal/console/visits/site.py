@@ -20,7 +20,14 @@ from fairlead.api.kubebind.wire import ErrorCode
 from fairlead.client import ClientError
 from fairlead.portal.console.pages.live import Hub, Live, Subscription, message
 from fairlead.portal.console.pages.rendering import Pages, digest
-from fairlead.portal.console.pages.viewing import AskedPage, MissingError, View, asked_of
+from fairlead.portal.console.pages.viewing import (
+    AskedPage,
+    FormError,
+    FormView,
+    MissingError,
+    View,
+    asked_of,
+)
 from fairlead.portal.console.visits.entering import Entrance
 from fairlead.portal.http.errors import Refusal
 from fairlead.portal.http.requests import ENDLESS, REQUEST_ID
@@ -125,6 +132,8 @@ class Site:
             stream = STREAMS + view.route.rstrip("/")
             found.append(web.get(view.route, partial(self._page, view)))
             found.append(web.get(stream, partial(self._stream, view)))
+            if isinstance(view, FormView):
+                found.append(web.post(view.route, partial(self._submit, view)))
         return found
 
     async def run(self) -> None:
@@ -193,6 +202,14 @@ class Site:
         if isinstance(session, web.Response):
             return session
         return await self.show(view, request, session)
+
+    async def _submit(self, view: FormView, request: web.Request) -> web.Response:
+        try:
+            return await view.submit(request)
+        except FormError as error:
+            return await self.show(
+                view, request, error.session, status=error.status, **error.values
+            )
 
     async def _stream(self, view: View, request: web.Request) -> web.StreamResponse:
         """Answer with server-sent events, until the person leaves or loses the right."""

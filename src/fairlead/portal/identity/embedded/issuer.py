@@ -6,12 +6,11 @@ import base64
 import binascii
 import hashlib
 import hmac
-import re
 import secrets
 import time
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
-from urllib.parse import unquote_plus, urlencode
+from urllib.parse import unquote_plus
 
 import msgspec
 import structlog
@@ -23,6 +22,7 @@ from fairlead.api.addresses import is_loopback
 from fairlead.portal.http.audit import audit
 from fairlead.portal.http.errors import Refusal, forbidden
 from fairlead.portal.http.requests import ADDRESS, FORM_TYPE, read_body
+from fairlead.portal.identity.codes import is_challenge, is_verifier
 from fairlead.portal.identity.embedded import pages
 from fairlead.portal.identity.embedded.people import (
     EmbeddedPerson,
@@ -33,6 +33,7 @@ from fairlead.portal.identity.guard import is_of_own_page
 from fairlead.portal.identity.keys import LocalKeys, Sealing
 from fairlead.portal.identity.oidc.issuers import Issuer, challenge_of
 from fairlead.portal.identity.oidc.outgoing import Answered, IssuerAway
+from fairlead.portal.identity.redirects import with_parameters
 from fairlead.portal.identity.sessions import hashed, random_token
 from fairlead.portal.options import ISSUER_PATH, ExternalURL
 
@@ -53,8 +54,6 @@ _MOST_NAME = 256
 _MOST_VALUE = 8192
 """Longest parameter, in characters."""
 _PURPOSE = "embedded issuer's form"
-_challenge = re.compile(r"[A-Za-z0-9_-]{43}").fullmatch
-_verifier = re.compile(r"[A-Za-z0-9._~-]{43,128}").fullmatch
 _log = structlog.get_logger(logger_name="fairlead.portal.embedded")
 
 
@@ -244,8 +243,7 @@ class EmbeddedIssuer:
 
     def _back(self, redirect_uri: str, told: Mapping[str, str]) -> web.Response:
         """Redirect to the client, with the issuer as iss (RFC 9207)."""
-        query = urlencode(dict(told) | {"iss": self.url})
-        location = f"{redirect_uri}{'&' if '?' in redirect_uri else '?'}{query}"
+        location = with_parameters(redirect_uri, dict(told) | {"iss": self.url})
         # 303 and not 302 or 307: the browser must not post the password to the callback.
         return web.Response(status=303, headers=pages.HEADERS | {"Location": location})
 
@@ -279,7 +277,7 @@ class EmbeddedIssuer:
             or issued.expires <= time.time()
             or issued.asked.client_id != client_id
             or form.get("redirect_uri") != issued.asked.redirect_uri
-            or not _verifier(verifier)
+            or not is_verifier(verifier)
             or not hmac.compare_digest(challenge_of(verifier), issued.asked.challenge)
         ):
             raise _OAuthError(
@@ -368,7 +366,7 @@ def _checked(query: Mapping[str, str], client_id: str, redirect_uri: str) -> Ask
     if query.get("prompt") == "none":
         raise _OAuthError("login_required", "this issuer keeps no sign-in: leave out prompt")
     challenge = query.get("code_challenge", "")
-    if query.get("code_challenge_method") != "S256" or not _challenge(challenge):
+    if query.get("code_challenge_method") != "S256" or not is_challenge(challenge):
         raise _OAuthError("invalid_request", "PKCE is required: code_challenge by S256")
     state, nonce = query.get("state", ""), query.get("nonce", "")
     if not state or not nonce:

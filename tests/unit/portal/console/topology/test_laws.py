@@ -9,6 +9,7 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from fairlead.portal.console.pages.looking import SeenLook
 from fairlead.portal.console.pages.rendering import Pages
 from fairlead.portal.console.topology.graph import CHAIN, Edge, Graph, GraphNode
 from fairlead.portal.console.topology.table import rows
@@ -85,7 +86,7 @@ def test_whatever_is_shown_has_the_elements_of_the_template_alone(
     graph: Graph, shown: Any
 ) -> None:
     tree = grow(graph, shown)
-    values = {"tree": tree, "table": rows(graph, shown), "notes": ()}
+    values = {"tree": tree, "table": rows(graph, shown), "notes": (), "seen": SeenLook()}
     text = PAGES.part("topology.html", values)
     assert text == PAGES.part("topology.html", values)
     reader = _Reader()

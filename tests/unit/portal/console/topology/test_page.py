@@ -8,6 +8,7 @@ from importlib.resources import files
 
 from msgspec.structs import replace
 
+from fairlead.portal.console.pages.looking import SeenLook
 from fairlead.portal.console.pages.rendering import Pages
 from fairlead.portal.console.topology.graph import PROVIDED, Edge, Graph, GraphNode
 from fairlead.portal.console.topology.table import rows
@@ -21,7 +22,7 @@ PAGES = Pages(ExternalURL.parse("https://bind.example.org"))
 
 
 def _page(graph: Graph) -> str:
-    values = {"tree": grow(graph), "table": rows(graph), "notes": ()}
+    values = {"tree": grow(graph), "table": rows(graph), "notes": (), "seen": SeenLook()}
     return PAGES.part("topology.html", values)
 
 

@@ -14,7 +14,7 @@ import msgspec
 
 from fairlead.api.kubebind import APISERVICEEXPORTS, BINDER_NAME, CLUSTERBINDINGS
 from fairlead.api.resource import EVENTS, Resource
-from fairlead.portal.console.objects.kinds import FollowedKind, Kinds
+from fairlead.portal.console.sources.kinds import FollowedKind, Kinds
 from fairlead.portal.handshake.ownership import Ownership
 from fairlead.portal.handshake.reviews import AccessReviews, ReviewedAction
 from fairlead.portal.identity.sessions import Person

@@ -7,7 +7,8 @@ be listed at all becomes a note, and the rest is still shown.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from datetime import datetime, timedelta
 
 import msgspec
 
@@ -15,19 +16,33 @@ from fairlead.api.kubebind import APISERVICEBINDINGS
 from fairlead.api.meta import Object
 from fairlead.api.postgresaccess import POSTGRESACCESSES
 from fairlead.api.reasons.model import State
+from fairlead.api.reasons.verdict import Finding, verdict_of
 from fairlead.api.resource import Resource
 from fairlead.api.selectors import SelectorError
 from fairlead.api.servicebinding.coreos import COREOS_SERVICEBINDINGS
 from fairlead.api.servicebinding.spec import SERVICEBINDINGS
+from fairlead.api.timestamps import format_time, moment
 from fairlead.binding.commands.explain import Reference, wish_of
 from fairlead.binding.services.service import label_selector
 from fairlead.client import ApiError, Client, Forbidden, NotFound, NotServed
+from fairlead.konnector.commands.overview.crossing import crossing_finding, rewriting_finding
 from fairlead.konnector.commands.overview.fetch import Overview
-from fairlead.konnector.commands.overview.rows import unsynced
-from fairlead.portal.console.own.things import BoundThing, binding_thing, bound_of, thing_of
-from fairlead.portal.model.lists import ObjectRow
+from fairlead.konnector.commands.overview.links import binding_link
+from fairlead.konnector.commands.overview.rows import FetchedBinding, make_row, unsynced
+from fairlead.konnector.policies.steps import ReplaceStatus
+from fairlead.portal.model.lists import (
+    BindingDetail,
+    BindingRow,
+    Counts,
+    ObjectRow,
+    path_of,
+    row_of,
+)
+from fairlead.portal.model.thing import shown_conditions
 
 
+SEEN_TOPIC = "all"
+"""Topic of the shared look over the whole cluster."""
 AT_ONCE = 4
 """Largest number of concurrent requests of a look, without those of the overview."""
 MOST_SELECTORS = 50
@@ -37,30 +52,22 @@ MOST_SELECTORS = 50
 class OwnSight(msgspec.Struct, frozen=True):
     """The result of a look; ``notes`` say what could not be read."""
 
-    bindings: tuple[BoundThing, ...] = ()
+    bindings: tuple[BindingDetail, ...] = ()
     things: tuple[ObjectRow, ...] = ()
     notes: tuple[str, ...] = ()
 
 
-class Seeing:
-    """Reads bindings, accesses, ServiceBindings and workloads of a cluster in one look.
+async def look(client: Client, overview: Overview) -> OwnSight:
+    """Look at the bindings, accesses, ServiceBindings and workloads of a whole cluster.
 
     Args:
         client: a client with the caller's rights.
         overview: the overview of the same cluster, with its connections to providers.
+
+    Raises:
+        ClientError: the cluster is unavailable.
     """
-
-    def __init__(self, client: Client, overview: Overview) -> None:
-        self._client = client
-        self._overview = overview
-
-    async def __call__(self) -> OwnSight:
-        """Look at the whole cluster.
-
-        Raises:
-            ClientError: the cluster is unavailable.
-        """
-        return await _Look(self._client, self._overview).run()
+    return await _Look(client, overview).run()
 
 
 class _Look:
@@ -84,8 +91,7 @@ class _Look:
                 thing = thing_of(resource, one)
                 things[thing.resource, thing.namespace, thing.name] = thing
         for binding in bindings:
-            for crossing in binding.crossings:
-                thing = crossing.thing
+            for thing in binding.objects:
                 # For a bound object the crossing's state takes precedence over its own.
                 things[thing.resource, thing.namespace, thing.name] = thing
         services = [
@@ -99,12 +105,16 @@ class _Look:
         workloads = await self._workloads(
             [(things[resource.group_resource, *one.key], one) for resource, one in services]
         )
-        every = [*map(binding_thing, bindings), *things.values(), *workloads]
+        every = [
+            *(binding_thing(binding.row) for binding in bindings),
+            *things.values(),
+            *workloads,
+        ]
         return OwnSight(
             tuple(bindings), tuple(sorted(every)), tuple(sorted(dict.fromkeys(self._notes)))
         )
 
-    async def _bindings(self) -> list[BoundThing]:
+    async def _bindings(self) -> list[BindingDetail]:
         try:
             found = await self._overview.look()
         except Forbidden:
@@ -207,6 +217,7 @@ class _Look:
                 state=state,
                 about=about,
                 since=binding.since if about else "",
+                at=path_of("objects", resource.group_resource, reference.namespace, name),
             )
             for name in names
             if name
@@ -242,3 +253,92 @@ def _behind(thing: ObjectRow, binding: Object, bad: frozenset[_Place]) -> Object
     if bad.isdisjoint(wanted):
         return thing
     return msgspec.structs.replace(thing, state="waiting")
+
+
+def bound_of(found: FetchedBinding, warnings: Mapping[str, Object]) -> BindingDetail:
+    """Return the page of a fetched binding."""
+    now = moment()
+    row, link = make_row(found, now), binding_link(found)
+    lag = None if row.lag_seconds is None else now - timedelta(seconds=row.lag_seconds)
+    objects = tuple(_crossings(found, warnings))
+    stop = found.stop
+    return BindingDetail(
+        row=BindingRow(
+            cluster=row.provider,
+            binding=row.binding,
+            at=path_of("bindings", row.binding),
+            state=link.state,
+            about=row.problem or next((f"remark: {one.text}" for one in row.remarks), ""),
+            helps=link.remedy if link.state != "ok" else "",
+            since=link.since or verdict_of(found.binding).since,
+            heartbeat=row.last_heartbeat_time or "",
+            kinds=tuple(row.resources),
+            objects=Counts.of(each.state for each in objects),
+            sync=f"{_number(row.in_sync)}/{_number(row.objects)}",
+            lag_since=_second(lag),
+            silent_since=stop.since if stop is not None else "" if found.absence else None,
+        ),
+        conditions=shown_conditions(found.binding),
+        objects=objects,
+        crumbs=(("Bindings", "/bindings"), (row.provider, "")),
+        unbind=path_of("bindings", row.binding, "unbind"),
+        unbinds=found.binding.meta.deleting,
+    )
+
+
+def _number(number: int | None) -> str:
+    return "?" if number is None else f"{number}"
+
+
+def binding_thing(row: BindingRow) -> ObjectRow:
+    """Return a binding as a row among objects."""
+    resource = APISERVICEBINDINGS
+    in_sync, _, objects = row.sync.partition("/")
+    unsynced = f"{in_sync} of {objects} objects are in sync" if in_sync != "?" else ""
+    return ObjectRow(
+        kind=resource.kind,
+        namespace="",
+        name=row.binding,
+        resource=resource.group_resource,
+        state=row.state,
+        about=row.about or ("" if in_sync == objects else unsynced),
+        since=row.since,
+        helps=row.helps,
+        at=row.at,
+    )
+
+
+def thing_of(
+    resource: Resource, found: Object, findings: Iterable[Finding] = (), sync: str = ""
+) -> ObjectRow:
+    """Return the row of an object, with the verdict on it."""
+    name = resource.group_resource
+    at = path_of("objects", name, found.meta.namespace, found.meta.name)
+    return row_of(found, verdict_of(found, findings), resource=name, at=at, sync=sync)
+
+
+def _crossings(found: FetchedBinding, warnings: Mapping[str, Object]) -> Iterator[ObjectRow]:
+    for kind in found.kinds or ():
+        awaited = {pair.key: (pair, step) for pair, step in unsynced(kind)}
+        for obj in sorted(kind.objects, key=lambda obj: obj.key):
+            resource = kind.resource or Resource("", "", obj.kind.lower(), obj.kind)
+            warning = warnings.get(obj.meta.uid)
+            finding, sync = Finding("unknown", "the provider was not seen"), "not seen"
+            if obj.key in awaited:
+                pair, step = awaited[obj.key]
+                finding = crossing_finding(
+                    step, pair, found.binding, warning, kind.delay(pair.key)
+                )
+                # Only the status is left to do, so the spec has arrived at the provider.
+                spec = "sent" if isinstance(step.step, ReplaceStatus) else "not sent yet"
+                sync = f"spec {spec}, status not returned yet"
+            elif kind.copies is not None:
+                # Between two writes an object that others change looks as if it were in sync.
+                fight = rewriting_finding(obj, found.binding, warning)
+                finding, sync = fight or Finding("ok", "is in sync"), "spec sent, status returned"
+            yield thing_of(resource, obj, [finding], sync)
+
+
+def _second(found: datetime | None) -> str:
+    """Return a time rounded to the second, as times of objects are."""
+    return "" if found is None else format_time(found + timedelta(milliseconds=500))

@@ -24,16 +24,11 @@ from fairlead.api.meta import Key, Object
 from fairlead.api.reasons.verdict import Judgement, short, verdict_of
 from fairlead.api.resource import NAMESPACES
 from fairlead.api.timestamps import moment
-from fairlead.portal.console.objects.kinds import FollowedKind, Kinds, spec_of
 from fairlead.portal.console.pages.live import Hub
 from fairlead.portal.console.pages.rendering import legible
-from fairlead.portal.console.pages.viewing import (
-    of_namespace,
-)
-from fairlead.portal.model.lists import (
-    Counts,
-    ObjectRow,
-)
+from fairlead.portal.console.pages.viewing import of_namespace
+from fairlead.portal.console.sources.kinds import Kinds, spec_of
+from fairlead.portal.model.lists import Counts
 from fairlead.portal.model.states import RANKS
 from fairlead.provider.commands.overview import connection_verdict
 from fairlead.provider.controllers.clusterbinding.reconcile import health
@@ -222,23 +217,6 @@ def _judged(status: ClusterBindingStatus, templates: tuple[str, ...]) -> _Beat:
     return _Beat(ConsumerConnection(status, verdict, templates), until)
 
 
-def object_row(kinds: Kinds, kind: FollowedKind, found: Object) -> ObjectRow:
-    """Return the row of a cached object."""
-    verdict = kind.verdict(found)
-    whose = kinds.whose(kind, found)
-    return ObjectRow(
-        kind=found.kind,
-        resource=kind.name,
-        namespace=found.meta.namespace,
-        name=found.meta.name,
-        where=whose.namespace if whose is not None else "",
-        state=verdict.state,
-        about=verdict.text,
-        helps=verdict.remedy,
-        since=verdict.since,
-    )
-
-
 def together(verdict: Judgement, known: ConsumerConnection | None) -> Judgement:
     """Return the worse of the export's state and the connection's."""
     if known is None or RANKS[verdict.state] <= RANKS[known.verdict.state]:
@@ -254,6 +232,6 @@ def with_objects(verdict: Judgement, counts: Counts) -> tuple[Judgement, str]:
     return Judgement("failed", message=about), "see what each of its objects needs"
 
 
-def problems(kinds: Kinds, names: Iterable[str]) -> list[str]:
+def problems(kinds: Kinds, names: Iterable[str]) -> tuple[str, ...]:
     """Return a sentence for each named kind whose objects cannot be listed."""
-    return [problem for name in names if (problem := kinds.problem(name))]
+    return tuple(f"{problem}." for name in names if (problem := kinds.problem(name)))

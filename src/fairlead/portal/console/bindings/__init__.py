@@ -1,1 +1,0 @@
-"""The bindings of consumers: list, page, topology, and the objects of a binding."""

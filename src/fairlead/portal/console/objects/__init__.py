@@ -1,1 +1,0 @@
-"""Objects of exported kinds: ``kinds`` watches them, and ``sights`` checks rights."""

@@ -1,0 +1,304 @@
+"""The pages about bindings and objects, which both consoles have. Each asks its source."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from typing import Any
+
+from fairlead.portal.console.examples import example
+from fairlead.portal.console.pages.viewing import AskedPage, MissingError, Topics, View
+from fairlead.portal.console.sources.cluster import OwnCluster
+from fairlead.portal.console.sources.consumers import Consumers
+from fairlead.portal.console.sources.sights import Sights
+from fairlead.portal.console.sources.source import SeenGraph, Source
+from fairlead.portal.console.topology.graph import Graph, Shown
+from fairlead.portal.console.topology.table import rows
+from fairlead.portal.console.topology.tree import grow
+from fairlead.portal.identity.sessions import BrowserSession
+from fairlead.portal.model.lists import (
+    BindingList,
+    BindingRow,
+    Counts,
+    ListQuery,
+    ObjectList,
+    ObjectRow,
+    order,
+    page_of,
+    path_of,
+)
+from fairlead.portal.model.states import RANKS, STATES
+
+
+MOST_CHOICES = 50
+"""Largest number of clusters in the select box; with more, the name is typed."""
+
+
+class _OfSource(View):
+    """Base of the pages about all that a person may see."""
+
+    def __init__(self, source: Source) -> None:
+        self._source = source
+
+    async def scope(self, session: BrowserSession, asked: AskedPage) -> Hashable:
+        """Return the source's scope of the page."""
+        return await self._source.everything(session, asked)
+
+    def topics(self, scope: Any) -> Topics:
+        """Return the topics of the scope."""
+        return self._source.topics(scope)
+
+    def _check(self, scope: Any, asked: AskedPage) -> None:
+        if missing := self._source.gone(scope, asked):
+            raise missing
+
+
+class OverviewPage(_OfSource):
+    """Numbers by state, what failed last, and silent konnectors."""
+
+    route = "/overview"
+    template = "overview.html"
+
+    async def values(self, scope: Any, asked: AskedPage) -> Mapping[str, Any]:
+        """Return the overview."""
+        return {"seen": await self._source.overview(scope)}
+
+
+class BindingsPage(_OfSource):
+    """The list of all bindings, filtered by the query."""
+
+    route = "/bindings"
+    template = "bindings.html"
+
+    async def values(self, scope: Any, asked: AskedPage) -> Mapping[str, Any]:
+        """Return a row for each binding, and for each cluster without one."""
+        seen = await self._source.bindings(scope)
+        every: BindingList = seen.value or BindingList()
+        wanted = ListQuery.of(asked.get)
+        clusters = sorted({row.cluster for row in every.rows if row.cluster})
+        found = [row for row in every.rows if wanted.selects(row) and _is_of(row, wanted)]
+        return {
+            "seen": seen,
+            "page": page_of(
+                order(found, wanted.sort, _BINDING_ORDERS, "cluster"), len(every.rows), wanted
+            ),
+            "wanted": wanted,
+            "all": every.all,
+            "states": STATES,
+            "kinds": sorted({kind for row in every.rows for kind in row.kinds}),
+            "clusters": clusters if len(clusters) <= MOST_CHOICES else [],
+            "notes": every.notes,
+            "other": self._source.other,
+            "empty": self._source.empty,
+        }
+
+
+class ObjectsPage(_OfSource):
+    """The list of all objects of one's own cluster, filtered by the query."""
+
+    route = "/"
+    template = "objects.html"
+    _source: OwnCluster
+
+    async def values(self, scope: Any, asked: AskedPage) -> Mapping[str, Any]:
+        """Return the objects that the query selects, the worst first."""
+        seen = await self._source.objects(scope)
+        every: ObjectList = seen.value or ObjectList()
+        return {
+            "seen": seen,
+            **_listed(every.rows, asked, lambda row: row.kind),
+            "counts": Counts.of(row.state for row in every.rows),
+            "kinds": sorted({row.kind for row in every.rows}),
+            "namespaces": sorted({row.namespace for row in every.rows if row.namespace}),
+            "notes": every.notes,
+            "empty": self._source.empty,
+        }
+
+
+class BindingPage(_OfSource):
+    """The page of a binding: its conditions, kinds and objects."""
+
+    template = "binding.html"
+
+    def __init__(self, source: Source) -> None:
+        super().__init__(source)
+        self.route = source.binding_route
+
+    async def scope(self, session: BrowserSession, asked: AskedPage) -> Hashable:
+        """Return the source's scope of the binding."""
+        return await self._source.binding(session, asked)
+
+    async def values(self, scope: Any, asked: AskedPage) -> Mapping[str, Any]:
+        """Return the binding and its objects, the worst first."""
+        seen = await self._source.binding_detail(scope, asked)
+        objects = seen.value.objects if seen.value is not None else ()
+        return {
+            "seen": seen,
+            "name": asked.name("name"),
+            "other": self._source.other,
+            **_listed(objects, asked, lambda row: row.resource),
+        }
+
+    async def own(
+        self, session: BrowserSession, scope: Any, asked: AskedPage
+    ) -> Mapping[str, Any]:
+        """Return whether the person typed the binding's name, and whether they may delete it.
+
+        Raises:
+            MissingError: the binding does not exist.
+        """
+        self._check(scope, asked)
+        typed = asked.get("unbind", 253)
+        may = typed == asked.name("name") and await self._source.may_delete(session, asked)
+        return {"typed": typed, "may_delete": may}
+
+
+class ObjectPage(_OfSource):
+    """The page of an object: its verdict, both of its sides, and its timeline."""
+
+    template = "thing.html"
+
+    def __init__(self, source: Source) -> None:
+        super().__init__(source)
+        self.route = source.object_route
+
+    async def scope(self, session: BrowserSession, asked: AskedPage) -> Hashable:
+        """Return the source's scope of the object."""
+        return await self._source.object(session, asked)
+
+    async def values(self, scope: Any, asked: AskedPage) -> Mapping[str, Any]:
+        """Return the object as of now."""
+        return {"seen": await self._source.thing(scope, asked), "name": asked.name("name")}
+
+    async def own(
+        self, session: BrowserSession, scope: Any, asked: AskedPage
+    ) -> Mapping[str, Any]:
+        """Return nothing, but fail if the object does not exist.
+
+        Raises:
+            MissingError: the object does not exist.
+        """
+        self._check(scope, asked)
+        return {}
+
+
+class TopologyPage(_OfSource):
+    """The tree and the table of all chains; ?shown=problems leaves out those that work."""
+
+    route = "/topology"
+    template = "topology.html"
+
+    async def scope(self, session: BrowserSession, asked: AskedPage) -> Hashable:
+        """Return the source's scope of the chains."""
+        return await self._source.chains(session, asked)
+
+    async def values(self, scope: Any, asked: AskedPage) -> Mapping[str, Any]:
+        """Return the tree and the table's rows."""
+        shown: Shown = "problems" if asked.get("shown") == "problems" else "all"
+        wanted = asked.get("cluster", 253)
+        seen = await self._source.graph(scope, wanted)
+        graph, notes = seen.value or SeenGraph(Graph())
+        return {
+            "seen": seen,
+            "tree": grow(graph, shown) if graph.nodes else None,
+            "table": rows(graph, shown),
+            "shown": shown,
+            "wanted": wanted,
+            "notes": notes,
+            "empty": self._source.empty,
+        }
+
+
+class NewObjectPage(View):
+    """An example of a bound kind, to copy and to apply in the consumer's cluster."""
+
+    route = "/bindings/{namespace}/{name}/new/{resource}"
+    template = "newobject.html"
+
+    def __init__(self, consumers: Consumers, sights: Sights) -> None:
+        self._consumers = consumers
+        self._sights = sights
+
+    async def scope(self, session: BrowserSession, asked: AskedPage) -> str:
+        """Return the kind as ``plural.group``.
+
+        Raises:
+            MissingError: the person may not see the binding, or it has no such kind.
+        """
+        consumer, name = asked.name("namespace"), asked.name("name")
+        resource = asked.name("resource")
+        export = self._consumers.export(consumer, name)
+        sight = await self._sights.one(session.person, consumer, ())
+        kinds = self._consumers.read(export).kinds if export is not None else ()
+        if consumer not in sight.consumers or resource not in kinds:
+            raise MissingError(
+                f"There is no kind {resource} in a binding {name} for you",
+                "Your bindings tell which kinds they have.",
+            )
+        return resource
+
+    async def values(self, scope: Any, asked: AskedPage) -> Mapping[str, Any]:
+        """Return the binding, the kind and the example.
+
+        Raises:
+            MissingError: the kind's schema is unknown.
+        """
+        kinds = self._consumers.kinds
+        kind, schema = kinds.get(scope), kinds.schema(scope)
+        if kind is None or schema is None:
+            raise MissingError(f"The fields of {scope} are not known", kinds.problem(scope))
+        resource, consumer, name = kind.resource, asked.name("namespace"), asked.name("name")
+        return {
+            "crumbs": (("My bindings", "/bindings"), (name, path_of("bindings", consumer, name))),
+            "cluster": self._consumers.title(consumer),
+            "resource": resource,
+            "file": f"{resource.kind.lower()}.yaml",
+            "example": example(
+                schema,
+                api_version=resource.api_version,
+                kind=resource.kind,
+                namespaced=resource.namespaced,
+            ),
+        }
+
+
+def _listed(
+    every: Sequence[ObjectRow], asked: AskedPage, kind: Callable[[ObjectRow], str]
+) -> dict[str, Any]:
+    """Return the page of a list of objects that the query names, the worst first."""
+    wanted = ListQuery.of(asked.get)
+    found = [
+        row
+        for row in every
+        if wanted.selects(row)
+        and wanted.kind in {"", kind(row)}
+        and wanted.namespace in {"", row.namespace}
+    ]
+    rows = order(found, wanted.sort, _OBJECT_ORDERS, "state")
+    return {"page": page_of(rows, len(every), wanted), "wanted": wanted, "states": STATES}
+
+
+def _is_of(row: BindingRow, wanted: ListQuery) -> bool:
+    of_kind = not wanted.kind or wanted.kind in row.kinds
+    return of_kind and (not wanted.cluster or wanted.cluster in {row.cluster, row.namespace})
+
+
+def _by_cluster(row: BindingRow) -> tuple[str, ...]:
+    return row.cluster, row.namespace, row.binding
+
+
+def _by_name(row: ObjectRow) -> tuple[str, ...]:
+    return row.kind, row.where, row.namespace, row.name
+
+
+_BINDING_ORDERS: Mapping[str, Callable[[BindingRow], Any]] = {
+    "cluster": _by_cluster,
+    "state": lambda row: (RANKS[row.state], *_by_cluster(row)),
+    "binding": lambda row: (row.binding, *_by_cluster(row)),
+    "objects": lambda row: (-row.objects.total, *_by_cluster(row)),
+    "heartbeat": lambda row: (row.heartbeat, *_by_cluster(row)),
+}
+_OBJECT_ORDERS: Mapping[str, Callable[[ObjectRow], Any]] = {
+    "state": lambda row: (RANKS[row.state], *_by_name(row)),
+    "name": _by_name,
+    "since": lambda row: (row.since, *_by_name(row)),
+}
