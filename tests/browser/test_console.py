@@ -230,7 +230,7 @@ async def test_a_konnector_that_falls_silent_is_told_on_open_pages(
     await lively.silence(lively.new)
     try:
         await row(consumers, "Consumers", lively.new, "failed", "HeartbeatTimeout")
-        wrong = one.get_by_role("listitem").filter(has_text="HeartbeatTimeout")
+        wrong = one.get_by_role("region", name="Verdict").filter(has_text="HeartbeatTimeout")
         await wrong.filter(has_text="see whether the konnector runs").wait_for()
         found = await row(mine, "Bindings", lively.new, "failed")
         assert "the last heartbeat was" in found
