@@ -79,6 +79,7 @@ class Catalogue(View):
     def __init__(self, cluster: Cluster, hub: Hub, offers: Catalog, clusters: Clusters) -> None:
         self._offers = offers
         self._clusters = clusters
+        self._read: dict[str, tuple[str, tuple[str, ...]]] = {}
         # Through the hub, so that a change of a template or a collection wakes the page.
         self._collections = hub.informer(cluster, COLLECTIONS)
         hub.informer(cluster, APISERVICEEXPORTTEMPLATES)
@@ -86,11 +87,21 @@ class Catalogue(View):
     async def scope(self, session: BrowserSession, asked: AskedPage) -> Hashable:
         """Return the names of the templates that the person may bind, and which are bound."""
         offered = await self._offers.offered(session)
-        bound = [kinds for _, kinds in self._clusters.bindings(session.person)]
-        return tuple(
-            (one.meta.name, any(kinds.issuperset(_card(one).resources) for kinds in bound))
+        kinds = [kinds for _, kinds in self._clusters.bindings(session.person)]
+        bound = (
+            one.meta.name
             for one in offered
+            if any(each.issuperset(self._resources(one)) for each in kinds)
         )
+        return tuple(one.meta.name for one in offered), frozenset(bound)
+
+    def _resources(self, template: Object) -> tuple[str, ...]:
+        """Return the resources of a template, read once for each of its versions."""
+        name, version = template.meta.name, template.meta.resource_version
+        known = self._read.get(name)
+        if known is None or known[0] != version:
+            known = self._read[name] = version, _card(template).resources
+        return known[1]
 
     def topics(self, scope: Any) -> Topics:
         """Return the topic of cluster-scoped objects."""
@@ -98,13 +109,13 @@ class Catalogue(View):
 
     async def values(self, scope: Any, asked: AskedPage) -> Mapping[str, Any]:
         """Return shelves of cards."""
+        names, bound = scope
         wanted = asked.get("q")
-        found = [one for name, _ in scope if (one := self._offers.template(name)) is not None]
+        found = [one for name in names if (one := self._offers.template(name)) is not None]
         shelves = _shelves(
             _collections(self._collections.list()), [_card(one) for one in found], wanted
         )
-        bound = {name for name, is_bound in scope if is_bound}
-        return {"shelves": shelves, "wanted": wanted, "offers": len(scope), "bound": bound}
+        return {"shelves": shelves, "wanted": wanted, "offers": len(names), "bound": bound}
 
     async def own(
         self, session: BrowserSession, scope: Any, asked: AskedPage
