@@ -10,7 +10,7 @@ import msgspec
 
 from fairlead.api.meta import Object
 from fairlead.portal.console.consumers.access import Access, gone
-from fairlead.portal.console.consumers.directory import Directory
+from fairlead.portal.console.consumers.directory import Directory, KnownConsumer
 from fairlead.portal.console.pages.viewing import AskedPage, MissingError, Topics, View
 from fairlead.portal.identity.sessions import BrowserSession
 from fairlead.provider.commands.revoke.inventory import Inventory
@@ -79,21 +79,20 @@ class ActionPage(View):
     async def values(self, scope: Any, asked: AskedPage) -> Mapping[str, Any]:
         """Return the preview as of now."""
         namespace, action = scope
-        effects, known = (
-            preview(self._directory, action, namespace),
-            self._directory.get(namespace),
-        )
-        if effects is None or known is None:
+        known = self._directory.get(namespace)
+        if known is None:
             raise gone(namespace)
-        return {"row": known.row, "title": TITLES[action], "action": action, "preview": effects}
+        return {
+            "row": known.row,
+            "title": TITLES[action],
+            "action": action,
+            "preview": preview(self._directory, action, known),
+        }
 
 
-def preview(directory: Directory, action: Action, namespace: str) -> Preview | None:
-    """Return the effects of an action by the caches; None without such a consumer."""
-    known = directory.get(namespace)
-    if known is None:
-        return None
-    row = known.row
+def preview(directory: Directory, action: Action, known: KnownConsumer) -> Preview:
+    """Return the effects of an action by the caches."""
+    row, namespace = known.row, known.row.namespace
     command = f"fairlead provider {action} {shlex.quote(namespace)}"
     match action:
         case "rotate":

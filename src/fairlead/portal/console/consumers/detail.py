@@ -103,7 +103,7 @@ class ConsumerPage(View):
             "copies": self._directory.copies(scope),
             "unasked": unasked,
             "previews": [
-                (one, TITLES[one], preview(self._directory, one, scope)) for one in ACTIONS
+                (one, TITLES[one], preview(self._directory, one, known)) for one in ACTIONS
             ],
         }
 
