@@ -79,6 +79,18 @@ class Anchor(msgspec.Struct, frozen=True):
     id: str
 
 
+class Break(msgspec.Struct, frozen=True):
+    """Nodes at which chains break for one reason; ``left_out`` of them are not listed."""
+
+    anchors: tuple[Anchor, ...]
+    left_out: int = 0
+
+    @property
+    def node(self) -> GraphNode:
+        """The first of them, which says what all say."""
+        return self.anchors[0].node
+
+
 class TreeBranch(msgspec.Struct, frozen=True, kw_only=True):
     """A node with its children; ``skipped`` is the number of empty columns before it.
 
@@ -118,7 +130,7 @@ class Tree(msgspec.Struct, frozen=True):
     titles: tuple[str, ...]
     branches: tuple[TreeBranch, ...]
     fold: Fold | None
-    breaks: tuple[Anchor, ...]
+    breaks: tuple[Break, ...]
     more_breaks: int
     tally: Counts
 
@@ -168,15 +180,32 @@ class _Growing:
     def run(self) -> Tree:
         wired = self._wired
         branches, fold = self._below(-1)
-        broken = sorted(self._origins, key=lambda number: (self._ranks[number], number))
+        broken = self._breaks()
         return Tree(
             wired.columns,
             branches,
             fold,
-            tuple(Anchor(wired.nodes[one], self._id(one)) for one in broken[:MOST_BREAKS]),
+            tuple(broken[:MOST_BREAKS]),
             max(len(broken) - MOST_BREAKS, 0),
             Counts.of(node.state for node in wired.nodes),
         )
+
+    def _breaks(self) -> list[Break]:
+        """Return where chains break, the worst first; those with one message stand together."""
+        groups: dict[object, list[int]] = {}
+        for number in sorted(self._origins, key=lambda number: (self._ranks[number], number)):
+            node = self._wired.nodes[number]
+            said = (node.state, node.reason, node.about, node.helps)
+            groups.setdefault(said if node.about else number, []).append(number)
+        return [
+            Break(
+                tuple(map(self._anchor, numbers[:MOST_LINKS])), max(len(numbers) - MOST_LINKS, 0)
+            )
+            for numbers in groups.values()
+        ]
+
+    def _anchor(self, number: int) -> Anchor:
+        return Anchor(self._wired.nodes[number], self._id(number))
 
     def _join(self) -> None:
         """Give each node its first parent; other neighbours link to it, as in its own column."""
@@ -217,9 +246,7 @@ class _Growing:
             cut=self._cut(parent, number),
             branches=branches,
             fold=fold,
-            links=tuple(
-                Anchor(wired.nodes[other], self._id(other)) for other in links[:MOST_LINKS]
-            ),
+            links=tuple(map(self._anchor, links[:MOST_LINKS])),
             more_links=max(len(links) - MOST_LINKS, 0),
         )
 

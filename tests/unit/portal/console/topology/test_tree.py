@@ -183,7 +183,7 @@ def test_many_breaks_fold_too_and_the_first_are_told(fleet: Fleet) -> None:
     assert [item.node.name for item in tree.breaks] == ["r0", "r4", "r8", "r12", "r16"]
     assert tree.more_breaks == 120 - MOST_BREAKS
     ids = {item.id for item in _all(tree)}
-    assert {item.id for item in tree.breaks} <= ids
+    assert {anchor.id for item in tree.breaks for anchor in item.anchors} <= ids
 
 
 def test_the_kinds_of_a_fold_are_told_where_they_are_one() -> None:
@@ -314,3 +314,21 @@ def test_no_shape_of_a_graph_costs_more_than_its_size(shape: Callable[[int], Gra
     graphs = [shape(size) for size in (200, 400, 800)]
     first, second, third = (_steps(partial(grow, graph)) for graph in graphs)
     assert third - second < 2.2 * (second - first)
+
+
+def test_parts_that_break_chains_for_one_reason_are_named_together() -> None:
+    nodes = tuple(
+        GraphNode(
+            id=name, column="role", kind="Role", name=name, state="failed", about=f"no {about}"
+        )
+        for name, about in (
+            ("a", "server"),
+            ("b", "database"),
+            *((f"c{n}", "server") for n in "12"),
+        )
+    )
+    breaks = grow(Graph(nodes=nodes)).breaks
+    assert [[anchor.node.name for anchor in item.anchors] for item in breaks] == [
+        ["a", "c1", "c2"],
+        ["b"],
+    ]
