@@ -136,9 +136,10 @@ def report_of(
     refused = desired.excluded or desired.expired or verdict
     silent = desired.access.spec.suspend or desired.expired or failure is not None
     if observed.preview is not None or not silent:
-        approval = approval_of(desired, observed.preview)
+        preview = observed.preview
+        approval = None if preview is None else approval_of(desired, preview)
         proves = desired.held_back_by == "Manual"
-        plan = plan_of(observed.preview, plan, approved_by, approval, proves=proves)
+        plan = plan_of(preview, plan, approved_by, approval, proves=proves)
     status = new_status(
         msgspec.structs.replace(old, plan=plan),
         outcome,
@@ -158,7 +159,8 @@ def uses_approval(desired: Desired, observed: Observed) -> bool:
 
     After a failure the next pass runs the rest by the same approval.
     """
-    found, approval = observed.preview, approval_of(desired, observed.preview)
+    found = observed.preview
+    approval = None if found is None else approval_of(desired, found)
     if found is None or approval is None or not approval.parts:
         return False
     is_done = observed.in_sync and observed.failure is None

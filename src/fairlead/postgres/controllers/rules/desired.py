@@ -363,10 +363,10 @@ def check_spec(access: PostgresAccess) -> None:
     Raises:
         AccessError: the spec is refused; the message names the field.
     """
-    spec = access.spec
+    spec, names = access.spec, names_of(access)
     check_username(spec.username)
     check_grants(spec.grants)
-    check_members(spec.member_of or [], names_of(access))
+    check_members(spec.member_of or [], names)
     check_no_group(spec.orphan_to or "", "spec.orphanTo")
     grace_of(spec)
     if spec.attributes is not None:

@@ -10,6 +10,7 @@ from datetime import datetime
 from functools import cached_property
 
 import msgspec
+from msgspec.structs import force_setattr
 from psycopg import sql
 
 from fairlead.api.postgresaccess import Attributes, Grant, GrantsPolicy, LoginInfo, MemberOf
@@ -52,8 +53,7 @@ _HIDDEN = "***"
 """Text in place of a password and of its verifier."""
 
 
-# With an instance dictionary (dict=True), which cached_property needs.
-class WantedState(msgspec.Struct, frozen=True, kw_only=True, dict=True):
+class WantedState(msgspec.Struct, frozen=True, kw_only=True):
     """An access as its server shall have it, with the password of its Secret.
 
     ``Desired`` of the controllers is the access as its object asks for it; :meth:`Desired.wanted`
@@ -87,27 +87,24 @@ class WantedState(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     """Whether the open sessions of all its roles are ended, once."""
     plain: bool = False
     """Whether the server gets the password in place of its verifier."""
+    login: str = ""
+    """Name of the role with the password. It follows from the others, as do the next two."""
+    names: tuple[str, ...] = ()
+    """Names of all roles that the access has, or had."""
+    needed: tuple[str, ...] = ()
+    """Names of the roles that must belong to the access."""
+
+    def __post_init__(self) -> None:
+        own = (self.username,)
+        names = own if self.turns is None else family(self.username)
+        is_turning = self.turns is not None and self.turns.rotation == "TwoLogins"
+        force_setattr(self, "login", self.username if self.turns is None else self.turns.current)
+        force_setattr(self, "names", names)
+        force_setattr(self, "needed", names if is_turning else own)
 
     def secret(self, verifier: str) -> str:
         """Return what the server gets as the password: its verifier, or the password itself."""
         return self.password if self.plain else verifier
-
-    # Computed once, for each pass asks for them dozens of times; the fields never change.
-    @cached_property
-    def login(self) -> str:
-        """The name of the role with the password."""
-        return self.username if self.turns is None else self.turns.current
-
-    @cached_property
-    def names(self) -> tuple[str, ...]:
-        """Names of all roles that the access has, or had."""
-        return (self.username,) if self.turns is None else family(self.username)
-
-    @cached_property
-    def needed(self) -> tuple[str, ...]:
-        """Names of the roles that must belong to the access."""
-        turning = self.turns is not None and self.turns.rotation == "TwoLogins"
-        return self.names if turning else (self.username,)
 
     def own(self, snapshot: ServerSnapshot) -> dict[str, RoleFacts]:
         """Return the roles of the access; a former login counts only with the access's claim."""
