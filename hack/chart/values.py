@@ -9,8 +9,9 @@ import msgspec
 import yaml
 from hack.chart.programs import Program
 
+from fairlead.api.flags import declared
 from fairlead.api.kubebind import CLAIMABLE
-from fairlead.api.manifests import DEFAULT_PODS
+from fairlead.api.manifests import DEFAULT_PODS, Pods
 from fairlead.api.meta import JSON
 from fairlead.api.quantities import PATTERN
 from fairlead.binding.options import WEBHOOKS
@@ -391,9 +392,6 @@ _OWN: Mapping[str, Sequence[Value]] = {
 }
 
 
-_REPLICAS = "Number of Pods; of a program with a Lease one works and the others stand by."
-
-
 def _of_program(program: Program) -> Iterator[Value]:
     key = program.key
     pods = DEFAULT_PODS
@@ -407,7 +405,7 @@ def _of_program(program: Program) -> Iterator[Value]:
             "namespace", program.namespace, _NAMESPACE, "Namespace of the program and its Secrets."
         ),
         *_OWN[key],
-        Value("replicas", pods.replicas, _COUNT, _REPLICAS),
+        Value("replicas", pods.replicas, _COUNT, next(declared(Pods)).help),
         Value(
             "resources",
             pods.resources(),

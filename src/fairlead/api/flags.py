@@ -64,7 +64,7 @@ class Declared(NamedTuple):
 def declared(options: Callable[..., object]) -> Iterator[Declared]:
     """Yield the flags of a struct's fields or a function's parameters, in their order.
 
-    Those of a struct within it are among them.
+    Those of a struct in a field are among them.
 
     Raises:
         KeyError: the docstring lacks a flag; one that its field does not mean has its own name.
@@ -159,29 +159,30 @@ class _Field(NamedTuple):
     type: Any
     default: Any
     flags: tuple[Flag, ...]
+    inner: Callable[..., Any] | None
 
     def name_of(self, flag: Flag) -> str:
         """Return the name of the flag's value."""
         first = flag.name.replace("/", " ").split()[0] if flag.name else self.name
         return first.removeprefix("--").replace("-", "_")
 
-    @property
-    def inner(self) -> Callable[..., Any] | None:
-        """The options in a field without flags, which may be optional."""
-        for kind in () if self.flags else get_args(self.type) or (self.type,):
-            if isinstance(kind, type) and issubclass(kind, msgspec.Struct) and any(declared(kind)):
-                return kind
-        return None
-
 
 def _fields(options: Callable[..., object]) -> Iterator[_Field]:
     hints = get_type_hints(options, include_extras=True)
     for name, parameter in inspect.signature(options).parameters.items():
-        kind, *more = (
-            get_args(hints[name]) if get_origin(hints[name]) is Annotated else [hints[name]]
-        )
+        annotated = get_origin(hints[name]) is Annotated
+        kind, *more = get_args(hints[name]) if annotated else [hints[name]]
         flags = tuple(part for part in more if isinstance(part, Flag))
-        yield _Field(name, kind, parameter.default, flags)
+        inner = _inner(kind) if isinstance(options, type) and not flags else None
+        yield _Field(name, kind, parameter.default, flags, inner)
+
+
+def _inner(kind: Any) -> Callable[..., Any] | None:
+    """Return the options in a field, which may be optional."""
+    for part in get_args(kind) or (kind,):
+        if isinstance(part, type) and issubclass(part, msgspec.Struct) and any(declared(part)):
+            return part
+    return None
 
 
 _SECTION = re.compile(r"^(?:Args|Attributes):\n((?: +.*\n?|\n)*)", re.MULTILINE)

@@ -7,9 +7,11 @@ that satisfies the restricted Pod Security Standard.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Annotated
 
 import msgspec
 
+from fairlead.api.flags import Flag
 from fairlead.api.meta import JSON
 
 
@@ -50,33 +52,41 @@ def lease_rules(lease: str) -> list[JSON]:
     ]
 
 
-REPLICAS = 2
-"""Number of Pods of a program: with a Lease one works and one stands by, else both work."""
-MEMORY_REQUEST = "128Mi"
-MEMORY_LIMIT = "512Mi"
-"""Memory limit of one Pod, enough for 40,000 objects of a konnector (docs/reference/sizes.md)."""
-CPU_REQUEST = "10m"
-SPREAD = ("kubernetes.io/hostname",)
-"""Topology keys over whose values replicas are spread: not all of them fail with one node."""
-
-
 class Pods(msgspec.Struct, frozen=True, kw_only=True):
     """Number, size and placement of a program's Pods.
 
-    A ``cpu_limit`` of "" sets none. ``spread`` has topology keys, over whose values the scheduler
-    spreads replicas if it can.
+    The default memory is enough for 40,000 objects of a konnector (docs/reference/sizes.md).
+    Replicas are spread over nodes by default, so that not all of them fail with one.
+
+    Attributes:
+        replicas: Number of Pods; of a program with a Lease one works and the others stand by.
+        cpu_request: CPU that a node keeps free for each Pod.
+        cpu_limit: CPU that a Pod may use at most; default: no limit.
+        memory_request: Memory that a node keeps free for each Pod.
+        memory_limit: Memory beyond which a Pod is killed; docs/reference/sizes.md has amounts by
+            number of objects.
+        priority_class: PriorityClass of the Pods.
+        tolerations: Taint of nodes on which the Pods may run, such as dedicated=infra:NoSchedule;
+            may be given several times.
+        spread: Label of nodes, such as topology.kubernetes.io/zone; replicas are spread over its
+            values if there is room. none turns spreading off. May be given several times.
+        pull_secrets: Secret of the namespace for pulling the image; may be given several times.
+        host_aliases: Address of host names that the cluster's DNS does not know, for example of a
+            provider; may be given several times.
     """
 
-    replicas: int = REPLICAS
-    cpu_request: str = CPU_REQUEST
-    cpu_limit: str = ""
-    memory_request: str = MEMORY_REQUEST
-    memory_limit: str = MEMORY_LIMIT
-    priority_class: str = ""
-    tolerations: tuple[JSON, ...] = ()
-    spread: tuple[str, ...] = SPREAD
-    pull_secrets: tuple[str, ...] = ()
-    host_aliases: tuple[JSON, ...] = ()
+    replicas: Annotated[int, Flag(least=0)] = 2
+    cpu_request: Annotated[str, Flag(metavar="AMOUNT")] = "10m"
+    cpu_limit: Annotated[str, Flag(metavar="AMOUNT")] = ""
+    memory_request: Annotated[str, Flag(metavar="AMOUNT")] = "128Mi"
+    memory_limit: Annotated[str, Flag(metavar="AMOUNT")] = "512Mi"
+    priority_class: Annotated[str, Flag(metavar="NAME")] = ""
+    tolerations: Annotated[tuple[JSON, ...], Flag("--toleration", "KEY[=VALUE][:EFFECT]")] = ()
+    spread: Annotated[tuple[str, ...], Flag("--topology-spread", "LABEL")] = (
+        "kubernetes.io/hostname",
+    )
+    pull_secrets: Annotated[tuple[str, ...], Flag("--image-pull-secret", "NAME")] = ()
+    host_aliases: Annotated[tuple[JSON, ...], Flag("--host-alias", "ADDRESS=NAME[,NAME]")] = ()
 
     def resources(self) -> JSON:
         """Return the requests and limits of the container."""

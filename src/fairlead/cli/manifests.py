@@ -10,7 +10,7 @@ import click
 from click.core import ParameterSource
 
 from fairlead.api.flags import declared, read
-from fairlead.api.manifests import Pods, labelled
+from fairlead.api.manifests import labelled
 from fairlead.api.meta import JSON
 from fairlead.binding.manifests import manifests as binding
 from fairlead.binding.options import DEFAULT_DENIED, denied_mistake
@@ -47,6 +47,13 @@ _PROGRAMS: dict[str, Callable[..., list[JSON]]] = {
     "they do not have it.",
 )
 @pod_options
+@click.option(
+    "--label",
+    "labels",
+    multiple=True,
+    metavar="KEY=VALUE",
+    help="Label for every object and Pod, in addition to their own; may be given several times.",
+)
 @flag_options(provider, only="provider")
 @flag_options(postgres, only="postgres")
 @flag_options(binding, only="binding")
@@ -71,8 +78,7 @@ def command(
         fairlead manifests serve --external-url https://bind.example.org \\
             --oidc-issuer-url https://login.example.org --oidc-issuer-client-id fairlead
     """  # noqa: D301
-    values: dict[str, Any] = {"image": image}
-    values["pods"] = pods_of(**{name: flags.pop(name) for name in Pods.__struct_fields__})
+    values: dict[str, Any] = {"image": image, "pods": pods_of(flags)}
     if namespace:
         values["namespace"] = namespace
     for owner, function in _PROGRAMS.items():

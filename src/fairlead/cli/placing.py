@@ -2,164 +2,58 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Mapping, Sequence
 from ipaddress import ip_address
-from typing import Any, TypeVar
+from typing import Any
 
 import click
 
+from fairlead.api.flags import read
 from fairlead.api.label_names import (
     label_value_errors,
     qualified_name_errors,
     subdomain_errors,
 )
-from fairlead.api.manifests import (
-    CPU_REQUEST,
-    MEMORY_LIMIT,
-    MEMORY_REQUEST,
-    REPLICAS,
-    SPREAD,
-    Pods,
-)
+from fairlead.api.manifests import Pods
 from fairlead.api.meta import JSON
 from fairlead.api.quantities import parse_quantity
+from fairlead.cli.options import flag_options
 
-
-F = TypeVar("F", bound=Callable[..., Any])
 
 _EFFECTS = ("NoSchedule", "PreferNoSchedule", "NoExecute")
 _NONE = "none"
 """Value of flags for no limit, or no spread."""
 
 
-def pod_options(function: F) -> F:
-    """Add the flags; pass their values to :func:`pods_of`, and ``labels`` to :func:`labels_of`."""
-    # Decorators work from the last to the first, and the help has the options in this order.
-    for option in reversed([*_size_options(), *_node_options()]):
-        function = option(function)
-    return function
+pod_options = flag_options(Pods)
+"""The flags of :class:`Pods`, whose values go to :func:`pods_of`."""
 
 
-def _size_options() -> list[Callable[[F], F]]:
-    """Return the flags of the number of Pods, their CPU and their memory, in order."""
-    return [
-        click.option(
-            "--replicas",
-            type=click.IntRange(0),
-            default=REPLICAS,
-            show_default=True,
-            help="Number of Pods; of a program with a Lease one works and the others stand by.",
-        ),
-        _amount("--cpu-request", CPU_REQUEST, "CPU that a node keeps free for each Pod."),
-        _amount("--cpu-limit", "", "CPU that a Pod may use at most; default: no limit."),
-        _amount("--memory-request", MEMORY_REQUEST, "Memory that a node keeps free for each Pod."),
-        _amount(
-            "--memory-limit",
-            MEMORY_LIMIT,
-            "Memory beyond which a Pod is killed; docs/reference/sizes.md has amounts by "
-            "number of objects.",
-        ),
-    ]
-
-
-def _node_options() -> list[Callable[[F], F]]:
-    """Return the flags of nodes, image pulls, host names and labels, in order."""
-    return [
-        click.option(
-            "--priority-class", default="", metavar="NAME", help="PriorityClass of the Pods."
-        ),
-        click.option(
-            "--toleration",
-            "tolerations",
-            multiple=True,
-            metavar="KEY[=VALUE][:EFFECT]",
-            help="Taint of nodes on which the Pods may run, such as "
-            "dedicated=infra:NoSchedule; may be given several times.",
-        ),
-        click.option(
-            "--topology-spread",
-            "spread",
-            multiple=True,
-            default=SPREAD,
-            show_default=True,
-            metavar="LABEL",
-            help="Label of nodes, such as topology.kubernetes.io/zone; replicas are spread "
-            f"over its values if there is room. {_NONE} turns spreading off. May be given "
-            "several times.",
-        ),
-        click.option(
-            "--image-pull-secret",
-            "pull_secrets",
-            multiple=True,
-            metavar="NAME",
-            help="Secret of the namespace for pulling the image; may be given several times.",
-        ),
-        click.option(
-            "--host-alias",
-            "host_aliases",
-            multiple=True,
-            metavar="ADDRESS=NAME[,NAME]",
-            help="Address of host names that the cluster's DNS does not know, for example of a "
-            "provider; may be given several times.",
-        ),
-        click.option(
-            "--label",
-            "labels",
-            multiple=True,
-            metavar="KEY=VALUE",
-            help="Label for every object and Pod, in addition to their own; may be given "
-            "several times.",
-        ),
-    ]
-
-
-def _amount(flag: str, default: str, text: str) -> Callable[[F], F]:
-    return click.option(
-        flag, default=default, show_default=bool(default), metavar="AMOUNT", help=text
-    )
-
-
-def pods_of(
-    *,
-    replicas: int,
-    cpu_request: str,
-    cpu_limit: str,
-    memory_request: str,
-    memory_limit: str,
-    priority_class: str,
-    tolerations: Sequence[str],
-    spread: Sequence[str],
-    pull_secrets: Sequence[str],
-    host_aliases: Sequence[str],
-) -> Pods:
+def pods_of(values: Mapping[str, Any]) -> Pods:
     """Check the values of the flags and return them as Pods.
 
     Raises:
         click.UsageError: a value cannot be used; the message names the flag.
     """
-    limits = {"memory": _limit(memory_limit), "cpu": _limit(cpu_limit)}
-    _check_amounts("memory", memory_request, limits["memory"])
-    _check_amounts("cpu", cpu_request, limits["cpu"])
-    named = [("--priority-class", priority_class)] if priority_class else []
-    for flag, name in [*named, *(("--image-pull-secret", name) for name in pull_secrets)]:
+    limits = {name: _limit(values[name]) for name in ("memory_limit", "cpu_limit")}
+    _check_amounts("memory", values["memory_request"], limits["memory_limit"])
+    _check_amounts("cpu", values["cpu_request"], limits["cpu_limit"])
+    priority = values["priority_class"]
+    named = [("--priority-class", priority)] if priority else []
+    secrets = [("--image-pull-secret", name) for name in values["image_pull_secret"]]
+    for flag, name in (*named, *secrets):
         if errors := subdomain_errors(name):
             raise click.UsageError(f"{flag} {name!r} is not a name: {errors[0]}")
-    spread = [key for key in spread if key != _NONE]
+    spread = tuple(key for key in values["topology_spread"] if key != _NONE)
     for key in spread:
         if errors := qualified_name_errors(key):
             raise click.UsageError(f"--topology-spread {key!r} is not a label: {errors[0]}")
-    return Pods(
-        replicas=replicas,
-        cpu_request=cpu_request,
-        cpu_limit=limits["cpu"],
-        memory_request=memory_request,
-        memory_limit=limits["memory"],
-        priority_class=priority_class,
-        tolerations=tuple(map(_toleration, tolerations)),
-        spread=tuple(spread),
-        pull_secrets=tuple(pull_secrets),
-        host_aliases=tuple(map(_host_alias, host_aliases)),
-    )
+    parsed = {
+        "toleration": tuple(map(_toleration, values["toleration"])),
+        "topology_spread": spread,
+        "host_alias": tuple(map(_host_alias, values["host_alias"])),
+    }
+    return read(Pods, {**values, **limits, **parsed})
 
 
 def labels_of(given: Sequence[str]) -> dict[str, str]:
