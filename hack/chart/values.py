@@ -9,7 +9,7 @@ import msgspec
 import yaml
 from hack.chart.programs import Program
 
-from fairlead.api.flags import declared
+from fairlead.api.flags import declarations
 from fairlead.api.kubebind import CLAIMABLE
 from fairlead.api.manifests import DEFAULT_PODS, Pods
 from fairlead.api.meta import JSON
@@ -405,7 +405,7 @@ def _of_program(program: Program) -> Iterator[Value]:
             "namespace", program.namespace, _NAMESPACE, "Namespace of the program and its Secrets."
         ),
         *_OWN[key],
-        Value("replicas", pods.replicas, _COUNT, next(declared(Pods)).help),
+        Value("replicas", pods.replicas, _COUNT, next(declarations(Pods)).help),
         Value(
             "resources",
             pods.resources(),

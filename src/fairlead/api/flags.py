@@ -45,7 +45,7 @@ class Flag(msgspec.Struct, frozen=True):
     hidden: bool = False
 
 
-class Declared(NamedTuple):
+class Declaration(NamedTuple):
     """A flag with the name, type and default of its value, and its help."""
 
     name: str
@@ -61,7 +61,7 @@ class Declared(NamedTuple):
         return (self.flag.name or f"--{self.name.replace('_', '-')}").split()
 
 
-def declared(options: Callable[..., object]) -> Iterator[Declared]:
+def declarations(options: Callable[..., object]) -> Iterator[Declaration]:
     """Yield the flags of a struct's fields or a function's parameters, in their order.
 
     Those of a struct in a field are among them.
@@ -81,9 +81,9 @@ def declared(options: Callable[..., object]) -> Iterator[Declared]:
             name = field.name_of(flag)
             # Python without docstrings, by -OO, has no help of commands either.
             text = "" if flag.hidden or not texts else texts.get(name) or texts[field.name]
-            yield Declared(name, flag, kind, default, required, text)
+            yield Declaration(name, flag, kind, default, required, text)
         if field.inner:
-            yield from declared(field.inner)
+            yield from declarations(field.inner)
 
 
 def read(options: Callable[..., T], values: Mapping[str, Any]) -> T:
@@ -112,13 +112,13 @@ def arguments(options: Callable[..., object], values: Mapping[str, Any]) -> tupl
     Raises:
         ValueError: a value is refused; the message names the flag.
     """
-    flags = {each.name: each for each in declared(options)}
+    flags = {flag.name: flag for flag in declarations(options)}
     line: list[str] = []
     for name, value in values.items():
         if parse := flags[name].flag.parse:
             parse(value)
-        several = value if isinstance(value, tuple) else (value,)
-        line += [f"{flags[name].names[0]}={each}" for each in several]
+        items = value if isinstance(value, tuple) else (value,)
+        line += [f"{flags[name].names[0]}={item}" for item in items]
     return tuple(line)
 
 
@@ -180,7 +180,7 @@ def _fields(options: Callable[..., object]) -> Iterator[_Field]:
 def _inner(kind: Any) -> Callable[..., Any] | None:
     """Return the options in a field, which may be optional."""
     for part in get_args(kind) or (kind,):
-        if isinstance(part, type) and issubclass(part, msgspec.Struct) and any(declared(part)):
+        if isinstance(part, type) and issubclass(part, msgspec.Struct) and any(declarations(part)):
             return part
     return None
 

@@ -9,7 +9,7 @@ from typing import Any
 import click
 from click.core import ParameterSource
 
-from fairlead.api.flags import declared, read
+from fairlead.api.flags import declarations, read
 from fairlead.api.manifests import labelled
 from fairlead.api.meta import JSON
 from fairlead.binding.manifests import manifests as binding
@@ -82,13 +82,13 @@ def command(
     if namespace:
         values["namespace"] = namespace
     for owner, function in _PROGRAMS.items():
-        for each in declared(function):
-            name = f"--{each.name.replace('_', '-')}"
-            if invocation.get_parameter_source(each.name) is not ParameterSource.DEFAULT:
+        for flag in declarations(function):
+            name = f"--{flag.name.replace('_', '-')}"
+            if invocation.get_parameter_source(flag.name) is not ParameterSource.DEFAULT:
                 if owner != program:
                     raise click.UsageError(f"{name} is for {owner} only")
-                values[each.name] = flags[each.name]
-            if owner == program and each.required and not flags[each.name]:
+                values[flag.name] = flags[flag.name]
+            if owner == program and flag.required and not flags[flag.name]:
                 raise click.UsageError(f"{owner} needs {name}")
     if program == "binding":
         _check_binding(flags)

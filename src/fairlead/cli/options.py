@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 import os
 from pathlib import Path
 
-from fairlead.api.flags import Declared, declared, parse_seconds, read
+from fairlead.api.flags import Declaration, declarations, parse_seconds, read
 from fairlead.api.label_names import subdomain_errors
 from fairlead.api.quantities import parse_quantity
 from fairlead.cli import completion
@@ -128,9 +128,10 @@ def flag_options(
 
     def decorate(function: F) -> F:
         # Decorators work from the last to the first, and the help has the options in this order.
-        for each in reversed([each for each in declared(options) if each.name not in without]):
-            prefix = f"{only} only{', required' * each.required}: " if only else ""
-            function = _option(each, prefix + each.help)(function)
+        for flag in reversed(list(declarations(options))):
+            prefix = f"{only} only{', required' * flag.required}: " if only else ""
+            if flag.name not in without:
+                function = _option(flag, prefix + flag.help)(function)
         return function
 
     return decorate
@@ -148,8 +149,8 @@ def options_of(options: Callable[..., T], values: Mapping[str, Any]) -> T:
         raise click.UsageError(str(error)) from None
 
 
-def _option(of: Declared, text: str) -> Callable[[F], F]:
-    flag, kind, default = of.flag, of.type, of.default
+def _option(declaration: Declaration, text: str) -> Callable[[F], F]:
+    flag, kind, default = declaration.flag, declaration.type, declaration.default
     origin = get_origin(kind) or kind
     several = isinstance(origin, type) and not issubclass(origin, str | bytes)
     several = several and issubclass(origin, Collection)
@@ -163,8 +164,8 @@ def _option(of: Declared, text: str) -> Callable[[F], F]:
         bounds: Any = click.IntRange if kind is int else click.FloatRange
         value = bounds(flag.least, flag.most)
     return click.option(
-        *of.names,
-        of.name,
+        *declaration.names,
+        declaration.name,
         type=value,
         default=None if default == () else default,
         show_default=default not in (None, "", ()),
