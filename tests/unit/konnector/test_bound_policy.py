@@ -521,8 +521,6 @@ PROVED: dict[str, Any] = {"owned": MINE, "wrote": True}
             {"consumer": UNRECORDED, "created": "older"},
             "ForeignObjectExists",
             id="another-was-made",
-            "ForeignObjectExists",
-            id="another-was-made",
         ),
         pytest.param(
             {
