@@ -40,8 +40,8 @@ def names(list_names: Names) -> Completer:
     ) -> list[CompletionItem[str]]:
         with silence():
             kubeconfig = context.params.get("kubeconfig")
-            found = _ask_cluster(list_names, kubeconfig, context.params.get("context"))
-            return beginning_with(incomplete, found)
+            names = _ask_cluster(list_names, kubeconfig, context.params.get("context"))
+            return beginning_with(incomplete, names)
         # Only after an error, which silence() swallows.
         return []
 
@@ -79,8 +79,8 @@ async def consumers(client: Client) -> Iterable[str]:
     from fairlead.api.resource import NAMESPACES
     from fairlead.provider.namespaces import identity_of
 
-    found = (await client.list(NAMESPACES, metadata_only=True)).items
-    return {identity for one in found if (identity := identity_of(one))}
+    namespaces = (await client.list(NAMESPACES, metadata_only=True)).items
+    return {identity for one in namespaces if (identity := identity_of(one))}
 
 
 async def namespaces(client: Client) -> Iterable[str]:
@@ -117,8 +117,8 @@ def contexts(
     with silence():
         from fairlead.client.loading import context_names
 
-        found = context_names(context.params.get("kubeconfig"))
-        return [CompletionItem(one) for one in found if one.startswith(incomplete)]
+        names = context_names(context.params.get("kubeconfig"))
+        return [CompletionItem(one) for one in names if one.startswith(incomplete)]
     return []
 
 
@@ -163,9 +163,9 @@ def ask(list_names: Callable[[], Awaitable[Iterable[str]]]) -> Iterable[str]:
     return asyncio.run(main())
 
 
-def beginning_with(incomplete: str, found: Iterable[str]) -> list[CompletionItem[str]]:
+def beginning_with(incomplete: str, names: Iterable[str]) -> list[CompletionItem[str]]:
     """Return the candidates for an incomplete word, in order."""
-    return [CompletionItem(one) for one in sorted(found) if one.startswith(incomplete)]
+    return [CompletionItem(one) for one in sorted(names) if one.startswith(incomplete)]
 
 
 def _patience() -> float:

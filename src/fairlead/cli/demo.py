@@ -119,13 +119,15 @@ class _Hold:
         from fairlead.postgres.options import DEFAULT_NAMESPACE
 
         with contextlib.closing(listen()) as listening:
-            made = OwnConsole(client, listening, print_link, operator_namespace=DEFAULT_NAMESPACE)
+            own_console = OwnConsole(
+                client, listening, print_link, operator_namespace=DEFAULT_NAMESPACE
+            )
             async with asyncio.TaskGroup() as group:
-                group.create_task(made.run())
-                link = await made.link()
+                group.create_task(own_console.run())
+                link = await own_console.link()
                 for line in _hints(paths[0], paths[1], database, link):
                     self._console.print(line, markup=False, soft_wrap=True)
-                group.create_task(answer_enter(made))
+                group.create_task(answer_enter(own_console))
 
 
 def _hints(provider: Path, consumer: Path, database: DatabaseServer, link: str) -> list[str]:
@@ -152,25 +154,25 @@ def _hints(provider: Path, consumer: Path, database: DatabaseServer, link: str) 
         "",
         "Three things to break, with the console open:",
     ]
-    for number, one in enumerate(breakages(database.port), 1):
-        path = provider if one.side == "provider" else consumer
+    for number, breakage in enumerate(breakages(database.port), 1):
+        path = provider if breakage.side == "provider" else consumer
         lines += [
             "",
-            f"{number}. {one.title}:",
-            f"  {_patch(path, one, one.change)}",
-            f"The console: {one.shows}. To fix it:",
-            f"  {_patch(path, one, one.mend)}",
+            f"{number}. {breakage.title}:",
+            f"  {_patch(path, breakage, breakage.change)}",
+            f"The console: {breakage.shows}. To fix it:",
+            f"  {_patch(path, breakage, breakage.mend)}",
         ]
     return [*lines, "", "Ctrl-C removes everything."]
 
 
-def _patch(kubeconfig: Path, one: Breakage, change: JSON) -> str:
+def _patch(kubeconfig: Path, breakage: Breakage, change: JSON) -> str:
     """Return the kubectl command that patches an object."""
     body = json.dumps(change, separators=(",", ":"))
-    where = f" -n {one.namespace}" if one.namespace else ""
+    where = f" -n {breakage.namespace}" if breakage.namespace else ""
     return (
-        f"kubectl --kubeconfig {kubeconfig}{where} patch {one.resource.group_resource} {one.name}"
-        f" --type=merge -p {shlex.quote(body)}"
+        f"kubectl --kubeconfig {kubeconfig}{where} patch {breakage.resource.group_resource}"
+        f" {breakage.name} --type=merge -p {shlex.quote(body)}"
     )
 
 

@@ -58,7 +58,7 @@ def command(
     check_name("--namespace", namespace)
     check_name("--operator-namespace", operator_namespace)
     try:
-        wanted = parse_target(target)
+        goal = parse_target(target)
     except ValueError as error:
         raise click.UsageError(str(error)) from None
     config = cluster_config(kubeconfig, context)
@@ -66,21 +66,21 @@ def command(
 
     async def work() -> Explanation:
         async with Client(config, user_agent="fairlead-explain", timeouts=TIMEOUTS) as client:
-            return await explain(client, wanted, there, operator_namespace)
+            return await explain(client, goal, there, operator_namespace)
 
-    found = process.run(lambda stop: process.cancel_on(stop, work()))
+    explanation = process.run(lambda stop: process.cancel_on(stop, work()))
     if as_json:
-        click.echo(to_json(found))
+        click.echo(to_json(explanation))
     else:
-        show(console(), found)
-    raise click.exceptions.Exit(0 if found.ready else 1)
+        show(console(), explanation)
+    raise click.exceptions.Exit(0 if explanation.ready else 1)
 
 
-def show(out: Console, found: Explanation) -> None:
+def show(out: Console, explanation: Explanation) -> None:
     """Print the chains for people."""
-    if not found.chains:
-        out.print(f"no ServiceBinding in {found.target}")
-    for position, chain in enumerate(found.chains):
+    if not explanation.chains:
+        out.print(f"no ServiceBinding in {explanation.target}")
+    for position, chain in enumerate(explanation.chains):
         if position:
             out.print()
         verdict(
@@ -94,7 +94,7 @@ def show(out: Console, found: Explanation) -> None:
         out.print()
         steps(out, map(_dated, chain.links))
         next_step(out, chain.next_step)
-    note(found.notes)
+    note(explanation.notes)
 
 
 def _dated(link: Link) -> Link:

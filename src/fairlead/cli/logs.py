@@ -107,13 +107,13 @@ def _uncaught(
     )
 
 
-def _unraisable(found: sys.UnraisableHookArgs) -> None:
+def _unraisable(unraisable: sys.UnraisableHookArgs) -> None:
     structlog.get_logger(logger_name="fairlead.cli").error(
-        found.err_msg or "exception ignored", exc_info=found.exc_value
+        unraisable.err_msg or "exception ignored", exc_info=unraisable.exc_value
     )
 
 
-def _uncaught_in_thread(found: threading.ExceptHookArgs) -> None:
+def _uncaught_in_thread(uncaught: threading.ExceptHookArgs) -> None:
     structlog.get_logger(logger_name="fairlead.cli").error(
-        "a thread has failed", exc_info=found.exc_value
+        "a thread has failed", exc_info=uncaught.exc_value
     )

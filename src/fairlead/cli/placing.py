@@ -62,14 +62,14 @@ def labels_of(given: Sequence[str]) -> dict[str, str]:
     Raises:
         click.UsageError: one is no label.
     """
-    found: dict[str, str] = {}
+    labels: dict[str, str] = {}
     for text in given:
         key, equals, value = text.partition("=")
         errors = _label_errors(key, value) if equals else ["use KEY=VALUE"]
         if errors:
             raise click.UsageError(f"--label {text!r} is not a label: {errors[0]}")
-        found[key] = value
-    return found
+        labels[key] = value
+    return labels
 
 
 def _label_errors(key: str, value: str) -> list[str]:
@@ -135,9 +135,9 @@ def _toleration(text: str) -> JSON:
     if errors := _label_errors(key, value):
         raise click.UsageError(f"--toleration {text!r} is not KEY[=VALUE][:EFFECT]: {errors[0]}")
     # Without "=" a taint of any value is tolerated.
-    found: JSON = {"key": key, "operator": "Equal" if equals else "Exists"}
+    toleration: JSON = {"key": key, "operator": "Equal" if equals else "Exists"}
     if equals:
-        found["value"] = value
+        toleration["value"] = value
     if effect:
-        found["effect"] = effect
-    return found
+        toleration["effect"] = effect
+    return toleration

@@ -32,10 +32,10 @@ STYLES: Mapping[State, str] = {
 
 def console() -> Console:
     """Return a console; it has colors on a terminal only, without NO_COLOR, and wraps no SQL."""
-    made = Console(highlight=False, soft_wrap=True)
-    if not made.is_terminal:
-        made.width = _WIDE
-    return made
+    out = Console(highlight=False, soft_wrap=True)
+    if not out.is_terminal:
+        out.width = _WIDE
+    return out
 
 
 def note(lines: Iterable[str]) -> None:
@@ -84,9 +84,9 @@ def verdict(
         out.print(Text(f"  {plain(message)}"))
 
 
-def steps(out: Console, found: Iterable[ShownStep]) -> None:
+def steps(out: Console, shown: Iterable[ShownStep]) -> None:
     """Print a line for each step."""
-    every = list(found)
+    every = list(shown)
     width = max((len(step.name) for step in every), default=0) + 2
     for step in every:
         mark, style = _MARKS[step.state], STYLES[step.state]

@@ -178,14 +178,14 @@ class Addresses(NamedTuple):
             "health": f"127.0.0.1:{HEALTH_PORT if pod else 0}",
             "metrics": f"127.0.0.1:{METRICS_PORT}" if pod else "",
         }
-        found = {}
+        addresses = {}
         for serves, address in given.items():
-            found[serves] = unsaid[serves] if address is None else address.strip()
-            if found[serves] == "0":
-                found[serves] = ""
-            if found[serves]:
-                _check(found[serves], f"--{_FLAGS[serves]}-bind-address")
-        return cls(**found)
+            addresses[serves] = unsaid[serves] if address is None else address.strip()
+            if addresses[serves] == "0":
+                addresses[serves] = ""
+            if addresses[serves]:
+                _check(addresses[serves], f"--{_FLAGS[serves]}-bind-address")
+        return cls(**addresses)
 
 
 def _check(address: str, flag: str) -> None:

@@ -104,8 +104,8 @@ def up(folder: Path, clusters: tuple[str, ...], data: bool, postgres: bool) -> N
         async with AsyncExitStack() as stack:
             introduce = await _postgres(stack) if postgres else None
             for name in names:
-                kept = folder / f"{name}.data" if data else None
-                sandbox = await stack.enter_async_context(Sandbox(name=name, data=kept))
+                data_path = folder / f"{name}.data" if data else None
+                sandbox = await stack.enter_async_context(Sandbox(name=name, data=data_path))
                 path = folder / f"{name}.kubeconfig"
                 write_private(path, sandbox.kubeconfig().decode())
                 click.echo(f"{name}: {sandbox.url}, {path}", err=True)

@@ -73,9 +73,9 @@ def kubectl_complete_bind() -> None:
 def _tell_kubectl(commands: click.Command, program: str) -> None:
     *words, incomplete = sys.argv[1:] or [""]
     with silence():
-        found = ShellComplete(commands, {}, program, "").get_completions(words, incomplete)
+        completions = ShellComplete(commands, {}, program, "").get_completions(words, incomplete)
     directive = 4
-    for item in found:
+    for item in completions:
         if item.type == "plain":
             click.echo(f"{item.value}\t{item.help}" if item.help else item.value)
         else:

@@ -114,7 +114,7 @@ def command(
         async with Client(config, user_agent="fairlead-uninstall") as client:
             return await process.cancel_on(stop, why_kept(client, place, name))
 
-    async def look(stop: asyncio.Event) -> Survey:
+    async def survey_of(stop: asyncio.Event) -> Survey:
         async with Client(config, user_agent="fairlead-uninstall") as client:
             return await process.cancel_on(stop, survey(client, program, namespace=namespace))
 
@@ -142,11 +142,11 @@ def command(
         return
     # The question comes between two runs of the event loop, which it would block. The work looks
     # again, since time has passed.
-    found = process.run(look)
-    _tell_uses(found, choices)
-    if blocking := found.blocking(choices):
-        raise UninstallError(refusal(found, blocking))
-    _tell_plan(found, choices)
+    found_uses = process.run(survey_of)
+    _tell_uses(found_uses, choices)
+    if blocking := found_uses.blocking(choices):
+        raise UninstallError(refusal(found_uses, blocking))
+    _tell_plan(found_uses, choices)
     if dry_run:
         return
     if not yes:
@@ -160,9 +160,9 @@ def command(
     click.echo(f"{program} is {'prepared' if prepare else 'uninstalled'}")
 
 
-def _tell_uses(found: Survey, choices: Choices) -> None:
+def _tell_uses(survey: Survey, choices: Choices) -> None:
     """Print the uses: the remedy of each, or the damage if its option was given."""
-    for use in found.uses[:_SHOWN]:
+    for use in survey.uses[:_SHOWN]:
         if choices.allows(use):
             say(f"given up: {use.what}")
             say(f"  then: {use.breaks}")
@@ -170,20 +170,20 @@ def _tell_uses(found: Survey, choices: Choices) -> None:
             say(f"in use: {use.what}")
             say(f"  next: {use.remedy}")
             say(f"  or with --{use.option}: {use.breaks}")
-    if len(found.uses) > _SHOWN:
-        say(f"and {len(found.uses) - _SHOWN} more")
+    if len(survey.uses) > _SHOWN:
+        say(f"and {len(survey.uses) - _SHOWN} more")
 
 
-def _tell_plan(found: Survey, choices: Choices) -> None:
+def _tell_plan(survey: Survey, choices: Choices) -> None:
     """Print the steps of the removal, and the objects that stay."""
-    steps = found.steps(choices)
+    steps = survey.steps(choices)
     if not steps:
-        say(f"no object of {found.program}'s manifests is in namespace {found.namespace}")
+        say(f"no object of {survey.program}'s manifests is in namespace {survey.namespace}")
     for number, step in enumerate(steps, 1):
         click.echo(printable(f"{number:>3}. {step}"))
-    if found.crds and not choices.crds:
-        say(f"kept: CustomResourceDefinitions {', '.join(found.crds)} (--crds)")
-    for note in found.notes:
+    if survey.crds and not choices.crds:
+        say(f"kept: CustomResourceDefinitions {', '.join(survey.crds)} (--crds)")
+    for note in survey.notes:
         say(f"note: {note}")
 
 

@@ -46,15 +46,15 @@ async def contents(client: Client, footprint: Footprint) -> list[FoundObject]:
         Unseen: a kind cannot be listed.
         ApiError: the server does not tell what kinds it serves.
     """
-    found: list[FoundObject] = []
+    objects: list[FoundObject] = []
     for resource in await client.discovery.resources():
         if not resource.namespaced or resource.plural in _IGNORED:
             continue
         there = await listed(client, resource, footprint.namespace)
-        found += [
-            FoundObject(resource, one) for one in there if not of_all(resource, one, footprint)
+        objects += [
+            FoundObject(resource, obj) for obj in there if not of_all(resource, obj, footprint)
         ]
-    return found
+    return objects
 
 
 async def listed(client: Client, resource: Resource, namespace: str) -> list[Object]:

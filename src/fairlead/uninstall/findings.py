@@ -77,12 +77,12 @@ class Survey(msgspec.Struct, frozen=True, kw_only=True):
 
     def steps(self, choices: Choices) -> list[str]:
         """Return the objects to delete as text, in order."""
-        found = [
-            str(one) for one in self.installed if not (choices.prepare and left_to_others(one))
+        steps = [
+            str(obj) for obj in self.installed if not (choices.prepare and left_to_others(obj))
         ]
         # Only after all other deletions can it be seen whether something else is in the namespace.
         namespaces = {f"Namespace {self.namespace}"}
-        lines = [f"{one}, if nothing else is in it" if one in namespaces else one for one in found]
+        lines = [f"{one}, if nothing else is in it" if one in namespaces else one for one in steps]
         if choices.crds and not choices.prepare:
             lines += [
                 f"CustomResourceDefinition {name}, if no object of it is left"
@@ -95,9 +95,9 @@ class Survey(msgspec.Struct, frozen=True, kw_only=True):
 _ALWAYS_TAKEN = frozenset({"MutatingWebhookConfiguration", "ValidatingWebhookConfiguration"})
 
 
-def left_to_others(found: FoundObject) -> bool:
+def left_to_others(obj: FoundObject) -> bool:
     """Whether ``prepare`` leaves an object for another tool, such as Helm, to delete."""
-    return found.resource.kind not in _ALWAYS_TAKEN
+    return obj.resource.kind not in _ALWAYS_TAKEN
 
 
 def refusal(survey: Survey, blocking: Sequence[Use]) -> str:

@@ -82,16 +82,16 @@ class Footprint(msgspec.Struct, frozen=True, kw_only=True):
 
     def places(self) -> list[tuple[Resource, Key, bool]]:
         """Return each object of the manifests, with whether its name alone identifies it."""
-        found: list[tuple[Resource, Key, bool]] = []
+        places: list[tuple[Resource, Key, bool]] = []
         for body in self.documents:
             meta = body["metadata"]
             key = Key(meta.get("namespace", ""), meta["name"])
             # ClusterRole kube-binder has no labels; its name is kube-bind's own for this role.
-            found.append((KINDS[body["kind"]], key, not meta.get("labels")))
+            places.append((KINDS[body["kind"]], key, not meta.get("labels")))
         # No manifest has the Lease: the program creates it when it first runs, without labels.
         if self.lease:
-            found.append((LEASES, Key(self.namespace, self.lease), True))
-        return found
+            places.append((LEASES, Key(self.namespace, self.lease), True))
+        return places
 
 
 def is_ours(obj: Object) -> bool:
@@ -119,36 +119,36 @@ def footprint(program: Program, namespace: str = "") -> Footprint:
 # Each of these functions asks for all optional parts, so that an installation with any flags is
 # found. No name of an object depends on a value, such as jobs.batch or a URL.
 def _binding(namespace: str) -> tuple[list[JSON], str, str]:
-    found = binding.manifests(
+    objects = binding.manifests(
         namespace=namespace, image=_IMAGE, webhooks=True, projected=("jobs.batch",)
     )
-    return found, binding.NAME, binding.NAME
+    return objects, binding.NAME, binding.NAME
 
 
 def _konnector(namespace: str) -> tuple[list[JSON], str, str]:
-    found = konnector.manifests(namespace=namespace, image=_IMAGE)
-    return found, konnector.NAME, konnector.LEASE
+    objects = konnector.manifests(namespace=namespace, image=_IMAGE)
+    return objects, konnector.NAME, konnector.LEASE
 
 
 def _postgres(namespace: str) -> tuple[list[JSON], str, str]:
-    found = postgres.manifests(namespace=namespace, image=_IMAGE, exported=True)
-    return found, postgres.NAME, postgres.NAME
+    objects = postgres.manifests(namespace=namespace, image=_IMAGE, exported=True)
+    return objects, postgres.NAME, postgres.NAME
 
 
 def _provider(namespace: str) -> tuple[list[JSON], str, str]:
-    found = provider.manifests(namespace=namespace, image=_IMAGE, invitations=True)
-    return found, provider.NAME, provider.NAME
+    objects = provider.manifests(namespace=namespace, image=_IMAGE, invitations=True)
+    return objects, provider.NAME, provider.NAME
 
 
 def _serve(namespace: str) -> tuple[list[JSON], str, str]:
-    found = serve.manifests(
+    objects = serve.manifests(
         namespace=namespace,
         image=_IMAGE,
         external_url="https://serve.invalid",
         issuer_url="https://issuer.invalid",
         client_id=_IMAGE,
     )
-    return found, SERVE, ""
+    return objects, SERVE, ""
 
 
 _DOCUMENTS: dict[Program, Callable[[str], tuple[list[JSON], str, str]]] = {

@@ -33,11 +33,11 @@ async def why_kept(client: Client, namespace: str, name: str) -> str:
         return f"there is no namespace {namespace}"
     labels = f"owner=helm,name={name}"
     # Their content has all values of the release, which may be secret.
-    found = await client.list(SECRETS, namespace, labels=labels, metadata_only=True)
-    if not found.items:
+    secrets = await client.list(SECRETS, namespace, labels=labels, metadata_only=True)
+    if not secrets.items:
         return f"namespace {namespace} has no Secret with the labels {labels}"
     # An uninstallation that failed leaves its mark on an older revision after a rollback.
-    status = max(found.items, key=_revision).meta.labels.get("status", "unknown")
+    status = max(secrets.items, key=_revision).meta.labels.get("status", "unknown")
     if status == "uninstalling":
         return ""
     return f"its last revision in namespace {namespace} is {status}, not uninstalling"

@@ -135,9 +135,9 @@ class _Uninstallation:
         )
 
     async def run(self, choices: Choices) -> None:
-        found = await self.survey()
-        if blocking := found.blocking(choices):
-            raise UninstallError(refusal(found, blocking))
+        survey = await self.survey()
+        if blocking := survey.blocking(choices):
+            raise UninstallError(refusal(survey, blocking))
         # Webhooks first: a write from now on must not wait for a server that is gone.
         await self._remove(WEBHOOKS)
         if not choices.prepare:
@@ -161,27 +161,27 @@ class _Uninstallation:
 
     async def _installed(self, others: Sequence[Object]) -> list[FoundObject]:
         """Return the existing objects in the order of deletion, without those of ``others``."""
-        found: dict[str, FoundObject] = {}
+        by_uid: dict[str, FoundObject] = {}
         for resource, key, by_name in self._footprint.places():
             obj = await find(self._client, resource, key.name, key.namespace)
             # Other programs use the same names, as kube-bind does for its konnector.
             # A namespace counts by its name alone, since why_kept decides about it at the end.
             if obj is not None and (by_name or is_ours(obj) or resource is NAMESPACES):
-                found[obj.meta.uid] = FoundObject(resource, obj)
+                by_uid[obj.meta.uid] = FoundObject(resource, obj)
         for resource in LABELLED:
             labelled = await self._client.list(resource, labels=self._footprint.selector)
             for obj in labelled.items:
-                found.setdefault(obj.meta.uid, FoundObject(resource, obj))
+                by_uid.setdefault(obj.meta.uid, FoundObject(resource, obj))
         # Cluster-scoped objects have the same names in all installations: the other one needs
         # them.
         if others:
-            found = {
-                uid: one
-                for uid, one in found.items()
-                if one.resource.namespaced or one.resource is NAMESPACES
+            by_uid = {
+                uid: obj
+                for uid, obj in by_uid.items()
+                if obj.resource.namespaced or obj.resource is NAMESPACES
             }
         ranks = {resource: rank for rank, stage in enumerate(ORDER) for resource in stage}
-        return sorted(found.values(), key=lambda one: (ranks[one.resource], str(one)))
+        return sorted(by_uid.values(), key=lambda obj: (ranks[obj.resource], str(obj)))
 
     async def _others(self) -> list[Object]:
         """Return the program's Deployments in other namespaces, which share its ClusterRoles."""
@@ -194,9 +194,9 @@ class _Uninstallation:
         return bool(self._footprint.lease) and any(map(ready, others))
 
     async def _remove(self, kinds: Sequence[Resource]) -> None:
-        for one in await self._installed(await self._others()):
-            if one.resource in kinds and await self._desk.delete(one.resource, [one.object]):
-                self._desk.progress(f"deleted {one}")
+        for obj in await self._installed(await self._others()):
+            if obj.resource in kinds and await self._desk.delete(obj.resource, [obj.object]):
+                self._desk.progress(f"deleted {obj}")
 
     async def _stopped(self) -> None:
         """Wait until no Pod of the program runs and no process holds its Lease."""
@@ -206,12 +206,12 @@ class _Uninstallation:
             return (await self._client.list(PODS, where.namespace, labels=where.selector)).items
 
         await self._desk.gone(pods, _themselves(PODS))
-        told = ""
+        text = ""
         while name := await holder(self._client, where):
             lease = f"Lease {where.namespace}/{where.lease}"
             self._desk.waiting = f"{name}, which holds {lease}: stop it where it runs"
-            if told != name:
-                told = name
+            if text != name:
+                text = name
                 self._desk.progress(f"waiting for {self._desk.waiting}")
             await pause()
         self._desk.waiting = ""
@@ -228,9 +228,9 @@ class _Uninstallation:
             self._desk.progress(f"deleted Namespace {name}")
 
         async def there() -> list[Object]:
-            found = await find(self._client, NAMESPACES, name)
+            obj = await find(self._client, NAMESPACES, name)
             # Another namespace of this name may have been created meanwhile.
-            return [found] if found and found.meta.uid == namespace.meta.uid else []
+            return [obj] if obj and obj.meta.uid == namespace.meta.uid else []
 
         await self._desk.gone(there, self._holders)
 
@@ -242,8 +242,8 @@ class _Uninstallation:
                 continue
             # A kind that cannot be listed must not hide the finalizers of the others.
             with suppress(Unseen):
-                found = await listed(self._client, kind, self._footprint.namespace)
-                holding += [(kind, one) for one in found if one.meta.finalizers]
+                holders = await listed(self._client, kind, self._footprint.namespace)
+                holding += [(kind, one) for one in holders if one.meta.finalizers]
         return holding
 
     async def _remove_crds(self) -> None:
@@ -298,7 +298,7 @@ def _another(deployment: Object) -> str:
 def _helm(installed: Sequence[FoundObject]) -> list[str]:
     """Return a note for each release of Helm that has installed these objects."""
     releases = {
-        tuple(one.object.meta.annotations.get(name, "") for name in _HELM) for one in installed
+        tuple(obj.object.meta.annotations.get(name, "") for name in _HELM) for obj in installed
     }
     return [
         f"Helm has installed it: `helm uninstall {name} -n {namespace}` takes away the release too"

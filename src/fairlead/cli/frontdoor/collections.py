@@ -29,10 +29,10 @@ def command(output: str | None, **where: Any) -> None:
 
 def list_collections(output: str | None, where: Where, url: str = "") -> None:
     """Print the collections of a server."""
-    found = find_server(where, url)
+    front_door = find_server(where, url)
 
     async def main(stop: asyncio.Event) -> list[JSON]:
-        async with backend(where, found) as server:
+        async with backend(where, front_door) as server:
             return await process.cancel_on(stop, server.collections())
 
     items = sorted(process.run(main), key=name_of)
@@ -52,7 +52,7 @@ def list_collections(output: str | None, where: Where, url: str = "") -> None:
     table(
         ("NAME", "DESCRIPTION", "TEMPLATES", "AGE"),
         rows,
-        f"{found.address.url} has no collections for you",
+        f"{front_door.address.url} has no collections for you",
     )
 
 

@@ -52,9 +52,9 @@ def command(
         fairlead deploy --secret shop/postgres-answer
         fairlead deploy -f answer.yaml
     """  # noqa: D301
-    made = make_how(**how)
+    options = make_how(**how)
     fetch = answer_of(secret, secret_key, file)
-    carry_out(cluster_config(kubeconfig, context), fetch, made)
+    carry_out(cluster_config(kubeconfig, context), fetch, options)
 
 
 def answer_of(secret: str, key: str, file: BinaryIO | None) -> Fetch:

@@ -109,8 +109,8 @@ class _Plugin(click.Group):
                     yield from parameter.opts
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem[str]]:
-        found = super().shell_complete(ctx, incomplete)
-        return [item for item in found if item.value != _DEFAULT]
+        completions = super().shell_complete(ctx, incomplete)
+        return [item for item in completions if item.value != _DEFAULT]
 
     def invoke(self, ctx: click.Context) -> Any:
         garbage.relax()

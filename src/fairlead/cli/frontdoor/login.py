@@ -59,20 +59,20 @@ def log_in(url: str, timeout: str, where: Where, *, skip_browser: bool, show_tok
     from fairlead.portal.client.handshakes import sign_in
 
     seconds = parse_duration(timeout, option="--timeout")
-    found = find_server(where, url)
-    address = found.address
+    front_door = find_server(where, url)
+    address = front_door.address
     if address.exposed:
         note([f"{address.url} is not https: others on the network can read the token"])
 
     async def main(stop: asyncio.Event) -> SignedIn:
-        async with backend(where, found, signed_in=False) as server:
+        async with backend(where, front_door, signed_in=False) as server:
             show = partial(browser.show, skip=skip_browser)
             session = await process.cancel_on(stop, sign_in(server, show, timeout=seconds))
             note(server.warnings)
             return session
 
     got = process.run(main)
-    authority = found.certificate_authority
+    authority = front_door.certificate_authority
     if where.server_ca_file:
         # The config file is used from other folders too.
         authority = str(Path(where.server_ca_file).absolute())

@@ -36,19 +36,19 @@ def command(url: str, **where: Any) -> None:
     from fairlead.portal.client.errors import FrontDoorError, SignInNeeded
 
     chosen = Where(**where)
-    found = find_server(chosen, url)
-    name = plain(found.address.key)
-    if found.token is None:
+    front_door = find_server(chosen, url)
+    name = plain(front_door.address.key)
+    if front_door.token is None:
         click.echo(f"you are not signed in to {name}")
         return
 
     async def main(stop: asyncio.Event) -> None:
-        async with backend(chosen, found) as server:
+        async with backend(chosen, front_door) as server:
             await process.cancel_on(stop, server.logout())
 
     problem: FrontDoorError | None = None
     # A server forgets an expired sign-in by itself.
-    if not found.token.expired(moment()):
+    if not front_door.token.expired(moment()):
         try:
             process.run(main)
         except SignInNeeded:
@@ -56,7 +56,7 @@ def command(url: str, **where: Any) -> None:
             pass
         except FrontDoorError as error:
             problem = error
-    config_file(chosen).change(lambda servers: servers.sign_out(found.address))
+    config_file(chosen).change(lambda servers: servers.sign_out(front_door.address))
     if problem is not None:
         raise click.ClickException(
             f"the token is removed here, but not ended on the server: {plain(str(problem))}"

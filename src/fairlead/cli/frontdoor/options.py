@@ -89,7 +89,7 @@ def find_server(where: Where, url: str = "") -> ConfiguredServer:
     from fairlead.portal.client.addresses import Address, parse_server
     from fairlead.portal.client.configfile import ConfiguredServer
 
-    known = config_file(where).read()
+    config = config_file(where).read()
     try:
         named = parse_server(where.server, where.cluster) if where.server else None
         if url:
@@ -100,7 +100,7 @@ def find_server(where: Where, url: str = "") -> ConfiguredServer:
     except ValueError as error:
         raise click.UsageError(str(error)) from None
     if named is None:
-        current = known.current()
+        current = config.current()
         if current is None:
             raise click.UsageError(
                 "no server is known: name one with --server, or sign in with `fairlead login URL`"
@@ -109,7 +109,7 @@ def find_server(where: Where, url: str = "") -> ConfiguredServer:
             return current
         # Each cluster of a server has an entry, and so a token, of its own.
         named = Address(current.address.url, where.cluster)
-    return known.find(named) or ConfiguredServer(named)
+    return config.find(named) or ConfiguredServer(named)
 
 
 def backend(where: Where, entry: ConfiguredServer, *, signed_in: bool = True) -> BackendClient:

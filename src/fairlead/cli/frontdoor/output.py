@@ -96,7 +96,7 @@ def age(body: JSON) -> str:
 
 def members(body: JSON, *path: str) -> list[JSON]:
     """Return the objects of a list somewhere in an object; [] if its form is wrong."""
-    found: Any = body
+    value: Any = body
     for name in path:
-        found = found.get(name) if isinstance(found, dict) else None
-    return [one for one in found if isinstance(one, dict)] if isinstance(found, list) else []
+        value = value.get(name) if isinstance(value, dict) else None
+    return [one for one in value if isinstance(one, dict)] if isinstance(value, list) else []

@@ -95,12 +95,12 @@ def _offered(items: Sequence[JSON], template: str, name: str) -> BindingResponse
 
     ``items`` are the templates that the server offers.
     """
-    found = next((item for item in items if name_of(item) == template), None)
-    if found is None:
+    offer = next((item for item in items if name_of(item) == template), None)
+    if offer is None:
         names = ", ".join(sorted(map(name_of, items))) or "nothing"
         raise click.ClickException(f"you are offered no template {template!r}, but {names}")
     try:
-        spec = msgspec.convert(without_nulls(found.get("spec")), TemplateSpec)
+        spec = msgspec.convert(without_nulls(offer.get("spec")), TemplateSpec)
         request = msgspec.convert(request_from_template(spec, name=name), ExportRequestResponse)
     except msgspec.ValidationError as error:
         raise click.ClickException(f"template {template!r} cannot be read: {error}") from None
@@ -131,13 +131,13 @@ def secret_source(namespace: str, name: str, key: str) -> Fetch:
     async def fetch(client: Client) -> BindingResponse:
         secret = await _secret(client, namespace, name)
         keys = (key,) if key else RESPONSE_KEYS
-        for one in keys:
-            if data := content(secret, one):
-                return _decoded(data, f"Secret {namespace}/{name}, key {one!r}")
+        for candidate in keys:
+            if data := content(secret, candidate):
+                return _decoded(data, f"Secret {namespace}/{name}, key {candidate!r}")
         has = ", ".join(sorted(secret.to_dict().get("data") or {})) or "none"
-        wanted = " or ".join(map(repr, keys))
+        alternatives = " or ".join(map(repr, keys))
         raise click.ClickException(
-            f"Secret {namespace}/{name} has no key {wanted}: name one with --secret-key "
+            f"Secret {namespace}/{name} has no key {alternatives}: name one with --secret-key "
             f"(it has {has})"
         )
 

@@ -30,10 +30,10 @@ def command(output: str | None, **where: Any) -> None:
 
 def list_templates(output: str | None, where: Where, url: str = "") -> None:
     """Print the templates of a server."""
-    found = find_server(where, url)
+    front_door = find_server(where, url)
 
     async def main(stop: asyncio.Event) -> list[JSON]:
-        async with backend(where, found) as server:
+        async with backend(where, front_door) as server:
             items = await process.cancel_on(stop, server.templates())
             note(server.warnings)
             return items
@@ -53,7 +53,7 @@ def list_templates(output: str | None, where: Where, url: str = "") -> None:
         )
         for item in items
     ]
-    none = f"{found.address.url} offers you nothing"
+    none = f"{front_door.address.url} offers you nothing"
     table(("NAME", "RESOURCES", "PERMISSIONCLAIMS", "AGE"), rows, none)
 
 

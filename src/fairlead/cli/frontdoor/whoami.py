@@ -29,23 +29,23 @@ def command(url: str, as_json: bool, **where: Any) -> None:
         fairlead whoami --json | jq -r .server
     """  # noqa: D301
     chosen = Where(**where)
-    found = find_server(chosen, url)
+    front_door = find_server(chosen, url)
 
     async def main(stop: asyncio.Event) -> None:
-        async with backend(chosen, found) as server:
+        async with backend(chosen, front_door) as server:
             await process.cancel_on(stop, server.ping())
 
     process.run(main)
-    expires = found.token.expires if found.token else None
-    told = {
-        "server": found.address.url,
-        "cluster": found.address.cluster,
-        "username": found.username,
+    expires = front_door.token.expires if front_door.token else None
+    facts = {
+        "server": front_door.address.url,
+        "cluster": front_door.address.cluster,
+        "username": front_door.username,
         "expires": format_time(expires) if expires else None,
     }
     if as_json:
-        click.echo(to_json(told))
+        click.echo(to_json(facts))
         return
-    for name, value in told.items():
+    for name, value in facts.items():
         if value:
             click.echo(f"{name + ':':<10}{plain(value)}")

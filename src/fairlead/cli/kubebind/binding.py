@@ -203,10 +203,10 @@ async def _work(client: Client, fetch: Fetch, how: How) -> tuple[list[str], list
         "user_roles": how.user_roles,
     }
     if how.bundle:
-        made, names = await bind_bundle(client, response, name=how.name, **options)
+        objects, names = await bind_bundle(client, response, name=how.name, **options)
         what = ", ".join(names) or "nothing yet: the provider exports nothing"
-        lines = [f"apiservicebindingbundle.kube-bind.io/{made} binds {what}"]
-        return lines, await _made(client, APISERVICEBINDINGBUNDLES, [made], how)
+        lines = [f"apiservicebindingbundle.kube-bind.io/{objects} binds {what}"]
+        return lines, await _made(client, APISERVICEBINDINGBUNDLES, [objects], how)
     names = await bind(client, response, **options)
     lines = [f"apiservicebinding.kube-bind.io/{one} is Ready" for one in names]
     return lines, await _made(client, APISERVICEBINDINGS, names, how)
@@ -215,11 +215,11 @@ async def _work(client: Client, fetch: Fetch, how: How) -> tuple[list[str], list
 async def _made(client: Client, resource: Resource, names: list[str], how: How) -> list[JSON]:
     if not how.output:
         return []
-    found = [(await client.get(resource, name)).to_dict() for name in names]
-    for body in found:
+    bodies = [(await client.get(resource, name)).to_dict() for name in names]
+    for body in bodies:
         # As kubectl prints objects.
         body.get("metadata", {}).pop("managedFields", None)
-    return found
+    return bodies
 
 
 async def _rehearsed(

@@ -106,12 +106,12 @@ def command(
     if not console.is_terminal:
         console = Console(highlight=False, width=_WIDE)
     if objects:
-        found = process.run(lambda stop: process.cancel_on(stop, _objects(config, binding)))
+        listed = process.run(lambda stop: process.cancel_on(stop, _objects(config, binding)))
         if as_json:
-            click.echo(_json({"binding": binding, "objects": found}))
+            click.echo(_json({"binding": binding, "objects": listed}))
         else:
-            console.print(ObjectsTable(binding, found))
-            if found:
+            console.print(ObjectsTable(binding, listed))
+            if listed:
                 note([_EVENTS])
         return
     # A dumb terminal cannot move its cursor up, which a live table needs.
@@ -135,8 +135,8 @@ async def _objects(config: ClusterConfig, binding: str) -> list[UnsyncedObject]:
         (bound,) = await overview.look(binding)
         now = moment()
         if not bound.reached:
-            told = _plain(make_row(bound, now).problem)
-            raise click.ClickException(f"the objects of {binding} cannot be compared: {told}")
+            problem = _plain(make_row(bound, now).problem)
+            raise click.ClickException(f"the objects of {binding} cannot be compared: {problem}")
         waiting = [
             pair.consumer
             for kind in bound.kinds or ()
@@ -151,9 +151,9 @@ def _client(config: ClusterConfig) -> Client:
 
 
 async def _look(overview: Overview, binding: str) -> tuple[list[OverviewRow], datetime]:
-    found = await overview.look(binding)
+    bound = await overview.look(binding)
     now = moment()
-    return [make_row(bound, now) for bound in found], now
+    return [make_row(bound, now) for bound in bound], now
 
 
 async def _watch(
@@ -163,8 +163,8 @@ async def _watch(
     async with _client(config) as client, Overview(client) as overview:
         # Ctrl-C is how the table ends, and no error.
         with contextlib.suppress(asyncio.CancelledError):
-            seen = await process.cancel_on(stop, _look(overview, binding))
-            last: RenderableType = BindingsTable(*seen)
+            shown = await process.cancel_on(stop, _look(overview, binding))
+            last: RenderableType = BindingsTable(*shown)
             with Live(last, console=console, auto_refresh=False) as live:
                 while not stop.is_set():
                     await _pause(stop)
@@ -210,18 +210,18 @@ class ObjectsTable:
         if not self._rows:
             yield f"All objects of {_plain(self._binding)} are in sync."
             return
-        made = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False)
-        made.add_column("OBJECT", overflow="fold")
-        made.add_column("SINCE", justify="right", no_wrap=True)
-        made.add_column("WHY", overflow="fold")
+        table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False)
+        table.add_column("OBJECT", overflow="fold")
+        table.add_column("SINCE", justify="right", no_wrap=True)
+        table.add_column("WHY", overflow="fold")
         for row in self._rows:
             name = f"{row.namespace}/{row.name}" if row.namespace else row.name
-            made.add_row(
+            table.add_row(
                 Text(_plain(f"{row.kind} {name}"), style="bold"),
                 age(row.since_seconds),
                 Text(_plain(_waits(row))),
             )
-        yield made
+        yield table
 
 
 def _waits(row: UnsyncedObject) -> str:
@@ -244,13 +244,13 @@ class BindingsTable:
             yield _NONE
             return
         narrow = options.max_width < _NARROW
-        made = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False)
+        table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False)
         for header, justify in _COLUMNS[:-1] if narrow else _COLUMNS:
-            made.add_column(header, justify=justify, overflow="fold", no_wrap=justify == "right")
+            table.add_column(header, justify=justify, overflow="fold", no_wrap=justify == "right")
         for row in self._rows:
             cells = _cells(row, self._now)
-            made.add_row(*(cells[:-1] if narrow else cells))
-        yield made
+            table.add_row(*(cells[:-1] if narrow else cells))
+        yield table
         problems = [row for row in self._rows if row.problem or row.remarks] if narrow else []
         if problems:
             yield ""
@@ -259,15 +259,15 @@ class BindingsTable:
 
 
 def _cells(row: OverviewRow, now: datetime) -> list[Text]:
-    known = row.in_sync is not None
-    behind = "yellow" if known and row.in_sync != row.objects else ""
+    is_known = row.in_sync is not None
+    behind = "yellow" if is_known and row.in_sync != row.objects else ""
     heartbeat = row.heartbeat_age(now)
     return [
         _name(row),
         Text(_plain(row.provider) or "-"),
         Text(_plain(short(row.resources, row.versions))),
         Text(_count(row.in_sync, row.objects), style=behind),
-        Text(age(row.lag_seconds) if known else "?", style=behind),
+        Text(age(row.lag_seconds) if is_known else "?", style=behind),
         Text("?" if heartbeat is None else age(heartbeat)),
         _problem(row, now),
     ]

@@ -70,18 +70,18 @@ def consumers(as_json: bool, kubeconfig: str | None, context: str | None) -> Non
             await check_provider(client)
         return rows
 
-    found = process.run(main)
+    rows = process.run(main)
     if as_json:
-        click.echo(to_json(found))
-    elif found:
+        click.echo(to_json(rows))
+    elif rows:
         console = Console()
         if not console.is_terminal:
             console = Console(width=_PIPE_WIDTH)
-        made = table(found, now=moment(), width=console.width)
-        console.print(made.table)
-        if made.left_out:
-            note([f"this terminal has no room for {', '.join(made.left_out)}; --json has all"])
-        for row in found:
+        shown = table(rows, now=moment(), width=console.width)
+        console.print(shown.table)
+        if shown.left_out:
+            note([f"this terminal has no room for {', '.join(shown.left_out)}; --json has all"])
+        for row in rows:
             for warning in row.warnings:
                 click.echo(printable(f"warning: {row.title}: {warning}"), err=True)
             if row.message and not row.deleting:
@@ -92,7 +92,7 @@ def consumers(as_json: bool, kubeconfig: str | None, context: str | None) -> Non
         click.echo(
             "no consumers yet: fairlead provider invite NAME --template T -o FILE", err=True
         )
-    unseen = {kind: why for row in found for kind, why in row.not_counted.items()}
+    unseen = {kind: why for row in rows for kind, why in row.not_counted.items()}
     for kind, why in sorted(unseen.items()):
         line = f"warning: objects of {kind} are not counted, for they cannot be listed: {why}"
         click.echo(printable(line), err=True)
@@ -107,9 +107,9 @@ class Shown(NamedTuple):
     left_out: list[str]
 
 
-def table(found: Sequence[ConsumerRow], *, now: datetime, width: int = _PIPE_WIDTH) -> Shown:
+def table(rows: Sequence[ConsumerRow], *, now: datetime, width: int = _PIPE_WIDTH) -> Shown:
     """Return the table for a width in characters: words stay whole, and so do namespaces."""
-    cells = [_cells(row, now) for row in found]
+    cells = [_cells(row, now) for row in rows]
     columns = {
         name: [Text(name), *(row[index] for row in cells)] for index, name in enumerate(_COLUMNS)
     }
@@ -151,14 +151,14 @@ def _least(column: Sequence[Text]) -> int:
 
 def _widths(columns: Mapping[str, Sequence[Text]], width: int) -> dict[str, int]:
     """Return the width of each column: its longest word, and more while there is room."""
-    found = {name: _least(column) for name, column in columns.items()}
-    room = width - sum(found.values()) - _GAP * (len(columns) - 1)
+    widths = {name: _least(column) for name, column in columns.items()}
+    room = width - sum(widths.values()) - _GAP * (len(columns) - 1)
     # The narrowest first: each takes what it needs, and the rest is for the wide ones.
-    for name, column in sorted(columns.items(), key=lambda one: found[one[0]]):
-        more = max(0, min(room, max(text.cell_len for text in column) - found[name]))
-        found[name] += more
+    for name, column in sorted(columns.items(), key=lambda item: widths[item[0]]):
+        more = max(0, min(room, max(text.cell_len for text in column) - widths[name]))
+        widths[name] += more
         room -= more
-    return found
+    return widths
 
 
 def _templates(row: ConsumerRow) -> Text:

@@ -67,7 +67,7 @@ def hand_over(
         raise click.UsageError(f"--to {error}") from None
     config = cluster_config(kubeconfig, context)
 
-    async def look(stop: asyncio.Event) -> list[Object]:
+    async def list_consumers(stop: asyncio.Event) -> list[Object]:
         async with Client(config, user_agent=NAME, field_manager=NAME) as client:
             search = find_owned(client, owner) if owner else find_consumers(client, names)
             return await process.cancel_on(stop, search)
@@ -79,7 +79,7 @@ def hand_over(
             return await process.cancel_on(stop, each)
 
     # All names are looked up, and the question is answered, before the first is handed over.
-    consumers = process.run(look)
+    consumers = process.run(list_consumers)
     if owner or len(consumers) > 1:
         _confirm(consumers, author, yes=yes)
     failures = process.run(work)

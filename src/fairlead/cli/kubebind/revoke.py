@@ -78,10 +78,10 @@ def revoke(
     seconds = parse_duration(timeout)
     config = cluster_config(kubeconfig, context)
 
-    async def look(stop: asyncio.Event) -> Inventory:
+    async def read_inventory(stop: asyncio.Event) -> Inventory:
         async with Client(config, user_agent=NAME, field_manager=NAME) as client:
 
-            async def found() -> Inventory:
+            async def take_inventory() -> Inventory:
                 consumer = await find_consumer(client, name)
                 if yes:
                     # Without a question, no inventory is needed before the access is removed.
@@ -89,7 +89,7 @@ def revoke(
                         await lock_out(client, consumer, say)
                 return await inventory(client, consumer)
 
-            return await process.cancel_on(stop, found())
+            return await process.cancel_on(stop, take_inventory())
 
     async def work(stop: asyncio.Event) -> None:
         async with Client(config, user_agent=NAME, field_manager=NAME) as client:
@@ -99,7 +99,7 @@ def revoke(
                     client,
                     # By the namespace that the question named: while it was asked, the identity
                     # may have come to mean another consumer, or several.
-                    await find_consumer(client, about.namespace),
+                    await find_consumer(client, before.namespace),
                     keep_data=keep_data,
                     force=force,
                     timeout=seconds,
@@ -109,14 +109,14 @@ def revoke(
             await process.cancel_on(stop, done())
 
     # A wrong name is reported before the question.
-    about = process.run(look)
+    before = process.run(read_inventory)
     if not yes and not sys.stdin.isatty():
         raise click.UsageError("there is no terminal to ask on: give --yes")
-    click.echo(about.text(keep_data=keep_data, force=force), err=True)
+    click.echo(before.text(keep_data=keep_data, force=force), err=True)
     if not yes:
         click.confirm("Revoke it?", abort=True, err=True)
     try:
         process.run(work)
     except UnlookedError as error:
         raise Unfinished(plain(str(error))) from None
-    click.echo(f"{about.identity} is revoked")
+    click.echo(f"{before.identity} is revoked")

@@ -86,12 +86,12 @@ def command(
 
 def _confirm(binding: str, config: ClusterConfig, seconds: float, *, bundle: bool) -> None:
     """Ask for confirmation; a wrong name is reported before."""
-    look = bundle_impact if bundle else impact
+    impact_of = bundle_impact if bundle else impact
 
     async def count(client: Client) -> Impact | None:
         try:
             return await within(
-                seconds, look(client, binding), lambda: f"counting what {binding} has bound"
+                seconds, impact_of(client, binding), lambda: f"counting what {binding} has bound"
             )
         except (Forbidden, Unseen):
             # A person without the right to count may still unbind, and so may everyone while a
@@ -102,21 +102,21 @@ def _confirm(binding: str, config: ClusterConfig, seconds: float, *, bundle: boo
         async with Client(config, user_agent="fairlead-unbind") as client:
             return await process.cancel_on(stop, count(client))
 
-    found = process.run(main)
+    effect = process.run(main)
     # Only rights are left then, and no object is lost.
-    if found is not None and found.gone:
+    if effect is not None and effect.gone:
         return
     if not sys.stdin.isatty():
         raise click.UsageError("there is no terminal to ask on: give --yes, or --orphan")
-    click.confirm(question(binding, found), abort=True, err=True)
+    click.confirm(question(binding, effect), abort=True, err=True)
 
 
-def question(binding: str, found: Impact | None) -> str:
+def question(binding: str, effect: Impact | None) -> str:
     """Return the question; None is for objects that cannot be counted."""
-    if found is None:
+    if effect is None:
         what = "all its objects here and their copies on the provider"
     else:
-        one = found.objects == 1
-        what = f"{found.objects} object{'' if one else 's'} here and "
-        what += f"{found.copies} cop{'y' if found.copies == 1 else 'ies'} on the provider"
+        single = effect.objects == 1
+        what = f"{effect.objects} object{'' if single else 's'} here and "
+        what += f"{effect.copies} cop{'y' if effect.copies == 1 else 'ies'} on the provider"
     return f"Unbinding {binding} deletes {what}. Go on?"

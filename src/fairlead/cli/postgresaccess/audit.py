@@ -79,43 +79,43 @@ def command(
     async def work(around: Surroundings) -> AuditReport:
         return await audit(around, server, roles)
 
-    found = look(config, operator_namespace, work)
+    report = look(config, operator_namespace, work)
     if as_json:
-        click.echo(to_json(found))
+        click.echo(to_json(report))
     else:
-        show(console(), found)
+        show(console(), report)
 
 
-def show(out: Console, found: AuditReport) -> None:
+def show(out: Console, report: AuditReport) -> None:
     """Print the table of all roles, and below it the privileges of each."""
     out.print(
         Text(
-            f"PostgresServer {found.server} at {found.address}, PostgreSQL {found.version}",
+            f"PostgresServer {report.server} at {report.address}, PostgreSQL {report.version}",
             style="bold",
         )
     )
     out.print()
-    out.print(_table(found.roles))
+    out.print(_table(report.roles))
     everybody = Text(f"\n{EVERYBODY}, which is every role", style="bold")
     for head, lines in (
-        (everybody, _held(found.everybody)),
-        *((_head(role), _details(role)) for role in found.roles),
+        (everybody, _held(report.everybody)),
+        *((_head(role), _details(role)) for role in report.roles),
     ):
         out.print(head)
         for line in lines:
             out.print(line)
-    for name in found.absent:
+    for name in report.absent:
         out.print(Text(f"\n{plain(name)} has no role yet", style="yellow"))
-    note(found.notes)
+    note(report.notes)
 
 
 def _table(roles: Iterable[RoleAudit]) -> Table:
-    made = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False)
+    table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False)
     for name in _COLUMNS:
-        made.add_column(name, overflow="fold")
+        table.add_column(name, overflow="fold")
     for role in roles:
         through = [group.name for group in role.groups if group.inherited]
-        made.add_row(
+        table.add_row(
             Text(plain(role.role), style="bold"),
             Text(role.kind, style=_STYLES.get(role.kind, "")),
             Text(plain(role.asked_by) or "-"),
@@ -127,16 +127,16 @@ def _table(roles: Iterable[RoleAudit]) -> Table:
                 str(len(role.drift)) if role.drift else "-", style="yellow" if role.drift else ""
             ),
         )
-    return made
+    return table
 
 
 def _head(role: RoleAudit) -> Text:
-    asked = f", asked for by {plain(role.asked_by)}" if role.asked_by else ""
+    requester = f", asked for by {plain(role.asked_by)}" if role.asked_by else ""
     powers = f", {', '.join(role.powers)}" if role.powers else ""
     return Text.assemble(
         "\n",
         (plain(role.role), "bold"),
-        f" ({role.kind}{asked}{powers})",
+        f" ({role.kind}{requester}{powers})",
     )
 
 
@@ -153,34 +153,39 @@ def _details(role: RoleAudit) -> Iterator[Text]:
         yield from _held(group.privileges, f"{how} {plain(group.name)}: ")
     for owned in role.owns:
         yield Text(f"  owns {_things(owned, 0)}")
-    for one in role.drift:
-        yield Text(f"  drift: {plain(one.sql)};", style="yellow")
+    for line in role.drift:
+        yield Text(f"  drift: {plain(line.sql)};", style="yellow")
     for problem in role.problems:
         yield Text(f"  {plain(problem)}", style="red")
 
 
 def _held(privileges: Sequence[Privilege], how: str = "") -> Iterator[Text]:
-    for one in privileges:
-        option = " with grant option" if one.grant_option else ""
-        yield Text(f"  {how}{', '.join(one.privileges)}{option} on {_things(one, one.of)}")
+    for privilege in privileges:
+        option = " with grant option" if privilege.grant_option else ""
+        yield Text(
+            f"  {how}{', '.join(privilege.privileges)}{option}"
+            f" on {_things(privilege, privilege.of)}"
+        )
 
 
-def _things(one: Privilege | OwnedObjects, of: int) -> str:
+def _things(thing: Privilege | OwnedObjects, of: int) -> str:
     """Return objects in words; ``of`` is the number of their kind, 0 if unknown."""
-    database = plain(one.database)
-    if one.on == "database":
+    database = plain(thing.database)
+    if thing.on == "database":
         return f"database {database}"
-    if one.on == "schema":
-        return f"schema {plain(one.schema)} in {database}"
-    table = plain(one.table) if isinstance(one, Privilege) else ""
-    place = ".".join(filter(None, (plain(one.schema), table)))
+    if thing.on == "schema":
+        return f"schema {plain(thing.schema)} in {database}"
+    table = plain(thing.table) if isinstance(thing, Privilege) else ""
+    place = ".".join(filter(None, (plain(thing.schema), table)))
     where = f"in {place} of {database}" if place else f"in {database}"
-    more = one.total - len(one.names)
-    names = ", ".join(map(plain, one.names)) + (f" and {more} more" if more > 0 else "")
-    if one.on.startswith("future"):
-        return f"{one.on}s of {names} {where}"
-    if one.total == 1:
+    more = thing.total - len(thing.names)
+    names = ", ".join(map(plain, thing.names)) + (f" and {more} more" if more > 0 else "")
+    if thing.on.startswith("future"):
+        return f"{thing.on}s of {names} {where}"
+    if thing.total == 1:
         others = f", of {of}" if of > 1 else ""
-        return f"{one.on} {names} {where}{others}"
-    count = f"all {of}" if of == one.total else f"{one.total} of {of}" if of else f"{one.total}"
-    return f"{count} {one.on}s {where}: {names}"
+        return f"{thing.on} {names} {where}{others}"
+    count = (
+        f"all {of}" if of == thing.total else f"{thing.total} of {of}" if of else f"{thing.total}"
+    )
+    return f"{count} {thing.on}s {where}: {names}"

@@ -54,31 +54,37 @@ def command(
     async def work(around: Surroundings) -> AccessExplanation:
         return await explain(around, name, there)
 
-    found = look(config, operator_namespace, work)
+    explanation = look(config, operator_namespace, work)
     if as_json:
-        click.echo(to_json(found))
+        click.echo(to_json(explanation))
     else:
-        show(console(), found)
-    raise click.exceptions.Exit(0 if found.ready else 1)
+        show(console(), explanation)
+    raise click.exceptions.Exit(0 if explanation.ready else 1)
 
 
-def show(out: Console, found: AccessExplanation) -> None:
+def show(out: Console, explanation: AccessExplanation) -> None:
     """Print the explanation for people."""
-    verdict(out, found.access, ready=found.ready, reason=found.reason, message=found.message)
+    verdict(
+        out,
+        explanation.access,
+        ready=explanation.ready,
+        reason=explanation.reason,
+        message=explanation.message,
+    )
     out.print()
-    steps(out, found.steps)
-    if found.in_the_way:
+    steps(out, explanation.steps)
+    if explanation.in_the_way:
         out.print("\nin the way:")
-    for one in found.in_the_way:
-        out.print(Text(f"  {one.kind} {plain(one.name)} {plain(one.how)}"))
-    if found.blockers:
+    for obstacle in explanation.in_the_way:
+        out.print(Text(f"  {obstacle.kind} {plain(obstacle.name)} {plain(obstacle.how)}"))
+    if explanation.blockers:
         out.print("\nwhat the role owns:")
-    for blocking in found.blockers:
+    for blocking in explanation.blockers:
         where = f"database {plain(blocking.database)}" if blocking.database else "shared"
         out.print(Text(f"  {where}: {', '.join(map(plain, blocking.objects))}"))
-    if found.rights:
+    if explanation.rights:
         out.print("\nstatements that would give the rights:")
-    for line in statements(found.rights):
+    for line in statements(explanation.rights):
         out.print(Text("  ") + line)
-    next_step(out, found.next_step)
-    note(found.notes)
+    next_step(out, explanation.next_step)
+    note(explanation.notes)

@@ -77,31 +77,31 @@ def command(
     async def work(around: Surroundings) -> ImportReport:
         return await import_roles(around, server, there, roles, claiming=not dry_run)
 
-    found = look(config, operator_namespace, work)
+    imports = look(config, operator_namespace, work)
     if as_json:
-        click.echo(to_json(found))
+        click.echo(to_json(imports))
     else:
-        for one in found.accesses:
-            click.echo(text_of(one, found.server), nl=False)
-    note(found.notes)
-    for left in found.skipped:
+        for access in imports.accesses:
+            click.echo(text_of(access, imports.server), nl=False)
+    note(imports.notes)
+    for left in imports.skipped:
         click.echo(f"skipped: role {plain(left.role)}: {plain(left.why)}", err=True)
-    left_out = {one.role for one in found.skipped}
+    left_out = {one.role for one in imports.skipped}
     if not dry_run:
-        left_out |= {one.role for one in found.accesses if not one.claimed}
+        left_out |= {one.role for one in imports.accesses if not one.claimed}
     # Some roles of a server can never be imported; only the named ones are an error.
     if left_out & {*roles}:
         raise click.exceptions.Exit(1)
 
 
-def text_of(one: Imported, server: str) -> str:
+def text_of(access: Imported, server: str) -> str:
     """Return one document of YAML, with its comments before it."""
-    claim = _CLAIMED if one.claimed else _UNCLAIMED
+    claim = _CLAIMED if access.claimed else _UNCLAIMED
     # plain() also keeps a line break in the name of a role from ending the comment of YAML.
-    comments = _COMMENT.format(role=plain(one.role), server=server, claim=claim).splitlines()
+    comments = _COMMENT.format(role=plain(access.role), server=server, claim=claim).splitlines()
     # An indented comment stays indented: plain() takes its blanks away.
     comments += [
-        plain(line) if line.strip() == line else f"  {plain(line)}" for line in one.comments
+        plain(line) if line.strip() == line else f"  {plain(line)}" for line in access.comments
     ]
     lines = "".join(f"# {line}\n" for line in comments)
-    return f"---\n{lines}{yaml.safe_dump(one.manifest, sort_keys=False, allow_unicode=True)}"
+    return f"---\n{lines}{yaml.safe_dump(access.manifest, sort_keys=False, allow_unicode=True)}"

@@ -86,43 +86,43 @@ def command(
             return await plan(around, await in_cluster(around, namespace))
         return await plan(around, await as_applied(around, manifests.accesses))
 
-    found = look(config, operator_namespace, work)
+    report = look(config, operator_namespace, work)
     if as_json:
-        click.echo(to_json(found))
+        click.echo(to_json(report))
     else:
-        show(console(), found)
-    raise click.exceptions.Exit(found.exit_code)
+        show(console(), report)
+    raise click.exceptions.Exit(report.exit_code)
 
 
 def _read(file: BinaryIO, namespace: str) -> Manifests:
     source = "standard input" if file.name in {"-", "<stdin>"} else file.name
     try:
-        found = read_manifests(file.read(), namespace)
+        manifests = read_manifests(file.read(), namespace)
     except ManifestError as error:
         raise click.ClickException(f"{source}: {error}") from None
-    if not found.accesses:
+    if not manifests.accesses:
         raise click.ClickException(f"{source}: there is no PostgresAccess in it")
-    return found
+    return manifests
 
 
-def show(out: Console, found: PlanReport) -> None:
+def show(out: Console, report: PlanReport) -> None:
     """Print the plan for people, in psql's form; obstacles go to standard error."""
-    for server in found.servers:
+    for server in report.servers:
         if server.databases:
             _show_server(out, server)
-    note(found.notes)
-    note(f"nothing is done for {one.access}: {one.why}" for one in found.skipped)
+    note(report.notes)
+    note(f"nothing is done for {one.access}: {one.why}" for one in report.skipped)
     err = Console(stderr=True, highlight=False, soft_wrap=True)
-    for problem in found.problems:
+    for problem in report.problems:
         text = f"{plain(problem.access)}: {problem.reason}: {plain(problem.message)}"
         err.print(Text(text, style="red"))
-    for server in found.servers:
+    for server in report.servers:
         if server.remedies:
             err.print(
                 Text(f"-- statements that would give the rights at {server.server}:", style="bold")
             )
             _print(err, statements(server.remedies))
-    err.print(Text(_summary(found)))
+    err.print(Text(_summary(report)))
 
 
 def _show_server(out: Console, server: ServerPlan) -> None:
@@ -137,12 +137,12 @@ def _print(out: Console, lines: Iterable[Text]) -> None:
         out.print(line)
 
 
-def _summary(found: PlanReport) -> str:
-    accesses = sum(len(server.accesses) for server in found.servers)
-    looked = f"{_count(accesses, 'access')} at {_count(len(found.servers), 'server')}"
-    if not found.statements:
-        return f"{looked}: " + ("in sync" if found.in_sync else "no statements would run")
-    return f"{looked}: {_count(found.statements, 'statement')} would run"
+def _summary(report: PlanReport) -> str:
+    accesses = sum(len(server.accesses) for server in report.servers)
+    looked = f"{_count(accesses, 'access')} at {_count(len(report.servers), 'server')}"
+    if not report.statements:
+        return f"{looked}: " + ("in sync" if report.in_sync else "no statements would run")
+    return f"{looked}: {_count(report.statements, 'statement')} would run"
 
 
 def _count(number: int, thing: str) -> str:

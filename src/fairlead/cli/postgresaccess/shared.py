@@ -123,8 +123,8 @@ def statements(databases: Iterable[DatabasePlan]) -> Iterable[Text]:
     """Yield lines of SQL, each statement with its reason as a comment before it."""
     for database in databases:
         yield Text(f"-- database {plain(database.database)}", style="bold")
-        for one in database.statements:
-            whose = ", ".join(map(plain, one.accesses))
-            yield Text(f"-- {whose}: {plain(one.reason)}", style="dim")
-            sql = plain(one.sql)
+        for statement in database.statements:
+            whose = ", ".join(map(plain, statement.accesses))
+            yield Text(f"-- {whose}: {plain(statement.reason)}", style="dim")
+            sql = plain(statement.sql)
             yield Text(f"{sql};", style=_STYLES.get(sql.partition(" ")[0], ""))

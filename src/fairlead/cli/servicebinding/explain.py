@@ -51,7 +51,7 @@ def command(
     """  # noqa: D301
     check_name("--namespace", namespace)
     try:
-        wanted = parse_target(target)
+        goal = parse_target(target)
     except ValueError as error:
         raise click.UsageError(str(error)) from None
     config = cluster_config(kubeconfig, context)
@@ -60,16 +60,16 @@ def command(
     async def work() -> BindingExplanation:
         async with _client(config) as client:
             beyond = _beyond(client)
-            found = await explain(client, wanted, there, beyond)
-            notes = tuple(dict.fromkeys([*found.notes, *beyond.notes]))
-            return msgspec.structs.replace(found, notes=notes)
+            explanation = await explain(client, goal, there, beyond)
+            notes = tuple(dict.fromkeys([*explanation.notes, *beyond.notes]))
+            return msgspec.structs.replace(explanation, notes=notes)
 
-    found = process.run(lambda stop: process.cancel_on(stop, work()))
+    explanation = process.run(lambda stop: process.cancel_on(stop, work()))
     if as_json:
-        click.echo(to_json(found))
+        click.echo(to_json(explanation))
     else:
-        show(console(), found)
-    raise click.exceptions.Exit(0 if found.ready else 1)
+        show(console(), explanation)
+    raise click.exceptions.Exit(0 if explanation.ready else 1)
 
 
 def _client(config: ClusterConfig) -> Client:
@@ -87,15 +87,15 @@ def _beyond(client: Client) -> Beyond:
     return Beyond(client, DEFAULT_NAMESPACE)
 
 
-def show(out: Console, found: BindingExplanation) -> None:
+def show(out: Console, explanation: BindingExplanation) -> None:
     """Print the chains for people."""
-    if not found.chains:
-        out.print(f"no ServiceBinding in {found.target}")
-    for position, chain in enumerate(found.chains):
+    if not explanation.chains:
+        out.print(f"no ServiceBinding in {explanation.target}")
+    for position, chain in enumerate(explanation.chains):
         if position:
             out.print()
         verdict(out, chain.binding, ready=chain.ready, reason=chain.reason, message=chain.message)
         out.print()
         steps(out, chain.links)
         next_step(out, chain.next_step)
-    note(found.notes)
+    note(explanation.notes)

@@ -74,9 +74,9 @@ def render(
         fairlead binding render -f manifests
         fairlead binding render -f manifests --show-secrets | kubectl apply -f -
     """  # noqa: D301
-    found = [one for path in paths for one in _documents(path, recursive=recursive)]
+    documents = [one for path in paths for one in _documents(path, recursive=recursive)]
     rendering = rendered(
-        collection(found, namespace), BindingOptions(cross_namespace=cross_namespace)
+        collection(documents, namespace), BindingOptions(cross_namespace=cross_namespace)
     )
     _tell(context, rendering.problems)
     shown = rendering.objects if show_secrets else [redacted(one) for one in rendering.objects]
@@ -130,14 +130,14 @@ def compose(
     files = [path for path in paths if any(map(is_compose, origins[path]))]
     if not files:
         raise click.UsageError("none of the files is a Compose file, which has services")
-    found = [one for path in paths for one in origins[path]]
+    documents = [one for path in paths for one in origins[path]]
     # docker compose takes paths from the folder of its first file.
     base = Path.cwd() if files[0] == "-" else Path(files[0]).absolute().parent
     folder = (output_dir or base / ".service-bindings").absolute()
     shown = f"./{folder.relative_to(base)}" if folder.is_relative_to(base) else str(folder)
     bound = override(
-        project([one for one in found if is_compose(one)]),
-        collection([one for one in found if not is_compose(one)], "default"),
+        project([one for one in documents if is_compose(one)]),
+        collection([one for one in documents if not is_compose(one)], "default"),
         BindingOptions(cross_namespace=cross_namespace),
         shown,
     )
@@ -176,11 +176,11 @@ def _texts(path: str, *, recursive: bool) -> Iterator[tuple[str, str]]:
     if not folder.is_dir():
         yield path, _text(path, folder.read_bytes())
         return
-    found = folder.rglob("*") if recursive else folder.iterdir()
+    paths = folder.rglob("*") if recursive else folder.iterdir()
     files = sorted(
-        one
-        for one in found
-        if one.suffix in _SUFFIXES and one.name not in _KUSTOMIZATIONS and one.is_file()
+        path
+        for path in paths
+        if path.suffix in _SUFFIXES and path.name not in _KUSTOMIZATIONS and path.is_file()
     )
     if not files:
         raise DocumentError(f"{path}: there is no *.yaml, *.yml or *.json in this folder")

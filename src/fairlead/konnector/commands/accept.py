@@ -91,8 +91,8 @@ async def _accept(
 ) -> None:
     binding = await find_custom(client, APISERVICEBINDINGS, name)
     if binding is None:
-        known = [one.meta.name for one in await list_all(client, APISERVICEBINDINGS)]
-        raise BindError(unknown(APISERVICEBINDINGS.kind, name, known))
+        names = [one.meta.name for one in await list_all(client, APISERVICEBINDINGS)]
+        raise BindError(unknown(APISERVICEBINDINGS.kind, name, names))
     config = await _provider(client, binding)
     async with Client(config, user_agent="fairlead-accept") as provider:
         request = await _request(provider, binding)

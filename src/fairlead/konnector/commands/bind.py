@@ -273,11 +273,11 @@ class _Bind:
         self._ref = self._written.secret = await find_secret_ref(
             self._client, self._config, self._ref.namespace
         )
-        known = await bindings_by_name(self._client)
-        for asked in response.requests:
-            await check_served(self._client, asked, blame=BLAME)
-            await check_crds(self._client, asked, known, self._ref, self._config)
-        requests = [await self._exported(asked) for asked in response.requests]
+        bindings = await bindings_by_name(self._client)
+        for response_request in response.requests:
+            await check_served(self._client, response_request, blame=BLAME)
+            await check_crds(self._client, response_request, bindings, self._ref, self._config)
+        requests = [await self._exported(request) for request in response.requests]
         accepted = await self._accepted(requests)
         # Before the first write, whose answer may never come.
         self.doing, self._written.begun = "writing into this cluster", True
@@ -314,20 +314,20 @@ class _Bind:
         if self._webhooks is None:
             # Without a person to ask the konnector reports what was not accepted.
             return {request.metadata.name: [] for request in requests}
-        known = await bindings_by_name(self._client)
-        found = {
+        bindings = await bindings_by_name(self._client)
+        accepted = {
             request.metadata.name: await check_webhooks(
                 self._client,
                 self._provider,
-                known.get(request.metadata.name),
+                bindings.get(request.metadata.name),
                 request.spec.resources,
                 self._webhooks,
                 self._progress,
             )
             for request in requests
         }
-        check_accepted(self._webhooks, [one for every in found.values() for one in every])
-        return found
+        check_accepted(self._webhooks, [one for every in accepted.values() for one in every])
+        return accepted
 
     async def _bound(self, response: BindingResponse) -> list[str]:
         requests = await self.write(response)
@@ -338,20 +338,20 @@ class _Bind:
             await self._waiting().binding(request)
         return [request.metadata.name for request in requests]
 
-    async def _exported(self, asked: ExportRequestResponse) -> ExportRequestResponse:
+    async def _exported(self, requested: ExportRequestResponse) -> ExportRequestResponse:
         """Return the request under its final name, once the provider exports it."""
-        self.doing = f"asking the provider for {asked.metadata.name}"
-        known = await bindings_by_name(self._client)
+        self.doing = f"asking the provider for {requested.metadata.name}"
+        bindings = await bindings_by_name(self._client)
         chosen = await choose_name(
-            known,
+            bindings,
             self._provider,
-            asked,
+            requested,
             self._ref,
             namespace=self._namespace,
             progress=self._progress,
         )
-        request = named(asked, chosen)
-        await check_unbound(known, self._provider, request, namespace=self._namespace)
+        request = named(requested, chosen)
+        await check_unbound(bindings, self._provider, request, namespace=self._namespace)
         # Recorded before the request is made, so that a run which is stopped then can undo it.
         self._written.names.append(chosen)
         await request_export(
@@ -370,13 +370,13 @@ class _Bind:
         for request in requests:
             await self._waiting().binding(request)
         bundle = await self._client.get(APISERVICEBINDINGBUNDLES, name)
-        made = [one.meta.name for one in await bindings_of(self._client, bundle)]
-        for other in sorted(set(made) - {request.metadata.name for request in requests}):
+        names = [one.meta.name for one in await bindings_of(self._client, bundle)]
+        for other in sorted(set(names) - {request.metadata.name for request in requests}):
             self._progress(
                 f"the provider exports {other} too: `fairlead accept {other}` says what that is, "
                 "and gives the konnector rights on it"
             )
-        return sorted(made)
+        return sorted(names)
 
     def _waiting(self) -> WaitOptions:
         return WaitOptions(
@@ -406,20 +406,20 @@ class _Bind:
         try:
             created = await self._client.create(resource, body)
         except AlreadyExists:
-            found = await self._client.get(resource, name)
-            if found.meta.deleting:
+            obj = await self._client.get(resource, name)
+            if obj.meta.deleting:
                 raise BindError(
                     f"{resource.kind} {name} is being deleted: choose another with --name, or "
                     "bind again when it is gone"
                 ) from None
             # A bundle's spec has the same fields as a binding's.
-            if found.decode(APIServiceBinding).spec != spec:
-                where = await whence(self._client, found, self._config)
+            if obj.decode(APIServiceBinding).spec != spec:
+                where = await whence(self._client, obj, self._config)
                 raise BindError(
                     f"{resource.kind} {name} binds from {where}: choose another with --name, or "
                     "unbind that first"
                 ) from None
-            return found
+            return obj
         self._written.uids.add(created.meta.uid)
         self._progress(f"created {resource.kind} {name}")
         if resource == APISERVICEBINDINGS:

@@ -133,15 +133,15 @@ async def ensure_secret(
         "data": {KUBECONFIG_NAME: base64.b64encode(kubeconfig).decode()},
     }
     # An unbind may have left it to the garbage collector, by an owner that is going.
-    found = await disown(client, SECRETS, await find(client, SECRETS, ref.name, ref.namespace))
-    if found is None:
+    secret = await disown(client, SECRETS, await find(client, SECRETS, ref.name, ref.namespace))
+    if secret is None:
         await _ensure(client, SECRETS, body, progress)
         return
-    stored = content(found, KUBECONFIG_NAME)
+    stored = content(secret, KUBECONFIG_NAME)
     if stored != kubeconfig and not await _works(stored, reach, instead=kubeconfig):
-        data = {**(found.to_dict().get("data") or {}), **body["data"]}
-        await client.update(SECRETS, {**found.to_dict(), "data": data})
-        progress(f"replaced the kubeconfig in Secret {found.key}")
+        data = {**(secret.to_dict().get("data") or {}), **body["data"]}
+        await client.update(SECRETS, {**secret.to_dict(), "data": data})
+        progress(f"replaced the kubeconfig in Secret {secret.key}")
 
 
 async def provider_of(client: Client, ref: ClusterSecretKeyRef) -> ClusterConfig:
@@ -264,15 +264,15 @@ async def _write_roles(
     changed: list[ChangedRole] = []
     for role in roles:
         name = role["metadata"]["name"]
-        found = await disown(client, CLUSTERROLES, await find(client, CLUSTERROLES, name))
-        if found is None:
+        existing = await disown(client, CLUSTERROLES, await find(client, CLUSTERROLES, name))
+        if existing is None:
             await _ensure(client, CLUSTERROLES, role, progress)
             continue
-        old = found.to_dict()
+        old = existing.to_dict()
         labels = {**old["metadata"].get("labels", {}), **role["metadata"]["labels"]}
         new = {**old, "metadata": {**old["metadata"], "labels": labels}, "rules": role["rules"]}
         if new != old:
-            changed.append(ChangedRole(found, await client.update(CLUSTERROLES, new)))
+            changed.append(ChangedRole(existing, await client.update(CLUSTERROLES, new)))
             progress(f"updated ClusterRole {name}")
     return changed
 
@@ -281,14 +281,14 @@ async def restore_role(client: Client, changed: ChangedRole, progress: Progress)
     """Restore the former rules of a ClusterRole, unless another writer has changed it since."""
     before, written = changed
     name = before.meta.name
-    found = await find(client, CLUSTERROLES, name)
-    if found is None or found.meta.uid != before.meta.uid:
+    role = await find(client, CLUSTERROLES, name)
+    if role is None or role.meta.uid != before.meta.uid:
         return
     # Rules that another writer has set since are not ours to take away.
-    if found.to_dict().get("rules") != written.to_dict().get("rules"):
+    if role.to_dict().get("rules") != written.to_dict().get("rules"):
         progress(f"left ClusterRole {name}: its rules were changed meanwhile")
         return
-    body = {**found.to_dict(), "rules": before.to_dict().get("rules")}
+    body = {**role.to_dict(), "rules": before.to_dict().get("rules")}
     try:
         await client.update(CLUSTERROLES, body)
     except Conflict:
@@ -325,11 +325,11 @@ async def remove_user_roles(client: Client, binding: str, progress: Progress) ->
 
 async def remove_roles(client: Client, binding: str, progress: Progress) -> bool:
     """Delete the ClusterRoles of a binding; return whether there was any."""
-    found = await roles_of(client, binding)
-    for role in found:
+    roles = await roles_of(client, binding)
+    for role in roles:
         await delete(client, CLUSTERROLES, role)
         progress(f"deleted ClusterRole {role.meta.name}")
-    return bool(found)
+    return bool(roles)
 
 
 async def remove_secret(client: Client, secret: Object, progress: Progress) -> None:
@@ -352,14 +352,14 @@ def disposable(secret: Object) -> bool:
 async def users_of(client: Client, secret: Key) -> list[Object]:
     """Return the bindings and bundles that refer to a Secret."""
     return [
-        found
+        obj
         for resource in (APISERVICEBINDINGS, APISERVICEBINDINGBUNDLES)
-        for found in await list_all(client, resource)
-        if secret_key(found) == secret
+        for obj in await list_all(client, resource)
+        if secret_key(obj) == secret
     ]
 
 
-async def disown(client: Client, resource: Resource, found: Object | None) -> Object | None:
+async def disown(client: Client, resource: Resource, obj: Object | None) -> Object | None:
     """Remove the owner references to bindings from an object that is in use again.
 
     Returns:
@@ -368,17 +368,17 @@ async def disown(client: Client, resource: Resource, found: Object | None) -> Ob
     Raises:
         ClientError: the server refused or cannot be reached.
     """
-    while found is not None and (body := unowned(found.to_dict())) != found.to_dict():
+    while obj is not None and (body := unowned(obj.to_dict())) != obj.to_dict():
         try:
             return await client.update(resource, body)
         except (Conflict, NotFound):
-            found = await find(client, resource, found.meta.name, found.meta.namespace)
-    return found
+            obj = await find(client, resource, obj.meta.name, obj.meta.namespace)
+    return obj
 
 
-async def delete(client: Client, resource: Resource, found: Object) -> None:
+async def delete(client: Client, resource: Resource, obj: Object) -> None:
     """Delete this very object; its absence is accepted."""
     try:
-        await client.delete(resource, found.meta.name, found.meta.namespace, uid=found.meta.uid)
+        await client.delete(resource, obj.meta.name, obj.meta.namespace, uid=obj.meta.uid)
     except NotFound:
         return

@@ -79,9 +79,9 @@ async def check_webhooks(
         BindError: a kind that is not bound yet has a webhook that is not accepted.
         ClientError: a server refused or cannot be reached.
     """
-    found: list[ConversionWebhook] = []
+    webhooks: list[ConversionWebhook] = []
     open_: list[ConversionWebhook] = []
-    known = None if binding is None else await _known(client, binding)
+    recorded = None if binding is None else await _known(client, binding)
     for item in resources:
         schema = await find(provider, BOUNDSCHEMAS, item.name, provider.config.namespace)
         url = named_webhook(schema.decode(BoundSchema).spec) if schema is not None else ""
@@ -89,10 +89,10 @@ async def check_webhooks(
             continue
         named = webhook(item, url)
         if url in accepted.urls:
-            found.append(named)
-        elif named not in (known or ()):
+            webhooks.append(named)
+        elif named not in (recorded or ()):
             open_.append(named)
-    for named in found:
+    for named in webhooks:
         progress(consequences(named, named.url))
     for named in open_:
         line = (
@@ -103,7 +103,7 @@ async def check_webhooks(
         if binding is None or crd is None:
             raise BindError(line)
         progress(line)
-    return found
+    return webhooks
 
 
 def check_accepted(accepted: AcceptedWebhooks, named: Iterable[ConversionWebhook]) -> None:
@@ -112,7 +112,7 @@ def check_accepted(accepted: AcceptedWebhooks, named: Iterable[ConversionWebhook
     Raises:
         BindError: one is not; the message names it.
     """
-    urls = {known.url for known in named}
+    urls = {webhook_.url for webhook_ in named}
     for url in accepted.urls:
         if why := refused_webhook(url, accepted.networks):
             allow = f": {NETWORKS_FLAG} allows its network" if "private" in why else ""
@@ -132,12 +132,12 @@ async def record_webhooks(
     if not accepted:
         return
 
-    def added(known: list[ConversionWebhook]) -> list[ConversionWebhook]:
-        return known + [one for one in accepted if one not in known]
+    def added(recorded: list[ConversionWebhook]) -> list[ConversionWebhook]:
+        return recorded + [one for one in accepted if one not in recorded]
 
     await _record(client, name, added)
-    for known in accepted:
-        progress(f"accepted webhook {shown_url(known.url)} for {known.name}")
+    for webhook_ in accepted:
+        progress(f"accepted webhook {shown_url(webhook_.url)} for {webhook_.name}")
 
 
 async def remove_webhooks(
@@ -162,11 +162,11 @@ async def remove_webhooks(
     if binding is None:
         names = [one.meta.name for one in await list_all(client, APISERVICEBINDINGS)]
         raise BindError(unknown(APISERVICEBINDINGS.kind, name, names))
-    known = await _known(client, binding)
+    recorded = await _known(client, binding)
     for url in urls:
-        _check_named(url, {one.url for one in known}, "the binding has accepted")
+        _check_named(url, {one.url for one in recorded}, "the binding has accepted")
     # Before the CRDs: a konnector would install again what counts as accepted.
-    await _record(client, name, lambda kept: [one for one in kept if one.url not in urls])
+    await _record(client, name, lambda recorded: [one for one in recorded if one.url not in urls])
     for item in binding.decode(APIServiceBinding).status.bound_schemas:
         await _take_off(client, binding, crd_name(item.resource, item.group), urls, progress)
 
@@ -208,14 +208,14 @@ async def _record(
         if binding is None:
             raise BindError(f"APIServiceBinding {name} is gone")
         status = binding.decode(APIServiceBinding).status
-        wanted = change(await _known(client, binding))
-        new = msgspec.structs.replace(status, conversion_webhooks=wanted)
+        webhooks = change(await _known(client, binding))
+        new = msgspec.structs.replace(status, conversion_webhooks=webhooks)
         body = with_status(binding, new)
         try:
             written = await client.update(APISERVICEBINDINGS, body, subresource="status")
         except Conflict:
             continue
-        if written.decode(APIServiceBinding).status.conversion_webhooks != wanted:
+        if written.decode(APIServiceBinding).status.conversion_webhooks != webhooks:
             raise BindError(
                 f"CustomResourceDefinition {APISERVICEBINDINGS.plural}.{APISERVICEBINDINGS.group} "
                 "has no place for accepted webhooks: a konnector of this version installs one "
@@ -241,8 +241,8 @@ async def _known(client: Client, binding: Object) -> list[ConversionWebhook]:
 
 
 def _check_named(url: str, named: Iterable[str], who: str = "the provider names") -> None:
-    known = sorted(named)
-    if url in known:
+    names = sorted(named)
+    if url in names:
         return
-    other = ", ".join(map(shown_url, known)) or "none"
+    other = ", ".join(map(shown_url, names)) or "none"
     raise BindError(f"no conversion webhook has URL {shown_url(url)}: {who} {other}")

@@ -73,10 +73,10 @@ async def _recorded(waiting: WaitOptions, provider: Client, name: str, cluster: 
     except WaitTimeout as error:
         binding = await find(waiting.client, APISERVICEBINDINGS, name)
         conditions = binding.decode(APIServiceBinding).status.conditions if binding else ()
-        held = get_condition(conditions, COPIES_HELD)
-        told = f": {held.message}" if held is not None else ""
+        condition = get_condition(conditions, COPIES_HELD)
+        text = f": {condition.message}" if condition is not None else ""
         raise BindError(
-            f"the copies are still held, and the konnector goes on ({error}){told}"
+            f"the copies are still held, and the konnector goes on ({error}){text}"
         ) from None
 
 

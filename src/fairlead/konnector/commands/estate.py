@@ -47,12 +47,12 @@ class Estate:
         Raises:
             ClientError: the server refused a look or cannot be reached.
         """
-        for one in leaving:
-            if one.kind == APISERVICEBINDINGS.kind:
-                roles = await roles_of(self._client, one.meta.name)
-                self._roles[one.meta.name] = roles
+        for binding in leaving:
+            if binding.kind == APISERVICEBINDINGS.kind:
+                roles = await roles_of(self._client, binding.meta.name)
+                self._roles[binding.meta.name] = roles
                 for role in roles:
-                    await self._own(CLUSTERROLES, role, [one])
+                    await self._own(CLUSTERROLES, role, [binding])
         uids = {one.meta.uid for one in leaving}
         for key in sorted({secret_key(one) for one in leaving}):
             if namespace not in {"", key.namespace}:
@@ -83,9 +83,9 @@ class Estate:
 
     async def give_back(self, binding: str) -> None:
         """Restore ClusterRoles and Secrets for a binding of that name that was made anew."""
-        kept = [(CLUSTERROLES, one) for one in self._roles.get(binding, ())]
-        kept += [(SECRETS, one) for one in self._secrets.values()]
-        for resource, before in kept:
+        places = [(CLUSTERROLES, one) for one in self._roles.get(binding, ())]
+        places += [(SECRETS, one) for one in self._secrets.values()]
+        for resource, before in places:
             body = unowned(before.to_dict())
             # API servers refuse to create an object with a resourceVersion.
             for name in ("uid", "resourceVersion"):
@@ -94,12 +94,12 @@ class Estate:
                 await self._client.create(resource, body, before.meta.namespace)
             except AlreadyExists:
                 meta = before.meta
-                found = await find(self._client, resource, meta.name, meta.namespace)
-                await disown(self._client, resource, found)
+                obj = await find(self._client, resource, meta.name, meta.namespace)
+                await disown(self._client, resource, obj)
 
-    async def _own(self, resource: Resource, found: Object, owners: Iterable[Object]) -> None:
+    async def _own(self, resource: Resource, obj: Object, owners: Iterable[Object]) -> None:
         """Add owner references to an object."""
-        meta = found.meta
+        meta = obj.meta
         references = [msgspec.to_builtins(one) for one in meta.owner_references]
         new = [one for one in owners if not meta.owned_by(one.meta.uid)]
         # An object may have several owners, but one controller only; it goes with the last of
@@ -116,4 +116,4 @@ class Estate:
             # The object is gone or was made anew, and a new one is not the binding's.
             return
         except Forbidden as error:
-            self._progress(f"{found.kind} {found.key} goes at the end only: {error}")
+            self._progress(f"{obj.kind} {obj.key} goes at the end only: {error}")

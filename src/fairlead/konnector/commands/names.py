@@ -48,11 +48,11 @@ def with_name(response: BindingResponse, name: str) -> BindingResponse:
     if name and (errors := subdomain_errors(name)):
         raise ValueError(f"{name!r} cannot be the name of an object: {errors[0]}")
     # bindingName is the proposal of the provider; kube-bind makes one for its web page alone.
-    wanted = name or response.binding_name
-    if not wanted or len(response.requests) != 1:
+    chosen = name or response.binding_name
+    if not chosen or len(response.requests) != 1:
         return response
-    requests = [named(response.requests[0], wanted)]
-    return msgspec.structs.replace(response, requests=requests, binding_name=wanted)
+    requests = [named(response.requests[0], chosen)]
+    return msgspec.structs.replace(response, requests=requests, binding_name=chosen)
 
 
 def named(request: ExportRequestResponse, name: str) -> ExportRequestResponse:
@@ -60,11 +60,11 @@ def named(request: ExportRequestResponse, name: str) -> ExportRequestResponse:
     return msgspec.structs.replace(request, metadata=NameOnly(name=name))
 
 
-def candidates(base: str, known: Collection[str]) -> Iterator[str]:
-    """Yield the names to try: first ``known`` ones that are the base with a number, then all."""
+def candidates(base: str, taken: Collection[str]) -> Iterator[str]:
+    """Yield the names to try: first ``taken`` ones that are the base with a number, then all."""
     every = [_numbered(base, number) for number in range(1, ATTEMPTS + 1)]
-    yield from (name for name in every if name in known)
-    yield from (name for name in every if name not in known)
+    yield from (name for name in every if name in taken)
+    yield from (name for name in every if name not in taken)
 
 
 def _numbered(base: str, number: int) -> str:
@@ -152,11 +152,11 @@ async def _taken_there(provider: Client, request: ExportRequestResponse, namespa
             )
         spec = export.decode(APIServiceExport).spec
         return difference(request, export, spec.resources, spec.permission_claims)
-    found = await find(provider, APISERVICEEXPORTREQUESTS, name, namespace)
-    if found is None or await in_vain(provider, found):
+    existing = await find(provider, APISERVICEEXPORTREQUESTS, name, namespace)
+    if existing is None or await in_vain(provider, existing):
         return ""
-    asked = found.decode(APIServiceExportRequest).spec
-    return difference(request, found, asked.resources, asked.permission_claims)
+    existing_spec = existing.decode(APIServiceExportRequest).spec
+    return difference(request, existing, existing_spec.resources, existing_spec.permission_claims)
 
 
 async def check_unbound(
@@ -181,11 +181,11 @@ async def check_unbound(
         BindError: something is; says what to do.
         ClientError: the provider cannot be reached, or does not allow it.
     """
-    wanted = {item.name for item in request.spec.resources}
+    names = {item.name for item in request.spec.resources}
     for export in (await provider.list(APISERVICEEXPORTS, namespace)).items:
         other = export.meta.name
         spec = export.decode(APIServiceExport).spec
-        both = sorted(wanted & {item.name for item in spec.resources})
+        both = sorted(names & {item.name for item in spec.resources})
         if not both or other == request.metadata.name:
             continue
         again = named(request, other)

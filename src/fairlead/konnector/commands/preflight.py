@@ -92,15 +92,15 @@ async def check_served(client: Client, request: ExportRequestResponse, *, blame:
         BindError: the server serves a kind of the request; the message ends with ``blame``.
         ClientError: the server refused the look or cannot be reached.
     """
-    asked = [item for item in request.spec.resources if protected(item.group)]
-    if asked:
+    items = [item for item in request.spec.resources if protected(item.group)]
+    if items:
         # What a former look has found may be gone.
         client.discovery.invalidate()
-    for item in asked:
-        found = await find(client, CUSTOMRESOURCEDEFINITIONS, crd_name(item.resource, item.group))
-        known = crd_spec(found).served if found is not None else []
+    for item in items:
+        crd = await find(client, CUSTOMRESOURCEDEFINITIONS, crd_name(item.resource, item.group))
+        versions = crd_spec(crd).served if crd is not None else []
         served = await client.discovery.versions_of(item.group, item.resource)
-        if own := [version for version in served if version not in known]:
+        if own := [version for version in served if version not in versions]:
             raise BindError(
                 f"request {request.metadata.name} asks to bind {item.name}, which this cluster's "
                 f"API server serves by itself in {', '.join(own)}, without a "
@@ -175,12 +175,12 @@ async def check_crds(
     """
     for item in request.spec.resources:
         name = crd_name(item.resource, item.group)
-        found = await find(client, CUSTOMRESOURCEDEFINITIONS, name)
+        crd = await find(client, CUSTOMRESOURCEDEFINITIONS, name)
         # One that is being deleted makes way by itself, and the konnector waits for that.
-        if found is None or found.meta.deleting:
+        if crd is None or crd.meta.deleting:
             continue
-        owner = found.meta.controller()
-        said = found.meta.annotations.get(ANNOTATION_BOUND_BY)
+        owner = crd.meta.controller()
+        said = crd.meta.annotations.get(ANNOTATION_BOUND_BY)
         if owner is None and said == request.metadata.name:
             # A backup brought it back without its owner.
             continue
@@ -228,7 +228,7 @@ async def whence(client: Client, binding: Object, provider: ClusterConfig) -> st
     if other.server == provider.server:
         return f"this same provider, {invited}"
     authority = other.certificate_authority
-    known = authority and authority == provider.certificate_authority
-    if known and other.namespace == provider.namespace:
+    is_same = authority and authority == provider.certificate_authority
+    if is_same and other.namespace == provider.namespace:
         return f"this same provider, which it reaches at {other.server}"
     return f"another provider, {other.server}"

@@ -89,8 +89,8 @@ async def _seen(client: Client, resource: Resource, name: str, namespace: str) -
 async def _heartbeat(config: ClusterConfig) -> ClusterBinding | None:
     with suppress(ClientError, TimeoutError, msgspec.ValidationError):
         async with Client(config, user_agent="fairlead") as provider, asyncio.timeout(_SECONDS):
-            found = await provider.get(CLUSTERBINDINGS, CLUSTER_BINDING_NAME, config.namespace)
-            return found.decode(ClusterBinding)
+            binding = await provider.get(CLUSTERBINDINGS, CLUSTER_BINDING_NAME, config.namespace)
+            return binding.decode(ClusterBinding)
     return None
 
 
@@ -191,8 +191,8 @@ def _renewed(lease: Object | None) -> tuple[datetime | None, timedelta]:
         return None, timedelta()
 
 
-def _beaten(found: ClusterBinding | None) -> datetime | None:
+def _beaten(binding: ClusterBinding | None) -> datetime | None:
     try:
-        return parse_time(found.status.last_heartbeat_time) if found is not None else None
+        return parse_time(binding.status.last_heartbeat_time) if binding is not None else None
     except ValueError:
         return None

@@ -108,9 +108,11 @@ class WaitOptions(msgspec.Struct, frozen=True):
             crd = crd_name(item.resource, item.group)
             await self._wait(CUSTOMRESOURCEDEFINITIONS, crd, _unestablished)
         self.progress(f"APIServiceBinding {name} is ready")
-        found = await find(self.client, APISERVICEBINDINGS, name)
-        known = found.decode(APIServiceBinding).status.conditions if found is not None else []
-        for condition in known:
+        binding = await find(self.client, APISERVICEBINDINGS, name)
+        conditions = (
+            binding.decode(APIServiceBinding).status.conditions if binding is not None else []
+        )
+        for condition in conditions:
             if condition.status == "True" and condition.type in {NAMES_TAKEN, WITHOUT_STATUS}:
                 self.progress(condition.message)
 
@@ -124,21 +126,21 @@ class WaitOptions(msgspec.Struct, frozen=True):
         await self._until(APISERVICEBINDINGBUNDLES, name, _unsynced)
         self.progress(f"APIServiceBindingBundle {name} is synced")
 
-    async def _until(self, resource: Resource, name: str, look: Look) -> None:
+    async def _until(self, resource: Resource, name: str, obstacle_of: Look) -> None:
         """Wait for an object that a konnector works on; report early if no konnector does."""
         self.progress(f"waiting for {resource.kind} {name}")
         said = ""
 
-        def told(found: Object | None) -> str:
+        def described(obj: Object | None) -> str:
             nonlocal said
-            missing = look(found)
+            missing = obstacle_of(obj)
             if missing.startswith(_NOT_READY) and missing != said:
                 self.progress(missing)
                 said = missing
             return missing
 
-        def untouched(found: Object | None) -> str:
-            return _UNTOUCHED if look(found) == _UNTOUCHED else ""
+        def untouched(obj: Object | None) -> str:
+            return _UNTOUCHED if obstacle_of(obj) == _UNTOUCHED else ""
 
         try:
             # Half at most, so that a short timeout leaves time for the wait that counts.
@@ -146,17 +148,17 @@ class WaitOptions(msgspec.Struct, frozen=True):
             await wait_for(self.client, resource, name, until=untouched, timeout=seconds)
         except WaitTimeout:
             self.progress(f"{_UNTOUCHED} yet: {await self._absence()}")
-        await self._wait(resource, name, told)
+        await self._wait(resource, name, described)
 
     async def _absence(self) -> str:
         return await presence.absence(self.client, self.namespace, self.provider)
 
-    async def _wait(self, resource: Resource, name: str, look: Look) -> None:
+    async def _wait(self, resource: Resource, name: str, obstacle_of: Look) -> None:
         missing = ""
 
-        def noted(found: Object | None) -> str:
+        def noted(obj: Object | None) -> str:
             nonlocal missing
-            missing = look(found)
+            missing = obstacle_of(obj)
             return missing
 
         try:
@@ -165,8 +167,8 @@ class WaitOptions(msgspec.Struct, frozen=True):
         except WaitTimeout as error:
             why = f": {await self._absence()}" if missing == _UNTOUCHED else ""
             waited = f"(waited {self.deadline.seconds:g} s)"
-            told = f"{resource.kind} {name}: {missing} {waited}" if missing else str(error)
-            raise BindError(told + why) from None
+            text = f"{resource.kind} {name}: {missing} {waited}" if missing else str(error)
+            raise BindError(text + why) from None
 
 
 def untouched(binding: Object) -> bool:
@@ -175,12 +177,12 @@ def untouched(binding: Object) -> bool:
     return ready is None or ready.reason == PENDING
 
 
-def _unready(found: Object | None) -> str:
-    if found is None:
+def _unready(obj: Object | None) -> str:
+    if obj is None:
         return "it is not there"
-    conditions = found.decode(APIServiceBinding).status.conditions
+    conditions = obj.decode(APIServiceBinding).status.conditions
     ready = get_condition(conditions, READY)
-    if ready is None or untouched(found):
+    if ready is None or untouched(obj):
         return _UNTOUCHED
     if ready.status != "True":
         return f"{_NOT_READY}{ready.reason}: {ready.message}"
@@ -189,16 +191,16 @@ def _unready(found: Object | None) -> str:
     return f"the konnector has not said {', '.join(missing)} yet" if missing else ""
 
 
-def _unsynced(found: Object | None) -> str:
-    if found is None:
+def _unsynced(obj: Object | None) -> str:
+    if obj is None:
         return "it is not there"
-    synced = get_condition(found.decode(APIServiceBindingBundle).status.conditions, SYNCED)
+    synced = get_condition(obj.decode(APIServiceBindingBundle).status.conditions, SYNCED)
     if synced is None:
         return _UNTOUCHED
     return "" if synced.status == "True" else f"{_NOT_READY}{synced.reason}: {synced.message}"
 
 
-def _unestablished(found: Object | None) -> str:
-    if found is None:
+def _unestablished(obj: Object | None) -> str:
+    if obj is None:
         return "not created yet"
-    return "" if established(found) else "not established yet"
+    return "" if established(obj) else "not established yet"

@@ -90,7 +90,7 @@ def _objects(
 ) -> list[JSON]:
     labels = {MANAGED_BY: MANAGER}
     spec = msgspec.to_builtins(BindingSpec(kubeconfig_secret_ref=ref))
-    found: list[JSON] = [
+    objects: list[JSON] = [
         {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": ref.namespace}},
         {
             "apiVersion": "v1",
@@ -101,10 +101,10 @@ def _objects(
     ]
     for request in requests:
         name = request.metadata.name
-        found += binding_roles(name, request.spec.resources, request.spec.permission_claims)
+        objects += binding_roles(name, request.spec.resources, request.spec.permission_claims)
         if user_roles:
-            found += roles_for_users(name, request.spec.resources)
-        found.append(
+            objects += roles_for_users(name, request.spec.resources)
+        objects.append(
             {
                 "apiVersion": API_VERSION,
                 "kind": APISERVICEBINDINGS.kind,
@@ -112,7 +112,7 @@ def _objects(
                 "spec": spec,
             }
         )
-    return found
+    return objects
 
 
 async def rehearse(
@@ -141,20 +141,25 @@ async def rehearse(
     """
     response = with_name(response, name)
     objects = planned(response, namespace=namespace, user_roles=user_roles)
-    known = await bindings_by_name(client)
+    bindings = await bindings_by_name(client)
     requests = list(response.requests)
     if response.kubeconfig:
         config = check_response(response)
         ref = await find_secret_ref(client, config, namespace)
         async with Client(config, user_agent="fairlead-bind") as provider:
             await check_apart(client, provider)
-            for index, asked in enumerate(requests):
-                await check_crds(client, asked, known, ref, config)
+            for index, requested in enumerate(requests):
+                await check_crds(client, requested, bindings, ref, config)
                 chosen = await choose_name(
-                    known, provider, asked, ref, namespace=config.namespace, progress=progress
+                    bindings,
+                    provider,
+                    requested,
+                    ref,
+                    namespace=config.namespace,
+                    progress=progress,
                 )
-                requests[index] = request = named(asked, chosen)
-                await check_unbound(known, provider, request, namespace=config.namespace)
+                requests[index] = request = named(requested, chosen)
+                await check_unbound(bindings, provider, request, namespace=config.namespace)
                 body = msgspec.to_builtins(request)
                 body["metadata"] = {"name": chosen, "namespace": config.namespace}
                 await _ask(provider, APISERVICEEXPORTREQUESTS, body, progress, "provider: ")

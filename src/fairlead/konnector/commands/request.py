@@ -79,16 +79,16 @@ async def request_export(
     if await _exported(provider, request, namespace):
         return
     await _check_versions(provider, request)
-    made = await _create(provider, request, namespace)
-    if made is not None:
-        created(made)
+    new = await _create(provider, request, namespace)
+    if new is not None:
+        created(new)
         progress(f"requested {name} from the provider")
     progress(f"waiting for the provider to export {name}")
     said = ""
 
-    def undecided(found: Object | None) -> str:
+    def undecided(obj: Object | None) -> str:
         nonlocal said
-        why = obstacle(found)
+        why = obstacle(obj)
         if why not in {"", said, _NO_ANSWER}:
             progress(f"the provider waits: {why}")
             said = why
@@ -104,10 +104,10 @@ async def request_export(
             timeout=timeout,
         )
     except WaitTimeout as error:
-        told = str(error)
-        if _NO_ANSWER in told:
-            told = told.replace(_NO_ANSWER, await _silence(provider, request, namespace))
-        raise BindError(f"on the provider: {told}") from None
+        text = str(error)
+        if _NO_ANSWER in text:
+            text = text.replace(_NO_ANSWER, await _silence(provider, request, namespace))
+        raise BindError(f"on the provider: {text}") from None
     if not await _exported(provider, request, namespace):
         raise BindError(f"the provider's APIServiceExport {name} was deleted: bind again")
 
@@ -155,8 +155,8 @@ async def _silence(provider: Client, request: ExportRequestResponse, namespace: 
         return _SILENCE.format("")
     # A provider of Fairlead says this as soon as it runs, and writes each refusal into the
     # request. The condition of kube-bind's own never arrives: it writes it beside the status.
-    known = binding.decode(ClusterBinding).status.conditions if binding is not None else []
-    if get_condition(known, HEALTHY) is not None:
+    conditions = binding.decode(ClusterBinding).status.conditions if binding is not None else []
+    if get_condition(conditions, HEALTHY) is not None:
         return _NO_ANSWER
     # It makes the BoundSchemas of a request one after the other, up to the first that is refused.
     some = 0 < len(missing) < len(resources)
@@ -179,17 +179,17 @@ async def _create(
         except AlreadyExists:
             pass
         try:
-            found = await provider.get(APISERVICEEXPORTREQUESTS, name, namespace)
-            if found.meta.deleting:
+            request_ = await provider.get(APISERVICEEXPORTREQUESTS, name, namespace)
+            if request_.meta.deleting:
                 raise BindError(
                     f"the provider's APIServiceExportRequest {name} is being deleted: wait until "
                     "it is gone"
                 )
-            if not await in_vain(provider, found):
-                spec = found.decode(APIServiceExportRequest).spec
-                _check(request, found, spec.resources, spec.permission_claims)
+            if not await in_vain(provider, request_):
+                spec = request_.decode(APIServiceExportRequest).spec
+                _check(request, request_, spec.resources, spec.permission_claims)
                 return None
-            await provider.delete(APISERVICEEXPORTREQUESTS, name, namespace, uid=found.meta.uid)
+            await provider.delete(APISERVICEEXPORTREQUESTS, name, namespace, uid=request_.meta.uid)
         except (NotFound, Conflict):
             # Another client has just deleted it, or made it anew.
             continue
@@ -204,19 +204,19 @@ async def withdraw(provider: Client, request: Object) -> bool:
         ClientError: the provider cannot be reached, or does not allow it.
     """
     name, namespace = request.meta.name, request.meta.namespace
-    found = await find(provider, APISERVICEEXPORTREQUESTS, name, namespace)
-    if found is None or found.meta.uid != request.meta.uid:
+    request_ = await find(provider, APISERVICEEXPORTREQUESTS, name, namespace)
+    if request_ is None or request_.meta.uid != request.meta.uid:
         return False
-    if found.decode(APIServiceExportRequest).status.phase in {"Failed", "Succeeded"}:
+    if request_.decode(APIServiceExportRequest).status.phase in {"Failed", "Succeeded"}:
         return False
     with suppress(NotFound, Conflict):
         await provider.delete(
             APISERVICEEXPORTREQUESTS,
             name,
             namespace,
-            uid=found.meta.uid,
+            uid=request_.meta.uid,
             # An answer that comes between look and deletion is a Conflict, and stays.
-            resource_version=found.meta.resource_version,
+            resource_version=request_.meta.resource_version,
         )
         return True
     return False
@@ -238,33 +238,33 @@ async def in_vain(provider: Client, request: Object) -> bool:
 
 
 async def _exported(provider: Client, request: ExportRequestResponse, namespace: str) -> bool:
-    found = await find(provider, APISERVICEEXPORTS, request.metadata.name, namespace)
-    if found is None:
+    export = await find(provider, APISERVICEEXPORTS, request.metadata.name, namespace)
+    if export is None:
         return False
-    spec = found.decode(APIServiceExport).spec
-    _check(request, found, spec.resources, spec.permission_claims)
+    spec = export.decode(APIServiceExport).spec
+    _check(request, export, spec.resources, spec.permission_claims)
     return True
 
 
 def _check(
     request: ExportRequestResponse,
-    found: Object,
+    obj: Object,
     resources: Sequence[ExportResource],
     claims: Sequence[PermissionClaim],
 ) -> None:
     """Raise if the export differs from the request: the konnector's rights follow the request."""
-    if differs := difference(request, found, resources, claims):
+    if differs := difference(request, obj, resources, claims):
         raise BindError(f"{differs}: ask for a new invitation and read what it claims")
 
 
 def difference(
     request: ExportRequestResponse,
-    found: Object,
+    obj: Object,
     resources: Sequence[ExportResource],
     claims: Sequence[PermissionClaim],
 ) -> str:
     """Return how the provider's objects differ from the request; "" if they do not."""
-    what = f"the provider's {found.kind} {found.meta.name}"
+    what = f"the provider's {obj.kind} {obj.meta.name}"
     # Versions are not compared: kube-bind exports the whole kind, whatever a request lists.
     names = {item.name for item in resources}
     if names != {item.name for item in request.spec.resources}:
@@ -274,29 +274,29 @@ def difference(
     return ""
 
 
-def obstacle(found: Object | None) -> str:
+def obstacle(obj: Object | None) -> str:
     """Return why a request has no answer yet, "" if it was granted.
 
     Raises:
         BindError: the provider refused, or is too old to export the kind.
     """
-    if found is None:
+    if obj is None:
         return "the request was deleted"
-    status = found.decode(APIServiceExportRequest).status
+    status = obj.decode(APIServiceExportRequest).status
     if status.phase == "Failed":
         raise BindError(
-            f"the provider refused APIServiceExportRequest {found.meta.name}: "
+            f"the provider refused APIServiceExportRequest {obj.meta.name}: "
             f"{status.terminal_message or 'it gave no reason'}"
         )
     if status.phase == "Succeeded":
         return ""
     # Ready repeats another condition.
-    told = dict.fromkeys(item.message for item in status.conditions if item.status == "False")
-    why = "; ".join(told)
+    messages = dict.fromkeys(item.message for item in status.conditions if item.status == "False")
+    why = "; ".join(messages)
     if any(text in why for text in _FORMER_REFUSALS):
         # A former provider would try again for ever.
         raise BindError(
-            f"the provider is of a version that cannot export {found.meta.name}: ask its "
+            f"the provider is of a version that cannot export {obj.meta.name}: ask its "
             f"administrator to upgrade the provider ({why})"
         )
     return why or _NO_ANSWER

@@ -93,20 +93,20 @@ async def impact(client: Client, name: str) -> Impact:
         UnbindError: no binding has that name; the message lists the existing names.
         ClientError: the server refused the look or cannot be reached.
     """
-    found = await _binding(client, name)
-    if found is None:
+    binding = await _binding(client, name)
+    if binding is None:
         if not await find(client, CLUSTERROLES, konnector_role_name(name)):
             raise await _unknown(client, name)
         return Impact(gone=True)
-    return await _impact(client, found)
+    return await _impact(client, binding)
 
 
-async def _impact(client: Client, found: Object) -> Impact:
+async def _impact(client: Client, binding: Object) -> Impact:
     objects = copies = 0
-    for item in found.decode(APIServiceBinding).status.bound_schemas:
+    for item in binding.decode(APIServiceBinding).status.bound_schemas:
         crd = await find(client, CUSTOMRESOURCEDEFINITIONS, crd_name(item.resource, item.group))
         resource = crd_spec(crd).readable() if crd is not None else None
-        if crd is None or resource is None or not crd.meta.owned_by(found.meta.uid):
+        if crd is None or resource is None or not crd.meta.owned_by(binding.meta.uid):
             continue
         for instance in await look_at(client, resource):
             objects += 1
@@ -156,24 +156,24 @@ async def _unbind(
     *,
     orphan: bool,
 ) -> None:
-    found = await _binding(client, name)
-    if found is None:
+    binding = await _binding(client, name)
+    if binding is None:
         if not await remove_roles(client, name, progress):
             raise await _unknown(client, name)
         await _tell_unused_secrets(client, namespace, progress)
         return
-    if not found.meta.deleting:
-        await _check_owner(client, found)
+    if not binding.meta.deleting:
+        await _check_owner(client, binding)
     if orphan:
-        await _orphan(client, found, progress)
+        await _orphan(client, binding, progress)
     # Read while the credentials still exist.
-    config = await _provider(client, found)
+    config = await _provider(client, binding)
     estate = Estate(client, progress)
-    await estate.bequeath([found], namespace)
-    if not found.meta.deleting:
-        await delete(client, APISERVICEBINDINGS, found)
+    await estate.bequeath([binding], namespace)
+    if not binding.meta.deleting:
+        await delete(client, APISERVICEBINDINGS, binding)
         progress(f"deleting APIServiceBinding {name}")
-    await _await_gone(client, found, deadline, progress, namespace, estate)
+    await _await_gone(client, binding, deadline, progress, namespace, estate)
     left = await _left(config, name)
     await estate.remove_secrets()
     await estate.remove_roles(name)
@@ -249,8 +249,8 @@ async def _unbind_bundle(
 
 async def bindings_of(client: Client, bundle: Object) -> list[Object]:
     """Return the bindings that a bundle has made."""
-    found = await list_all(client, APISERVICEBINDINGS)
-    return [binding for binding in found if binding.meta.owned_by(bundle.meta.uid)]
+    bindings = await list_all(client, APISERVICEBINDINGS)
+    return [binding for binding in bindings if binding.meta.owned_by(bundle.meta.uid)]
 
 
 async def bundle_impact(client: Client, name: str) -> Impact:
@@ -266,11 +266,11 @@ async def bundle_impact(client: Client, name: str) -> Impact:
 
 
 async def _bundle(client: Client, name: str) -> Object:
-    found = await find_custom(client, APISERVICEBINDINGBUNDLES, name)
-    if found is None:
-        known = [item.meta.name for item in await list_all(client, APISERVICEBINDINGBUNDLES)]
-        raise UnbindError(unknown(APISERVICEBINDINGBUNDLES.kind, name, known))
-    return found
+    bundle = await find_custom(client, APISERVICEBINDINGBUNDLES, name)
+    if bundle is None:
+        names = [item.meta.name for item in await list_all(client, APISERVICEBINDINGBUNDLES)]
+        raise UnbindError(unknown(APISERVICEBINDINGBUNDLES.kind, name, names))
+    return bundle
 
 
 async def _check_owner(client: Client, binding: Object) -> None:
@@ -287,28 +287,28 @@ async def _check_owner(client: Client, binding: Object) -> None:
 
 
 async def _binding(client: Client, name: str) -> Object | None:
-    found = await find_custom(client, APISERVICEBINDINGS, name)
+    binding = await find_custom(client, APISERVICEBINDINGS, name)
     crd = APISERVICEBINDINGS.group_resource
-    if found is None and await find(client, CUSTOMRESOURCEDEFINITIONS, crd) is None:
+    if binding is None and await find(client, CUSTOMRESOURCEDEFINITIONS, crd) is None:
         raise UnbindError(
             f"APIServiceBinding {name} does not exist: kube-bind is not installed in this cluster"
         )
-    return found
+    return binding
 
 
 async def _unknown(client: Client, name: str) -> UnbindError:
-    known = [item.meta.name for item in await list_all(client, APISERVICEBINDINGS)]
-    return UnbindError(unknown(APISERVICEBINDINGS.kind, name, known))
+    names = [item.meta.name for item in await list_all(client, APISERVICEBINDINGS)]
+    return UnbindError(unknown(APISERVICEBINDINGS.kind, name, names))
 
 
-async def _orphan(client: Client, found: Object, progress: Progress) -> None:
+async def _orphan(client: Client, binding: Object, progress: Progress) -> None:
     """Mark the binding's copies to stay; before the deletion, for the konnector acts on that."""
-    if found.meta.annotations.get(ANNOTATION_DELETION_POLICY) == DELETION_POLICY_ORPHAN:
+    if binding.meta.annotations.get(ANNOTATION_DELETION_POLICY) == DELETION_POLICY_ORPHAN:
         return
     annotations = {ANNOTATION_DELETION_POLICY: DELETION_POLICY_ORPHAN}
-    patch = {"metadata": {"uid": found.meta.uid, "annotations": annotations}}
-    await client.merge_patch(APISERVICEBINDINGS, found.meta.name, "", patch)
-    progress(f"APIServiceBinding {found.meta.name} leaves its copies on the provider")
+    patch = {"metadata": {"uid": binding.meta.uid, "annotations": annotations}}
+    await client.merge_patch(APISERVICEBINDINGS, binding.meta.name, "", patch)
+    progress(f"APIServiceBinding {binding.meta.name} leaves its copies on the provider")
 
 
 async def _let_go(client: Client, name: str, progress: Progress) -> None:
@@ -318,18 +318,18 @@ async def _let_go(client: Client, name: str, progress: Progress) -> None:
     with it, by the garbage collector, as they would after the konnector's ``--unbind-timeout``.
     """
     for _ in range(_ATTEMPTS):
-        found = await find(client, APISERVICEBINDINGS, name)
-        if found is None or FINALIZER_UNBIND not in found.meta.finalizers:
+        binding = await find(client, APISERVICEBINDINGS, name)
+        if binding is None or FINALIZER_UNBIND not in binding.meta.finalizers:
             return
-        conditions = found.decode(APIServiceBinding).status.conditions
+        conditions = binding.decode(APIServiceBinding).status.conditions
         accepted = await find(client, CLUSTERROLES, konnector_role_name(name)) is not None
-        if accepted or is_true(conditions, INFORMERS_SYNCED) or await _has_copies(client, found):
+        if accepted or is_true(conditions, INFORMERS_SYNCED) or await _has_copies(client, binding):
             return
         # With the version as precondition: what was just looked at may have changed.
         metadata = {
-            "uid": found.meta.uid,
-            "resourceVersion": found.meta.resource_version,
-            "finalizers": found.meta.without_finalizer(FINALIZER_UNBIND),
+            "uid": binding.meta.uid,
+            "resourceVersion": binding.meta.resource_version,
+            "finalizers": binding.meta.without_finalizer(FINALIZER_UNBIND),
         }
         try:
             await client.merge_patch(APISERVICEBINDINGS, name, "", {"metadata": metadata})
@@ -358,34 +358,34 @@ async def _await_gone(
     namespace: str,
     estate: Estate,
 ) -> None:
-    name, uid, told = binding.meta.name, binding.meta.uid, ""
+    name, uid, shown = binding.meta.name, binding.meta.uid, ""
 
-    def waiting(found: Object | None) -> str:
-        nonlocal told
-        if found is None or found.meta.uid != uid:
+    def waiting(obj: Object | None) -> str:
+        nonlocal shown
+        if obj is None or obj.meta.uid != uid:
             return ""
-        text = waits_for(found)
-        if text != told:
-            told = text
+        text = waits_for(obj)
+        if text != shown:
+            shown = text
             progress(text)
         return text
 
-    def untouched(found: Object | None) -> str:
-        return text if (text := waiting(found)) == _UNTOUCHED else ""
+    def untouched(obj: Object | None) -> str:
+        return text if (text := waiting(obj)) == _UNTOUCHED else ""
 
     try:
         with suppress(WaitTimeout):
             patience = min(PATIENCE_SECONDS, deadline.left() / 2)
             await wait_for(client, APISERVICEBINDINGS, name, until=untouched, timeout=patience)
-        if told == _UNTOUCHED:
+        if shown == _UNTOUCHED:
             progress(await _absence(client, binding, namespace))
         await _let_go(client, name, progress)
         left = deadline.left()
         await wait_for(client, APISERVICEBINDINGS, name, until=waiting, timeout=left)
     except WaitTimeout as error:
-        why = f": {await _absence(client, binding, namespace)}" if told == _UNTOUCHED else ""
+        why = f": {await _absence(client, binding, namespace)}" if shown == _UNTOUCHED else ""
         waited = f"(waited {deadline.seconds:g} s)"
-        what = f"APIServiceBinding {name}: {told} {waited}" if told else str(error)
+        what = f"APIServiceBinding {name}: {shown} {waited}" if shown else str(error)
         raise UnbindError(f"{what}{why}; `fairlead unbind {name}` again goes on waiting") from None
     # A watch may lose sight of an object; only the server's own answer counts.
     again = await find(client, APISERVICEBINDINGS, name)
@@ -410,10 +410,17 @@ def waits_for(binding: Object) -> str:
     """Return why a binding is not deleted yet, as its conditions tell it."""
     conditions = binding.decode(APIServiceBinding).status.conditions
     unbinding = next((one for one in conditions if one.reason == UNBINDING), None)
-    told = unbinding or get_condition(conditions, READY)
-    if told is None or told.status == "True" or not told.message or told.reason == PENDING:
+    condition = unbinding or get_condition(conditions, READY)
+    if (
+        condition is None
+        or condition.status == "True"
+        or not condition.message
+        or condition.reason == PENDING
+    ):
         return _UNTOUCHED
-    return told.message if told is unbinding else f"{told.reason}: {told.message}"
+    return (
+        condition.message if condition is unbinding else f"{condition.reason}: {condition.message}"
+    )
 
 
 async def _tell_unused_secrets(client: Client, namespace: str, progress: Progress) -> None:

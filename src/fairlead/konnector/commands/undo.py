@@ -130,12 +130,12 @@ class _Undo:
         written = self._written
         leaving = [*await self._bundled(), *await self._bindings()]
         await self._estate.bequeath(leaving)
-        asked = [one for one in leaving if await self._delete(one)]
+        deleted = [one for one in leaving if await self._delete(one)]
         there = {one.meta.name for one in await list_all(self._client, APISERVICEBINDINGS)}
-        for one in asked:
-            if one.kind == APISERVICEBINDINGS.kind and await self._gone(one):
-                await self._estate.remove_roles(one.meta.name)
-                there.discard(one.meta.name)
+        for obj in deleted:
+            if obj.kind == APISERVICEBINDINGS.kind and await self._gone(obj):
+                await self._estate.remove_roles(obj.meta.name)
+                there.discard(obj.meta.name)
         for name in written.names:
             if name not in there:
                 await remove_roles(self._client, name, self._progress)
@@ -151,27 +151,27 @@ class _Undo:
     async def _bundled(self) -> list[Object]:
         """Return the bundle with its bindings, or nothing if one of them has objects."""
         name = self._written.bundle
-        found = await find_custom(self._client, APISERVICEBINDINGBUNDLES, name) if name else None
+        bundle = await find_custom(self._client, APISERVICEBINDINGBUNDLES, name) if name else None
         # A bundle of an earlier run may be in use, although nothing is bound by it yet.
-        if found is None or found.meta.uid not in self._written.uids:
+        if bundle is None or bundle.meta.uid not in self._written.uids:
             return []
-        owned = await bindings_of(self._client, found)
+        owned = await bindings_of(self._client, bundle)
         # Each binding is looked at, for each one with objects is reported as kept.
-        return [] if any([await self._lives(one) for one in owned]) else [found, *owned]
+        return [] if any([await self._lives(one) for one in owned]) else [bundle, *owned]
 
     async def _bindings(self) -> list[Object]:
         """Return the unused bindings that this run or a killed one has made."""
         leaving: list[Object] = []
         for name in self._written.names:
-            found = await find_custom(self._client, APISERVICEBINDINGS, name)
+            binding = await find_custom(self._client, APISERVICEBINDINGS, name)
             # A bundle's binding goes with the bundle, which would make it again.
-            if found is None or found.meta.controller() is not None:
+            if binding is None or binding.meta.controller() is not None:
                 continue
-            ours = found.meta.uid in self._written.uids
-            labelled = found.meta.labels.get(MANAGED_BY) == MANAGER
-            unfinished = labelled and not await self._has_crds(found)
-            if (ours or unfinished) and not await self._lives(found):
-                leaving.append(found)
+            ours = binding.meta.uid in self._written.uids
+            labelled = binding.meta.labels.get(MANAGED_BY) == MANAGER
+            unfinished = labelled and not await self._has_crds(binding)
+            if (ours or unfinished) and not await self._lives(binding):
+                leaving.append(binding)
         return leaving
 
     async def _lives(self, binding: Object) -> bool:
@@ -192,25 +192,25 @@ class _Undo:
         crds = await self._client.list(CUSTOMRESOURCEDEFINITIONS, metadata_only=True)
         return any(crd.meta.owned_by(binding.meta.uid) for crd in crds.items)
 
-    async def _delete(self, found: Object) -> bool:
+    async def _delete(self, obj: Object) -> bool:
         """Whether an object of this uid existed and is deleted now."""
-        bundle = found.kind == APISERVICEBINDINGBUNDLES.kind
+        bundle = obj.kind == APISERVICEBINDINGBUNDLES.kind
         resource = APISERVICEBINDINGBUNDLES if bundle else APISERVICEBINDINGS
         try:
-            await delete(self._client, resource, found)
+            await delete(self._client, resource, obj)
         # Another object has the name by now, which is not this run's.
         except Conflict:
             return False
         if bundle:
-            self._progress(f"deleted {found.kind} {found.meta.name}")
+            self._progress(f"deleted {obj.kind} {obj.meta.name}")
         return True
 
     async def _gone(self, binding: Object) -> bool:
         """Whether a deleted binding is gone in time; a konnector may have to let go of it."""
         name, uid = binding.meta.name, binding.meta.uid
 
-        def there(found: Object | None) -> str:
-            return "" if found is None or found.meta.uid != uid else "it is there"
+        def there(obj: Object | None) -> str:
+            return "" if obj is None or obj.meta.uid != uid else "it is there"
 
         try:
             await wait_for(

@@ -21,12 +21,12 @@ async def bound_kinds(client: Client, binding: Object) -> list[GroupResource]:
     Raises:
         ClientError: the server refused a look or cannot be reached.
     """
-    found: list[GroupResource] = []
+    kinds: list[GroupResource] = []
     for item in binding.decode(APIServiceBinding).status.bound_schemas:
         crd = await find(client, CUSTOMRESOURCEDEFINITIONS, crd_name(item.resource, item.group))
         if crd is not None and crd.meta.owned_by(binding.meta.uid):
-            found.append(GroupResource(group=item.group, resource=item.resource))
-    return found
+            kinds.append(GroupResource(group=item.group, resource=item.resource))
+    return kinds
 
 
 async def roles_for_users(
@@ -43,13 +43,13 @@ async def roles_for_users(
         BindError: no binding has one of the names.
         ClientError: the server refused a look or cannot be reached.
     """
-    known = {found.meta.name: found for found in await list_all(client, APISERVICEBINDINGS)}
+    bindings = {found.meta.name: found for found in await list_all(client, APISERVICEBINDINGS)}
     for name in names:
-        if name not in known:
-            raise BindError(unknown(APISERVICEBINDINGS.kind, name, list(known)))
+        if name not in bindings:
+            raise BindError(unknown(APISERVICEBINDINGS.kind, name, list(bindings)))
     roles: list[JSON] = []
-    for name in names or sorted(known):
-        kinds = await bound_kinds(client, known[name])
+    for name in names or sorted(bindings):
+        kinds = await bound_kinds(client, bindings[name])
         if kinds:
             roles += user_roles(name, kinds)
         else:

@@ -74,13 +74,13 @@ def choose(namespaces: Sequence[Object], name: str) -> Object:
     Raises:
         UnknownConsumerError: no consumer has the name, or several have.
     """
-    known = [namespace for namespace in namespaces if identity_of(namespace)]
-    found = [one for one in known if name in {identity_of(one), one.meta.name}]
-    if len(found) == 1:
-        return found[0]
-    if found:
-        names = ", ".join(sorted(one.meta.name for one in found))
+    named = [namespace for namespace in namespaces if identity_of(namespace)]
+    matching = [one for one in named if name in {identity_of(one), one.meta.name}]
+    if len(matching) == 1:
+        return matching[0]
+    if matching:
+        names = ", ".join(sorted(one.meta.name for one in matching))
         raise UnknownConsumerError(
             f"{name} means several consumers: give the cluster namespace, one of {names}"
         )
-    raise UnknownConsumerError(unknown("consumer", name, map(identity_of, known)))
+    raise UnknownConsumerError(unknown("consumer", name, map(identity_of, named)))

@@ -115,12 +115,12 @@ def rows(state: ProviderState, *, now: datetime) -> list[ConsumerRow]:
     exported: dict[str, list[Object]] = {}
     for export in state.exports:
         exported.setdefault(export.meta.namespace, []).append(export)
-    found = [
+    consumers = [
         _row(state, namespace, bound.get(name), exported.get(name, []), now)
         for namespace in state.namespaces
         if identity_of(namespace) and (name := namespace.meta.name)
     ]
-    return sorted(found, key=lambda row: (row.identity, row.namespace))
+    return sorted(consumers, key=lambda row: (row.identity, row.namespace))
 
 
 def age(since: str, now: datetime) -> str:
@@ -207,14 +207,14 @@ def _verdict(read: ClusterBindingView, exports: Sequence[Object], lost: str) -> 
 
 
 def _export_finding(export: Object, condition: KubeBindCondition) -> Finding:
-    found = _finding(condition)
-    said = found.message or f"{condition.type} is {condition.status}"
+    finding = _finding(condition)
+    said = finding.message or f"{condition.type} is {condition.status}"
     return msgspec.structs.replace(
-        found,
-        state=condition_state(export, condition) or found.state,
+        finding,
+        state=condition_state(export, condition) or finding.state,
         message=f"APIServiceExport {export.meta.name}: {said}",
         # Where a condition has no reason, its type is all that a table can show.
-        reason=found.reason or condition.type,
+        reason=finding.reason or condition.type,
     )
 
 
@@ -256,20 +256,22 @@ def _warnings(state: ProviderState, binding: Object, exports: Sequence[Object]) 
         return []
     templates = {item.meta.name: _spec(item) for item in state.templates}
     offer = Offer(record, {name: templates.get(name) for name in record.templates or ()})
-    found = [] if record.templates is not None or not exports else [_UNRECORDED]
+    warnings = [] if record.templates is not None or not exports else [_UNRECORDED]
     for export in sorted(exports, key=lambda export: export.meta.name):
         try:
             spec = export.decode(APIServiceExport).spec
             lacks = shortcoming(binding, export, state.granted.__contains__)
         except msgspec.ValidationError as error:
-            found.append(f"APIServiceExport {export.meta.name} is not valid: {error}")
+            warnings.append(f"APIServiceExport {export.meta.name} is not valid: {error}")
             continue
         if record.templates is not None and (
             why := beyond(offer, spec.resources, spec.permission_claims)
         ):
-            found.append(f"APIServiceExport {export.meta.name} goes beyond its invitations: {why}")
-        found += [lacks] if lacks else []
-    return found
+            warnings.append(
+                f"APIServiceExport {export.meta.name} goes beyond its invitations: {why}"
+            )
+        warnings += [lacks] if lacks else []
+    return warnings
 
 
 _UNRECORDED = (
@@ -354,9 +356,10 @@ async def _lost(client: Client, consumers: Sequence[str]) -> dict[str, str]:
         return {}
     present = {one.meta.namespace for one in accounts.items if not one.meta.deleting}
     armed = {
-        one.meta.namespace
-        for one in secrets.items
-        if one.meta.annotations.get(ACCOUNT_ANNOTATION) == BINDER_NAME and not one.meta.deleting
+        secret.meta.namespace
+        for secret in secrets.items
+        if secret.meta.annotations.get(ACCOUNT_ANNOTATION) == BINDER_NAME
+        and not secret.meta.deleting
     }
     lost = {}
     for name in consumers:

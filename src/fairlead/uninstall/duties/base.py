@@ -42,14 +42,14 @@ def without(finalizers: Collection[str]) -> Callable[[Object], JSON | None]:
     """Return a function that removes these finalizers from a body; None if it has none."""
 
     def body(obj: Object) -> JSON | None:
-        kept = [one for one in obj.meta.finalizers if one not in finalizers]
-        if kept == obj.meta.finalizers:
+        finalizers_left = [one for one in obj.meta.finalizers if one not in finalizers]
+        if finalizers_left == obj.meta.finalizers:
             return None
         # Desk.change sends the difference with the resourceVersion: a finalizer that another
         # controller adds at the same moment is a conflict, and is not lost.
-        found = obj.to_dict()
-        found["metadata"]["finalizers"] = kept
-        return found
+        body_ = obj.to_dict()
+        body_["metadata"]["finalizers"] = finalizers_left
+        return body_
 
     return body
 
@@ -66,15 +66,15 @@ def having(objects: Sequence[Object], *finalizers: str) -> list[Object]:
     return [one for one in objects if not set(finalizers).isdisjoint(one.meta.finalizers)]
 
 
-def standing(found: Object, awaited: str) -> str:
+def standing(obj: Object, awaited: str) -> str:
     """Return the end of a sentence about an object: what it waits for, and the verdict on it.
 
     Args:
-        found: the object.
+        obj: the object.
         awaited: what an object that is being deleted waits for, while its program runs.
     """
-    verdict = verdict_of(found)
-    ends = f", and waits for {awaited}" if found.meta.deleting else ""
+    verdict = verdict_of(obj)
+    ends = f", and waits for {awaited}" if obj.meta.deleting else ""
     return ends if verdict.reason == DELETING else ends + judged(verdict)
 
 
@@ -85,20 +85,20 @@ def judged(verdict: Judgement) -> str:
     return "" if verdict.state == "unknown" else f" ({verdict.state}: {verdict.text})"
 
 
-def remedy_for(found: Object, deletion: str) -> str:
+def remedy_for(obj: Object, deletion: str) -> str:
     """Return the remedy for a use: its ``deletion``, or what lets a deletion that fails go on."""
-    verdict = verdict_of(found)
-    if found.meta.deleting and verdict.state == "failed" and verdict.remedy:
+    verdict = verdict_of(obj)
+    if obj.meta.deleting and verdict.state == "failed" and verdict.remedy:
         return verdict.remedy
     return deletion
 
 
 def named(objects: Sequence[Object]) -> str:
     """Return the first of some objects as text, by kind and name."""
-    told = [f"{one.kind} {one.key}" for one in objects[:_NAMED]]
+    names = [f"{one.kind} {one.key}" for one in objects[:_NAMED]]
     if len(objects) > _NAMED:
-        told.append(f"{len(objects) - _NAMED} more")
-    return " and ".join([", ".join(told[:-1]), told[-1]]) if told[1:] else "".join(told)
+        names.append(f"{len(objects) - _NAMED} more")
+    return " and ".join([", ".join(names[:-1]), names[-1]]) if names[1:] else "".join(names)
 
 
 _NAMED = 3

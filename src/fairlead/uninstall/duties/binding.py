@@ -36,13 +36,15 @@ class BindingDuties:
 
     async def uses(self) -> list[Use]:
         """Return each binding whose deletion waits for the controllers."""
-        held = await self._held()
-        if not any(held.values()):
+        by_kind = await self._held()
+        if not any(by_kind.values()):
             return []
         again = "" if await runs(self._client, self._footprint) else _AGAIN
         going = {one.meta.name for one in await self._desk.list(NAMESPACES) if one.meta.deleting}
         return [
-            _use(resource, one, going, again) for resource, every in held.items() for one in every
+            _use(resource, obj, going, again)
+            for resource, every in by_kind.items()
+            for obj in every
         ]
 
     async def notes(self) -> list[str]:
@@ -51,18 +53,18 @@ class BindingDuties:
 
     async def orphan(self) -> None:
         """Release the bindings; their projections stay in the workloads."""
-        for resource, held in (await self._held()).items():
-            if number := await let_go(self._desk, resource, held, *_FINALIZERS):
+        for resource, objects in (await self._held()).items():
+            if number := await let_go(self._desk, resource, objects, *_FINALIZERS):
                 stay = count(number, "projection stays", "projections stay")
-                self._desk.progress(f"let go {named(held)}: {stay} on the workloads")
+                self._desk.progress(f"let go {named(objects)}: {stay} on the workloads")
 
     async def clear(self) -> None:
         """Delete the webhook's certificate, and the list that the controllers write."""
         # The controllers make these at run time, so that no manifest and no Helm release has them.
         for name in (SECRET, KEY_SECRET):
-            if found := await find(self._client, SECRETS, name, self._footprint.namespace):
-                await self._desk.delete(SECRETS, [found])
-                self._desk.progress(f"deleted Secret {found.key}")
+            if secret := await find(self._client, SECRETS, name, self._footprint.namespace):
+                await self._desk.delete(SECRETS, [secret])
+                self._desk.progress(f"deleted Secret {secret.key}")
         await self._desk.delete(BINDABLEKINDS, await list_all(self._client, BINDABLEKINDS))
 
     async def _held(self) -> dict[Resource, list[Object]]:
@@ -74,25 +76,25 @@ class BindingDuties:
         }
 
 
-def _use(resource: Resource, found: Object, going: set[str], again: str) -> Use:
-    key = found.meta.key
-    what = f"ServiceBinding {key} of {resource.group} is projected onto {_workload(found)}"
-    what += standing(found, "the controllers to take that back")
+def _use(resource: Resource, obj: Object, going: set[str], again: str) -> Use:
+    key = obj.meta.key
+    what = f"ServiceBinding {key} of {resource.group} is projected onto {_workload(obj)}"
+    what += standing(obj, "the controllers to take that back")
     if key.namespace in going:
         what += f"; for it {key.namespace} stays in Terminating"
     place = f"-n {shlex.quote(key.namespace)} {shlex.quote(key.name)}"
     deletion = f"`kubectl delete {resource.group_resource} {place}` takes it back{again}"
     return Use(
         what=what,
-        remedy=remedy_for(found, deletion),
+        remedy=remedy_for(obj, deletion),
         option="orphan",
-        breaks=f"what ServiceBinding {key} has put onto {_workload(found)} stays there",
+        breaks=f"what ServiceBinding {key} has put onto {_workload(obj)} stays there",
     )
 
 
-def _workload(found: Object) -> str:
+def _workload(obj: Object) -> str:
     """Return the workload that a binding names, as text."""
-    spec = found.to_dict().get("spec") or {}
+    spec = obj.to_dict().get("spec") or {}
     named = spec.get("workload") or spec.get("application") or {}
     kind = named.get("kind") or named.get("resource") or "workloads"
     return f"{kind} {named['name']}" if named.get("name") else f"{kind} by label"

@@ -72,31 +72,33 @@ class KonnectorDuties:
         """Return bundles, bindings with their objects, and objects without a binding."""
         bundles = await list_all(self._client, APISERVICEBINDINGBUNDLES)
         bindings = await list_all(self._client, APISERVICEBINDINGS)
-        held = await self._held()
-        if not (bundles or bindings or held):
+        by_kind = await self._held()
+        if not (bundles or bindings or by_kind):
             return []
         absent = not await runs(self._client, self._footprint)
         going = {one.meta.name for one in await self._desk.list(NAMESPACES) if one.meta.deleting}
-        found = [self._bundle_use(one, absent) for one in bundles]
+        uses = [self._bundle_use(one, absent) for one in bundles]
         owners = {one.meta.uid for one in bundles}
         # Kinds that no binding takes out of ``held`` have lost theirs, and are reported as
         # stranded.
         for binding in bindings:
-            mine = await self._of(binding, held)
+            mine = await self._of(binding, by_kind)
             controller = binding.meta.controller()
             bundle = controller.name if controller and controller.uid in owners else ""
-            found.append(await self._binding_use(binding, mine, going, absent, bundle))
+            uses.append(await self._binding_use(binding, mine, going, absent, bundle))
             for kind in mine:
-                held.pop(kind)
-        return found + [self._stranded_use(kind, objects, going) for kind, objects in held.items()]
+                by_kind.pop(kind)
+        return uses + [
+            self._stranded_use(kind, objects, going) for kind, objects in by_kind.items()
+        ]
 
     async def notes(self) -> list[str]:
         """Return a note for each kubeconfig Secret that is deleted too."""
         secrets = (await self._client.list(SECRETS, self._footprint.namespace)).items
         return [
-            f"Secret {one.key} goes too: `fairlead bind` has made it, and only bindings use it"
-            for one in secrets
-            if disposable(one)
+            f"Secret {secret.key} goes too: `fairlead bind` has made it, and only bindings use it"
+            for secret in secrets
+            if disposable(secret)
         ]
 
     async def orphan(self) -> None:
@@ -143,12 +145,12 @@ class KonnectorDuties:
 
     async def _held(self) -> Kinds:
         """Return all objects with the konnector's finalizer, by kind."""
-        found: Kinds = {}
+        kinds: Kinds = {}
         for namespaced in (True, False):
             for kind in await self._desk.kinds(namespaced=namespaced):
                 if objects := having(await self._desk.look(kind), FINALIZER_SYNCER):
-                    found[kind] = objects
-        return found
+                    kinds[kind] = objects
+        return kinds
 
     async def _crds(self) -> list[Object]:
         """Return the CRDs that bindings have made, whether these bindings exist or not."""
@@ -158,12 +160,12 @@ class KonnectorDuties:
             if any(map(_is_binding, crd.meta.owner_references))
         ]
 
-    async def _of(self, binding: Object, held: Kinds) -> Kinds:
+    async def _of(self, binding: Object, kinds: Kinds) -> Kinds:
         """Return the held objects whose CRD the binding owns."""
         owned = {
             crd.meta.name for crd in await self._crds() if crd.meta.owned_by(binding.meta.uid)
         }
-        return {kind: objects for kind, objects in held.items() if kind.group_resource in owned}
+        return {kind: objects for kind, objects in kinds.items() if kind.group_resource in owned}
 
     def _bundle_use(self, bundle: Object, absent: bool) -> Use:
         name = bundle.meta.name
@@ -179,7 +181,7 @@ class KonnectorDuties:
         self, binding: Object, mine: Kinds, going: set[str], absent: bool, bundle: str
     ) -> Use:
         name = binding.meta.name
-        objects = [one for held in mine.values() for one in held]
+        objects = [one for objects_of_kind in mine.values() for one in objects_of_kind]
         what = f"APIServiceBinding {name} has {count(len(objects), 'object')} with a copy"
         what += standing(binding, "a konnector to take it apart")
         command = f"--bundle {shlex.quote(bundle)}" if bundle else shlex.quote(name)

@@ -31,12 +31,12 @@ class PostgresDuties:
 
     async def uses(self) -> list[Use]:
         """Return the accesses whose role exists or may exist."""
-        held = await self._held()
-        if not held:
+        accesses = await self._held()
+        if not accesses:
             return []
         absent = not await runs(self._client, self._footprint)
         going = {one.meta.name for one in await self._desk.list(NAMESPACES) if one.meta.deleting}
-        return [_use(one, going, _AGAIN if absent else "") for one in held]
+        return [_use(one, going, _AGAIN if absent else "") for one in accesses]
 
     async def notes(self) -> list[str]:
         """Return no notes."""
@@ -44,10 +44,10 @@ class PostgresDuties:
 
     async def orphan(self) -> None:
         """Leave all roles in their databases; accesses stay, or go if they were being deleted."""
-        held = await self._held()
-        if number := await let_go(self._desk, POSTGRESACCESSES, held, FINALIZER):
+        accesses = await self._held()
+        if number := await let_go(self._desk, POSTGRESACCESSES, accesses, FINALIZER):
             self._desk.progress(
-                f"let go {named(held)}: {count(number, 'role')} stay in PostgreSQL"
+                f"let go {named(accesses)}: {count(number, 'role')} stay in PostgreSQL"
             )
 
     async def clear(self) -> None:
@@ -57,27 +57,27 @@ class PostgresDuties:
         return having(await list_all(self._client, POSTGRESACCESSES), FINALIZER)
 
 
-def _use(found: Object, going: set[str], again: str) -> Use:
-    role, policy, where = _role(found)
-    key = found.meta.key
+def _use(obj: Object, going: set[str], again: str) -> Use:
+    role, policy, where = _role(obj)
+    key = obj.meta.key
     what = f"PostgresAccess {key} has {role}{where}"
-    what += standing(found, "the operator to remove it")
+    what += standing(obj, "the operator to remove it")
     if key.namespace in going:
         what += f"; for it {key.namespace} stays in Terminating"
     place = f"-n {shlex.quote(key.namespace)} {shlex.quote(key.name)}"
     command = f"kubectl delete {POSTGRESACCESSES.group_resource} {place}"
     return Use(
         what=what,
-        remedy=remedy_for(found, f"`{command}` deletes it{policy}{again}"),
+        remedy=remedy_for(obj, f"`{command}` deletes it{policy}{again}"),
         option="orphan",
         breaks=f"{role}{where} stays with its login and all its rights, without an owner",
     )
 
 
-def _role(found: Object) -> tuple[str, str, str]:
+def _role(obj: Object) -> tuple[str, str, str]:
     """Return the role, the policy for its removal, and its server, as far as the access tells."""
     try:
-        access = found.decode(PostgresAccess)
+        access = obj.decode(PostgresAccess)
     except msgspec.ValidationError:
         return "a role", "", ""
     connection = access.spec.connection

@@ -35,14 +35,14 @@ class ProviderDuties:
 
     async def uses(self) -> list[Use]:
         """Return each consumer, and the held objects of one that is being revoked."""
-        held = await self._held()
-        absent = bool(held) and not await runs(self._client, self._footprint)
+        namespaces = await self._held()
+        absent = bool(namespaces) and not await runs(self._client, self._footprint)
         going = {one.meta.name for one in await self._desk.list(NAMESPACES) if one.meta.deleting}
         # A consumer whose namespace is going is being revoked already.
-        found = [
+        uses = [
             _consumer(row) for row in await consumers(self._client) if row.namespace not in going
         ]
-        return found + ([_held_use(one, going) for one in held] if absent else [])
+        return uses + ([_held_use(one, going) for one in namespaces] if absent else [])
 
     async def notes(self) -> list[str]:
         """Return no notes."""
@@ -50,9 +50,9 @@ class ProviderDuties:
 
     async def orphan(self) -> None:
         """Release APIServiceNamespaces without the controllers; provider namespaces stay."""
-        held = await self._held()
-        if await let_go(self._desk, APISERVICENAMESPACES, held, FINALIZER_NAMESPACE):
-            self._desk.progress(f"let go {named(held)}: their namespaces stay")
+        namespaces = await self._held()
+        if await let_go(self._desk, APISERVICENAMESPACES, namespaces, FINALIZER_NAMESPACE):
+            self._desk.progress(f"let go {named(namespaces)}: their namespaces stay")
 
     async def clear(self) -> None:
         """Delete nothing: all objects belong to consumers."""
@@ -80,16 +80,20 @@ def _consumer(row: ConsumerRow) -> Use:
     )
 
 
-def _held_use(held: Object, going: Collection[str]) -> Use:
-    namespace = held.decode(APIServiceNamespace).status.namespace
-    stays = f"; for it {held.meta.namespace} stays in Terminating"
+def _held_use(service_namespace: Object, going: Collection[str]) -> Use:
+    namespace = service_namespace.decode(APIServiceNamespace).status.namespace
+    consumer = service_namespace.meta.namespace
+    stays = f"; for it {consumer} stays in Terminating"
     return Use(
         what=(
-            f"APIServiceNamespace {held.key} is being deleted"
-            + standing(held, f"the provider to delete its namespace {namespace or ''}".rstrip())
-            + (stays if held.meta.namespace in going else "")
+            f"APIServiceNamespace {service_namespace.key} is being deleted"
+            + standing(
+                service_namespace,
+                f"the provider to delete its namespace {namespace or ''}".rstrip(),
+            )
+            + (stays if consumer in going else "")
         ),
-        remedy=f"`fairlead provider revoke {shlex.quote(held.meta.namespace)}` takes all away",
+        remedy=f"`fairlead provider revoke {shlex.quote(consumer)}` takes all away",
         option="orphan",
         breaks=f"namespace {namespace or '(none)'} stays with all that is in it",
     )

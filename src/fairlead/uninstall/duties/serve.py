@@ -25,14 +25,14 @@ class ServeDuties:
         """Return each request that is not answered yet."""
         return [
             Use(
-                what=f"BindableResourcesRequest {one.key} is in flight for a person who binds",
+                what=f"BindableResourcesRequest {request.key} is in flight for a person who binds",
                 remedy="wait until it is answered, and run the command again",
                 option="force",
-                breaks=f"who has asked for BindableResourcesRequest {one.key} gets no answer",
+                breaks=f"who has asked for BindableResourcesRequest {request.key} gets no answer",
             )
             # The server deletes a request as soon as it has read the answer: those that exist have
             # none.
-            for one in await self._requests()
+            for request in await self._requests()
         ]
 
     async def notes(self) -> list[str]:
@@ -53,14 +53,14 @@ class ServeDuties:
 
     async def _requests(self) -> list[Object]:
         try:
-            found = await self._client.list(BINDABLERESOURCESREQUESTS, self._footprint.namespace)
+            listed = await self._client.list(BINDABLERESOURCESREQUESTS, self._footprint.namespace)
         except NotFound:
             # The CRD comes with the provider's controllers, which may have been uninstalled first.
             return []
-        return found.items
+        return listed.items
 
     async def _secrets(self) -> list[Object]:
-        found = await self._client.list(
+        listed = await self._client.list(
             SECRETS, self._footprint.namespace, labels=LABEL_KIND, metadata_only=True
         )
-        return found.items
+        return listed.items

@@ -105,10 +105,10 @@ def _as_good_as_done(step: Step, pair: Pair) -> Side | None:
 def _remembering(policy: BoundPolicy, pair: Pair, side: Side) -> Pair:
     """Return the pair with its end on this side as the outcome of a write."""
     came = policy.outcome(side, pair)
-    known = dict(pair.outcomes)
+    outcomes = dict(pair.outcomes)
     if came is not None:
-        known[side] = came
-    return pair.knowing(outcomes=known)
+        outcomes[side] = came
+    return pair.knowing(outcomes=outcomes)
 
 
 def _side(step: Step, pair: Pair) -> Object | None:
@@ -150,8 +150,8 @@ def changed_at(obj: Object) -> datetime | None:
 
 def _times(obj: Object) -> Iterator[datetime]:
     managed = obj.decode(_Managers).metadata.managed_fields
-    told = [obj.meta.creation_timestamp, obj.meta.deletion_timestamp]
-    for text in (*told, *(entry.time for entry in managed)):
+    times = [obj.meta.creation_timestamp, obj.meta.deletion_timestamp]
+    for text in (*times, *(entry.time for entry in managed)):
         try:
             if text:
                 yield parse_time(text)

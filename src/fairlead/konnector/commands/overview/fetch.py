@@ -131,13 +131,13 @@ class Overview:
         """
         bindings = await list_all(self._consumer, APISERVICEBINDINGS)
         if name:
-            known = [binding.meta.name for binding in bindings]
+            names = [binding.meta.name for binding in bindings]
             bindings = [binding for binding in bindings if binding.meta.name == name]
             if not bindings:
-                raise UnknownBindingError(unknown(APISERVICEBINDINGS.kind, name, known))
+                raise UnknownBindingError(unknown(APISERVICEBINDINGS.kind, name, names))
         async with asyncio.TaskGroup() as group:
             tasks = [group.create_task(self._look_at(binding)) for binding in bindings]
-        return sorted((task.result() for task in tasks), key=lambda one: one.binding.meta.name)
+        return sorted((task.result() for task in tasks), key=lambda bound: bound.binding.meta.name)
 
     async def look_at_object(self, resource: Resource, obj: Object) -> FetchedBinding | None:
         """Look at the binding of an object's kind, with this object alone; None if none binds it.
@@ -159,15 +159,15 @@ class Overview:
         """
         # Events about cluster-scoped objects are in namespace default.
         places = {(obj.meta.namespace or "default", obj.kind) for obj in objects}
-        found: dict[str, Object] = {}
+        warnings: dict[str, Object] = {}
         for namespace, kind in sorted(places):
             fields = f"type=Warning,involvedObject.kind={kind}"
             with suppress(ClientError):
                 async with self._slots:
                     listed = await self._consumer.list(EVENTS, namespace, fields=fields)
                 for event in sorted(listed.items, key=happened_at):
-                    found[event.decode(EventAbout).involved_object.uid] = event
-        return found
+                    warnings[event.decode(EventAbout).involved_object.uid] = event
+        return warnings
 
     async def events(self, bound: FetchedBinding, copy: Object) -> list[Object]:
         """List Events about a copy on the provider, with the consumer's credentials there.
@@ -182,24 +182,24 @@ class Overview:
         return listed.items
 
     async def _look_at(self, binding: Object) -> FetchedBinding:
-        found = await self._seen(binding)
-        if found.problem or not untouched(binding):
-            return found
+        bound = await self._seen(binding)
+        if bound.problem or not untouched(binding):
+            return bound
         # The konnector runs where it keeps kubeconfigs, unless one was moved.
         namespace = binding.decode(APIServiceBinding).spec.kubeconfig_secret_ref.namespace
         provider = None
         with suppress(ClientError):
             provider = (await self._provider(binding)).config
         why = await absence(self._consumer, namespace, provider)
-        return msgspec.structs.replace(found, absence=why)
+        return msgspec.structs.replace(bound, absence=why)
 
     async def _seen(
         self, binding: Object, alone: tuple[Resource, Object] | None = None
     ) -> FetchedBinding:
-        found = await self._fetched(binding, alone)
-        stop = await self._stop(binding, found.cluster_binding)
+        fetched = await self._fetched(binding, alone)
+        stop = await self._stop(binding, fetched.cluster_binding)
         server = self._servers.get(binding.meta.uid, "")
-        return msgspec.structs.replace(found, server=server, stop=stop)
+        return msgspec.structs.replace(fetched, server=server, stop=stop)
 
     async def _stop(
         self, binding: Object, heartbeat: ClusterBinding | None
@@ -250,7 +250,7 @@ class Overview:
     async def _consumed(
         self, binding: Object, alone: tuple[Resource, Object] | None
     ) -> list[_Consumed]:
-        found = []
+        consumed = []
         for item in binding.decode(APIServiceBinding).status.bound_schemas:
             name = crd_name(item.resource, item.group)
             if alone is not None and name != alone[0].group_resource:
@@ -265,15 +265,15 @@ class Overview:
                 continue
             objects = [alone[1]] if alone else await self._list(self._consumer, resource)
             has = has_status(crd, resource.version)
-            found.append(_Consumed(resource, objects, has, spec.served))
-        return found
+            consumed.append(_Consumed(resource, objects, has, spec.served))
+        return consumed
 
     async def _provided(self, binding: Object, consumed: Sequence[_Consumed]) -> FetchedBinding:
         client = await self._provider(binding)
         namespace = client.config.namespace
         async with self._slots:
             cluster = await find(client, CLUSTERBINDINGS, CLUSTER_BINDING_NAME, namespace)
-        known = cluster.decode(ClusterBinding) if cluster is not None else None
+        parsed = cluster.decode(ClusterBinding) if cluster is not None else None
         async with self._slots:
             export = await find(client, APISERVICEEXPORTS, binding.meta.name, namespace)
         if export is None:
@@ -282,7 +282,7 @@ class Overview:
                 for kind in consumed
             ]
             problem = no_export(binding.decode(APIServiceBinding))
-            return FetchedBinding(binding, here, known, problem=problem, reason=EXPORT_NOT_FOUND)
+            return FetchedBinding(binding, here, parsed, problem=problem, reason=EXPORT_NOT_FOUND)
         isolation = export.decode(APIServiceExport).spec.isolation
         places = await self._places(client)
         kinds = []
@@ -298,7 +298,7 @@ class Overview:
             if kind.resource.namespaced:
                 copies = msgspec.structs.replace(copies, delays=places.delays)
             kinds.append(BoundKind(kind.objects, copies, kind.resource, kind.versions))
-        return FetchedBinding(binding, kinds, known, reached=True)
+        return FetchedBinding(binding, kinds, parsed, reached=True)
 
     async def _provider(self, binding: Object) -> Client:
         """Return a client with the consumer's credentials; one for all bindings that share them.
@@ -342,18 +342,18 @@ class Overview:
         # Under isolation Namespaced the copies of cluster-scoped objects are in a namespace.
         namespaced = kind.resource.namespaced or flipped
         resource = msgspec.structs.replace(kind.resource, namespaced=namespaced)
-        found: dict[Key, Object] = {}
+        copies: dict[Key, Object] = {}
         # A list for each namespace: the consumer's rights may end at these.
-        for one in namespaces:
+        for place in namespaces:
             try:
-                listed = await self._list(client, resource, one)
+                listed = await self._list(client, resource, place)
             except NotFound:
                 text = f"the provider does not serve {resource.group_resource} any more"
                 raise NotServedThereError(f"{text}: its CRD is not there") from None
-            found |= {item.key: item for item in listed}
+            copies |= {item.key: item for item in listed}
         namespace = client.config.namespace
         policy = BoundPolicy(cluster_namespace=namespace, status=kind.status)
-        return ProviderCopies(policy, strategy, found)
+        return ProviderCopies(policy, strategy, copies)
 
     async def _list(self, client: Client, resource: Resource, namespace: str = "") -> list[Object]:
         async with self._slots:

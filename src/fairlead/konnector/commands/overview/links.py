@@ -31,7 +31,7 @@ def binding_link(bound: FetchedBinding) -> Link:
             reason="NotInSync",
             remedy=f"fairlead bindings {bound.binding.meta.name} --objects",
         )
-    about = f"{every} objects are in sync"
+    summary = f"{every} objects are in sync"
     for remark in verdict.remarks:
-        about += f"; remark: {remark.text}"
-    return Link(name="provider", object=text, state="ok", about=about)
+        summary += f"; remark: {remark.text}"
+    return Link(name="provider", object=text, state="ok", about=summary)

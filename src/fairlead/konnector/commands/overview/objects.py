@@ -50,9 +50,9 @@ def object_rows(
         now: the moment from which ages are told.
     """
     rows = [
-        _row(pair.consumer, found, _finding(bound, kind, pair, found, warnings), warnings, now)
+        _row(pair.consumer, step, _finding(bound, kind, pair, step, warnings), warnings, now)
         for kind in bound.kinds or ()
-        for pair, found in unsynced(kind)
+        for pair, step in unsynced(kind)
         if pair.consumer is not None
     ]
     return sorted(rows, key=lambda row: (-(row.since_seconds or 0), row.namespace, row.name))
@@ -62,36 +62,36 @@ def _finding(
     bound: FetchedBinding,
     kind: BoundKind,
     pair: Pair,
-    found: AwaitedStep,
+    step: AwaitedStep,
     warnings: Mapping[str, Object],
 ) -> Finding:
     warning = warnings.get(pair.consumer.meta.uid) if pair.consumer is not None else None
-    return crossing_finding(found, pair, bound.binding, warning, kind.delay(pair.key))
+    return crossing_finding(step, pair, bound.binding, warning, kind.delay(pair.key))
 
 
 def _row(
     obj: Object,
-    found: AwaitedStep,
+    step: AwaitedStep,
     finding: Finding,
     warnings: Mapping[str, Object],
     now: datetime,
 ) -> UnsyncedObject:
     event = warnings.get(obj.meta.uid)
-    told = event.decode(EventAbout) if event is not None else EventAbout()
-    if event is None or told.message in finding.message:
+    about_event = event.decode(EventAbout) if event is not None else EventAbout()
+    if event is None or about_event.message in finding.message:
         # The finding repeats the message.
-        event, told = None, EventAbout()
+        event, about_event = None, EventAbout()
     when = happened_at(event) if event is not None else None
     return UnsyncedObject(
         kind=obj.kind,
         namespace=obj.meta.namespace,
         name=obj.meta.name,
-        since_seconds=_age(changed_at(found.side), now),
+        since_seconds=_age(changed_at(step.side), now),
         waits_for=finding.message.removeprefix("waits for "),
         state=finding.state,
         reason=finding.reason,
         remedy=finding.remedy,
-        warning=": ".join(part for part in (told.reason, told.message) if part),
+        warning=": ".join(part for part in (about_event.reason, about_event.message) if part),
         warning_seconds=_age(when, now),
     )
 

@@ -43,9 +43,9 @@ async def origin_of(consumer: Client, resource: Resource, obj: Object) -> Object
             return None
         matters = _awaited(bound) is not None or rewriting_finding(obj, bound.binding) is not None
         warnings = await overview.warnings([obj]) if matters else {}
-    seen = any(kind.copies is not None for kind in bound.kinds or ())
+    is_read = any(kind.copies is not None for kind in bound.kinds or ())
     link = judge(bound, obj, warnings.get(obj.meta.uid))
-    return ObjectOrigin(link, copy_in(bound, obj), seen)
+    return ObjectOrigin(link, copy_in(bound, obj), is_read)
 
 
 def copy_in(bound: FetchedBinding, obj: Object) -> Object | None:
@@ -64,8 +64,8 @@ def judge(bound: FetchedBinding, obj: Object, warning: Object | None = None) -> 
     name = bound.binding.meta.name
     text = f"the {obj.kind} that APIServiceBinding {name} brings"
 
-    def broken(reason: str, about: str, remedy: str = "") -> Link:
-        return wrong(KUBE_BIND, reason, name="provider", subject=text, text=about, remedy=remedy)
+    def broken(reason: str, summary: str, remedy: str = "") -> Link:
+        return wrong(KUBE_BIND, reason, name="provider", subject=text, text=summary, remedy=remedy)
 
     verdict = binding_verdict(bound)
     if bound.problem:

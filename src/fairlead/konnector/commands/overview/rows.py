@@ -149,20 +149,20 @@ def _stuck(bound: FetchedBinding, now: datetime) -> list[Remark]:
 
     That is a finalizer of their copies, or a provider namespace that does not come.
     """
-    found: dict[str, list[tuple[str, Finding]]] = {}
+    findings: dict[str, list[tuple[str, Finding]]] = {}
     for kind in bound.kinds or ():
         for pair, awaited in unsynced(kind):
             delay = kind.delay(pair.key)
             obj, step = pair.consumer, awaited.step
             homeless = pair.target is None and isinstance(step, Wait | AskNamespace)
-            held = isinstance(step, Wait) and step.reason == DELETION
-            if obj is None or not (homeless or held):
+            is_held = isinstance(step, Wait) and step.reason == DELETION
+            if obj is None or not (homeless or is_held):
                 continue
             finding = crossing_finding(awaited, pair, bound.binding, delay=delay)
             if finding.state == "failed" or _lasts(finding, now):
-                reason = finding.reason or ("DeletionPending" if held else "NamespacePending")
-                found.setdefault(reason, []).append((f"{obj.kind} {obj.key}", finding))
-    return [_remark(reason, objects) for reason, objects in sorted(found.items())]
+                reason = finding.reason or ("DeletionPending" if is_held else "NamespacePending")
+                findings.setdefault(reason, []).append((f"{obj.kind} {obj.key}", finding))
+    return [_remark(reason, objects) for reason, objects in sorted(findings.items())]
 
 
 def _remark(reason: str, objects: Sequence[tuple[str, Finding]]) -> Remark:
@@ -202,9 +202,9 @@ def unsynced(kind: BoundKind) -> Iterable[tuple[Pair, AwaitedStep]]:
             target=target,
             namespace_refusal=refusal,
         )
-        found = waiting(copies.policy, pair)
-        if found is not None:
-            yield pair, found
+        step = waiting(copies.policy, pair)
+        if step is not None:
+            yield pair, step
 
 
 def binding_verdict(bound: FetchedBinding) -> Judgement:
@@ -234,9 +234,9 @@ def binding_verdict(bound: FetchedBinding) -> Judgement:
     return with_findings(verdict, _providers_findings(bound.cluster_binding))
 
 
-def _providers_findings(found: ClusterBinding | None) -> list[Finding]:
+def _providers_findings(binding: ClusterBinding | None) -> list[Finding]:
     """Return the provider's report about the connection, which the binding does not have."""
-    ready = get_condition(found.status.conditions, READY) if found is not None else None
+    ready = get_condition(binding.status.conditions, READY) if binding is not None else None
     if ready is None or ready.status == "True":
         return []
     state: State = state_of(ready)

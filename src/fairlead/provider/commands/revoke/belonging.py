@@ -62,9 +62,9 @@ def released(copy: Object, consumer: Object) -> JSON:
     if metadata.get("labels", {}).get(LABEL_OWNER) == OWNER_CONSUMER:
         del metadata["labels"][LABEL_OWNER]
     owners = metadata.pop("ownerReferences", [])
-    kept = [owner for owner in owners if owner["uid"] != consumer.meta.uid]
-    if kept:
-        metadata["ownerReferences"] = kept
+    owners_left = [owner for owner in owners if owner["uid"] != consumer.meta.uid]
+    if owners_left:
+        metadata["ownerReferences"] = owners_left
     return body
 
 
@@ -177,15 +177,15 @@ def is_managed(role: Object) -> bool:
 
 def held(objects: Sequence[Object]) -> str:
     """Return a text with the first remaining objects and their finalizers; "" for none."""
-    told = [_held(obj) for obj in objects[:_NAMED]]
+    names = [_held(obj) for obj in objects[:_NAMED]]
     if len(objects) > _NAMED:
-        told.append(f"and {len(objects) - _NAMED} more")
-    return ", ".join(told)
+        names.append(f"and {len(objects) - _NAMED} more")
+    return ", ".join(names)
 
 
-def count(number: int, one: str, many: str = "") -> str:
+def count(number: int, singular: str, many: str = "") -> str:
     """Return a number with its noun, such as ``2 exports``."""
-    return f"{number} {one}" if number == 1 else f"{number} {many or one + 's'}"
+    return f"{number} {singular}" if number == 1 else f"{number} {many or singular + 's'}"
 
 
 def _held(obj: Object) -> str:
@@ -194,8 +194,8 @@ def _held(obj: Object) -> str:
 
 
 def _is_binder(subject: JSON, consumer: str) -> bool:
-    found = (subject.get("kind"), subject.get("namespace"), subject.get("name"))
-    return found == ("ServiceAccount", consumer, BINDER_NAME)
+    subject_key = (subject.get("kind"), subject.get("namespace"), subject.get("name"))
+    return subject_key == ("ServiceAccount", consumer, BINDER_NAME)
 
 
 def _without_annotations(obj: Object, *names: str) -> JSON:

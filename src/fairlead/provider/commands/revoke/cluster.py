@@ -67,14 +67,14 @@ class Desk:
 
     async def kinds(self, *, namespaced: bool) -> list[Resource]:
         """Return all served custom resources, whether they are exported or not."""
-        found: list[Resource] = []
+        kinds: list[Resource] = []
         for crd in (await self.client.list(CUSTOMRESOURCEDEFINITIONS)).items:
             resource, why = lossless_resource(crd)
             if resource and why:
                 self._lossy[resource.group_resource] = f"objects would lose fields: {why}"
             if resource and resource.group != GROUP and resource.namespaced == namespaced:
-                found.append(resource)
-        return sorted(found)
+                kinds.append(resource)
+        return sorted(kinds)
 
     async def look(self, resource: Resource, namespace: str = "") -> list[Object]:
         """Return the objects of a kind.
@@ -84,17 +84,19 @@ class Desk:
         """
         kind = resource.group_resource
         try:
-            found = await look_at(self.client, resource, namespace)
+            found_objects = await look_at(self.client, resource, namespace)
         except Unseen as error:
             return self._left(kind, f"not looked at: {error}", error.why)
         if why := self._lossy.get(kind):
             # Their controllers need the fields, to take away what is behind an object. One that
             # goes with its last finalizer has no use for them.
-            going = [one for one in found if one.meta.deleting and len(one.meta.finalizers) == 1]
-            if len(going) < len(found):
+            going = [
+                one for one in found_objects if one.meta.deleting and len(one.meta.finalizers) == 1
+            ]
+            if len(going) < len(found_objects):
                 return self._left(kind, f"left alone: {kind}: {why}", why) + going
         self.unseen.pop(kind, None)
-        return found
+        return found_objects
 
     def _left(self, kind: str, message: str, why: str) -> list[Object]:
         if self._told.get(kind) != why:
@@ -113,12 +115,12 @@ class Desk:
         """Delete these very objects; return how many of them were not being deleted yet."""
         due = [obj for obj in objects if not obj.meta.deleting]
 
-        async def one(obj: Object) -> None:
+        async def delete_object(obj: Object) -> None:
             meta = obj.meta
             with suppress(NotFound, Conflict):
                 await self.client.delete(resource, meta.name, meta.namespace, uid=meta.uid)
 
-        await each(due, one)
+        await each(due, delete_object)
         return len(due)
 
     async def change(
@@ -133,25 +135,25 @@ class Desk:
         """
         changed = 0
 
-        async def one(found: Object) -> None:
+        async def change_object(obj: Object) -> None:
             nonlocal changed
-            wanted = body(found)
-            if wanted is not None:
-                written = await commit(self.client, resource, found, wanted)
+            new = body(obj)
+            if new is not None:
+                written = await commit(self.client, resource, obj, new)
                 # An unchanged body sends no request.
-                changed += written is not found
+                changed += written is not obj
 
-        await self._each_fresh(resource, objects, one)
+        await self._each_fresh(resource, objects, change_object)
         return changed
 
     async def let_go(self, resource: Resource, objects: Iterable[Object], finalizer: str) -> None:
         """Remove a finalizer from the objects that are being deleted."""
 
-        async def one(found: Object) -> None:
-            if found.meta.deleting:
-                await remove_finalizer(self.client, resource, found, finalizer)
+        async def release(obj: Object) -> None:
+            if obj.meta.deleting:
+                await remove_finalizer(self.client, resource, obj, finalizer)
 
-        await self._each_fresh(resource, objects, one)
+        await self._each_fresh(resource, objects, release)
 
     async def _each_fresh(
         self,
@@ -161,12 +163,10 @@ class Desk:
     ) -> None:
         """Apply a write to the fresh state of each object, again after a conflict."""
 
-        async def one(known: Object) -> None:
+        async def delete_fresh(obj: Object) -> None:
             while True:
                 try:
-                    await write(
-                        await self.client.get(resource, known.meta.name, known.meta.namespace)
-                    )
+                    await write(await self.client.get(resource, obj.meta.name, obj.meta.namespace))
                 except Conflict:
                     continue
                 except NotFound:
@@ -174,14 +174,14 @@ class Desk:
                     pass
                 return
 
-        await each(list(objects), one)
+        await each(list(objects), delete_fresh)
 
     async def gone(
         self,
-        look: Callable[[], Awaitable[Sequence[Object]]],
+        list_objects: Callable[[], Awaitable[Sequence[Object]]],
         holders: Callable[[Sequence[Object]], Awaitable[Holding]],
     ) -> None:
-        """Wait until ``look`` finds no objects; report the remaining ones after some seconds.
+        """Wait until ``list_objects`` finds no objects; report those left after some seconds.
 
         ``holders`` returns the objects whose finalizers delay the deletion: the objects
         themselves, or the contents of a namespace.
@@ -190,8 +190,8 @@ class Desk:
             UnseenError: the obstacle has not been among the listed objects for a while.
         """
         loop = asyncio.get_running_loop()
-        told, began = "", loop.time()
-        while left := await look():
+        text, began = "", loop.time()
+        while left := await list_objects():
             now = held(left)
             passed = loop.time() - began
             if passed > _QUIET:
@@ -200,9 +200,9 @@ class Desk:
                 now = held([obj for _, obj in holding]) or now
                 if self.unseen and not holding and passed > GRACE_SECONDS:
                     raise UnseenError(now)
-                if now != told:
-                    told = now
-                    self.progress(f"waiting for {told}")
+                if now != text:
+                    text = now
+                    self.progress(f"waiting for {text}")
                 if passed > GRACE_SECONDS:
                     await self._force(holding)
             self.waiting = now
@@ -249,8 +249,8 @@ async def forgotten(config: ClusterConfig, token: str) -> None:
             await asyncio.sleep(_PAUSE)
 
 
-async def each(objects: Sequence[Object], one: Callable[[Object], Awaitable[None]]) -> None:
-    """Call ``one`` for each object, several at a time; a failure does not stop the others.
+async def each(objects: Sequence[Object], act: Callable[[Object], Awaitable[None]]) -> None:
+    """Call ``act`` for each object, several at a time; a failure does not stop the others.
 
     Raises:
         Exception: the first that failed did so with it.
@@ -259,7 +259,7 @@ async def each(objects: Sequence[Object], one: Callable[[Object], Awaitable[None
 
     async def guarded(obj: Object) -> None:
         async with free:
-            await one(obj)
+            await act(obj)
 
     results = await asyncio.gather(*map(guarded, objects), return_exceptions=True)
     # A failure of one object does not keep the others from being done.

@@ -269,17 +269,17 @@ class _Revocation:
         """
         taken = 0
 
-        async def one(namespace: Object) -> None:
+        async def take_tokens(namespace: Object) -> None:
             nonlocal taken
             name = namespace.meta.name
             with self._noted(f"tokens of other ServiceAccounts in namespace {name}"):
-                found = await self._client.list(
+                secrets = await self._client.list(
                     SECRETS, name, fields=f"type={TOKEN_TYPE}", metadata_only=True
                 )
-                taken += await self._desk.delete(SECRETS, found.items)
+                taken += await self._desk.delete(SECRETS, secrets.items)
 
         with self._noted("tokens in the provider namespaces"):
-            await each([self._consumer, *await self._provider_namespaces()], one)
+            await each([self._consumer, *await self._provider_namespaces()], take_tokens)
         return taken
 
     async def _take_rights(self) -> int:
@@ -287,7 +287,7 @@ class _Revocation:
         taken = 0
         for resource in (ROLEBINDINGS, CLUSTERROLEBINDINGS):
 
-            async def one(binding: Object, resource: Resource = resource) -> None:
+            async def take_right(binding: Object, resource: Resource = resource) -> None:
                 nonlocal taken
                 with self._noted(f"{resource.kind} {binding.key}"):
                     await self._take_binding(resource, binding)
@@ -295,7 +295,7 @@ class _Revocation:
 
             with self._noted(f"{resource.kind}s"):
                 listed = (await self._client.list(resource)).items
-                await each([one for one in listed if belonging.names(one, self._name)], one)
+                await each([one for one in listed if belonging.names(one, self._name)], take_right)
         return taken
 
     async def _take_binding(self, resource: Resource, binding: Object) -> None:
@@ -303,7 +303,7 @@ class _Revocation:
         others = belonging.without_subject(binding, self._name)
         if others is not None:
             await self._desk.change(
-                resource, [binding], lambda found: belonging.without_subject(found, self._name)
+                resource, [binding], lambda subject: belonging.without_subject(subject, self._name)
             )
             return
         # The role first, for its binding leads to it when this is repeated.
@@ -315,15 +315,15 @@ class _Revocation:
 
     async def _take_all(self, resource: Resource) -> None:
         """Delete all objects of one of kube-bind's kinds in the cluster namespace."""
-        found = await self._desk.list(resource, self._name)
-        if deleted := await self._desk.delete(resource, found):
+        objects = await self._desk.list(resource, self._name)
+        if deleted := await self._desk.delete(resource, objects):
             self._say(f"deleting {count(deleted, resource.kind)}")
         await self._desk.gone(lambda: self._desk.list(resource, self._name), _themselves(resource))
 
     async def _take_service_namespaces(self) -> None:
         """Delete APIServiceNamespaces before their namespaces, which would be created again."""
-        found = await self._desk.list(APISERVICENAMESPACES, self._name)
-        await self._desk.delete(APISERVICENAMESPACES, found)
+        namespaces = await self._desk.list(APISERVICENAMESPACES, self._name)
+        await self._desk.delete(APISERVICENAMESPACES, namespaces)
         if not self._keep:
             owned = await self._provider_namespaces()
             if await self._desk.delete(NAMESPACES, owned):
@@ -342,8 +342,8 @@ class _Revocation:
         """Remove our finalizer from APIServiceNamespaces; return those that remain."""
         left = await self._desk.list(APISERVICENAMESPACES, self._name)
         await self._desk.delete(APISERVICENAMESPACES, left)
-        held = [one for one in left if FINALIZER_NAMESPACE in one.meta.finalizers]
-        await self._desk.let_go(APISERVICENAMESPACES, held, FINALIZER_NAMESPACE)
+        objects = [one for one in left if FINALIZER_NAMESPACE in one.meta.finalizers]
+        await self._desk.let_go(APISERVICENAMESPACES, objects, FINALIZER_NAMESPACE)
         return await self._desk.list(APISERVICENAMESPACES, self._name)
 
     async def _provider_namespaces(self) -> list[Object]:
@@ -358,8 +358,8 @@ class _Revocation:
         for namespace in namespaces:
             for kind in kinds:
                 if kind.group_resource not in self._desk.unseen:
-                    found = await self._desk.look(kind, namespace.meta.name)
-                    holding += [(kind, obj) for obj in found if obj.meta.finalizers]
+                    objects = await self._desk.look(kind, namespace.meta.name)
+                    holding += [(kind, obj) for obj in objects if obj.meta.finalizers]
         return holding
 
     async def _release_namespaces(self) -> None:
@@ -401,8 +401,8 @@ class _Revocation:
         """Delete or release the consumer's objects that are in no provider namespace."""
         for kind in await self._desk.kinds(namespaced=False):
             if self._keep:
-                if kept := await self._release(kind):
-                    self._say(f"what stays: {count(kept, kind.kind)}")
+                if text := await self._release(kind):
+                    self._say(f"what stays: {count(text, kind.kind)}")
                 continue
             await self._take_copies(kind, partial(self._own, kind))
         if not self._keep:
@@ -411,11 +411,11 @@ class _Revocation:
                     await self._take_copies(kind, partial(self._desk.look, kind, self._name))
 
     async def _take_copies(
-        self, kind: Resource, look: Callable[[], Awaitable[list[Object]]]
+        self, kind: Resource, list_copies: Callable[[], Awaitable[list[Object]]]
     ) -> None:
-        if deleted := await self._desk.delete(kind, await look()):
+        if deleted := await self._desk.delete(kind, await list_copies()):
             self._say(f"deleting {count(deleted, kind.kind)}")
-        await self._desk.gone(look, _themselves(kind))
+        await self._desk.gone(list_copies, _themselves(kind))
 
     async def _own(self, kind: Resource, namespace: str = "") -> list[Object]:
         """Return the consumer's copies of a kind.
@@ -423,11 +423,11 @@ class _Revocation:
         Every consumer of a cluster-scoped kind may write the annotation of any object: while the
         exports are known, name and isolation have to agree with it.
         """
-        found = await self._desk.look(kind, namespace)
-        known = (self._name, kind.group, kind.plural) in self._places.isolations
-        if known and not kind.namespaced:
-            return [obj for obj in found if self._places.whose(kind, obj.meta) == self._name]
-        return [obj for obj in found if belonging.is_copy(obj, self._name)]
+        objects = await self._desk.look(kind, namespace)
+        is_isolated = (self._name, kind.group, kind.plural) in self._places.isolations
+        if is_isolated and not kind.namespaced:
+            return [obj for obj in objects if self._places.whose(kind, obj.meta) == self._name]
+        return [obj for obj in objects if belonging.is_copy(obj, self._name)]
 
     def _is_own(self, kind: str) -> bool:
         """Whether the consumer's exports or their schemas name a kind."""
@@ -438,7 +438,7 @@ class _Revocation:
         return any(map(self._is_own, self._desk.unseen))
 
     async def _finish(self) -> None:
-        if self._keep and (kept := await self._kept_here()):
+        if self._keep and (texts := await self._kept_here()):
             await self._take_all(CLUSTERBINDINGS)
             secrets = await self._desk.list(SECRETS, self._name)
             await self._desk.delete(
@@ -446,7 +446,7 @@ class _Revocation:
             )
             # The identity goes last: it is how a repetition finds the consumer.
             await self._desk.change(NAMESPACES, [self._consumer], belonging.without_identity)
-            copies = count(kept, "copy", "copies")
+            copies = count(texts, "copy", "copies")
             self._say(f"cluster namespace {self._name} stays, for it holds {copies}")
             return
         if await self._desk.delete(NAMESPACES, await self._cluster_namespace()):
@@ -462,8 +462,8 @@ class _Revocation:
         return sum([len(await self._own(kind, self._name)) for kind in kinds])
 
     async def _cluster_namespace(self) -> list[Object]:
-        found = await find(self._client, NAMESPACES, self._name)
-        return [found] if found and found.meta.uid == self._consumer.meta.uid else []
+        namespace = await find(self._client, NAMESPACES, self._name)
+        return [namespace] if namespace and namespace.meta.uid == self._consumer.meta.uid else []
 
     def _say(self, line: str) -> None:
         self._desk.progress(line)

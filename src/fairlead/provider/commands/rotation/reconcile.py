@@ -44,8 +44,8 @@ def missing(binding: Object | None, digest: str) -> str:
     if binding is None:
         return "it has no ClusterBinding"
     status = binding.decode(ClusterBinding).status
-    told = get_condition(status.conditions, CREDENTIALS_IN_USE)
-    if told is not None and told.message == digest:
+    condition = get_condition(status.conditions, CREDENTIALS_IN_USE)
+    if condition is not None and condition.message == digest:
         return ""
     if not status.last_heartbeat_time:
         return "no konnector has reported yet, and an old invitation may still be waiting for one"
@@ -53,7 +53,7 @@ def missing(binding: Object | None, digest: str) -> str:
     if valid is not None and valid.status == "False":
         return f"its konnector does not take the new credentials over: {valid.message}"
     beat = f"its last heartbeat was at {status.last_heartbeat_time}"
-    if told is None:
+    if condition is None:
         return f"{silent(binding)}; {beat}"
     return f"its konnector has not told yet that it uses the new credentials; {beat}"
 

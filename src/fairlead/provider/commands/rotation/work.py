@@ -221,14 +221,14 @@ class _Rotation:
             )
         if not tells(binding):
             timeout = min(timeout, _PATIENCE)
-        digest, told = kubeconfig_digest(kubeconfig), ""
+        digest, shown = kubeconfig_digest(kubeconfig), ""
 
-        def until(found: Object | None) -> str:
-            nonlocal told
-            text = missing(found, digest)
-            if text and text != told:
+        def until(obj: Object | None) -> str:
+            nonlocal shown
+            text = missing(obj, digest)
+            if text and text != shown:
                 self._say(f"waiting: {text}")
-            told = text
+            shown = text
             return text
 
         try:
@@ -242,7 +242,7 @@ class _Rotation:
             )
         except WaitTimeout:
             raise RotateError(
-                f"both tokens of {self._identity} stay valid: {told} (waited {timeout:g} s). Run "
+                f"both tokens of {self._identity} stay valid: {shown} (waited {timeout:g} s). Run "
                 "the command again to go on waiting, or add --finish to take the old token away "
                 "whatever uses it"
             ) from None
@@ -278,10 +278,10 @@ class _Rotation:
         unfinished, and a second run comes here again.
         """
         binding = await find(self._client, CLUSTERBINDINGS, CLUSTER_BINDING_NAME, self._name)
-        made = token.secret.meta.creation_timestamp
-        if binding is None or binding.meta.annotations.get(ANNOTATION_TOKEN_MADE) == made:
+        created = token.secret.meta.creation_timestamp
+        if binding is None or binding.meta.annotations.get(ANNOTATION_TOKEN_MADE) == created:
             return
-        patch = {"metadata": {"annotations": {ANNOTATION_TOKEN_MADE: made}}}
+        patch = {"metadata": {"annotations": {ANNOTATION_TOKEN_MADE: created}}}
         with suppress(NotFound):
             await self._client.merge_patch(
                 CLUSTERBINDINGS, CLUSTER_BINDING_NAME, self._name, patch
