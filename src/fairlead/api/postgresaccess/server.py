@@ -183,6 +183,14 @@ _SPEC_RULES = Meta(
             ),
             "passwordFormat Plain needs sslMode verify-full or verify-ca",
         ),
+        (
+            # Servers of former versions may have it, and every write of a status is checked.
+            (
+                "!has(self.groups) || self.groups != 'Shared'"
+                " || (has(oldSelf.groups) && oldSelf.groups == 'Shared')"
+            ),
+            "groups Shared is deprecated; share a group role by memberOf of the PostgresAccesses",
+        ),
     )
 )
 

@@ -8,7 +8,7 @@ from typing import Any
 import psycopg
 import pytest
 from tests.e2e.postgres.rows.test_commands_plan import around, plan_of, statements
-from tests.support.team import FORMER_GROUP, Team, say_group
+from tests.support.team import FORMER_GROUP, Team, leave_to_group, say_group
 from tests.support.waiting import condition, eventually, failed_with, is_ready, when
 
 from fairlead.api.meta import JSON
@@ -128,32 +128,45 @@ async def test_on_and_off_while_an_app_reads(team: Team) -> None:
     assert await team.privileges(name) == before
 
 
-async def test_the_default_of_a_server(team: Team) -> None:
-    name = await team.create(grants=[team.grant("CONNECT")])
-    mine = await team.create("mine", grants=[team.grant("CONNECT")], groups="None")
-    assert await group_of(team, name) == ""
-    for one in (name, mine):
-        await say_group(team.client, one, team.namespace)
-    await team.client.merge_patch(POSTGRESSERVERS, team.server, "", {"spec": {"groups": "Shared"}})
+async def test_the_default_of_a_former_versions_server(team: Team) -> None:
+    former = f"{team.server}-former"
+    await team.offer(former, groups="Shared")
+    ready = {
+        "type": "Ready",
+        "status": "True",
+        "reason": "Ready",
+        "message": "the administrator can log in",
+        "lastTransitionTime": "2026-01-01T00:00:00Z",
+    }
+    status = {"status": {"conditions": [ready]}}
+    await team.client.merge_patch(POSTGRESSERVERS, former, "", status, subresource="status")
+    there = {"serverRef": {"name": former}}
+    grants = [team.grant("CONNECT")]
+    name = await team.create(connection=there, grants=grants, suspend=True)
+    await leave_to_group(team.client, name, team.namespace)
     assert await group_of(team, name)
     body = await team.ready(name)
     assert SHARED_ACCESS in body["status"]["warnings"]
-    await team.wait(mine, lambda body: not body["status"].get("group"))
-    new = await team.create("new", grants=[team.grant("CONNECT")])
+    new = await team.create("new", connection=there, grants=grants)
     assert await group_of(team, new) == ""
-    ready = await when(
+    served = await when(
         team.client,
         POSTGRESSERVERS,
-        team.server,
+        former,
         until=lambda body: SHARED_SERVER in condition(body, "Ready")["message"],
     )
-    assert condition(ready, "Ready")["status"] == "True"
-    await team.client.merge_patch(POSTGRESSERVERS, team.server, "", {"spec": {"groups": "None"}})
+    assert condition(served, "Ready")["status"] == "True"
+    await team.client.merge_patch(POSTGRESSERVERS, former, "", {"spec": {"groups": "None"}})
     await team.wait(name, lambda body: not body["status"].get("group"))
     assert (team.database, "CONNECT") in {
         (what.removeprefix("database "), privilege)
         for what, privilege in await team.privileges(name)
     }
+    with pytest.raises(Invalid, match="groups Shared is deprecated"):
+        await team.client.merge_patch(POSTGRESSERVERS, former, "", {"spec": {"groups": "Shared"}})
+    for one in (name, new):
+        await team.removed(one)
+    await team.client.delete(POSTGRESSERVERS, former)
 
 
 async def test_only_words_that_mean_something(team: Team) -> None:

@@ -182,11 +182,11 @@ class Desired:
     def shares_groups(self) -> bool:
         """Whether a group holds the grants of the access, by its spec or else its server.
 
-        The default of a server is for accesses that have shared groups before.
+        The default of a server is for accesses that are in a group already.
         """
         groups = self.access.spec.groups
         if groups is None:
-            return self.known_place.endpoint.shares_groups and has_shared(self.access)
+            return self.known_place.endpoint.shares_groups and bool(self.access.status.group)
         return groups == "Shared"
 
     def seconds_to_end(self, now: datetime) -> float | None:
