@@ -15,7 +15,7 @@ from fairlead.api.kubebind.conditions import (
 )
 from fairlead.api.reasons.conditions import state_of
 from fairlead.portal.console.consumers.directory import KnownConsumer
-from fairlead.portal.console.sources.consumers import _judged
+from fairlead.portal.console.sources.consumers import KnownCluster, _judged, short_names
 from fairlead.portal.model.lists import ListQuery
 from fairlead.provider.commands.overview import ConsumerRow
 
@@ -69,6 +69,14 @@ def row(**more: Any) -> ConsumerRow:
 def test_how_a_consumer_stands(given: dict[str, Any], state: str, word: str) -> None:
     known = KnownConsumer(row(**given), "")
     assert (known.state, known.word) == (state, word)
+
+
+def test_two_clusters_of_one_name_show_their_identities() -> None:
+    clusters = [
+        KnownCluster(f"kb-{identity}", identity, name, f"{name} ({identity})")
+        for identity, name in (("a", "shop"), ("b", "shop"), ("c", "blog"))
+    ]
+    assert short_names(clusters) == {"kb-a": "shop (a)", "kb-b": "shop (b)", "kb-c": "blog"}
 
 
 def test_a_connection_fails_since_its_last_heartbeat() -> None:

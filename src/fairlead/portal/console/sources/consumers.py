@@ -114,17 +114,6 @@ class Consumers:
         """Return a consumer's cluster; None without such a consumer."""
         return self._clusters.get(consumer)
 
-    def names(self, consumers: Iterable[str]) -> dict[str, str]:
-        """Return short names of consumers' clusters; those that share one have their identity."""
-        clusters = [cluster for each in consumers if (cluster := self._clusters.get(each))]
-        shared = Counter(cluster.name for cluster in clusters)
-        return {
-            cluster.namespace: cluster.title
-            if shared[cluster.name] > 1
-            else short(legible(cluster.name))
-            for cluster in clusters
-        }
-
     def connection(self, consumer: str) -> ConsumerConnection | None:
         """Return a consumer's connection; None without a valid ClusterBinding."""
         found = self._beats.get(consumer)
@@ -174,6 +163,18 @@ class Consumers:
             self._beats.pop(namespace, None)
         else:
             self._beats[namespace] = beat
+
+
+def short_names(clusters: Iterable[KnownCluster]) -> dict[str, str]:
+    """Return names by cluster namespace; clusters that share one have their identity in it."""
+    named = list(clusters)
+    shared = Counter(cluster.name for cluster in named)
+    return {
+        cluster.namespace: cluster.title
+        if shared[cluster.name] > 1
+        else short(legible(cluster.name))
+        for cluster in named
+    }
 
 
 def kinds_of(export: Object) -> tuple[str, ...]:

@@ -298,7 +298,7 @@ class Provided(Source):
             for consumer in self._visible(scope)
             if cluster in {"", consumer, self._consumers.title(consumer)}
         ]
-        names = self._consumers.names(chosen)
+        names = short_names(filter(None, map(self._consumers.cluster, chosen)))
         for consumer in chosen:
             title, full = names[consumer], self._consumers.title(consumer)
             connection = self._connection(scope, consumer)
