@@ -6,7 +6,7 @@ from collections.abc import Callable, Hashable, Mapping, Sequence
 from typing import Any
 
 from fairlead.portal.console.examples import example
-from fairlead.portal.console.pages.viewing import AskedPage, MissingError, Topics, View
+from fairlead.portal.console.pages.viewing import AskedPage, MissingError, Topics, View, path_of
 from fairlead.portal.console.sources.cluster import OwnCluster
 from fairlead.portal.console.sources.consumers import Consumers
 from fairlead.portal.console.sources.sights import Sights
@@ -24,7 +24,6 @@ from fairlead.portal.model.lists import (
     ObjectRow,
     order,
     page_of,
-    path_of,
 )
 from fairlead.portal.model.states import RANKS, STATES
 
@@ -194,9 +193,8 @@ class TopologyPage(_OfSource):
     async def values(self, scope: Any, asked: AskedPage) -> Mapping[str, Any]:
         """Return the tree and the table's rows."""
         shown: Shown = "problems" if asked.get("shown") == "problems" else "all"
-        wanted = asked.get("cluster", 253)
-        seen = await self._source.graph(scope, wanted)
-        graph, notes = seen.value or SeenGraph(Graph())
+        seen = await self._source.graph(scope, asked.get("cluster", 253))
+        graph, notes, wanted = seen.value or SeenGraph(Graph())
         return {
             "seen": seen,
             "tree": grow(graph, shown) if graph.nodes else None,

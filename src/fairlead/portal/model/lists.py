@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final, Generic, Protocol, TypeVar
-from urllib.parse import quote
 
 import msgspec
 
@@ -29,11 +28,6 @@ _LONGEST_NAME = 253
 
 Get = Callable[[str, int], str]
 """Function that returns a parameter of a query, cut to a number of characters."""
-
-
-def path_of(*names: str) -> str:
-    """Return the path of a page, each name as one segment, which cannot be empty."""
-    return "".join(f"/{quote(name or NO_NAMESPACE, safe='')}" for name in names)
 
 
 class Counts(msgspec.Struct, frozen=True):

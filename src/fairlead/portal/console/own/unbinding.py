@@ -18,14 +18,13 @@ from fairlead.konnector.commands.unbind import Impact, impact, unbind
 from fairlead.portal.console.pages.live import Hub
 from fairlead.portal.console.pages.looking import Looks
 from fairlead.portal.console.pages.rendering import Pages
-from fairlead.portal.console.pages.viewing import AskedPage, FormError, FormView, Topics
+from fairlead.portal.console.pages.viewing import AskedPage, FormError, FormView, Topics, path_of
 from fairlead.portal.console.sources.cluster import no_binding, unbinding_topic
 from fairlead.portal.console.sources.look import SEEN_TOPIC
 from fairlead.portal.console.visits.formtokens import FormTokens, field
 from fairlead.portal.http.audit import audit
 from fairlead.portal.http.errors import forbidden
 from fairlead.portal.identity.sessions import BrowserSession
-from fairlead.portal.model.lists import path_of
 
 
 MOST = 50

@@ -5,17 +5,24 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Hashable, Mapping
 from typing import Any, NamedTuple
+from urllib.parse import quote
 
 from aiohttp import web
 
 from fairlead.api.meta import Object
 from fairlead.portal.http.requests import PATH
 from fairlead.portal.identity.sessions import BrowserSession
+from fairlead.portal.model.lists import NO_NAMESPACE
 from fairlead.provider.namespaces import identity_of, owner_of
 
 
 Topics = Collection[str]
 """Keys of changes: namespaces, and "" for cluster-scoped objects."""
+
+
+def path_of(*names: str) -> str:
+    """Return the path of a page, each name as one segment, which cannot be empty."""
+    return "".join(f"/{quote(name or NO_NAMESPACE, safe='')}" for name in names)
 
 
 class AskedPage(NamedTuple):

@@ -25,7 +25,7 @@ from fairlead.explain.explaining import explain
 from fairlead.konnector.commands.overview.fetch import Overview
 from fairlead.konnector.commands.overview.rows import FetchedBinding
 from fairlead.portal.console.pages.looking import Looks, SeenLook
-from fairlead.portal.console.pages.viewing import AskedPage, MissingError, Topics
+from fairlead.portal.console.pages.viewing import AskedPage, MissingError, Topics, path_of
 from fairlead.portal.console.sources.look import SEEN_TOPIC, OwnSight, look
 from fairlead.portal.console.sources.source import SeenGraph, Source
 from fairlead.portal.console.topology.chains import of_chains
@@ -38,7 +38,6 @@ from fairlead.portal.model.lists import (
     Counts,
     ObjectList,
     ObjectRow,
-    path_of,
 )
 from fairlead.portal.model.overview import CountedList, failure_of, overview_of
 from fairlead.portal.model.readable import keys_of

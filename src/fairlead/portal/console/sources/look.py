@@ -30,12 +30,12 @@ from fairlead.konnector.commands.overview.fetch import Overview
 from fairlead.konnector.commands.overview.links import binding_link
 from fairlead.konnector.commands.overview.rows import FetchedBinding, make_row, unsynced
 from fairlead.konnector.policies.steps import ReplaceStatus
+from fairlead.portal.console.pages.viewing import path_of
 from fairlead.portal.model.lists import (
     BindingDetail,
     BindingRow,
     Counts,
     ObjectRow,
-    path_of,
     row_of,
 )
 from fairlead.portal.model.thing import shown_conditions

@@ -20,7 +20,7 @@ from fairlead.api.reasons.verdict import Judgement, short
 from fairlead.explain.chains import Chain, join
 from fairlead.portal.console.claims import in_words
 from fairlead.portal.console.pages.looking import SeenLook
-from fairlead.portal.console.pages.viewing import AskedPage, MissingError, Topics
+from fairlead.portal.console.pages.viewing import AskedPage, MissingError, Topics, path_of
 from fairlead.portal.console.sources.consumers import (
     ConsumerConnection,
     Consumers,
@@ -42,7 +42,6 @@ from fairlead.portal.model.lists import (
     BindingRow,
     Counts,
     ObjectRow,
-    path_of,
     row_of,
 )
 from fairlead.portal.model.overview import CountedList, Failure, failure_of, latest, overview_of
@@ -339,7 +338,7 @@ class Provided(Source):
         if (left := len(objects) - MOST_OBJECTS) > 0:
             notes[f"{left:,} objects are not shown: those with a problem come first."] = None
         graph = Graph(columns=PROVIDED, nodes=tuple(nodes), edges=tuple(edges))
-        return _now(SeenGraph(graph, tuple(notes)))
+        return _now(SeenGraph(graph, tuple(notes), cluster))
 
     def gone(self, scope: Any, asked: AskedPage) -> MissingError | None:
         """Return the error if the binding or object that a new page names is gone."""

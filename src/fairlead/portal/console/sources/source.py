@@ -14,10 +14,11 @@ from fairlead.portal.model.lists import Words
 
 
 class SeenGraph(NamedTuple):
-    """A graph; ``notes`` say what is missing in it."""
+    """A graph; ``notes`` say what is missing in it, ``cluster`` is its only one, "" for all."""
 
     graph: Graph
     notes: tuple[str, ...] = ()
+    cluster: str = ""
 
 
 class Source(ABC):
