@@ -1,5 +1,1 @@
-"""Pages of ``fairlead console`` about the consumer's cluster, with the caller's own rights.
-
-It polls and does not watch: the caller may lack the right, and states are compared with the
-provider's copies, as ``fairlead bindings`` does. All open pages share each look.
-"""
+"""Parts of ``fairlead console`` alone: entry by a link of the terminal, and unbinding by a form."""

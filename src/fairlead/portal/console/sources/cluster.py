@@ -1,4 +1,8 @@
-"""The source of ``fairlead console``: looks at a cluster with one's own kubeconfig."""
+"""The source of ``fairlead console``: looks at a cluster with one's own kubeconfig.
+
+It polls and does not watch: the caller may lack the right, and states are compared with the
+provider's copies, as ``fairlead bindings`` does. All open pages share each look.
+"""
 
 from __future__ import annotations
 
