@@ -1,1 +1,1 @@
-"""Parts of ``fairlead console`` alone: entry by a link of the terminal, and unbinding by a form."""
+"""Parts of ``fairlead console`` alone: entry by a link of the terminal, and unbinding."""
