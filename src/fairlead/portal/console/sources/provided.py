@@ -26,6 +26,7 @@ from fairlead.portal.console.sources.consumers import (
     Consumers,
     kinds_of,
     problems,
+    short_names,
     together,
     with_objects,
 )
