@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
-from functools import cached_property
+from functools import cached_property, partial
 
 import msgspec
 from msgspec.structs import force_setattr
@@ -376,18 +376,16 @@ def _role_statements(
         asked = msgspec.structs.replace(asked or Attributes(), inherit=True)
     parts = attribute_parts(asked, until, role)
 
-    def change(
-        compose: Callable[[str | None], sql.Composed], what: str, *why: str
-    ) -> AccessStatement:
+    def change(compose: Callable[..., sql.Composed], what: str, *why: str) -> AccessStatement:
         sets: PasswordForm = ""
         if verifier is not None:
             sets = "plain" if wanted.plain else "verifier"
         return AccessStatement(
-            statement=compose(None if verifier is None else wanted.secret(verifier)),
+            statement=compose(secret=None if verifier is None else wanted.secret(verifier)),
             what=what,
             why="; ".join(why),
             usernames=(wanted.username,),
-            shown=compose(None if verifier is None else _HIDDEN).as_string(),
+            shown=compose(secret=None if verifier is None else _HIDDEN).as_string(),
             sets=sets,
         )
 
@@ -395,7 +393,7 @@ def _role_statements(
     changed = role is None or not role.login or verifier is not None or bool(parts)
     if role is None:
         yield change(
-            lambda secret: statements.create_role(name, secret or "", parts),
+            partial(statements.create_role, name, parts=parts),
             f"create role {name}",
             "there is no role of this name",
         )
@@ -403,9 +401,7 @@ def _role_statements(
         login = [] if role.login else ["the role may not log in"]
         password = [] if verifier is None else [_password_reason(role)]
         yield change(
-            lambda secret: statements.alter_role(
-                name, login=not role.login, secret=secret, parts=parts
-            ),
+            partial(statements.alter_role, name, login=not role.login, parts=parts),
             f"give role {name} its login",
             *login,
             *password,
@@ -413,7 +409,7 @@ def _role_statements(
         )
     elif parts:
         yield change(
-            lambda secret: statements.alter_role(name, login=False, secret=secret, parts=parts),
+            partial(statements.alter_role, name, login=False, parts=parts),
             f"change the attributes of role {name}",
             *attributes,
         )

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
-from functools import cached_property
 
 import msgspec
 
@@ -131,7 +130,7 @@ class CrowdedError(AccessError):
         )
 
 
-class BatchPlan(msgspec.Struct, frozen=True, kw_only=True, dict=True):
+class BatchPlan(msgspec.Struct, frozen=True, kw_only=True):
     """Missing changes in the shared catalogs, and the desired grants of each role by database.
 
     ``desired`` has the grants of each login and group itself, ``roles`` the desired logins and
@@ -143,16 +142,13 @@ class BatchPlan(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     on_groups: Sequence[AccessStatement] = ()
     on_databases: Sequence[DatabaseChange] = ()
     on_public: Sequence[AccessStatement] = ()
+    changes: Sequence[AccessStatement] = ()
+    """All changes, in the order in which they are made."""
     sharing: Sharing = Sharing()
     desired: Mapping[str, DesiredGrants] = {}
     roles: Mapping[str, WantedState] = {}
     hindered: Mapping[str, Sequence[AccessError]] = {}
     taken: Mapping[str, AccessError] = {}
-
-    @cached_property
-    def changes(self) -> list[AccessStatement]:
-        """Return all changes in the order in which they are made."""
-        return [*self.on_roles, *self.on_groups, *self.on_databases, *self.on_public]
 
     def __str__(self) -> str:
         return "\n".join(change.text for change in self.changes)
@@ -196,11 +192,14 @@ def plan_server(
     # Privileges on databases come before those of the groups on objects, so members keep theirs
     # meanwhile (``now``); the visits to databases begin with the groups (``after``).
     desired, now, after = sharing.desired, sharing.roles_now(left), sharing.roles_after(left)
+    on_databases = plan_databases(now.values(), desired, snapshot)
+    on_public = plan_public(revoked_public, sharing.asked, snapshot)
     return BatchPlan(
         on_roles=on_roles,
         on_groups=groups.changes,
-        on_databases=plan_databases(now.values(), desired, snapshot),
-        on_public=plan_public(revoked_public, sharing.asked, snapshot),
+        on_databases=on_databases,
+        on_public=on_public,
+        changes=[*on_roles, *groups.changes, *on_databases, *on_public],
         sharing=sharing,
         desired=desired,
         roles=after,

@@ -70,13 +70,16 @@ class SharedChange(AccessStatement, frozen=True, kw_only=True):
         raise NotImplementedError
 
 
-def create_role(username: str, secret: str, parts: Iterable[sql.Composable] = ()) -> sql.Composed:
+def create_role(
+    username: str, secret: str | None, parts: Iterable[sql.Composable] = ()
+) -> sql.Composed:
     """Return CREATE ROLE with LOGIN and a password, with ``parts`` for other attributes.
 
-    The ``secret`` is the password's verifier, or the password for a server that refuses these.
+    The ``secret`` is the password's verifier, or the password for a server that refuses these;
+    None is an empty one.
     """
     head = sql.SQL("CREATE ROLE {} LOGIN PASSWORD {}").format(
-        sql.Identifier(username), sql.Literal(secret)
+        sql.Identifier(username), sql.Literal(secret or "")
     )
     return sql.SQL(" ").join([head, *parts])
 

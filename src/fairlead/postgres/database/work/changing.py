@@ -116,7 +116,7 @@ class Changing:
         """Make all parts or none in one round trip; return the failed one's number and error."""
         numbered = [(number, change) for number, part in enumerate(parts) for change in part]
         try:
-            await self._session.run_all(change.statement for _, change in numbered)
+            await self._session.run_all([change.statement for _, change in numbered])
         except StatementFailedError as failed:
             raise_what_is_nobodys(failed.error)
             return numbered[failed.number][0], failed.error

@@ -116,14 +116,14 @@ async def check_claims(
         around = await read_around(session, taken_over)
     refused: dict[str, AccessError | None] = {}
     for one in checks:
-        refused[one.username] = None
+        username = one.username
+        role, refused[username] = snapshot.roles.get(username), None
         try:
             _check_former(snapshot.roles.get(one.former), one)
             check_roles(one.names, snapshot, one.claim, adopt=one.adopt)
-            role = snapshot.roles.get(one.username)
             check_adoption(role, around.groups, adopt=one.adopt)
         except AccessError as error:
-            refused[one.username] = error
+            refused[username] = error
     return refused
 
 
@@ -474,9 +474,11 @@ async def _run(
         await check_held(batch.sessions, session, held)
     # Only after the commit does the server have the roles, and the verifiers.
     batch.verifiers.stored(
-        one.login
-        for name, one in batch.wanted.items()
-        if one.login in seen.verifiers and name not in failed
+        [
+            one.login
+            for name, one in batch.wanted.items()
+            if one.login in seen.verifiers and name not in failed
+        ]
     )
     acting = Changing(session, server.admin, brief=batch.brief)
     acting.failed |= failed
