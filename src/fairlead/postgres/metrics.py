@@ -104,8 +104,8 @@ class PostgresMetrics(Collector):
 
     def tidy(self, owner: str) -> None:
         """Forget an owner that does not exist any more and has no servers."""
-        known = self._owners.get(owner)
-        if known is not None and not known.servers and not known.is_known:
+        metrics = self._owners.get(owner)
+        if metrics is not None and not metrics.servers and not metrics.is_known:
             del self._owners[owner]
 
     def refused(self, access: Hashable, owner: str, reason: str) -> None:

@@ -61,7 +61,7 @@ def test_long_names_fit_and_differ(username: str) -> None:
 def test_whose_turn_it_is(
     rotation: Rotation, found: str, known: str, rotating: bool, expected: str
 ) -> None:
-    got = login_in_turn(rotation, "app", found=found, known=known, rotating=rotating)
+    got = login_in_turn(rotation, "app", login=found, proposed=known, rotating=rotating)
     assert got == expected
 
 
@@ -78,7 +78,7 @@ def test_whose_turn_it_is(
     ],
 )
 def test_when_the_login_becomes_another(rotation: Rotation, found: str, expected: bool) -> None:
-    assert is_of_other_rotation(rotation, "app", found=found) is expected
+    assert is_of_other_rotation(rotation, "app", login=found) is expected
 
 
 LATER = NOW + timedelta(minutes=10)
@@ -124,16 +124,16 @@ def test_who_may_log_in_until_when(
     ending: dict[str, datetime],
     ended: set[str],
 ) -> None:
-    got = turn("app", current, able=able, known=known, grace=HOUR, now=NOW)
+    got = turn("app", current, able=able, ends_known=known, grace=HOUR, now=NOW)
     assert (got.current, dict(got.ending), set(got.ended)) == (current, ending, ended)
     # Asked again once that is done, it says the same: ends do not move with the clock.
     left, soon = set(able) - ended, NOW + timedelta(minutes=1)
-    again = turn("app", current, able=left, known=got.ending, grace=HOUR, now=soon)
+    again = turn("app", current, able=left, ends_known=got.ending, grace=HOUR, now=soon)
     assert (again.ending, again.ended) == (got.ending, frozenset())
 
 
 def test_without_grace_the_old_one_ends_at_once() -> None:
-    got = turn("app", "app_b", able=["app_a"], known={}, grace=timedelta(), now=NOW)
+    got = turn("app", "app_b", able=["app_a"], ends_known={}, grace=timedelta(), now=NOW)
     assert (dict(got.ending), set(got.ended)) == ({}, {"app_a"})
 
 

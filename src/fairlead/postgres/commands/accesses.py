@@ -60,11 +60,11 @@ def read_manifests(content: bytes, namespace: str) -> Manifests:
         documents = yamltext.load_all(content, aliases=False, max_depth=_MAX_DEPTH)
     except (yamltext.YAMLError, ValueError) as error:
         raise ManifestError(f"it {yamltext.refusal(error)}") from None
-    found = Manifests([], [])
+    manifests = Manifests([], [])
     for number, document in enumerate(documents, 1):
         for body in _bodies(document, f"document {number}"):
-            _sort(found, body, f"document {number}", namespace)
-    return found
+            _sort(manifests, body, f"document {number}", namespace)
+    return manifests
 
 
 def _bodies(document: Any, where: str) -> Iterator[JSON]:
@@ -97,14 +97,14 @@ def _key(key: Any) -> str:
     return str(key).lower() if isinstance(key, bool) else str(key)
 
 
-def _sort(found: Manifests, body: JSON, where: str, namespace: str) -> None:
+def _sort(manifests: Manifests, body: JSON, where: str, namespace: str) -> None:
     kind, version = body.get("kind"), body.get("apiVersion")
     metadata = body.get("metadata")
     name = metadata.get("name") if isinstance(metadata, dict) else None
     if not kind or not isinstance(kind, str):
         raise ManifestError(f"{where} is not a Kubernetes object: it has no kind")
     if kind != POSTGRESACCESSES.kind:
-        found.others.append(f"{kind} {name or ''}".strip())
+        manifests.others.append(f"{kind} {name or ''}".strip())
         return
     if version != POSTGRESACCESSES.api_version:
         raise ManifestError(
@@ -124,9 +124,9 @@ def _sort(found: Manifests, body: JSON, where: str, namespace: str) -> None:
     meta.namespace = meta.namespace or namespace
     # Only an API server sets these fields; a manifest may be a copy of another object.
     meta.uid, meta.creation_timestamp, meta.deletion_timestamp = "", None, None
-    if any(one.metadata.key == meta.key for one in found.accesses):
+    if any(one.metadata.key == meta.key for one in manifests.accesses):
         raise ManifestError(f"{where}: PostgresAccess {meta.key} is there twice")
-    found.accesses.append(access)
+    manifests.accesses.append(access)
 
 
 async def as_applied(around: Surroundings, accesses: Sequence[PostgresAccess]) -> list[Given]:
@@ -137,27 +137,27 @@ async def as_applied(around: Surroundings, accesses: Sequence[PostgresAccess]) -
 async def _as_applied(around: Surroundings, access: PostgresAccess) -> Given:
     key = access.metadata.key
     try:
-        found = await get_access(around.client, key.name, key.namespace)
+        obj = await get_access(around.client, key.name, key.namespace)
     except Forbidden:
         around.notes.append(f"you may not read PostgresAccess {key}: it is taken for a new one")
-        found = None
+        obj = None
     given = Given(str(key), access)
-    if found is None:
+    if obj is None:
         # spec.expiresAfter counts from the creation.
         access.metadata.creation_timestamp = now()
         return given
-    known = given_of(found)
-    if known.access is None:
+    defaults = given_of(obj)
+    if defaults.access is None:
         return given
     # As kubectl apply does, which leaves the uid, the status and annotations of others.
     merged = msgspec.structs.replace(
         access,
         metadata=msgspec.structs.replace(
-            known.access.metadata,
+            defaults.access.metadata,
             labels=access.metadata.labels,
-            annotations={**known.access.metadata.annotations, **access.metadata.annotations},
+            annotations={**defaults.access.metadata.annotations, **access.metadata.annotations},
         ),
-        status=known.access.status,
+        status=defaults.access.status,
     )
     return given._replace(access=merged)
 
@@ -169,15 +169,15 @@ async def in_cluster(around: Surroundings, namespace: str) -> list[Given]:
         NotInstalledError: the server does not know the kind.
         ClientError: the server refused the request or cannot be reached.
     """
-    found = await list_installed(around.client, POSTGRESACCESSES, namespace)
+    objects = await list_installed(around.client, POSTGRESACCESSES, namespace)
     # Among rivals the oldest access gets the username, see database.plans.snapshot.
-    found.sort(key=lambda one: (one.meta.creation_timestamp or "", one.key))
-    return [given_of(one) for one in found]
+    objects.sort(key=lambda obj: (obj.meta.creation_timestamp or "", obj.key))
+    return [given_of(one) for one in objects]
 
 
-def given_of(found: Object) -> Given:
+def given_of(obj: Object) -> Given:
     """Return the access of an object in the cluster, or the problem with its fields."""
     try:
-        return Given(str(found.key), decode_access(found))
+        return Given(str(obj.key), decode_access(obj))
     except AccessError as error:
-        return Given(str(found.key), None, error)
+        return Given(str(obj.key), None, error)

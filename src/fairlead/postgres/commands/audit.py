@@ -156,9 +156,9 @@ def _is_at(given: Given, server: PostgresServer) -> bool:
     reference = access.spec.connection.server_ref
     if reference is not None and reference.name == server.metadata.name:
         return True
-    known = access.status.server
+    place = access.status.server
     # An access with a connection of its own may name the server by another host.
-    same = known is not None and known.system_identifier == server.status.system_identifier
+    same = place is not None and place.system_identifier == server.status.system_identifier
     return same and bool(server.status.system_identifier)
 
 
@@ -189,7 +189,7 @@ class _Auditing:
             return
         try:
             async with sessions.use(database.name) as session:
-                found = await read_holdings(session, names=_NAMES)
+                holdings = await read_holdings(session, names=_NAMES)
         except (AccessError, psycopg.Error) as error:
             what = f"read the catalogs of database {database.name}"
             problem = explain(error, what, self._everybody.server.admin)
@@ -197,11 +197,11 @@ class _Auditing:
                 f"database {database.name} is not looked into: {problem.message}"
             )
             return
-        if found.cut:
+        if holdings.cut:
             self._around.notes.append(
                 f"database {database.name} has more different ACLs than are looked at"
             )
-        self._inside(database.name, found.rows)
+        self._inside(database.name, holdings.rows)
 
     def _name(self, role: int) -> str:
         # A role that was created after the names were read, or is beyond their limit, has only an
@@ -224,16 +224,16 @@ class _Auditing:
 
     def _inside(self, database: str, rows: Iterable[HeldObjects]) -> None:
         totals: dict[tuple[str, str, str], int] = {}
-        known = list(rows)
-        for row in known:
+        entries = list(rows)
+        for row in entries:
             key = (row.level, row.schema, row.table)
             totals[key] = totals.get(key, 0) + row.total
-        for row in known:
+        for row in entries:
             if not (row.system or row.level.startswith("future")):
                 self._own(database, row)
             partly = row.system or row.level == "column"
             for grantee in row.grantees:
-                one = Privilege(
+                privilege = Privilege(
                     database=database,
                     on=row.level,
                     schema=row.schema,
@@ -244,50 +244,50 @@ class _Auditing:
                     of=0 if partly else totals[row.level, row.schema, row.table],
                     grant_option=grantee.option,
                 )
-                self._held.setdefault(self._name(grantee.role), []).append(one)
+                self._held.setdefault(self._name(grantee.role), []).append(privilege)
 
     def _own(self, database: str, row: HeldObjects) -> None:
         # A column has no owner but its table's, which is a row of its own.
         if row.level == "column":
             return
-        one = OwnedObjects(
+        owned = OwnedObjects(
             database=database,
             on=row.level,
             schema=row.schema,
             names=row.names,
             total=row.total,
         )
-        self._owned.setdefault(row.owner, []).append(one)
+        self._owned.setdefault(row.owner, []).append(owned)
 
     async def compare(self, accesses: list[Given]) -> None:
         """Collect drift and problems of this server's accesses."""
-        found = await plan(self._around, accesses)
+        report = await plan(self._around, accesses)
         of_access: dict[str, str] = {}
-        for one in accesses:
-            if one.access is not None:
-                username = one.access.status.username or one.access.spec.username
-                self._asked.setdefault(username, []).append(one.name)
-                self._claims[one.name] = self._around.claim(one.access.metadata)
-                of_access.setdefault(one.name, username)
-        for one in accesses:
-            if one.access is not None:
-                for login in names_of(one.access)[1:]:
-                    self._logins.setdefault(login, []).append(one.name)
-        for server in found.servers:
+        for access in accesses:
+            if access.access is not None:
+                username = access.access.status.username or access.access.spec.username
+                self._asked.setdefault(username, []).append(access.name)
+                self._claims[access.name] = self._around.claim(access.access.metadata)
+                of_access.setdefault(access.name, username)
+        for access in accesses:
+            if access.access is not None:
+                for login in names_of(access.access)[1:]:
+                    self._logins.setdefault(login, []).append(access.name)
+        for server in report.servers:
             for database in server.databases:
                 for statement in database.statements:
                     for name in statement.accesses:
                         username = of_access.get(name, "")
                         self._drift.setdefault(username, []).append(statement)
-        for problem in found.problems:
+        for problem in report.problems:
             username = of_access.get(problem.access, "")
             text = f"{problem.reason}: {problem.message}"
             self._problems.setdefault(username, []).append(text)
 
-    def report(self, address: str, wanted: frozenset[str]) -> AuditReport:
+    def report(self, address: str, names: frozenset[str]) -> AuditReport:
         """Return the audit of the wanted roles, or of all where none is named."""
         everybody = self._everybody
-        for name in sorted(wanted - everybody.roles.keys()):
+        for name in sorted(names - everybody.roles.keys()):
             self._around.notes.append(f"there is no role {name} that may log in or is claimed")
         others = sum(
             bool(self._asker(role)) and not self._holds(role)
@@ -308,7 +308,7 @@ class _Auditing:
             roles=tuple(
                 self._role(role)
                 for name, role in sorted(everybody.roles.items())
-                if not wanted or name in wanted
+                if not names or name in names
             ),
             everybody=self._of(EVERYBODY),
             absent=tuple(
@@ -324,17 +324,17 @@ class _Auditing:
         # One privilege may be in several ACLs of a schema. Its objects are added up first; then
         # privileges on the same objects are told together.
         single = (
-            msgspec.structs.replace(one, privileges=(privilege,))
-            for one in self._held.get(name, ())
-            for privilege in one.privileges
+            msgspec.structs.replace(owned, privileges=(privilege,))
+            for owned in self._held.get(name, ())
+            for privilege in owned.privileges
         )
-        found: dict[Privilege, list[str]] = {}
-        for one in _together(single):
-            without = msgspec.structs.replace(one, privileges=())
-            found.setdefault(without, []).extend(one.privileges)
+        by_privilege: dict[Privilege, list[str]] = {}
+        for privilege in _together(single):
+            without = msgspec.structs.replace(privilege, privileges=())
+            by_privilege.setdefault(without, []).extend(privilege.privileges)
         return tuple(
-            msgspec.structs.replace(one, privileges=tuple(sorted(privileges)))
-            for one, privileges in found.items()
+            msgspec.structs.replace(privilege, privileges=tuple(sorted(privileges)))
+            for privilege, privileges in by_privilege.items()
         )
 
     def _role(self, role: RoleFacts) -> RoleAudit:
@@ -410,16 +410,16 @@ class _Auditing:
 T = TypeVar("T", Privilege, OwnedObjects)
 
 
-def _together(found: Iterable[T]) -> tuple[T, ...]:
+def _together(things: Iterable[T]) -> tuple[T, ...]:
     """Return the items with the objects of several ACLs merged where all other fields agree."""
-    made: dict[T, list[T]] = {}
-    for one in found:
-        made.setdefault(msgspec.structs.replace(one, names=(), total=0), []).append(one)
+    together: dict[T, list[T]] = {}
+    for thing in things:
+        together.setdefault(msgspec.structs.replace(thing, names=(), total=0), []).append(thing)
     return tuple(
         msgspec.structs.replace(
             key,
             names=tuple(sorted(name for one in some for name in one.names)[:_NAMES]),
             total=sum(one.total for one in some),
         )
-        for key, some in made.items()
+        for key, some in together.items()
     )

@@ -101,10 +101,10 @@ async def explain(around: Surroundings, name: str, namespace: str) -> AccessExpl
         AccessError: there is no access of this name.
         ClientError: the cluster cannot be reached, or refuses the object itself.
     """
-    found = await get_access(around.client, name, namespace)
-    if found is None:
+    obj = await get_access(around.client, name, namespace)
+    if obj is None:
         raise AccessError("NotFound", f"PostgresAccess {Key(namespace, name)} does not exist")
-    given = given_of(found)
+    given = given_of(obj)
     if given.access is None:
         problem = given.problem or AccessError("InvalidSpec", "it cannot be decoded")
         return AccessExplanation(
@@ -113,9 +113,9 @@ async def explain(around: Surroundings, name: str, namespace: str) -> AccessExpl
             reason=problem.reason,
             message=problem.message,
             steps=(_failed("object", problem),),
-            next_step=remedy_of(problem.reason, place=place_of(found)),
+            next_step=remedy_of(problem.reason, place=place_of(obj)),
         )
-    explaining = _Explaining(around, found, given.access)
+    explaining = _Explaining(around, obj, given.access)
     await explaining.run()
     return explaining.result()
 
@@ -125,9 +125,9 @@ def _failed(name: StepName, error: AccessError) -> ExplainedStep:
 
 
 class _Explaining:
-    def __init__(self, around: Surroundings, found: Object, access: PostgresAccess) -> None:
+    def __init__(self, around: Surroundings, obj: Object, access: PostgresAccess) -> None:
         self._around = around
-        self._found = found
+        self._found = obj
         self._access = access
         self._desired = around.desired(access)
         self._steps = from_status(access)
@@ -139,8 +139,10 @@ class _Explaining:
     async def run(self) -> None:
         """Check the steps one after the other, as far as the user's rights reach."""
         deletion = self._access.status.deletion
-        for one in deletion.blockers if deletion is not None else ():
-            self._blockers.append(Blocking(database=one.database, objects=tuple(one.objects)))
+        for blocker in deletion.blockers if deletion is not None else ():
+            self._blockers.append(
+                Blocking(database=blocker.database, objects=tuple(blocker.objects))
+            )
         self._object()
         await self._policy()
         await self._secret()
@@ -219,8 +221,8 @@ class _Explaining:
         if reference is None:
             return
         try:
-            found = await find(self._around.client, POSTGRESSERVERS, reference.name)
-            server = decode_server(found) if found is not None else None
+            server_object = await find(self._around.client, POSTGRESSERVERS, reference.name)
+            server = decode_server(server_object) if server_object is not None else None
         # The endpoint is read from the same object next, and reports the same error.
         except (ApiError, AccessError):
             return
@@ -258,15 +260,15 @@ class _Explaining:
     async def _owner_of_secret(self) -> None:
         meta, name = self._access.metadata, self._access.spec.generated_secret
         try:
-            found = await find(self._around.client, SECRETS, name, meta.namespace)
+            secret = await find(self._around.client, SECRETS, name, meta.namespace)
         # The conflict is a step already; the owner's name is only an extra.
         except ClientError:
             return
-        owner = found.meta.controller() if found is not None else None
+        owner = secret.meta.controller() if secret is not None else None
         if owner is not None:
             how = f"controls Secret {name}"
             self._in_the_way.append(InTheWay(kind=owner.kind, name=owner.name, how=how))
-        elif found is not None:
+        elif secret is not None:
             how = "was not made by Fairlead: it has no controller"
             self._in_the_way.append(InTheWay(kind="Secret", name=name, how=how))
 
@@ -287,9 +289,9 @@ class _Explaining:
             uid = access.metadata.uid
             # By the uid alone, because the user may lack the right to read the key of the hashes.
             logins = [
-                one
-                for name, one in snapshot.roles.items()
-                if name != username and one.claim is not None and one.claim.uid == uid
+                facts
+                for name, facts in snapshot.roles.items()
+                if name != username and facts.claim is not None and facts.claim.uid == uid
             ]
             await self._removal(sessions, role, logins)
         else:
@@ -299,8 +301,8 @@ class _Explaining:
             remedies += planned.remedies
         if lacks and self._steps["role"].state != "failed":
             self._learn(_failed("role", lacks[0].problem))
-        known = {one.text for one in remedies}
-        remedies += [one.remedy for one in lacks if one.remedy.text not in known]
+        texts = {one.text for one in remedies}
+        remedies += [one.remedy for one in lacks if one.remedy.text not in texts]
         name = str(self._found.key)
         self._rights = by_database((one, (name,)) for one in remedies)
 
@@ -324,9 +326,9 @@ class _Explaining:
     async def _planned(self, sessions: Sessions) -> ShownPlan:
         desired = self._desired.at(sessions.endpoint)
         # Errors of the Secret are told by its own step, and the role is compared without it.
-        wanted = await self._around.wanted(desired, blind={"*"})
-        (wanted,) = await with_claims(self._around, sessions, [wanted])
-        return await plan_accesses(sessions, [wanted], Verifiers(), rights=True)
+        state = await self._around.wanted(desired, blind={"*"})
+        (state,) = await with_claims(self._around, sessions, [state])
+        return await plan_accesses(sessions, [state], Verifiers(), rights=True)
 
     def _role(self, planned: ShownPlan, role: RoleFacts | None) -> None:
         username = self._access.spec.username
@@ -389,18 +391,18 @@ class _Explaining:
         """Record the accesses that ask for the same role, among those that the user may list."""
         namespace = self._access.metadata.namespace
         try:
-            found = await list_installed(self._around.client, POSTGRESACCESSES)
+            objects = await list_installed(self._around.client, POSTGRESACCESSES)
         except Forbidden:
             self._around.notes.append(
                 "you may not list the PostgresAccesses of all namespaces: others than those of"
                 f" {namespace} may hold the username"
             )
             try:
-                found = await list_installed(self._around.client, POSTGRESACCESSES, namespace)
+                objects = await list_installed(self._around.client, POSTGRESACCESSES, namespace)
             except Forbidden:
                 return
-        for one in found:
-            other = given_of(one).access
+        for obj in objects:
+            other = given_of(obj).access
             if other is None or other.metadata.uid == self._access.metadata.uid:
                 continue
             mine, theirs = self._desired.needed, needed_names(other)
@@ -410,7 +412,7 @@ class _Explaining:
                 what = "the username" if mine[0] == theirs[0] else f"role {common[0]}"
                 how = f"holds {what}" if ready else f"asks for {what} too ({reason})"
                 self._in_the_way.append(
-                    InTheWay(kind=POSTGRESACCESSES.kind, name=str(one.key), how=how)
+                    InTheWay(kind=POSTGRESACCESSES.kind, name=str(obj.key), how=how)
                 )
 
     def result(self) -> AccessExplanation:
@@ -470,23 +472,23 @@ class _Explaining:
 async def _owned(sessions: Sessions, role: RoleFacts) -> list[Blocking]:
     """Return the objects that a role owns, by database."""
     async with sessions.working("read what the role owns") as session:
-        found = await read_dependencies(session, role.oid)
+        dependencies = await read_dependencies(session, role.oid)
     # A database or a tablespace is in no database.
-    blockers = [Blocking(database="", objects=found.shared)] if found.shared else []
-    for one in found.databases:
-        if not one.owned:
+    blockers = [Blocking(database="", objects=dependencies.shared)] if dependencies.shared else []
+    for database in dependencies.databases:
+        if not database.owned:
             continue
-        if not one.connectable:
-            objects: Sequence[str] = [f"{_count(one.owned, 'object')}, and it is closed"]
+        if not database.connectable:
+            objects: Sequence[str] = [f"{_count(database.owned, 'object')}, and it is closed"]
         else:
-            async with sessions.use(one.database) as session:
+            async with sessions.use(database.database) as session:
                 objects = await read_owned(session, role.oid)
-        blockers.append(Blocking(database=one.database, objects=tuple(objects)))
+        blockers.append(Blocking(database=database.database, objects=tuple(objects)))
     return blockers
 
 
-def _errors(found: Mapping[str, Sequence[AccessError]]) -> list[AccessError]:
-    return [error for errors in found.values() for error in errors]
+def _errors(refusals: Mapping[str, Sequence[AccessError]]) -> list[AccessError]:
+    return [error for errors in refusals.values() for error in errors]
 
 
 def _count(number: int, thing: str) -> str:

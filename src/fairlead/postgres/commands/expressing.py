@@ -60,7 +60,7 @@ def express(
     role: int,
     database: str,
     on_database: Mapping[str, bool],
-    held: Iterable[HeldObjects],
+    object_grants: Iterable[HeldObjects],
 ) -> Expressed:
     """Return the present grants of one role in one database.
 
@@ -70,32 +70,34 @@ def express(
         role: the oid of the role.
         database: the name of the database.
         on_database: privileges on the database itself, and whether they have the grant option.
-        held: the ACLs in the database, with totals of all objects.
+        object_grants: the ACLs in the database, with totals of all objects.
     """
-    found = Expressed([], [])
+    expressed = Expressed([], [])
     # A grant on a database has no schema; public is the default of the field.
-    found.grants.extend(_plain(database, "public", "Database", on_database.items()))
+    expressed.grants.extend(_plain(database, "public", "Database", on_database.items()))
     schemas: dict[str, dict[str, list[HeldObjects]]] = {}
-    for one in held:
+    for objects in object_grants:
         # spec.grants refuses these schemas (SchemaReserved).
-        if one.system and _atoms(one, role):
-            found.left.append(f"{_words(one, role)} in PostgreSQL's own schema {one.schema}")
-        elif not one.system:
-            schemas.setdefault(one.schema, {}).setdefault(one.level, []).append(one)
+        if objects.system and _atoms(objects, role):
+            expressed.left.append(
+                f"{_words(objects, role)} in PostgreSQL's own schema {objects.schema}"
+            )
+        elif not objects.system:
+            schemas.setdefault(objects.schema, {}).setdefault(objects.level, []).append(objects)
     for name, levels in sorted(schemas.items()):
-        _express_schema(found, role, database, name, levels)
-    return found
+        _express_schema(expressed, role, database, name, levels)
+    return expressed
 
 
 def _express_schema(
-    found: Expressed,
+    expressed: Expressed,
     role: int,
     database: str,
     schema: str,
     levels: Mapping[str, Sequence[HeldObjects]],
 ) -> None:
     if schema:
-        inside = Expressed([], found.left)
+        inside = Expressed([], expressed.left)
         for level, on in _LEVELS.items():
             objects = _Objects(role, database, schema, on)
             objects.express(inside, levels.get(level, ()), levels.get(FUTURE[level], ()))
@@ -103,18 +105,20 @@ def _express_schema(
         itself = [atom for one in levels.get("schema", ()) for atom in _atoms(one, role)]
         # An owner needs no USAGE, and has no grant of it.
         usage = any(name == "USAGE" for name, _ in itself) or any(
-            one.owner == role for one in levels.get("schema", ())
+            objects.owner == role for objects in levels.get("schema", ())
         )
-        found.grants.extend(_plain(database, schema, "Schema", itself))
-        found.grants.extend(
-            one if usage else msgspec.structs.replace(one, schema_usage=False)
-            for one in inside.grants
+        expressed.grants.extend(_plain(database, schema, "Schema", itself))
+        expressed.grants.extend(
+            grant if usage else msgspec.structs.replace(grant, schema_usage=False)
+            for grant in inside.grants
         )
     elsewhere = [
-        one for level, some in levels.items() for one in some if _is_global(level, schema)
+        objects for level, some in levels.items() for objects in some if _is_global(level, schema)
     ]
-    found.left.extend(
-        f"{_words(one, role)}, in every schema" for one in elsewhere if _atoms(one, role)
+    expressed.left.extend(
+        f"{_words(objects, role)}, in every schema"
+        for objects in elsewhere
+        if _atoms(objects, role)
     )
 
 
@@ -134,30 +138,33 @@ class _Objects:
         self._on: GrantLevel = on
 
     def express(
-        self, found: Expressed, held: Sequence[HeldObjects], future: Sequence[HeldObjects]
+        self,
+        expressed: Expressed,
+        object_grants: Sequence[HeldObjects],
+        future: Sequence[HeldObjects],
     ) -> None:
-        """Append the grants to ``found``, without names where they cover all objects."""
+        """Append the grants to ``expressed``, without names where they cover all objects."""
         # An owner has all privileges anyway, so its own objects neither ask for a grant nor hinder
         # one on all.
-        others = [one for one in held if one.owner != self._role]
+        others = [one for one in object_grants if one.owner != self._role]
         total = sum(one.total for one in others)
         counts: dict[Atom, int] = {}
-        for one in others:
-            for atom in _atoms(one, self._role):
-                counts[atom] = counts.get(atom, 0) + one.total
-        creators = self._creators(found, future, counts, total)
+        for objects in others:
+            for atom in _atoms(objects, self._role):
+                counts[atom] = counts.get(atom, 0) + objects.total
+        creators = self._creators(expressed, future, counts, total)
         everywhere = {atom for atom, count in counts.items() if count == total}
         groups: dict[tuple[bool, tuple[str, ...]], list[str]] = {}
         for privilege, option in everywhere | creators.keys():
             key = (option, creators.get((privilege, option), ()))
             groups.setdefault(key, []).append(privilege)
         for (option, names), privileges in sorted(groups.items()):
-            found.grants.append(self._grant(privileges, option=option, creators=names))
-        self._named(found, others, everywhere)
+            expressed.grants.append(self._grant(privileges, option=option, creators=names))
+        self._named(expressed, others, everywhere)
 
     def _creators(
         self,
-        found: Expressed,
+        expressed: Expressed,
         future: Sequence[HeldObjects],
         counts: Mapping[Atom, int],
         total: int,
@@ -167,34 +174,38 @@ class _Objects:
         Grants can express a privilege on future objects only if it covers all present ones.
         """
         creators: dict[Atom, list[str]] = {}
-        for one in future:
-            for atom in _atoms(one, self._role):
-                creators.setdefault(atom, []).extend(one.names)
+        for objects in future:
+            for atom in _atoms(objects, self._role):
+                creators.setdefault(atom, []).extend(objects.names)
         said = {}
         for atom, names in creators.items():
             if counts.get(atom, 0) == total and len(names) <= _MAX_CREATORS:
                 said[atom] = tuple(sorted(names))
             else:
                 what = f"{atom[0]} on future {self._on.lower()} of {listed(sorted(names))}"
-                found.left.append(f"{what} in schema {self._schema}, and not on all there are")
+                expressed.left.append(f"{what} in schema {self._schema}, and not on all there are")
         return said
 
-    def _named(self, found: Expressed, held: Iterable[HeldObjects], everywhere: set[Atom]) -> None:
+    def _named(
+        self, expressed: Expressed, object_grants: Iterable[HeldObjects], everywhere: set[Atom]
+    ) -> None:
         names: dict[frozenset[Atom], list[str]] = {}
-        for one in held:
-            atoms = frozenset(_atoms(one, self._role)) - everywhere
+        for objects in object_grants:
+            atoms = frozenset(_atoms(objects, self._role)) - everywhere
             if not atoms:
                 continue
             # Only some objects are known by name, or a name is too long for spec.grants.
-            if one.total > len(one.names) or any(len(name) > _MAX_NAME for name in one.names):
-                found.left.append(f"{_words(one, self._role)} in schema {self._schema}")
+            if objects.total > len(objects.names) or any(
+                len(name) > _MAX_NAME for name in objects.names
+            ):
+                expressed.left.append(f"{_words(objects, self._role)} in schema {self._schema}")
                 continue
-            names.setdefault(atoms, []).extend(one.names)
+            names.setdefault(atoms, []).extend(objects.names)
         for atoms, some in sorted(names.items(), key=lambda item: sorted(item[1])):
             for option in sorted({option for _, option in atoms}):
                 privileges = [name for name, passed_on in atoms if passed_on == option]
                 for chunk in _chunks(sorted(some), _MAX_NAMES):
-                    found.grants.append(self._grant(privileges, option=option, names=chunk))
+                    expressed.grants.append(self._grant(privileges, option=option, names=chunk))
 
     def _grant(
         self,
@@ -216,17 +227,21 @@ class _Objects:
 
 
 def _columns(
-    found: Expressed, role: int, database: str, schema: str, held: Iterable[HeldObjects]
+    expressed: Expressed,
+    role: int,
+    database: str,
+    schema: str,
+    object_grants: Iterable[HeldObjects],
 ) -> None:
     columns: dict[tuple[str, frozenset[Atom]], list[str]] = {}
-    for one in held:
-        atoms = frozenset(_atoms(one, role))
-        if atoms and one.owner != role:
-            columns.setdefault((one.table, atoms), []).extend(one.names)
+    for objects in object_grants:
+        atoms = frozenset(_atoms(objects, role))
+        if atoms and objects.owner != role:
+            columns.setdefault((objects.table, atoms), []).extend(objects.names)
     for (table, atoms), names in sorted(columns.items(), key=lambda item: (item[0][0], item[1])):
         for option in sorted({option for _, option in atoms}):
             for chunk in _chunks(sorted(names), _MAX_COLUMNS):
-                found.grants.append(
+                expressed.grants.append(
                     Grant(
                         database=database,
                         schema=schema,
@@ -243,9 +258,9 @@ def _plain(
     database: str, schema: str, on: GrantLevel, atoms: Iterable[tuple[str, bool]]
 ) -> Iterator[Grant]:
     """Yield the grants on a database or a schema itself."""
-    found = list(atoms)
+    ordered = list(atoms)
     for option in (False, True):
-        privileges = _sorted(name for name, passed_on in found if passed_on == option)
+        privileges = _sorted(name for name, passed_on in ordered if passed_on == option)
         if privileges:
             yield Grant(
                 database=database,
@@ -256,10 +271,10 @@ def _plain(
             )
 
 
-def _atoms(one: HeldObjects, role: int) -> list[Atom]:
+def _atoms(object_grants: HeldObjects, role: int) -> list[Atom]:
     return [
         (name, grantee.option)
-        for grantee in one.grantees
+        for grantee in object_grants.grantees
         if grantee.role == role
         for name in sorted(grantee.privileges)
         if name in PRIVILEGES
@@ -272,11 +287,12 @@ def _sorted(privileges: Iterable[str]) -> list[Privilege]:
     return [one for one in get_args(Privilege) if one in given]
 
 
-def _words(one: HeldObjects, role: int) -> str:
-    privileges = ", ".join(name for name, _ in _atoms(one, role))
+def _words(object_grants: HeldObjects, role: int) -> str:
+    privileges = ", ".join(name for name, _ in _atoms(object_grants, role))
     # The names of default privileges are those of the roles that create.
-    of = "s of" if one.level.startswith("future") else ""
-    return f"{privileges} on {one.level}{of} {listed(one.names, one.total)}"
+    of = "s of" if object_grants.level.startswith("future") else ""
+    names = listed(object_grants.names, object_grants.total)
+    return f"{privileges} on {object_grants.level}{of} {names}"
 
 
 def _chunks(names: Sequence[str], size: int) -> Iterator[tuple[str, ...]]:
@@ -298,7 +314,7 @@ def grants_problem(grants: Sequence[Grant]) -> str:
 
 def attributes_of(role: RoleFacts) -> tuple[Attributes | None, str]:
     """Return the attributes that differ from a new role's; or the reason to leave them alone."""
-    found = Attributes(
+    attributes = Attributes(
         connection_limit=None if role.connection_limit == -1 else role.connection_limit,
         valid_until=role.valid_until or None,
         inherit=None if role.inherit else False,
@@ -306,22 +322,22 @@ def attributes_of(role: RoleFacts) -> tuple[Attributes | None, str]:
     )
     if (
         role.overfull
-        or len(found.config) > _MAX_SETTINGS
-        or any(len(value) > _MAX_VALUE for value in found.config.values())
+        or len(attributes.config) > _MAX_SETTINGS
+        or any(len(value) > _MAX_VALUE for value in attributes.config.values())
     ):
         return None, "it has more parameters, or longer ones, than spec.attributes takes"
     try:
-        check_attributes(found)
+        check_attributes(attributes)
     except AccessError as error:
         return None, error.message
-    return (None if found == Attributes() else found), ""
+    return (None if attributes == Attributes() else attributes), ""
 
 
 def members_of(role: RoleFacts) -> list[MemberOf]:
     """Return the items of spec.memberOf for the groups of a role."""
     return [
-        MemberOf(role=name, inherit=one.inherit, set=one.set, admin=one.admin)
-        for name, one in sorted(role.groups.items())
+        MemberOf(role=name, inherit=membership.inherit, set=membership.set, admin=membership.admin)
+        for name, membership in sorted(role.groups.items())
     ]
 
 

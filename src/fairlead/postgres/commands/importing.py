@@ -121,7 +121,7 @@ class _Importing:
     async def look_around(self) -> None:
         """Read the existing accesses; a manifest takes neither their names nor their roles."""
         try:
-            found = await list_installed(self._around.client, POSTGRESACCESSES)
+            objects = await list_installed(self._around.client, POSTGRESACCESSES)
         except Forbidden:
             self._objects = None
             self._around.notes.append(
@@ -129,8 +129,8 @@ class _Importing:
                 " claimed before are taken for theirs, and a manifest may have the name of one"
             )
             return
-        self._objects = {self._around.claim(one.meta).object for one in found}
-        self._names |= {one.meta.name for one in found if one.meta.namespace == self._namespace}
+        self._objects = {self._around.claim(one.meta).object for one in objects}
+        self._names |= {one.meta.name for one in objects if one.meta.namespace == self._namespace}
 
     async def run(self, names: Sequence[str]) -> None:
         """Read the roles, compose their manifests, and plan these against the server."""
@@ -194,9 +194,9 @@ class _Importing:
     async def _read(self, roles: Iterable[RoleFacts], snapshot: ServerSnapshot) -> None:
         """Read the privileges of the roles, each database once."""
         of_database: dict[str, list[int]] = {}
-        for one in (source for role in roles for source in _sources(role, snapshot)):
-            for name in snapshot.dependents.get(one.oid, ()):
-                of_database.setdefault(name, []).append(one.oid)
+        for source in (source for role in roles for source in _sources(role, snapshot)):
+            for name in snapshot.dependents.get(source.oid, ()):
+                of_database.setdefault(name, []).append(source.oid)
         for name, oids in sorted(of_database.items()):
             if not snapshot.databases[name].connectable:
                 self._around.notes.append(f"database {name} takes no connections, and is not read")
@@ -204,15 +204,15 @@ class _Importing:
             try:
                 async with self._sessions.use(name) as session:
                     # More names than this spec.grants does not take.
-                    found = await read_holdings(session, roles=oids, names=MAX_OBJECTS)
+                    holdings = await read_holdings(session, roles=oids, names=MAX_OBJECTS)
             except (AccessError, psycopg.Error) as error:
                 raise explain(
                     error, f"read the catalogs of database {name}", snapshot.server.admin
                 ) from None
             # With a part of the grants in the manifest, the operator would revoke the rest.
-            if found.cut:
+            if holdings.cut:
                 raise AccessError("AnswerTooLarge", f"database {name} has too many ACLs to read")
-            self._held[name] = found.rows
+            self._held[name] = holdings.rows
 
     def _compose(self, role: RoleFacts, snapshot: ServerSnapshot, powerful: set[str]) -> None:
         comments: list[str] = []
@@ -220,11 +220,13 @@ class _Importing:
         grants, left = [], []
         for source in sources:
             databases = snapshot.dependents.get(source.oid, frozenset())
-            held = snapshot.held.get(source.oid, {})
-            for name in sorted(databases | held.keys()):
-                found = express(source.oid, name, held.get(name, {}), self._held.get(name, ()))
-                grants += found.grants
-                left += [f"{one} of database {name}" for one in found.left]
+            privileges = snapshot.held.get(source.oid, {})
+            for name in sorted(databases | privileges.keys()):
+                expressed = express(
+                    source.oid, name, privileges.get(name, {}), self._held.get(name, ())
+                )
+                grants += expressed.grants
+                left += [f"{one} of database {name}" for one in expressed.left]
         problem = grants_problem(grants)
         if problem:
             self._skip(role.name, problem)
@@ -273,35 +275,35 @@ class _Importing:
 
     async def _hold(self) -> None:
         """Plan the manifests; each statement of the adoption becomes a comment."""
-        wanted = [self._wanted(access) for access in self._accesses.values()]
-        if not wanted:
+        states = [self._wanted(access) for access in self._accesses.values()]
+        if not states:
             return
-        planned = await plan_accesses(self._sessions, wanted, Verifiers())
-        for one in planned.statements:
+        planned = await plan_accesses(self._sessions, states, Verifiers())
+        for statement in planned.statements:
             # The import itself writes the claim.
-            if one.text.startswith("COMMENT ON ROLE "):
+            if statement.text.startswith("COMMENT ON ROLE "):
                 continue
-            for name in one.usernames:
-                self._comments[name].append(f"Adoption would also run: {one.text}")
+            for name in statement.usernames:
+                self._comments[name].append(f"Adoption would also run: {statement.text}")
         self._refuse(planned.refused)
 
     def _refuse(self, refused: Mapping[str, Sequence[AccessError]]) -> None:
-        for name, found in refused.items():
+        for name, errors in refused.items():
             self._refused.add(name)
-            self._comments[name] += [f"Adoption would fail: {one.message}" for one in found]
+            self._comments[name] += [f"Adoption would fail: {one.message}" for one in errors]
 
     def _wanted(self, access: PostgresAccess) -> WantedState:
         desired = self._around.desired(access).at(self._sessions.endpoint)
         # A role with the claim of an earlier import is planned with that claim.
         claim = self._carried.get(access.spec.username) or self._claim(access)
-        wanted = desired.wanted(
+        state = desired.wanted(
             claim,
             self._around.scope(desired),
             login=access.spec.username,
             password="",
             keeps_password=True,
         )
-        return msgspec.structs.replace(wanted, adopt=True)
+        return msgspec.structs.replace(state, adopt=True)
 
     def _claim(self, access: PostgresAccess) -> RoleClaim:
         # The object is yet to be applied, and gets its uid then.

@@ -21,23 +21,23 @@ from fairlead.postgres.errors import AccessError
 
 
 async def role_link(
-    client: Client, found: Object, operator_namespace: str
+    client: Client, obj: Object, operator_namespace: str
 ) -> tuple[Link, Sequence[str]]:
     """Return the link of an access's role, with notes on objects that cannot be read.
 
     The link is by the status alone where the server cannot be queried, or is a provider's.
     """
-    if is_provided(found.meta):
-        return provided_role_link(found, None), []
+    if is_provided(obj.meta):
+        return provided_role_link(obj, None), []
     try:
         around = await Surroundings.of(client, operator_namespace)
-        explained = await explain(around, found.meta.name, found.meta.namespace)
+        explained = await explain(around, obj.meta.name, obj.meta.namespace)
     except ConsumerClusterError as error:
-        return provided_role_link(found, None), [str(error)]
+        return provided_role_link(obj, None), [str(error)]
     except (AccessError, ClientError) as error:
-        note = f"what is told of {found.kind} {found.key} is by its status alone: {error}"
-        return role_by_status(found), [note]
-    by_status = role_by_status(found)
+        note = f"what is told of {obj.kind} {obj.key} is by its status alone: {error}"
+        return role_by_status(obj), [note]
+    by_status = role_by_status(obj)
     # ``explain`` has read the object anew, and ``found`` may be older.
     if explained.ready:
         link = msgspec.structs.replace(
@@ -58,7 +58,7 @@ def _refused(by_status: Link, explained: AccessExplanation) -> Link:
     )
 
 
-def provided_role_link(access: Object, copy: Object | None, *, seen: bool = True) -> Link:
+def provided_role_link(access: Object, copy: Object | None, *, is_seen: bool = True) -> Link:
     """Return the link of the role of an access that a provider brings, for its consumer.
 
     The role is on the provider's server, so that its state is by the status alone.
@@ -66,12 +66,12 @@ def provided_role_link(access: Object, copy: Object | None, *, seen: bool = True
     Args:
         access: the consumer's object.
         copy: the provider's copy of it, whose operator writes the status; None if it is not seen.
-        seen: whether the provider's side was seen, so that a missing copy is not there.
+        is_seen: whether the provider's side was seen, so that a missing copy is not there.
     """
     link = role_by_status(copy or _as_observed(access), "consumer")
     if link.reason == "Unseen" and copy is None:
-        about = "has no copy yet" if seen else "is not known: the provider was not seen"
-        return msgspec.structs.replace(link, state="unknown", about=about, reason="", remedy="")
+        text = "has no copy yet" if is_seen else "is not known: the provider was not seen"
+        return msgspec.structs.replace(link, state="unknown", about=text, reason="", remedy="")
     if link.reason == "Unseen":
         remedy = "wait; if it lasts, ask the provider whether its PostgresAccess operator runs"
         return msgspec.structs.replace(link, remedy=remedy)
@@ -92,24 +92,24 @@ def _as_observed(access: Object) -> Object:
     return object_from_dict(body)
 
 
-def role_by_status(found: Object, place: Place | None = None) -> Link:
+def role_by_status(obj: Object, place: Place | None = None) -> Link:
     """Return the link of an access's role by the access's status alone.
 
     ``place`` is the reader's cluster; None is that of the access.
     """
     try:
-        access = found.decode(PostgresAccess)
+        access = obj.decode(PostgresAccess)
     except msgspec.ValidationError as error:
-        text = f"the role of {found.kind} {found.key}"
+        text = f"the role of {obj.kind} {obj.key}"
         return wrong(POSTGRES, "InvalidSpec", name="role", subject=text, text=str(error))
     text = f"role {access.status.username or access.spec.username}"
     ready, reason, message = told(access)
     condition = get_condition(access.status.conditions, READY)
     since = condition.last_transition_time if condition is not None else ""
-    since = written_at(found) if reason == UNSEEN else since
+    since = written_at(obj) if reason == UNSEEN else since
     if ready:
-        about = "logs in, with all its grants"
-        return Link(name="role", object=text, state="ok", about=about, since=since)
+        summary = "logs in, with all its grants"
+        return Link(name="role", object=text, state="ok", about=summary, since=since)
     state: State = POSTGRES.state(reason)
     if state == "ok":
         # The status is from before the deletion.
@@ -120,6 +120,6 @@ def role_by_status(found: Object, place: Place | None = None) -> Link:
         state=state,
         about=message,
         reason=reason,
-        remedy=remedy_of(reason, place=place_of(found) if place is None else place),
+        remedy=remedy_of(reason, place=place_of(obj) if place is None else place),
         since=since,
     )

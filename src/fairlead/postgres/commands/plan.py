@@ -118,8 +118,8 @@ async def plan(around: Surroundings, given: Iterable[Given]) -> PlanReport:
         ClientError: the cluster cannot be reached.
     """
     planning = _Planning(around)
-    for one in given:
-        await planning.prepare(one)
+    for access in given:
+        await planning.prepare(access)
     await planning.run()
     return planning.report()
 
@@ -156,59 +156,61 @@ class _Planning:
             raise desired.unsound
         desired = desired.at(await self._around.sources.endpoint(access, enforce=True))
         # A user without the right to read Secrets gets a plan without passwords, in place of none.
-        wanted = await self._around.wanted(desired, blind={"SecretForbidden"})
+        state = await self._around.wanted(desired, blind={"SecretForbidden"})
         before = access.status.plan or Plan()
         manual, place = bool(desired.held_back_by), desired.known_place
-        known = tuple(before.parts)
-        return _Ready(name, place, wanted, manual, before.approved_digest, known)
+        parts = tuple(before.parts)
+        return _Ready(name, place, state, manual, before.approved_digest, parts)
 
     async def run(self) -> None:
         """Plan the accesses of all servers."""
         slots = asyncio.Semaphore(_SERVERS_AT_ONCE)
 
-        async def one(place: ServerPlace, ready: Sequence[_Ready]) -> None:
+        async def plan_place(place: ServerPlace, ready: Sequence[_Ready]) -> None:
             async with slots:
                 await self._server(place, ready)
 
-        await asyncio.gather(*(one(place, ready) for place, ready in self._places.items()))
+        await asyncio.gather(*(plan_place(place, ready) for place, ready in self._places.items()))
 
     async def _server(self, place: ServerPlace, ready: Sequence[_Ready]) -> None:
         sessions, verifiers = Sessions(place.endpoint), Verifiers()
-        found: list[tuple[Sequence[_Ready], ShownPlan]] = []
+        plans: list[tuple[Sequence[_Ready], ShownPlan]] = []
         try:
-            known = await with_claims(self._around, sessions, [one.wanted for one in ready])
-            pairs = zip(ready, known, strict=True)
-            for batch in _batches([one._replace(wanted=wanted) for one, wanted in pairs]):
-                wanted = [one.wanted for one in batch]
+            states = await with_claims(self._around, sessions, [one.wanted for one in ready])
+            pairs = zip(ready, states, strict=True)
+            for batch in _batches([one._replace(wanted=state) for one, state in pairs]):
+                states_of_batch = [one.wanted for one in batch]
                 planned = await plan_accesses(
-                    sessions, wanted, verifiers, rights=True, known=batch[0].known
+                    sessions, states_of_batch, verifiers, rights=True, parts=batch[0].known
                 )
-                found.append((batch, planned))
+                plans.append((batch, planned))
         except AccessError as error:
-            for one in ready:
-                self._fail(one.name, error)
+            for entry in ready:
+                self._fail(entry.name, error)
             return
         finally:
             await sessions.close()
-        self._servers.append(self._planned(place, _without_rivals(found, self._fail)))
+        self._servers.append(self._planned(place, _without_rivals(plans, self._fail)))
 
     def _planned(
-        self, place: ServerPlace, found: Iterable[tuple[Sequence[_Ready], ShownPlan]]
+        self, place: ServerPlace, plans: Iterable[tuple[Sequence[_Ready], ShownPlan]]
     ) -> ServerPlan:
         statements: list[tuple[AccessStatement, tuple[str, ...]]] = []
         remedies: dict[tuple[str, str], tuple[AccessStatement, tuple[str, ...]]] = {}
         digests: dict[str, str] = {}
         names: list[str] = []
-        for batch, planned in found:
+        for batch, planned in plans:
             of_role = {one.wanted.username: one.name for one in batch}
             names += of_role.values()
             for username, name in of_role.items():
                 for error in planned.refused.get(username, ()):
                     self._fail(name, error)
             statements += [(one, _names(one, of_role)) for one in planned.statements]
-            for one in planned.remedies:
+            for remedy in planned.remedies:
                 # Accesses of several batches may need the same right, which is told once.
-                remedies.setdefault((one.database, one.text), (one, _names(one, of_role)))
+                remedies.setdefault(
+                    (remedy.database, remedy.text), (remedy, _names(remedy, of_role))
+                )
             # An access with approval: Manual is a batch of its own, so the plan is its own.
             if batch[0].manual and planned.statements:
                 plan = msgspec.structs.replace(planned, after=batch[0].approved)
@@ -229,7 +231,7 @@ class _Planning:
 
     def report(self) -> PlanReport:
         """Return the report, its servers sorted by name and address."""
-        servers = tuple(sorted(self._servers, key=lambda one: (one.server, one.address)))
+        servers = tuple(sorted(self._servers, key=lambda server: (server.server, server.address)))
         return PlanReport(
             in_sync=not self._problems and not any(one.databases for one in servers),
             servers=servers,
@@ -240,7 +242,7 @@ class _Planning:
 
 
 async def with_claims(
-    around: Surroundings, sessions: Sessions, wanted: Sequence[WantedState]
+    around: Surroundings, sessions: Sessions, states: Sequence[WantedState]
 ) -> list[WantedState]:
     """Return the wanted accesses with the claims that their roles carry.
 
@@ -250,17 +252,17 @@ async def with_claims(
         AccessError: the server cannot be queried.
     """
     if around.knows_claims:
-        return list(wanted)
+        return list(states)
     async with sessions.working("read the catalogs") as session:
-        found = await read_snapshot(session, [name for one in wanted for name in one.names], "")
-    known = []
-    for one in wanted:
-        role = found.roles.get(one.username)
+        snapshot = await read_snapshot(session, [name for one in states for name in one.names], "")
+    with_claim = []
+    for state in states:
+        role = snapshot.roles.get(state.username)
         claim = role.claim if role is not None else None
         # The uid is in the claim in clear, and tells the object without the key.
-        is_ours = claim is not None and claim.uid == one.claim.uid
-        known.append(msgspec.structs.replace(one, claim=claim) if is_ours else one)
-    return known
+        is_ours = claim is not None and claim.uid == state.claim.uid
+        with_claim.append(msgspec.structs.replace(state, claim=claim) if is_ours else state)
+    return with_claim
 
 
 def check_desired(desired: Desired) -> None:
@@ -303,7 +305,7 @@ def _batches(ready: Sequence[_Ready]) -> list[list[_Ready]]:
 
 
 def _without_rivals(
-    found: Iterable[tuple[Sequence[_Ready], ShownPlan]], fail: Callable[[str, AccessError], None]
+    plans: Iterable[tuple[Sequence[_Ready], ShownPlan]], fail: Callable[[str, AccessError], None]
 ) -> list[tuple[Sequence[_Ready], ShownPlan]]:
     """Return the plans without those of accesses whose role an earlier one asks for.
 
@@ -311,7 +313,7 @@ def _without_rivals(
     """
     left: list[tuple[Sequence[_Ready], ShownPlan]] = []
     winners: dict[str, str] = {}
-    for batch, planned in found:
+    for batch, planned in plans:
         first = batch[0]
         if len(batch) == 1 and first.wanted.username not in planned.refused:
             names = first.wanted.names
@@ -336,10 +338,10 @@ def by_database(
     statements: Iterable[tuple[AccessStatement, tuple[str, ...]]],
 ) -> tuple[DatabasePlan, ...]:
     """Return the statements, with the names of their accesses, grouped by database."""
-    found: dict[str, list[PlannedStatement]] = {}
-    for one, names in statements:
-        made = PlannedStatement(sql=one.text, reason=one.why, accesses=names)
-        found.setdefault(one.database, []).append(made)
+    databases: dict[str, list[PlannedStatement]] = {}
+    for statement, names in statements:
+        planned = PlannedStatement(sql=statement.text, reason=statement.why, accesses=names)
+        databases.setdefault(statement.database, []).append(planned)
     return tuple(
-        DatabasePlan(database=name, statements=tuple(some)) for name, some in found.items()
+        DatabasePlan(database=name, statements=tuple(some)) for name, some in databases.items()
     )

@@ -60,15 +60,15 @@ def from_status(access: PostgresAccess) -> dict[StepName, ExplainedStep]:
     if reason == "Unseen":
         return {name: ExplainedStep(name=name, state="unknown", message=message) for name in STEPS}
     failing = step_of(reason)
-    found: dict[StepName, ExplainedStep] = {}
+    explained: dict[StepName, ExplainedStep] = {}
     # The operator takes the steps in order, so those before the failing one have worked.
     state: State = "ok"
     for name in STEPS:
         if name == failing:
             how = POSTGRES.state(reason)
-            found[name] = ExplainedStep(name=name, state=how, message=message, reason=reason)
+            explained[name] = ExplainedStep(name=name, state=how, message=message, reason=reason)
             state = "unknown"
         else:
             note = "by its status" if state == "ok" else "not reached"
-            found[name] = ExplainedStep(name=name, state=state, message=note)
-    return found
+            explained[name] = ExplainedStep(name=name, state=state, message=note)
+    return explained

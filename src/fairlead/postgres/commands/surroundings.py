@@ -115,10 +115,10 @@ class Surroundings:
         if binding:
             raise ConsumerClusterError(binding)
         try:
-            found = await list_installed(client, CONTROLLERS, namespace)
+            objects = await list_installed(client, CONTROLLERS, namespace)
             # The flags of the operator are unknown here, so those of a Controller overlay the
             # defaults.
-            settings = in_force(settings, in_charge(found))
+            settings = in_force(settings, in_charge(objects))
         except Forbidden:
             notes.append(
                 f"you may not list Controllers in namespace {namespace}: the settings that they"
@@ -131,9 +131,11 @@ class Surroundings:
             raise NotInstalledError(
                 f"{error}; in the cluster of a consumer of kube-bind, {ANSWERS} answers instead"
             ) from None
-        made = cls(client, settings, await _installation(client), await _key(client, namespace))
-        made.notes += notes
-        return made
+        surroundings = cls(
+            client, settings, await _installation(client), await _key(client, namespace)
+        )
+        surroundings.notes += notes
+        return surroundings
 
     def claim(self, meta: ObjectMeta) -> RoleClaim:
         """Return the claim of an object, with :data:`HIDDEN` for its unknown parts."""
@@ -196,14 +198,14 @@ class Surroundings:
             AccessError: ServerNotFound, or its fields are invalid.
         """
         with installed(POSTGRESSERVERS):
-            found = await find(self.client, POSTGRESSERVERS, name)
-        if found is None:
+            server_object = await find(self.client, POSTGRESSERVERS, name)
+        if server_object is None:
             raise AccessError(
                 "ServerNotFound",
                 f"PostgresServer {name} does not exist; kubectl get postgresservers lists those"
                 " that do",
             )
-        return decode_server(found)
+        return decode_server(server_object)
 
     async def wanted(self, desired: Desired, *, blind: Collection[str] = ()) -> WantedState:
         """Return the wanted state of an access, with a new password where one is due.
@@ -215,9 +217,9 @@ class Surroundings:
         Raises:
             AccessError: see :meth:`login`.
         """
-        known = None
+        present = None
         try:
-            known = await self.login(desired)
+            present = await self.login(desired)
         except AccessError as error:
             if error.reason not in blind and "*" not in blind:
                 raise
@@ -227,13 +229,13 @@ class Surroundings:
         except ApiError:
             if "*" not in blind:
                 raise
-        login = known.login if known is not None else ""
+        login = present.login if present is not None else ""
         # Without the Secret the turn is told by the status alone.
         login = login or next_login(desired.access, "", moment(), rotating=False)
         # A password that is due is made up, so that the plan has its statement, with *** as in an
         # approval.
-        password = "" if known is None else known.kept or desired.rules.generate()
-        keeps_password = known is not None and known.keeps_password
+        password = "" if present is None else present.kept or desired.rules.generate()
+        keeps_password = present is not None and present.keeps_password
         return desired.wanted(
             self.claim(desired.access.metadata),
             self.scope(desired),
@@ -255,25 +257,32 @@ class Surroundings:
         template = spec.secret_template
         if template is not None:
             check_template(template)
-        found = await self._secret(spec.generated_secret, meta.namespace)
+        secret_object = await self._secret(spec.generated_secret, meta.namespace)
         # An access that is not applied yet has no uid, and owns nothing.
-        published = found is not None and bool(meta.uid) and found.meta.owned_by(meta.uid)
+        published = (
+            secret_object is not None and bool(meta.uid) and secret_object.meta.owned_by(meta.uid)
+        )
         if keeps_password(access, published=published):
             return KnownLogin(login=spec.username, keeps_password=True)
         # The operator makes such a Secret anew, with a new password.
-        if found is not None and is_leftover(found, mine):
-            found = None
-        if found is not None:
-            check_ours(found, mine, template.type if template else "Opaque")
+        if secret_object is not None and is_leftover(secret_object, mine):
+            secret_object = None
+        if secret_object is not None:
+            check_ours(secret_object, mine, template.type if template else "Opaque")
         given, name = "", given_secret(spec)
         if name:
             secret = await self._secret(name, meta.namespace)
             if secret is None:
                 raise missing_password_secret(name, meta.namespace)
             given = given_password(spec, secret)
-        has = login_in(found)
+        has = login_in(secret_object)
         choice = choose(
-            access, rules, found.meta if found else None, has, given=given, now=moment()
+            access,
+            rules,
+            secret_object.meta if secret_object else None,
+            has,
+            given=given,
+            now=moment(),
         )
         return KnownLogin(choice.login, choice.kept, there=bool(given or has[1]))
 
@@ -306,10 +315,10 @@ async def get_access(client: Client, name: str, namespace: str) -> Object | None
         ClientError: the server refused the request or cannot be reached.
     """
     with installed(POSTGRESACCESSES):
-        found = await find(client, POSTGRESACCESSES, name, namespace)
-    if found is not None and is_provided(found.meta):
+        obj = await find(client, POSTGRESACCESSES, name, namespace)
+    if obj is not None and is_provided(obj.meta):
         raise ConsumerClusterError
-    return found
+    return obj
 
 
 def is_provided(access: ObjectMeta) -> bool:
@@ -347,19 +356,19 @@ async def _installation(client: Client) -> str:
 async def _key(client: Client, namespace: str) -> bytes:
     """Return the installation's key, empty where it is missing or the user may not read it."""
     try:
-        found = await find(client, SECRETS, KEY_SECRET, namespace)
-        return secret_data(found).get("key", b"") if found is not None else b""
+        secret = await find(client, SECRETS, KEY_SECRET, namespace)
+        return secret_data(secret).get("key", b"") if secret is not None else b""
     except (ApiError, AccessError):
         return b""
 
 
-def same_server(one: PostgresAccess, other: PostgresAccess) -> bool:
+def same_server(access: PostgresAccess, other: PostgresAccess) -> bool:
     """Whether both accesses are on one server, by its system identifier or else by its address."""
-    first, second = one.status.server, other.status.server
+    first, second = access.status.server, other.status.server
     # One server may have several host names, but has one system identifier.
     if first is not None and second is not None and first.system_identifier:
         return first.system_identifier == second.system_identifier
-    return _way(one) == _way(other)
+    return _way(access) == _way(other)
 
 
 def _way(access: PostgresAccess) -> str:

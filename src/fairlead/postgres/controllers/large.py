@@ -88,7 +88,7 @@ def cached(access: Object) -> Object:
         return lean
     meta = lean.meta
     news = msgspec.json.encode((meta.annotations, meta.finalizers))
-    kept = ObjectMeta(
+    meta_kept = ObjectMeta(
         name=meta.name,
         namespace=meta.namespace,
         uid=meta.uid,
@@ -98,7 +98,7 @@ def cached(access: Object) -> Object:
         deletion_timestamp=meta.deletion_timestamp,
         annotations={_STUB: sha256(news).hexdigest()},
     )
-    return msgspec.structs.replace(lean, meta=kept, raw=_stub_body(lean))
+    return msgspec.structs.replace(lean, meta=meta_kept, raw=_stub_body(lean))
 
 
 def is_stub(access: Object) -> bool:
@@ -109,7 +109,7 @@ def is_stub(access: Object) -> bool:
 def secret_metadata(secret: Object) -> Object:
     """Return what the caches keep of a Secret: its identity, and how it belongs to an access."""
     meta = secret.meta
-    kept = ObjectMeta(
+    meta_kept = ObjectMeta(
         name=meta.name,
         namespace=meta.namespace,
         uid=meta.uid,
@@ -117,7 +117,7 @@ def secret_metadata(secret: Object) -> Object:
         annotations={ROTATE_ANNOTATION: mark_of(meta)} if mark_of(meta) else {},
         owner_references=[owner for owner in meta.owner_references if _is_access(owner)][:_OWNERS],
     )
-    return msgspec.structs.replace(secret, meta=kept, raw=NO_BODY)
+    return msgspec.structs.replace(secret, meta=meta_kept, raw=NO_BODY)
 
 
 def _is_access(owner: OwnerReference) -> bool:

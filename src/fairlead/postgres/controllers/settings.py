@@ -92,7 +92,7 @@ def in_charge(controllers: Iterable[Object]) -> Object | None:
     # Timestamps have whole seconds: within one second the uid decides.
     return min(
         controllers,
-        key=lambda found: (found.meta.creation_timestamp or "", found.meta.uid),
+        key=lambda obj: (obj.meta.creation_timestamp or "", obj.meta.uid),
         default=None,
     )
 

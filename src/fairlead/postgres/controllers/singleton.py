@@ -56,16 +56,16 @@ class SingletonController:
 
     async def reconcile(self, request: Request) -> None:
         """Write the status of one Controller."""
-        found = self._controllers.get(request.namespace, request.name)
-        if found is None:
+        obj = self._controllers.get(request.namespace, request.name)
+        if obj is None:
             return
-        verdict = judge(found, self._controllers.list(self._flags.namespace), self._flags)
+        verdict = judge(obj, self._controllers.list(self._flags.namespace), self._flags)
         status = controller_status(
-            _status(found), verdict, found.meta.generation, now(), self._tally.counts()
+            _status(obj), verdict, obj.meta.generation, now(), self._tally.counts()
         )
-        body = found.to_dict()
+        body = obj.to_dict()
         body["status"] = msgspec.to_builtins(status)
-        await self._statuses.write(found, body)
+        await self._statuses.write(obj, body)
 
     def _concerned(self, delta: Delta) -> Iterable[Request]:
         """Yield a Controller's request, and those of all in the operator's namespace beside it."""

@@ -137,12 +137,12 @@ class AccessWatches:
             yield Request(self._cluster, "", server.meta.name)
 
 
-def condition_of(found: Object | None, type_: str = READY) -> str:
+def condition_of(obj: Object | None, type_: str = READY) -> str:
     """Return the status of an object's condition, "" where it is missing or undecodable."""
-    if found is None:
+    if obj is None:
         return ""
     try:
-        conditions = found.decode(_WithStatus).status.conditions or []
+        conditions = obj.decode(_WithStatus).status.conditions or []
     except msgspec.ValidationError:
         return ""
     return next((one.status for one in conditions if one.type == type_), "")
@@ -187,12 +187,12 @@ def _credentials_of(server: Object) -> list[str]:
         spec = server.decode(_ServerBody).spec
     except msgspec.ValidationError:
         return []
-    found = (
+    references = (
         spec.credentials_secret_ref,
         spec.ca_secret_ref,
         spec.client_certificate_secret_ref,
     )
-    return [one.name for one in found if one]
+    return [one.name for one in references if one]
 
 
 class NamedSecrets:
@@ -283,7 +283,7 @@ class NamedSecrets:
     async def close(self) -> None:
         """End all watches; the next pass of each access begins them again."""
         leases = [*self._leases.values()]
-        for known in (self._leases, self._readers, self._versions):
-            known.clear()
+        for register in (self._leases, self._readers, self._versions):
+            register.clear()
         for lease in leases:
             await lease.close()

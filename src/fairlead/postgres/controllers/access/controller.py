@@ -249,42 +249,42 @@ class AccessController:
                 self._turns.end(request)
 
     def _owner(self, request: Request) -> str:
-        found = self._newest(Key(request.namespace, request.name))
-        if found is None:
+        obj = self._newest(Key(request.namespace, request.name))
+        if obj is None:
             return ""
-        return LARGE if is_stub(found) else owner_named(server_of(found), request.namespace)
+        return LARGE if is_stub(obj) else owner_named(server_of(obj), request.namespace)
 
     async def _begin(self, request: Request) -> PassUnderWay | None:
         """Return a pass before its first action, None where the object is gone."""
         # A change from here on comes too late for this pass: the report finds it here.
         self._outdated.discard(request)
         verified = self._verified.pop(request, None)
-        found = self._newest(Key(request.namespace, request.name))
-        if found is not None and is_stub(found):
-            found = await find(self._client, POSTGRESACCESSES, request.name, request.namespace)
-        if found is None:
+        obj = self._newest(Key(request.namespace, request.name))
+        if obj is not None and is_stub(obj):
+            obj = await find(self._client, POSTGRESACCESSES, request.name, request.namespace)
+        if obj is None:
             await self._forget(request, torn_out=True)
             return None
-        found = without_unread(found)
+        obj = without_unread(obj)
         try:
             settings: PostgresOptions | AccessError = self._settings.current
         except AccessError as error:
             settings = error
-        desired = desired_of(found, settings, moment())
+        desired = desired_of(obj, settings, moment())
         if desired.refused is not None:
             observed = observed_of(desired)
             return PassUnderWay(desired, observed, plan_pass(desired, observed))
-        await self._named_secrets.follow(found.key, desired.secrets)
+        await self._named_secrets.follow(obj.key, desired.secrets)
         unchanged = False
         ready = get_condition(desired.access.status.conditions, READY)
         if desired.access.spec.suspend and ready is not None:
             unchanged = self._subjects.get(request) == _StatusSubject.of(
-                found, ready.observed_generation
+                obj, ready.observed_generation
             )
         observed = observed_of(
             desired,
             **self._publication.observe(desired)._asdict(),
-            renamed=self._leftovers.renamed.get(found.meta.uid, frozenset()),
+            renamed=self._leftovers.renamed.get(obj.meta.uid, frozenset()),
             unchanged=unchanged,
             verified=verified,
         )
@@ -318,47 +318,49 @@ class AccessController:
         self, request: Request, desired: Desired, observed: Observed
     ) -> Result | None:
         """Write the status; return when the next pass comes, None for a change alone."""
-        found, synced, failure = desired.found, observed.synced, observed.failure
-        approved_by = await self._approver(found) if uses_approval(desired, observed) else ""
+        obj, synced, failure = desired.found, observed.synced, observed.failure
+        approved_by = await self._approver(obj) if uses_approval(desired, observed) else ""
         status, outcome, refused = report_of(desired, observed, now=now(), approved_by=approved_by)
         self._count(request, desired, observed, outcome.reason if refused else "")
         owner = self._owner_label(desired)
         self._metrics.judged(request, owner, get_condition(status.conditions, READY))
         end = desired.end
         self._metrics.ends(request, None if end is None or end.is_short else end.at)
-        body = found.to_dict()
+        body = obj.to_dict()
         body["status"] = msgspec.to_builtins(status)
-        self._wrote(await self._statuses.write(found, body))
-        if status.observed_generation == found.meta.generation:
-            self._subjects[request] = _StatusSubject.of(found, status.observed_generation)
-        is_large = is_stub(cached(found))
-        wanted = None
+        self._wrote(await self._statuses.write(obj, body))
+        if status.observed_generation == obj.meta.generation:
+            self._subjects[request] = _StatusSubject.of(obj, status.observed_generation)
+        is_large = is_stub(cached(obj))
+        state = None
         if synced is not None and failure is None and outcome.again in {"synced", "at-once"}:
             login = observed.credentials
-            wanted = observed.wanted or await self._steps.wanted(desired, observed, login)
-        if synced is not None and wanted is not None and outcome.again == "synced":
+            state = observed.wanted or await self._steps.wanted(desired, observed, login)
+        if synced is not None and state is not None and outcome.again == "synced":
             # No pass looks for drift: the server is compared with all that is kept, at once.
             # The grants of large ones would fill the memory: those get a pass at each look.
-            kept = None if is_large else Kept.of(wanted, synced.warnings, synced.left_out)
-            self._work.keep(desired.known_place, request, kept)
+            kept_access = None if is_large else Kept.of(state, synced.warnings, synced.left_out)
+            self._work.keep(desired.known_place, request, kept_access)
             self._publication.used(desired)
             # Without a watch only a pass finds a Secret of the access changed.
-            is_watched = self._named_secrets.are_watched(found.key)
+            is_watched = self._named_secrets.are_watched(obj.key)
             result = None if is_watched else self._again(outcome)
         else:
             # Refused credentials: the sessions that are open stay, for looks and for a removal.
             if failure is None or failure.error.reason != "AuthenticationFailed":
                 self._work.forget(request)
             result = self._again(outcome)
-            if synced is not None and wanted is not None and not is_large:
-                self._verified[request] = ServerOutcome(desired.known_place, wanted, synced)
-        known = self._newest(Key(request.namespace, request.name))
+            if synced is not None and state is not None and not is_large:
+                self._verified[request] = ServerOutcome(desired.known_place, state, synced)
+        cached_access = self._newest(Key(request.namespace, request.name))
         lost = synced is not None and synced.created and desired.access.status.username
-        if desired.place is not None and (known is None or lost):
+        if desired.place is not None and (cached_access is None or lost):
             # The object was removed without its finalizer while its server may have created the
             # role; or the role was lost, and may exist under another name.
             self._work.look_soon(desired.place)
-        changed = known is not None and _asked_for(known) != _asked_for(cached(found))
+        changed = cached_access is not None and _asked_for(cached_access) != _asked_for(
+            cached(obj)
+        )
         if changed or request in self._outdated:
             # The access or a Secret of it has changed while the server was at work.
             return Result(_AT_ONCE_SECONDS)
@@ -383,10 +385,10 @@ class AccessController:
         exists = reference is None or self._servers("", reference.name) is not None
         return desired.owner if exists else ""
 
-    async def _approver(self, found: Object) -> str:
+    async def _approver(self, obj: Object) -> str:
         """Return the field manager of the approval annotation, read from the API server."""
         # The cache keeps no managedFields.
-        live = await self._client.get(POSTGRESACCESSES, found.meta.name, found.meta.namespace)
+        live = await self._client.get(POSTGRESACCESSES, obj.meta.name, obj.meta.namespace)
         return approver_of(live.to_dict().get("metadata", {})) or "unknown"
 
     def _again(self, outcome: Outcome) -> Result | None:
@@ -428,11 +430,11 @@ class AccessController:
 
     async def _stop(self) -> None:
         """End the work at servers, and enqueue its requests for the controller's next start."""
-        kept = await self._work.close()
+        requests = await self._work.close()
         waiting = [*self._at_server, *self._turns.clear()]
         self._at_server.clear()
         await self._named_secrets.close()
-        for request in dict.fromkeys([*kept, *waiting]):
+        for request in dict.fromkeys([*requests, *waiting]):
             self.controller.enqueue(request)
 
 

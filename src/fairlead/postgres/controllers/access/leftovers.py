@@ -65,10 +65,10 @@ class LeftoverRoles:
         """Check every claim on a server; failures are logged alone, for no object caused them."""
         # An import claims roles for objects that may not exist yet.
         claimed = {role: claim for role, claim in claimed.items() if not claim.is_imported}
-        known = await self._holders(sessions, self._accesses.list(), claimed)
-        await self._fence_renamed(sessions, known)
+        holders = await self._holders(sessions, self._accesses.list(), claimed)
+        await self._fence_renamed(sessions, holders)
         await self._drop_unmanaged(place, sessions)
-        unknown = {role: claim for role, claim in claimed.items() if role not in known}
+        unknown = {role: claim for role, claim in claimed.items() if role not in holders}
         if not unknown:
             return
         try:
@@ -77,10 +77,10 @@ class LeftoverRoles:
         except ClientError as error:
             _log.warning("roles are left, for their objects are unknown", error=str(error))
             return
-        known = await self._holders(sessions, listed.items, unknown)
+        holders = await self._holders(sessions, listed.items, unknown)
         left: dict[str, dict[str, RoleClaim]] = {}
         for role, claim in islice(unknown.items(), _MOST):
-            if role not in known:
+            if role not in holders:
                 left.setdefault(await self._claims.object_of(claim), {})[role] = claim
         for roles in left.values():
             await self._remove(place, sessions, roles)
@@ -89,7 +89,7 @@ class LeftoverRoles:
         self, sessions: Sessions, accesses: Sequence[Object], claimed: Mapping[str, RoleClaim]
     ) -> dict[str, tuple[RoleClaim, Object]]:
         """Return claim and object by role, for the claims whose object exists."""
-        found: dict[str, tuple[RoleClaim, Object]] = {}
+        holders: dict[str, tuple[RoleClaim, Object]] = {}
         by_uid = {access.meta.uid: access for access in accesses}
         by_hash: dict[str, Object] = {}
         for role, claim in claimed.items():
@@ -107,12 +107,12 @@ class LeftoverRoles:
             elif _is_former(role, holder):
                 holder = None
             if holder is not None:
-                found[role] = (claim, holder)
-        elsewhere = await self._elsewhere(sessions, found)
-        return {role: one for role, one in found.items() if role not in elsewhere}
+                holders[role] = (claim, holder)
+        elsewhere = await self._elsewhere(sessions, holders)
+        return {role: one for role, one in holders.items() if role not in elsewhere}
 
     async def _elsewhere(
-        self, sessions: Sessions, known: Mapping[str, tuple[RoleClaim, Object]]
+        self, sessions: Sessions, holders: Mapping[str, tuple[RoleClaim, Object]]
     ) -> set[str]:
         """Return the roles whose object was created anew and has its role on another server.
 
@@ -121,7 +121,7 @@ class LeftoverRoles:
         """
         places = {
             role: _server_of(access)
-            for role, (claim, access) in known.items()
+            for role, (claim, access) in holders.items()
             if access.meta.uid != claim.uid
         }
         if not any(places.values()):
@@ -131,7 +131,7 @@ class LeftoverRoles:
         return {role for role, place in places.items() if own and place not in {"", own}}
 
     async def _fence_renamed(
-        self, sessions: Sessions, known: Mapping[str, tuple[RoleClaim, Object]]
+        self, sessions: Sessions, holders: Mapping[str, tuple[RoleClaim, Object]]
     ) -> None:
         """Take LOGIN from roles that carry the claim of an access with another username.
 
@@ -139,7 +139,7 @@ class LeftoverRoles:
         """
         renamed: dict[str, set[str]] = {}
         objects: dict[str, Object] = {}
-        for role, (claim, access) in known.items():
+        for role, (claim, access) in holders.items():
             uid = access.meta.uid
             objects[uid] = access
             if role in (_names(access) or {role}):
@@ -290,7 +290,7 @@ def _server_of(access: Object) -> str:
 def _owners_first(roles: Mapping[str, RoleClaim]) -> list[tuple[str, RoleClaim]]:
     """Return the roles of one object, its owner first: the work on it includes its logins."""
     logins = {login for role in roles for login in login_names(role)}
-    return sorted(roles.items(), key=lambda one: (one[0] in logins, one[0]))
+    return sorted(roles.items(), key=lambda item: (item[0] in logins, item[0]))
 
 
 def _is_former(role: str, access: Object) -> bool:

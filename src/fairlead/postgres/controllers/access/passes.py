@@ -77,10 +77,10 @@ class ServerOutcome(NamedTuple):
     wanted: WantedState
     done: Synced
 
-    def holds(self, place: ServerPlace, wanted: WantedState) -> bool:
+    def holds(self, place: ServerPlace, state: WantedState) -> bool:
         """Whether an access with Authoritative grants wants the same state of the same server."""
-        same = msgspec.structs.replace(wanted, ledger=self.wanted.ledger) == self.wanted
-        return place == self.place and wanted.policy == "Authoritative" and same
+        same = msgspec.structs.replace(state, ledger=self.wanted.ledger) == self.wanted
+        return place == self.place and state.policy == "Authoritative" and same
 
     @property
     def synced(self) -> Synced:
@@ -177,17 +177,17 @@ class Observed:
     def staged(self, done: Synced) -> Observed:
         """Return the observed state once the next login works on the server."""
         staged = replace(self.credentials, left=Action.WRITE_SECRET, is_staged=True)
-        found = replace(self, credentials=staged)
+        observed = replace(self, credentials=staged)
         # Without a former login that has yet to end, this was all that a sync would do.
         settled = done.has_one_login and not done.problems
-        return replace(found, synced=done) if settled else found
+        return replace(observed, synced=done) if settled else observed
 
-    def brought(self, done: Synced, wanted: WantedState | None) -> Observed:
+    def brought(self, done: Synced, state: WantedState | None) -> Observed:
         """Return the observed state once the server has the wanted state."""
         credentials = self.credentials
         if credentials.elsewhere:
             credentials = replace(credentials, elsewhere=False)
-        return replace(self, synced=done, wanted=wanted, credentials=credentials)
+        return replace(self, synced=done, wanted=state, credentials=credentials)
 
     def without_role(self) -> Observed:
         """Return the observed state once the role was dropped or given up."""
@@ -210,7 +210,7 @@ def observed_of(
     verified: ServerOutcome | None = None,
 ) -> Observed:
     """Return the observed state of a PostgresAccess before the first action."""
-    found = Observed(
+    observed = Observed(
         published=published,
         keeps_password=keeps_password,
         rotating=rotating,
@@ -220,9 +220,9 @@ def observed_of(
     )
     # The finalizer of an abandoned object goes even if the object cannot be decoded.
     if desired.refused is None or (desired.deleting and desired.abandoned):
-        return found
+        return observed
     action = Action.DROP_ROLE if desired.deleting else Action.RESOLVE
-    return found.failed(action, desired.refused)
+    return observed.failed(action, desired.refused)
 
 
 def approval_of(desired: Desired, plan: ShownPlan | None) -> Approval | None:
@@ -232,14 +232,14 @@ def approval_of(desired: Desired, plan: ShownPlan | None) -> Approval | None:
     """
     if plan is None or desired.held_back_by != "Manual":
         return None
-    asked = desired.found.meta.annotations.get(APPROVE_ANNOTATION, "")
+    digest = desired.found.meta.annotations.get(APPROVE_ANNOTATION, "")
     # Refused statements do not block approval of the others.
-    if plan.parts and asked == plan.digest():
+    if plan.parts and digest == plan.digest():
         return plan.approval
-    known = desired.access.status.plan
-    if known is not None and known.parts:
-        is_proven = digest_of([*known.parts, *known.done], plan.place, plan.after) == asked
-        approval = Approval(place=plan.place, parts=frozenset(known.parts))
+    former = desired.access.status.plan
+    if former is not None and former.parts:
+        is_proven = digest_of([*former.parts, *former.done], plan.place, plan.after) == digest
+        approval = Approval(place=plan.place, parts=frozenset(former.parts))
         if is_proven and plan.is_within(approval):
             return approval
     return None if plan.parts or plan.refused else plan.approval
@@ -290,9 +290,9 @@ def _approval(desired: Desired, observed: Observed) -> ActionsLeft:
 def _ownership(_: Desired, observed: Observed) -> ActionsLeft:
     # A refused access gets no Secret, for its login would not work. An unreachable server gets no
     # new password, for the old one still works there.
-    asked = observed.role != "unknown" or observed.keeps_password
+    is_checked = observed.role != "unknown" or observed.keeps_password
     needed = observed.rotating or not observed.published
-    return (Action.CHECK_ROLE,) if needed and not asked else ()
+    return (Action.CHECK_ROLE,) if needed and not is_checked else ()
 
 
 def _two_logins(_: Desired, observed: Observed) -> ActionsLeft:

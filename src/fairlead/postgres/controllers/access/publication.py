@@ -100,13 +100,13 @@ class Publication:
         """Return the state of the Secret by the cache and our own writes, without a request."""
         meta, access = desired.found.meta, desired.access
         key = Key(meta.namespace, access.spec.generated_secret)
-        cached, made = self._watches.secrets.get(*key), self._made.get(key)
+        cached, written = self._watches.secrets.get(*key), self._made.get(key)
         if cached is None or cached.meta.uid != self._withdrawn.get(key):
             self._withdrawn.pop(key, None)
         else:
             # The cache is late: with this Secret the pass would send its password again.
             cached = None
-        secret = made.secret if cached is None and made is not None else cached
+        secret = written.secret if cached is None and written is not None else cached
         exists = secret is not None and secret.meta.owned_by(meta.uid)
         # The cache may be late: the write of the Secret decides.
         rotating = (
@@ -130,8 +130,8 @@ class Publication:
     async def _own(self, desired: Desired) -> Object | None:
         name, meta = desired.access.spec.generated_secret, desired.found.meta
         # The API server refuses a request for an invalid name, and no such Secret exists.
-        found = await find(self._client, SECRETS, name, meta.namespace) if can_be(name) else None
-        return found if found is not None and found.meta.owned_by(meta.uid) else None
+        secret = await find(self._client, SECRETS, name, meta.namespace) if can_be(name) else None
+        return secret if secret is not None and secret.meta.owned_by(meta.uid) else None
 
     def seen(self, desired: Desired, observed: Observed) -> bool:
         """Whether the cache has the Secret that the pass has left.
@@ -167,22 +167,22 @@ class Publication:
             # The event may come before the answer, which decides whether the write was ours.
             self._making[key] = delta.new
             return False
-        made = self._made.get(key)
-        if made is None:
+        written = self._made.get(key)
+        if written is None:
             return True
-        echo = delta.new is not None and _is_same(delta.new, made.secret)
-        if made.used or not echo:
+        echo = delta.new is not None and _is_same(delta.new, written.secret)
+        if written.used or not echo:
             del self._made[key]
         return not echo
 
     def used(self, desired: Desired) -> None:
         """Note that no pass needs the new Secret any more: the cache follows."""
         key = Key(desired.found.meta.namespace, desired.access.spec.generated_secret)
-        made, cached = self._made.get(key), self._watches.secrets.get(*key)
-        if made is None:
+        written, cached = self._made.get(key), self._watches.secrets.get(*key)
+        if written is None:
             return
-        made.used = True
-        if cached is not None and _is_same(cached, made.secret):
+        written.used = True
+        if cached is not None and _is_same(cached, written.secret):
             del self._made[key]
 
     async def write(self, desired: Desired, observed: Observed) -> Credentials:
@@ -224,39 +224,39 @@ class Publication:
     async def _given(self, desired: Desired) -> str:
         spec, namespace = desired.access.spec, desired.found.meta.namespace
         name = given_secret(spec)
-        found = await find(self._client, SECRETS, name, namespace)
-        version = found.meta.resource_version if found is not None else ""
+        source = await find(self._client, SECRETS, name, namespace)
+        version = source.meta.resource_version if source is not None else ""
         secret = Key(namespace, name)
         self._watches.named_secrets.has_read(desired.found.key, secret, version)
-        if found is None:
+        if source is None:
             raise missing_password_secret(name, namespace)
-        return given_password(spec, found)
+        return given_password(spec, source)
 
     async def _existing(self, desired: Desired) -> Object | None:
-        access, found, namespace = desired.access, desired.found, desired.found.meta.namespace
+        access, obj, namespace = desired.access, desired.found, desired.found.meta.namespace
         name, template = access.spec.generated_secret, access.spec.secret_template
         existing = self._just_made(Key(namespace, name))
         if existing is None:
             existing = await find(self._client, SECRETS, name, namespace)
-        if existing is not None and is_leftover(existing, found):
+        if existing is not None and is_leftover(existing, obj):
             await self._delete(existing)
             existing = await find(self._client, SECRETS, name, namespace)
         if existing is not None:
-            check_ours(existing, found, template.type if template else "Opaque")
+            check_ours(existing, obj, template.type if template else "Opaque")
         return existing
 
     def _just_made(self, key: Key) -> Object | None:
         """Return the Secret of the last pass's write, None where the cache has another one."""
-        made, cached = self._made.get(key), self._watches.secrets.get(*key)
-        if made is None:
+        written, cached = self._made.get(key), self._watches.secrets.get(*key)
+        if written is None:
             return None
         # Without an event our write is trusted once: later the Secret may be gone unseen.
-        if cached is None and not made.used:
-            made.used = True
-            return made.secret
+        if cached is None and not written.used:
+            written.used = True
+            return written.secret
         del self._made[key]
-        is_same = cached is not None and _is_same(cached, made.secret)
-        return made.secret if is_same and not made.used else None
+        is_same = cached is not None and _is_same(cached, written.secret)
+        return written.secret if is_same and not written.used else None
 
     async def _store(
         self,
@@ -267,7 +267,7 @@ class Publication:
         existing: Object | None,
     ) -> Credentials:
         """Write the Secret, unless the server must have the login or its password first."""
-        access, found = desired.access, desired.found
+        access, obj = desired.access, desired.found
         source = existing or await self._former(desired)
         has = login_in(source)
         shown = "" if given or not has[1] else await self._fingerprint(desired, has[1])
@@ -281,34 +281,34 @@ class Publication:
             fingerprint=shown,
             answers=observed.role == "free",
         )
-        made = _chosen(rules, observed.credentials, choice, has[1])
-        made = replace(made, uris=uris_of(access, source))
+        credentials = _chosen(rules, observed.credentials, choice, has[1])
+        credentials = replace(credentials, uris=uris_of(access, source))
         values = secret_values(
             access.spec,
             desired.known_place.endpoint,
-            made.password,
-            made.login,
-            uris=made.uris,
+            credentials.password,
+            credentials.login,
+            uris=credentials.uris,
         )
-        wanted = content(access.spec.secret_template, values, choice.mark)
-        body = secret_body(found, access.spec.generated_secret, wanted, existing)
+        content_wanted = content(access.spec.secret_template, values, choice.mark)
+        body = secret_body(obj, access.spec.generated_secret, content_wanted, existing)
         is_open = observed.credentials.left is Action.CHANGE_PASSWORD
         # A server that has answered in this pass may be in the Secret. A new password must be
         # there first in any case.
         settled = observed.role == "free" or observed.synced is not None
-        settled = settled or is_open or made.is_new or made.is_staged
-        if made.left is None and not settled and moves(existing, wanted):
-            made = replace(made, left=Action.SYNC_DATABASE)
-        if made.left is not None:
-            return made
-        if made.is_new:
-            stored = await self._make(found, existing, body)
+        settled = settled or is_open or credentials.is_new or credentials.is_staged
+        if credentials.left is None and not settled and moves(existing, content_wanted):
+            credentials = replace(credentials, left=Action.SYNC_DATABASE)
+        if credentials.left is not None:
+            return credentials
+        if credentials.is_new:
+            stored = await self._make(obj, existing, body)
             shown = ""
         else:
-            stored = await self._write(found, existing, body)
-        shown = shown or await self._fingerprint(desired, made.password)
+            stored = await self._write(obj, existing, body)
+        shown = shown or await self._fingerprint(desired, credentials.password)
         info = password_info(rules, access.status.password, shown, moment())
-        return replace(made, secret_uid=stored.meta.uid, info=info)
+        return replace(credentials, secret_uid=stored.meta.uid, info=info)
 
     async def _make(self, access: Object, existing: Object | None, body: JSON) -> Object:
         """Write a Secret with a new password; its event in the cache starts no pass."""
@@ -319,8 +319,8 @@ class Publication:
             stored = await self._write(access, existing, body)
             self._made[key] = _Made(stored)
         finally:
-            seen = self._making.pop(key)
-            if seen is not None and (stored is None or not _is_same(seen, stored)):
+            latest = self._making.pop(key)
+            if latest is not None and (stored is None or not _is_same(latest, stored)):
                 self._changed(access)
         return stored
 
@@ -336,12 +336,12 @@ class Publication:
     async def _former(self, desired: Desired) -> Object | None:
         """Return the Secret of a former name, whose password stays in use; None without one."""
         for name in self._former_names(desired):
-            found = await find(self._client, SECRETS, name, desired.found.meta.namespace)
-            if found is None or not _controls(desired.found, found):
+            secret = await find(self._client, SECRETS, name, desired.found.meta.namespace)
+            if secret is None or not _controls(desired.found, secret):
                 continue
             try:
-                if login_in(found)[1]:
-                    return found
+                if login_in(secret)[1]:
+                    return secret
             except AccessError:
                 continue
         return None
@@ -356,9 +356,9 @@ class Publication:
     async def remove_former(self, desired: Desired) -> None:
         """Delete the Secrets that spec.generatedSecret named before, once the new one works."""
         for name in self._former_names(desired):
-            found = await find(self._client, SECRETS, name, desired.found.meta.namespace)
-            if found is not None and _controls(desired.found, found):
-                await self._delete(found)
+            secret = await find(self._client, SECRETS, name, desired.found.meta.namespace)
+            if secret is not None and _controls(desired.found, secret):
+                await self._delete(secret)
 
     async def _delete(self, secret: Object) -> None:
         try:
@@ -430,8 +430,8 @@ def _chosen(rules: PasswordRules, before: Credentials, choice: Choice, there: st
     )
 
 
-def _is_same(one: Object, other: Object) -> bool:
-    return (one.meta.uid, one.meta.resource_version) == (
+def _is_same(obj: Object, other: Object) -> bool:
+    return (obj.meta.uid, obj.meta.resource_version) == (
         other.meta.uid,
         other.meta.resource_version,
     )

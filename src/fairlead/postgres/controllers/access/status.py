@@ -159,12 +159,12 @@ def uses_approval(desired: Desired, observed: Observed) -> bool:
 
     After a failure the next pass runs the rest by the same approval.
     """
-    found = observed.preview
-    approval = None if found is None else approval_of(desired, found)
-    if found is None or approval is None or not approval.parts:
+    preview = observed.preview
+    approval = None if preview is None else approval_of(desired, preview)
+    if preview is None or approval is None or not approval.parts:
         return False
     is_done = observed.in_sync and observed.failure is None
-    return is_done or (found.whole and not found.parts)
+    return is_done or (preview.whole and not preview.parts)
 
 
 def is_in_sync_as_known(desired: Desired, observed: Observed) -> bool:
@@ -173,15 +173,15 @@ def is_in_sync_as_known(desired: Desired, observed: Observed) -> bool:
     Refused credentials of the administrator end no login of others, and say nothing about it.
     """
     failure, status = observed.failure, desired.access.status
-    ready, known = get_condition(status.conditions, READY), status.server
+    ready, server = get_condition(status.conditions, READY), status.server
     if failure is None or failure.error.reason != "AuthenticationFailed" or desired.deleting:
         return False
-    if ready is None or known is None or desired.place is None:
+    if ready is None or server is None or desired.place is None:
         return False
     is_ready = ready.status == "True"
     is_same = ready.observed_generation == desired.found.meta.generation
     endpoint = desired.place.endpoint
-    stays = known.host == (endpoint.public_host or endpoint.host)
+    stays = server.host == (endpoint.public_host or endpoint.host)
     # What this pass would change is not in sync, and so is a Secret that is gone.
     left = observed.credentials.left in {None, Action.WRITE_SECRET}
     has_secret = observed.published or observed.keeps_password
@@ -223,8 +223,8 @@ def outcome_of(desired: Desired, observed: Observed) -> Outcome:
 def _void_approval(desired: Desired) -> str:
     """Return the approval that is none of the present plan, "" without one or if it was used."""
     plan = desired.access.status.plan
-    asked = desired.found.meta.annotations.get(APPROVE_ANNOTATION, "")
-    return "" if plan is not None and asked == plan.approved_digest else asked
+    digest = desired.found.meta.annotations.get(APPROVE_ANNOTATION, "")
+    return "" if plan is not None and digest == plan.approved_digest else digest
 
 
 def _is_read_again(desired: Desired, observed: Observed) -> bool:
@@ -262,13 +262,13 @@ def with_login(
         return status
     endpoint = desired.place.endpoint
     name = "" if observed.keeps_password else desired.access.spec.generated_secret
-    about = [WITHOUT_SECRET] if observed.keeps_password else plain_uris(desired, observed)
+    remarks = [WITHOUT_SECRET] if observed.keeps_password else plain_uris(desired, observed)
     if has_two_ends(desired.access.spec):
-        about.append(TWO_ENDS)
+        remarks.append(TWO_ENDS)
     if desired.shares_groups:
-        about.append(SHARED_ACCESS)
+        remarks.append(SHARED_ACCESS)
     warnings = [
-        *about,
+        *remarks,
         *unreachable_host(desired),
         *synced.warnings,
         *synced.left_out,
@@ -429,18 +429,18 @@ def suspended(old: PostgresAccessStatus, generation: int, *, unchanged: bool) ->
             again="waiting",
         )
     message, _, _ = ready.message.partition(_NOT_APPLIED)
-    told = ready.observed_generation
-    if unchanged or told == generation:
-        told = generation
+    seen_generation = ready.observed_generation
+    if unchanged or seen_generation == generation:
+        seen_generation = generation
     else:
-        mark = f"{_NOT_APPLIED} {told} is applied"
+        mark = f"{_NOT_APPLIED} {seen_generation} is applied"
         message = f"{message[: MAX_LOG - len(mark)]}{mark}"
     return Outcome(
         state=old.last_reconcile_state or "InProgress",
         reason=ready.reason,
         message=message,
         again="waiting",
-        generation=told,
+        generation=seen_generation,
     )
 
 
@@ -523,8 +523,8 @@ def plan_of(
     """
     before = Plan() if old is None else old
     if plan is None:
-        known = before.approved_digest
-        return Plan(approved_digest=known, approved_by=before.approved_by) if known else None
+        approved = before.approved_digest
+        return Plan(approved_digest=approved, approved_by=before.approved_by) if approved else None
     parts, done = plan.parts, [*before.done]
     digest = plan.digest() if parts else ""
     if approval is not None and approval.parts == frozenset(before.parts):
@@ -534,33 +534,36 @@ def plan_of(
         done += sorted(approval.parts - parts)
     else:
         done = []
-    found = Plan(
+    shown = Plan(
         digest=digest,
         statements=[
-            f"{one.database}: {one.text}"[:MAX_LOG] for one in plan.statements[:_MAX_WARNINGS]
+            f"{statement.database}: {statement.text}"[:MAX_LOG]
+            for statement in plan.statements[:_MAX_WARNINGS]
         ],
         total=len(plan.statements),
         approved_digest=before.approved_digest,
         approved_by=before.approved_by,
     )
     if approved_by:
-        return msgspec.structs.replace(found, approved_digest=digest, approved_by=approved_by)
-    kept = parts if proves and len(parts) + len(done) <= MAX_PARTS else ()
-    return msgspec.structs.replace(found, parts=sorted(kept), done=done if kept else [])
+        return msgspec.structs.replace(shown, approved_digest=digest, approved_by=approved_by)
+    parts_shown = parts if proves and len(parts) + len(done) <= MAX_PARTS else ()
+    return msgspec.structs.replace(
+        shown, parts=sorted(parts_shown), done=done if parts_shown else []
+    )
 
 
 def approver_of(metadata: JSON) -> str:
     """Return the field manager of the last approval, and its time; "" where none is recorded."""
     field = f"f:{APPROVE_ANNOTATION}"
-    found: list[tuple[str, str]] = []
+    approvals: list[tuple[str, str]] = []
     for entry in metadata.get("managedFields") or []:
         fields = (entry.get("fieldsV1") or {}).get("f:metadata") or {}
         if field in (fields.get("f:annotations") or {}):
-            found.append((entry.get("time") or "", entry.get("manager") or "unknown"))
-    if not found:
+            approvals.append((entry.get("time") or "", entry.get("manager") or "unknown"))
+    if not approvals:
         return ""
     # The API server writes these times in UTC, so that they are in order as texts.
-    time, manager = max(found)
+    time, manager = max(approvals)
     return f"{manager} at {time}" if time else manager
 
 
@@ -623,13 +626,13 @@ def deletion_of(
     )
 
 
-def problems(found: Sequence[AccessError]) -> PassFailure:
+def problems(errors: Sequence[AccessError]) -> PassFailure:
     """Return several refused grants as one failure."""
-    first = found[0]
-    if len(found) == 1:
+    first = errors[0]
+    if len(errors) == 1:
         return PassFailure("DatabaseSyncFailed", first)
-    retries = {error.retry for error in found}
-    listed = "; ".join(dict.fromkeys(str(error) for error in found[1:]))
+    retries = {error.retry for error in errors}
+    listed = "; ".join(dict.fromkeys(str(error) for error in errors[1:]))
     return PassFailure(
         "DatabaseSyncFailed",
         AccessError(
@@ -688,8 +691,8 @@ def new_status(
 def access_events(old: Object, new: Object) -> list[Event]:
     """Return the events for a change of a PostgresAccess's status."""
     before, after = _status(old), _status(new)
-    told = ready_event(before, after)
-    return [*([] if told is None else [told]), *change_events(before, after)]
+    event = ready_event(before, after)
+    return [*([] if event is None else [event]), *change_events(before, after)]
 
 
 def _status(access: Object) -> PostgresAccessStatus:
@@ -706,28 +709,28 @@ class _WithStatus(msgspec.Struct):
 
 def change_events(old: PostgresAccessStatus, new: PostgresAccessStatus) -> list[Event]:
     """Return the events beside that of the verdict: renamed roles, and a change of the server."""
-    found = [
-        Event("Warning", "RoleRenamed", one)
-        for one in new.warnings
-        if RENAMED in one and one not in old.warnings
+    events = [
+        Event("Warning", "RoleRenamed", warning)
+        for warning in new.warnings
+        if RENAMED in warning and warning not in old.warnings
     ]
-    near, known = get_condition(new.conditions, EXPIRING), get_condition(old.conditions, EXPIRING)
+    near, former = get_condition(new.conditions, EXPIRING), get_condition(old.conditions, EXPIRING)
     if (
         near is not None
         and near.reason == "EndsSoon"
-        and (known is None or known.message != near.message)
+        and (former is None or former.message != near.message)
     ):
-        found.append(Event("Warning", near.reason, near.message))
+        events.append(Event("Warning", near.reason, near.message))
     before, after = old.server, new.server
     if before is None or after is None or not before.system_identifier:
-        return found
+        return events
     if before.system_identifier != after.system_identifier:
         text = (
             f"the object's server was {before.host} and is {after.host}, which is another one:"
             f" role {new.username} stays on the old one with its login; drop it there"
         )
-        found.append(Event("Warning", "ServerChanged", text))
-    return found
+        events.append(Event("Warning", "ServerChanged", text))
+    return events
 
 
 def renamed(role: str) -> str:

@@ -152,26 +152,26 @@ class Steps:
                     keeps_password=observed.keeps_password,
                 )
             case Action.WRITE_SECRET:
-                found = await self._publication.write(desired, observed)
-                observed = observed.with_login(found)
+                credentials = await self._publication.write(desired, observed)
+                observed = observed.with_login(credentials)
                 # Staging has synchronized the database, so that no sync follows to do this.
                 if observed.in_sync:
                     await self._publication.remove_former(desired)
             case Action.STAGE_LOGIN:
                 login = observed.credentials
-                wanted = await self.wanted(desired, observed, login, staged=True)
-                job = Sync(wanted, approved=approval_of(desired, observed.preview))
+                state = await self.wanted(desired, observed, login, staged=True)
+                job = Sync(state, approved=approval_of(desired, observed.preview))
             case Action.CHANGE_PASSWORD:
                 publish = self._publishing(desired, observed, written)
-                wanted = await self.wanted(desired, observed, observed.credentials)
-                job = Rotate(wanted, publish, approved=approval_of(desired, observed.preview))
+                state = await self.wanted(desired, observed, observed.credentials)
+                job = Rotate(state, publish, approved=approval_of(desired, observed.preview))
             case Action.SYNC_DATABASE:
-                wanted = await self.wanted(desired, observed, observed.credentials)
+                state = await self.wanted(desired, observed, observed.credentials)
                 # The pass before has made a password, and read the server again a moment ago.
-                known = observed.verified
-                if known is not None and known.holds(desired.known_place, wanted):
-                    return await self._synced(desired, observed, wanted, known.synced)
-                job = Sync(wanted, approved=approval_of(desired, observed.preview))
+                verified = observed.verified
+                if verified is not None and verified.holds(desired.known_place, state):
+                    return await self._synced(desired, observed, state, verified.synced)
+                job = Sync(state, approved=approval_of(desired, observed.preview))
             case Action.GIVE_UP:
                 owner = desired.owner
                 # The record comes before the object goes: a claim with neither object nor record
@@ -260,7 +260,7 @@ class Steps:
         return publish
 
     async def _synced(
-        self, desired: Desired, observed: Observed, wanted: WantedState, answer: Answer
+        self, desired: Desired, observed: Observed, state: WantedState, answer: Answer
     ) -> PassUnderWay:
         if not isinstance(answer, Synced):
             lost = isinstance(answer, AccessError) and (
@@ -272,7 +272,7 @@ class Steps:
                 await self._publication.withdraw(desired)
             raise error_in(answer)
         self._sources.last.synced(desired.access, desired.known_place.endpoint)
-        observed = observed.brought(answer, wanted)
+        observed = observed.brought(answer, state)
         if answer.problems:
             error = problems(answer.problems).error
             observed = observed.failed(Action.SYNC_DATABASE, error)

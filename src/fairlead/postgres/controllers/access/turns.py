@@ -136,6 +136,6 @@ class PassTurns:
     def clear(self) -> list[Request]:
         """Forget all passes; return the requests that wait for their turn."""
         waiting = [request for passes in self._of.values() for request in passes.waiting]
-        for known in (self._of, self._owners, self._called):
-            known.clear()
+        for register in (self._of, self._owners, self._called):
+            register.clear()
         return waiting

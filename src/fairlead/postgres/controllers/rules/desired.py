@@ -200,9 +200,9 @@ class Desired:
         """Return the desired state of an access whose server was found at ``endpoint``."""
         return replace(self, place=ServerPlace(self.owner, endpoint))
 
-    def stored(self, found: Object) -> Desired:
+    def stored(self, obj: Object) -> Desired:
         """Return the desired state after a write of the object's metadata."""
-        return replace(self, found=found, finalized=FINALIZER in found.meta.finalizers)
+        return replace(self, found=obj, finalized=FINALIZER in obj.meta.finalizers)
 
     def wanted(
         self,
@@ -253,32 +253,32 @@ class Desired:
         )
 
 
-def desired_of(found: Object, settings: PostgresOptions | AccessError, now: datetime) -> Desired:
+def desired_of(obj: Object, settings: PostgresOptions | AccessError, now: datetime) -> Desired:
     """Return the desired state of an object.
 
     Args:
-        found: the object.
+        obj: the object.
         settings: the settings in force, or the error in them.
         now: the present time.
     """
     try:
-        access = decode_access(found)
+        access = decode_access(obj)
     except AccessError as error:
         unread = PostgresAccessSpec(generated_secret="", username="", connection=Connection())
-        access = PostgresAccess(metadata=found.meta, spec=unread)
-        return _marked(found, access, refused=error)
+        access = PostgresAccess(metadata=obj.meta, spec=unread)
+        return _marked(obj, access, refused=error)
     if isinstance(settings, AccessError):
-        return _marked(found, access, refused=settings, owner=owner_of(access))
-    return desired_of_access(access, settings, now, found=found)
+        return _marked(obj, access, refused=settings, owner=owner_of(access))
+    return desired_of_access(access, settings, now, obj=obj)
 
 
 def _marked(
-    found: Object, access: PostgresAccess, *, refused: AccessError | None, owner: str = ""
+    obj: Object, access: PostgresAccess, *, refused: AccessError | None, owner: str = ""
 ) -> Desired:
     """Return the desired state of an object by its metadata."""
-    meta = found.meta
+    meta = obj.meta
     return Desired(
-        found=found,
+        found=obj,
         access=access,
         owner=owner,
         refused=refused,
@@ -293,7 +293,7 @@ def desired_of_access(
     settings: PostgresOptions,
     now: datetime,
     *,
-    found: Object | None = None,
+    obj: Object | None = None,
 ) -> Desired:
     """Return the desired state of an access, which may be from a manifest.
 
@@ -301,10 +301,10 @@ def desired_of_access(
         access: the access.
         settings: the settings in force.
         now: the present time.
-        found: the object of the access, None where no cluster has it.
+        obj: the object of the access, None where no cluster has it.
     """
     kind = POSTGRESACCESSES
-    found = found or Object(kind.api_version, kind.kind, access.metadata, b"")
+    obj = obj or Object(kind.api_version, kind.kind, access.metadata, b"")
     spec, status = access.spec, access.status
     ends, refused = _tried(lambda: expires_at(access), "")
     rules, wrong = _tried(lambda: password_rules(spec, settings.passwords), _NO_RULES)
@@ -313,11 +313,11 @@ def desired_of_access(
     end = end_of_login(access, ends)
     expired = bool(ends) and parse_time(ends) <= now
     ready = get_condition(status.conditions, READY)
-    told = ready is not None and ready.reason == "Expired"
+    is_expired = ready is not None and ready.reason == "Expired"
     users, patterns = settings.excluded_users, settings.excluded_user_patterns
     waits: HeldBackBy = "Manual" if spec.approval == "Manual" else ""
     return replace(
-        _marked(found, access, refused=refused, owner=owner_of(access)),
+        _marked(obj, access, refused=refused, owner=owner_of(access)),
         password=wrong or rules,
         names=names,
         needed=needed_names(access),
@@ -330,7 +330,7 @@ def desired_of_access(
         expired=expired,
         login_over=end is not None and not expired and end.at <= now,
         # In mode Observe the condition says Expired too: there the status still has the Secret.
-        ended=expired and told and status.secret is None,
+        ended=expired and is_expired and status.secret is None,
         excluded=any(excluded(name, users, patterns) for name in names),
         adopts=may_adopt(access, settings),
         held_back_by="Observe" if spec.mode == "Observe" else waits,
@@ -345,16 +345,16 @@ def _tried(work: Callable[[], T], default: T) -> tuple[T, AccessError | None]:
         return default, error
 
 
-def decode_access(found: Object) -> PostgresAccess:
+def decode_access(obj: Object) -> PostgresAccess:
     """Return the decoded PostgresAccess of an object.
 
     Raises:
         AccessError: InvalidSpec; the message names the field.
     """
     try:
-        return found.decode(PostgresAccess)
+        return obj.decode(PostgresAccess)
     except msgspec.ValidationError as error:
-        raise invalid("InvalidSpec", f"PostgresAccess {found.key}: {error}") from None
+        raise invalid("InvalidSpec", f"PostgresAccess {obj.key}: {error}") from None
 
 
 def check_spec(access: PostgresAccess) -> None:
@@ -410,8 +410,8 @@ def former_of(access: PostgresAccess) -> str:
 
     It proves nothing: others can write a status. The claim of the role does.
     """
-    known = access.status.username
-    return known if known != access.spec.username else ""
+    former = access.status.username
+    return former if former != access.spec.username else ""
 
 
 def ending_of(access: PostgresAccess) -> str:

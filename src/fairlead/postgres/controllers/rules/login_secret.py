@@ -174,11 +174,11 @@ def _is_kubernetes(type_: str) -> bool:
     return f".{domain}".endswith((".kubernetes.io", ".k8s.io"))
 
 
-def _check_placeholder(key: str, found: re.Match[str]) -> None:
-    where = f"key {key}: {found[0][:60]!a}"
-    if not found[2]:
+def _check_placeholder(key: str, match: re.Match[str]) -> None:
+    where = f"key {key}: {match[0][:60]!a}"
+    if not match[2]:
         raise _bad_template("data", f"{where} has no end; close it with }}}}")
-    name, filter_ = _parts(found[1])
+    name, filter_ = _parts(match[1])
     names = (*_NAMES, *_URL_NAMES)
     if name not in names:
         raise _bad_template("data", f"{where} names nothing; use one of {', '.join(names)}")
@@ -241,12 +241,16 @@ def is_leftover(existing: Object, access: Object) -> bool:
     )
 
 
-def moves(existing: Object | None, wanted: SecretContent) -> bool:
+def moves(existing: Object | None, content_wanted: SecretContent) -> bool:
     """Whether a Secret with the wanted content sends its clients to another host or port."""
     if existing is None:
         return False
     data = secret_data(existing)
-    places = {key: wanted.values[key].encode() for key in ("host", "port") if key in wanted.values}
+    places = {
+        key: content_wanted.values[key].encode()
+        for key in ("host", "port")
+        if key in content_wanted.values
+    }
     return any(data.get(key, place) != place for key, place in places.items())
 
 
@@ -261,7 +265,7 @@ def login_in(existing: Object | None) -> tuple[str, str]:
     what = f"key password of Secret {existing.key}"
     try:
         data = secret_data(existing)
-        found = text_of(data, "password", str(existing.key))
+        stored = text_of(data, "password", str(existing.key))
     except AccessError:
         raise invalid(
             "PasswordInvalid",
@@ -273,10 +277,10 @@ def login_in(existing: Object | None) -> tuple[str, str]:
         # The next write of the Secret puts the right login back.
         login = ""
     # Emptying the key is how a user asks for a new password.
-    if not found.strip():
+    if not stored.strip():
         return login, ""
-    password.check(found, what)
-    return login, found
+    password.check(stored, what)
+    return login, stored
 
 
 def given_password(spec: PostgresAccessSpec, existing: Object) -> str:
@@ -288,18 +292,18 @@ def given_password(spec: PostgresAccessSpec, existing: Object) -> str:
     key = spec.password_secret_ref.key if spec.password_secret_ref else ""
     what = f"key {key} of Secret {existing.key} of spec.passwordSecretRef"
     try:
-        found = text_of(secret_data(existing), key, "")
+        value = text_of(secret_data(existing), key, "")
     except AccessError:
         raise invalid("PasswordInvalid", f"{what} is no UTF-8 text; change it") from None
-    if not found.strip():
+    if not value.strip():
         raise invalid("PasswordInvalid", f"{what} is missing or empty; fill it")
-    if found.endswith(("\n", "\r")):
+    if value.endswith(("\n", "\r")):
         raise invalid(
             "PasswordInvalid",
             f"{what} ends in a line break, as echo writes it without -n; write it again without",
         )
-    password.check(found, what)
-    return found
+    password.check(value, what)
+    return value
 
 
 def given_secret(spec: PostgresAccessSpec) -> str:
@@ -447,15 +451,15 @@ def content(template: SecretTemplate | None, values: LoginValues, mark: str) -> 
     if template is None:
         return SecretContent(values=values.entries, uris=values.uris, mark=mark)
     keys = values.entries.keys() if template.include_default_keys else _LOGIN_KEYS
-    made = {key: values.entries[key] for key in keys} | {
-        key: _PLACEHOLDER.sub(lambda found: _filled(found[1], values), text)
+    entries = {key: values.entries[key] for key in keys} | {
+        key: _PLACEHOLDER.sub(lambda match: _filled(match[1], values), text)
         for key, text in template.data.items()
     }
-    size = sum(len(value.encode()) for value in made.values())
+    size = sum(len(value.encode()) for value in entries.values())
     if size > _MAX_BYTES:
         raise _bad_template("data", f"all values have {size} bytes; {_MAX_BYTES} are the limit")
     return SecretContent(
-        values=made,
+        values=entries,
         uris=values.uris,
         late=frozenset({_CA_FILE} - template.data.keys()),
         labels=template.labels,
@@ -471,27 +475,29 @@ def _filled(placeholder: str, values: LoginValues) -> str:
     return _FILTERS[filter_](text)
 
 
-def secret_body(access: Object, name: str, wanted: SecretContent, existing: Object | None) -> JSON:
+def secret_body(
+    access: Object, name: str, content_wanted: SecretContent, existing: Object | None
+) -> JSON:
     """Return the wanted Secret; keys, labels and annotations of other writers stay.
 
     Raises:
         AccessError: SecretConflict, where an immutable Secret is out of date.
     """
-    body: JSON = existing.to_dict() if existing else _fresh(access, name, wanted.type)
+    body: JSON = existing.to_dict() if existing else _fresh(access, name, content_wanted.type)
     if existing and not existing.meta.owner_references:
         body["metadata"]["ownerReferences"] = _owners(access)
     before, present = _made(existing), body.get("data") or {}
-    data = _due(wanted, present, before)
+    data = _due(content_wanted, present, before)
     if existing and existing.decode(_Flags).immutable:
         _check_immutable(existing, present, data)
         return body
-    made = _names(wanted, data)
-    labels = {**wanted.labels, MANAGED_BY_LABEL: MANAGED_BY}
-    annotations = dict(wanted.annotations)
-    if made != _Made():
-        annotations[GENERATED_ANNOTATION] = msgspec.json.encode(made, order="sorted").decode()
-    if wanted.mark:
-        annotations[ROTATE_ANNOTATION] = wanted.mark
+    names = _names(content_wanted, data)
+    labels = {**content_wanted.labels, MANAGED_BY_LABEL: MANAGED_BY}
+    annotations = dict(content_wanted.annotations)
+    if names != _Made():
+        annotations[GENERATED_ANNOTATION] = msgspec.json.encode(names, order="sorted").decode()
+    if content_wanted.mark:
+        annotations[ROTATE_ANNOTATION] = content_wanted.mark
     metadata = body["metadata"]
     body["data"] = _merged(present, before.keys(), data)
     metadata["labels"] = _merged(metadata.get("labels"), before.labels, labels)
@@ -501,7 +507,7 @@ def secret_body(access: Object, name: str, wanted: SecretContent, existing: Obje
     # A Secret of a former version gets the record with the next write that is due.
     is_former = existing is not None and URIS_ANNOTATION not in existing.meta.annotations
     if existing is None or not is_former or _differs(existing, body):
-        annotations[URIS_ANNOTATION] = wanted.uris
+        annotations[URIS_ANNOTATION] = content_wanted.uris
     return body
 
 
@@ -514,35 +520,42 @@ def _differs(existing: Object, body: JSON) -> bool:
     )
 
 
-def _due(wanted: SecretContent, present: Mapping[str, Any], before: _Made) -> dict[str, str]:
+def _due(
+    content_wanted: SecretContent, present: Mapping[str, Any], before: _Made
+) -> dict[str, str]:
     """Return the wanted data in base64, without late keys for which alone nothing is written.
 
     Pods that a ServiceBinding rolls on changes would roll for them. A late key that another writer
     has added stays its own.
     """
-    data = {key: base64.b64encode(value.encode()).decode() for key, value in wanted.values.items()}
-    late = (wanted.late & data.keys()) - before.data
+    data = {
+        key: base64.b64encode(value.encode()).decode()
+        for key, value in content_wanted.values.items()
+    }
+    late = (content_wanted.late & data.keys()) - before.data
     rest = {key: value for key, value in data.items() if key not in late}
     if _merged(present, before.keys(), rest) == present:
         return rest
     return {key: value for key, value in data.items() if key not in late & present.keys()}
 
 
-def _names(wanted: SecretContent, data: Mapping[str, str]) -> _Made:
+def _names(content_wanted: SecretContent, data: Mapping[str, str]) -> _Made:
     defaults = data.keys() >= _DEFAULT_KEYS
     return _Made(
         defaults=defaults,
         data=frozenset(data) - (_DEFAULT_KEYS if defaults else frozenset()),
-        labels=frozenset(wanted.labels),
-        annotations=frozenset(wanted.annotations),
+        labels=frozenset(content_wanted.labels),
+        annotations=frozenset(content_wanted.annotations),
     )
 
 
 def _merged(
-    found: Mapping[str, Any] | None, ours: Iterable[str], wanted: Mapping[str, str]
+    present: Mapping[str, Any] | None, ours: Iterable[str], content_wanted: Mapping[str, str]
 ) -> dict[str, Any]:
-    gone = set(ours) - wanted.keys()
-    return {key: value for key, value in (found or {}).items() if key not in gone} | dict(wanted)
+    gone = set(ours) - content_wanted.keys()
+    return {key: value for key, value in (present or {}).items() if key not in gone} | dict(
+        content_wanted
+    )
 
 
 def _check_immutable(

@@ -160,27 +160,27 @@ def secret_namespace(connection: Connection, namespace: str, settings: PostgresO
 def named_secrets(access: PostgresAccess, settings: PostgresOptions) -> frozenset[Key]:
     """Return the Secrets of tenants that an access reads, of its connection and its password."""
     spec, namespace = access.spec, access.metadata.namespace
-    found: set[Key] = set()
+    keys: set[Key] = set()
     if spec.password_secret_ref is not None:
-        found.add(Key(namespace, spec.password_secret_ref.name))
+        keys.add(Key(namespace, spec.password_secret_ref.name))
     connection = spec.connection
     if connection.server_ref is not None or settings.connections == "Forbidden":
-        return frozenset(found)
+        return frozenset(keys)
     try:
         where = secret_namespace(connection, namespace, settings)
     except AccessError:
-        return frozenset(found)
+        return frozenset(keys)
     login = (connection.username, connection.password)
     names = [
         connection.existing_secret,
         *(one.secret_ref.name for one in login if one is not None and one.secret_ref is not None),
         *(
-            one.name
-            for one in (connection.ca_secret_ref, connection.client_certificate_secret_ref)
-            if one is not None
+            reference.name
+            for reference in (connection.ca_secret_ref, connection.client_certificate_secret_ref)
+            if reference is not None
         ),
     ]
-    return frozenset(found | {Key(where, name) for name in names if name})
+    return frozenset(keys | {Key(where, name) for name in names if name})
 
 
 def check_own_connections(settings: PostgresOptions) -> None:
@@ -204,8 +204,8 @@ def check_host(host: str, port: int, namespace: str, settings: PostgresOptions) 
         AccessError: PolicyDenied, where the host must be listed and is not.
     """
     listed = all(
-        any(_host_matches(pattern, one, port, namespace) for pattern in settings.connection_hosts)
-        for one in host.split(",")
+        any(_host_matches(pattern, part, port, namespace) for pattern in settings.connection_hosts)
+        for part in host.split(",")
     )
     if not listed and settings.connections != "Allowed":
         raise refusal(
@@ -217,14 +217,14 @@ def check_host(host: str, port: int, namespace: str, settings: PostgresOptions) 
 
 
 def _host_matches(pattern: str, host: str, port: int, namespace: str) -> bool:
-    wanted, wanted_port = split_host(pattern.strip().lower())
+    host_pattern, wanted_port = split_host(pattern.strip().lower())
     if wanted_port not in {"", "*", str(port)}:
         return False
     # A name server takes a name with a dot at its end for the same host.
     host = host.strip().strip("[]").lower().removesuffix(".")
-    if "/" in wanted:
-        return _in_network(host, wanted)
-    return matches(wanted.removesuffix("."), host, namespace)
+    if "/" in host_pattern:
+        return _in_network(host, host_pattern)
+    return matches(host_pattern.removesuffix("."), host, namespace)
 
 
 def _in_network(host: str, network: str) -> bool:

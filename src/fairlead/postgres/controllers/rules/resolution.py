@@ -103,11 +103,11 @@ def check_connection(connection: Connection) -> None:
         if given
     ]
     if len(ways) != 1:
-        found = "none" if not ways else " and ".join(ways)
+        text = "none" if not ways else " and ".join(ways)
         raise invalid(
             "ConnectionInvalid",
             "spec.connection needs one of serverRef, existingSecret, or host with username and"
-            f" password; it has {found}",
+            f" password; it has {text}",
         )
     if connection.server_ref and (
         connection.ca_secret_ref or connection.client_certificate_secret_ref
@@ -179,7 +179,7 @@ def secret_endpoint(
     """
 
     def value(*keys: str) -> str:
-        return next((found for key in keys if (found := login_value(data, key, name))), "")
+        return next((text for key in keys if (text := login_value(data, key, name))), "")
 
     host, port = value("host"), value("port")
     if not host:
@@ -190,8 +190,8 @@ def secret_endpoint(
     modes = [mode for mode in (stored, connection.ssl_mode) if mode]
     mode = max(modes, key=_SSL_MODES.index) if modes else _default_mode(certificates)
     username, password = value("username", "user"), value("password")
-    for key, found in (("host", host), ("username", username)):
-        if not found:
+    for key, value_found in (("host", host), ("username", username)):
+        if not value_found:
             raise invalid("ConnectionInvalid", f"Secret {name} has no key {key}; add it")
     if not password and not _certified(certificates, mode):
         raise invalid("ConnectionInvalid", f"Secret {name} has no key password; add it")
@@ -221,12 +221,12 @@ def direct_endpoint(
         AccessError: ConnectionInvalid; the message names the missing field.
     """
     mode = connection.ssl_mode or _default_mode(certificates)
-    for field, found in (
+    for field, value_found in (
         ("host", connection.host),
         ("username", username),
         ("password", password or _certified(certificates, mode)),
     ):
-        if not found:
+        if not value_found:
             raise invalid("ConnectionInvalid", f"spec.connection.{field} is missing; set it")
     return _endpoint(
         host=connection.host or "",

@@ -138,8 +138,8 @@ def mark_of(meta: ObjectMeta, annotation: str = ROTATE_ANNOTATION) -> str:
 
 def asked_for(access: ObjectMeta, secret: ObjectMeta) -> bool:
     """Whether the access's rotation annotation asks for a password that the Secret lacks."""
-    wanted = mark_of(access)
-    return bool(wanted) and wanted != mark_of(secret)
+    mark = mark_of(access)
+    return bool(mark) and mark != mark_of(secret)
 
 
 def keeps_password(access: PostgresAccess, *, published: bool) -> bool:
@@ -216,8 +216,8 @@ def is_due(
     if asked_for(access, secret):
         return True
     # A password that the status does not know has yet to reach the server; then its period begins.
-    known = info is not None and info.fingerprint == fingerprint
-    return known and is_old(rules, info, now)
+    is_same = info is not None and info.fingerprint == fingerprint
+    return is_same and is_old(rules, info, now)
 
 
 class Choice(NamedTuple):
@@ -238,7 +238,7 @@ def choose(
     access: PostgresAccess,
     rules: PasswordRules,
     source: ObjectMeta | None,
-    found: tuple[str, str],
+    present: tuple[str, str],
     *,
     given: str,
     now: datetime,
@@ -251,7 +251,7 @@ def choose(
         access: the object.
         rules: the rules of its password.
         source: the metadata of the present Secret.
-        found: the login and the password in the present Secret.
+        present: the login and the password in the present Secret.
         given: the password that spec.passwordSecretRef names.
         now: the present time.
         fingerprint: the fingerprint of the password in the Secret, None to take it for the one in
@@ -261,12 +261,12 @@ def choose(
     status, meta = access.status, access.metadata
     if fingerprint is None:
         fingerprint = status.password.fingerprint if status.password is not None else ""
-    login, there = found
+    login, there = present
     # The mark goes into the Secret together with its password: a crash between two writes would
     # lose the request, or serve it twice.
-    kept, mark, postponed = given or there, mark_of(meta), False
-    changes = is_of_other_rotation(rules.rotation, access.spec.username, found=login)
-    if kept and source is not None and not given:
+    password, mark, postponed = given or there, mark_of(meta), False
+    changes = is_of_other_rotation(rules.rotation, access.spec.username, login=login)
+    if password and source is not None and not given:
         due = not changes and (
             asked_for(meta, source)
             or (
@@ -277,28 +277,28 @@ def choose(
         # While the server does not answer, only the old password works.
         postponed = due and not answers
         if changes or (due and answers):
-            kept = ""
+            password = ""
         else:
             mark = mark_of(source)
     return Choice(
-        login=next_login(access, login, now, rotating=not kept),
-        kept=kept,
+        login=next_login(access, login, now, rotating=not password),
+        kept=password,
         mark=mark,
-        turns=changes or (rules.rotation == "TwoLogins" and not kept),
+        turns=changes or (rules.rotation == "TwoLogins" and not password),
         postponed=postponed,
     )
 
 
-def next_login(access: PostgresAccess, found: str, now: datetime, *, rotating: bool) -> str:
-    """Return the next login of the Secret; ``found`` is the present one, "" for an unknown one."""
-    told = access.status.logins
+def next_login(access: PostgresAccess, login: str, now: datetime, *, rotating: bool) -> str:
+    """Return the next login of the Secret; ``login`` is the present one, "" for an unknown one."""
+    infos = access.status.logins
     return login_in_turn(
         rotation_of(access.spec),
         access.spec.username,
-        found=found,
-        known=current_of(told),
+        login=login,
+        proposed=current_of(infos),
         rotating=rotating,
-        ending=[name for name, end in ends_of(told).items() if end > now],
+        ending=[name for name, end in ends_of(infos).items() if end > now],
     )
 
 
@@ -306,8 +306,8 @@ def login_in_turn(
     rotation: Rotation,
     username: str,
     *,
-    found: str,
-    known: str = "",
+    login: str,
+    proposed: str = "",
     rotating: bool = False,
     ending: Iterable[str] = (),
 ) -> str:
@@ -316,15 +316,15 @@ def login_in_turn(
     Args:
         rotation: the rotation of the access.
         username: the owner's name.
-        found: the username in the Secret, "" for none; a user may have edited it.
-        known: the current login by the status, "" for none.
+        login: the username in the Secret, "" for none; a user may have edited it.
+        proposed: the current login by the status, "" for none.
         rotating: whether a new password is made.
         ending: logins in their grace, which should not become current before its end.
     """
     if rotation == "InPlace":
         return username
     first, second = login_names(username)
-    before = next((name for name in (found, known) if name in {first, second}), "")
+    before = next((name for name in (login, proposed) if name in {first, second}), "")
     if not before:
         return second if first in ending and second not in ending else first
     if not rotating:
@@ -332,13 +332,13 @@ def login_in_turn(
     return second if before == first else first
 
 
-def is_of_other_rotation(rotation: Rotation, username: str, *, found: str) -> bool:
-    """Whether the login ``found`` in the Secret belongs to the other kind of rotation.
+def is_of_other_rotation(rotation: Rotation, username: str, *, login: str) -> bool:
+    """Whether the login ``login`` in the Secret belongs to the other kind of rotation.
 
     Each login has a password of its own, so a change of the login needs a new password.
     """
     logins = login_names(username)
-    return found in (logins if rotation == "InPlace" else (username,))
+    return login in (logins if rotation == "InPlace" else (username,))
 
 
 def is_late(rules: PasswordRules, status: PostgresAccessStatus, now: datetime) -> bool:
@@ -372,13 +372,13 @@ def password_info(
 
 
 def seconds_left(
-    info: PasswordInfo | None, now: datetime, told: Iterable[LoginInfo] = ()
+    info: PasswordInfo | None, now: datetime, infos: Iterable[LoginInfo] = ()
 ) -> float | None:
     """Return the seconds until the next rotation or the next end of a login, None for never.
 
     A late rotation returns 0. A rotation by the clock waits for the ends.
     """
-    ends = [end for one in told if (end := _moment(one.ends_at)) is not None and end > now]
+    ends = [end for one in infos if (end := _moment(one.ends_at)) is not None and end > now]
     due = _moment(info.next_rotation) if info is not None else None
     if due is not None and ends:
         due = max(due, *ends)
@@ -386,14 +386,14 @@ def seconds_left(
     return max(0.0, (min(moments) - now).total_seconds()) if moments else None
 
 
-def ends_of(told: Iterable[LoginInfo]) -> dict[str, datetime]:
+def ends_of(infos: Iterable[LoginInfo]) -> dict[str, datetime]:
     """Return the ends of the logins in the status by their names."""
-    return {one.name: end for one in told if (end := _moment(one.ends_at)) is not None}
+    return {one.name: end for one in infos if (end := _moment(one.ends_at)) is not None}
 
 
-def current_of(told: Iterable[LoginInfo]) -> str:
+def current_of(infos: Iterable[LoginInfo]) -> str:
     """Return the login of the Secret by the status, "" where it names none."""
-    return next((one.name for one in told if one.current), "")
+    return next((one.name for one in infos if one.current), "")
 
 
 def turns_of(access: PostgresAccess, login: str, *, staged: bool = False) -> LoginTurns | None:
@@ -407,21 +407,21 @@ def turns_of(access: PostgresAccess, login: str, *, staged: bool = False) -> Log
     Raises:
         AccessError: PasswordPolicyInvalid; the message names the field.
     """
-    spec, told = access.spec, access.status.logins
+    spec, infos = access.spec, access.status.logins
     rotation = rotation_of(spec)
     grace = grace_of(spec)
-    if rotation == "InPlace" and not told and login == spec.username and not staged:
+    if rotation == "InPlace" and not infos and login == spec.username and not staged:
         return None
-    known = ends_of(told)
-    if told:
+    ends = ends_of(infos)
+    if infos:
         # No Secret ever had the password of a login that the status does not name.
-        names = {one.name for one in told}
-        known |= {name: _LONG_AGO for name in family(spec.username) if name not in names}
+        names = {one.name for one in infos}
+        ends |= {name: _LONG_AGO for name in family(spec.username) if name not in names}
     return LoginTurns(
         rotation=rotation,
         current=login,
         grace=grace,
-        known=known,
+        known=ends,
         staged=staged,
         leaves_ended=spec.approval == "Manual" or spec.mode == "Observe",
     )

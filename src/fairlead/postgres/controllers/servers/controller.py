@@ -87,7 +87,7 @@ class ServerController:
     async def reconcile(self, request: Request) -> Result | None:
         """Log in to one server, and write its status."""
         try:
-            found = await self._client.get(POSTGRESSERVERS, request.name)
+            server_object = await self._client.get(POSTGRESSERVERS, request.name)
         except NotFound:
             self._forget(request.name)
             if (sessions := self._sessions.pop(request.name, None)) is not None:
@@ -97,18 +97,18 @@ class ServerController:
         metrics.is_known = True
         old = PostgresServerStatus()
         try:
-            server = decode_server(found)
+            server = decode_server(server_object)
             old = server.status
             facts = await self._log_in(server)
             note = f"; {SHARED_SERVER}" if server.spec.groups == "Shared" else ""
         except AccessError as error:
             metrics.reached(error)
             metrics.administrator_refused = error.reason == "AuthenticationFailed"
-            await self._store(found, old, error=error)
+            await self._store(server_object, old, error=error)
             return Result(backoff=self._retries)
         metrics.reached()
         metrics.administrator_refused = False
-        await self._store(found, old, facts=facts, note=note)
+        await self._store(server_object, old, facts=facts, note=note)
         spread = random.uniform(1 - JITTER, 1 + JITTER)  # noqa: S311
         return Result(requeue_after=self._options.server_interval * spread)
 
@@ -138,17 +138,17 @@ class ServerController:
 
     async def _store(
         self,
-        found: Object,
+        obj: Object,
         old: PostgresServerStatus,
         *,
         facts: ServerFacts | None = None,
         error: AccessError | None = None,
         note: str = "",
     ) -> None:
-        new = server_status(old, found.meta.generation, now(), facts=facts, error=error, note=note)
-        body = found.to_dict()
+        new = server_status(old, obj.meta.generation, now(), facts=facts, error=error, note=note)
+        body = obj.to_dict()
         body["status"] = msgspec.to_builtins(new)
-        await self._statuses.write(found, body)
+        await self._statuses.write(obj, body)
 
 
 def server_events(old: Object, new: Object) -> list[Event]:

@@ -218,11 +218,11 @@ class Line:
         turns = {namespace: iter(jobs.items()) for namespace, jobs in self.waiting.items()}
         while turns and len(batch) < most:
             for namespace, jobs in list(turns.items()):
-                found = self._next(jobs) if len(batch) < most else None
-                if found is None:
+                next_request = self._next(jobs) if len(batch) < most else None
+                if next_request is None:
                     del turns[namespace]
                     continue
-                request, job = found
+                request, job = next_request
                 batch[request] = job
                 self._roles.begin(job)
         for request in batch:

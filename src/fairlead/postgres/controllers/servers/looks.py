@@ -82,39 +82,41 @@ class ServerLooks:
         self._timer = loop.call_later(self._callbacks.interval() * spread, again)
         # An access at work gets its own answer.
         busy = self._roles.names
-        kept = {
-            request: one
-            for request, one in self.kept.items()
-            if one is not None and busy.isdisjoint(one.wanted.names)
+        accesses = {
+            request: kept_access
+            for request, kept_access in self.kept.items()
+            if kept_access is not None and busy.isdisjoint(kept_access.wanted.names)
         }
         large = [request for request, one in self.kept.items() if one is None]
-        usernames = {one.wanted.username for one in kept.values()}
+        usernames = {one.wanted.username for one in accesses.values()}
         begun, failure = loop.time(), None
         try:
             async with asyncio.timeout(BATCH_SECONDS):
-                found = await self._found([*kept.values()], await self._callbacks.installation())
+                drift = await self._found(
+                    [*accesses.values()], await self._callbacks.installation()
+                )
         except Exception as error:  # noqa: BLE001 - each access tells what it means for itself
             _log.warning("no look at a server", server=str(self._place.endpoint), error=str(error))
-            found, failure = DriftResult(differing=frozenset(usernames), claimed={}), error
+            drift, failure = DriftResult(differing=frozenset(usernames), claimed={}), error
         else:
             # The drift of accesses at work is from an earlier look, and has yet to be healed.
-            self.drifted = (self.drifted & busy) | (usernames & found.differing)
+            self.drifted = (self.drifted & busy) | (usernames & drift.differing)
             self._metrics.seconds.observe(loop.time() - begun)
         self._count_failure(failure)
-        self.verifiers.keep({one.wanted.login for one in kept.values()})
-        for request, one in kept.items():
-            at_work = not self._roles.names.isdisjoint(one.wanted.names)
-            if one.wanted.username in found.differing and not at_work:
+        self.verifiers.keep({one.wanted.login for one in accesses.values()})
+        for request, kept_access in accesses.items():
+            at_work = not self._roles.names.isdisjoint(kept_access.wanted.names)
+            if kept_access.wanted.username in drift.differing and not at_work:
                 self._callbacks.differs(request)
         for request in large:
             self._callbacks.differs(request)
         try:
             async with asyncio.timeout(BATCH_SECONDS):
-                await self._callbacks.sweep(self._place, self._sessions, found.claimed)
-                if found.deserted:
+                await self._callbacks.sweep(self._place, self._sessions, drift.claimed)
+                if drift.deserted:
                     await drop_groups(
                         self._sessions,
-                        sorted(found.deserted),
+                        sorted(drift.deserted),
                         await self._callbacks.installation(),
                     )
         except Exception as error:  # noqa: BLE001 - no object caused it, and the work goes on
@@ -122,19 +124,21 @@ class ServerLooks:
                 "no sweep of a server", server=str(self._place.endpoint), error=str(error)
             )
 
-    async def _found(self, kept: Sequence[Kept], installation: str) -> DriftResult:
+    async def _found(self, kept_accesses: Sequence[Kept], installation: str) -> DriftResult:
         """Return the differences of the kept accesses; halve a batch that is too large."""
         begun = asyncio.get_running_loop().time()
         try:
-            return await find_drift(self._sessions, kept, self.verifiers, installation)
+            return await find_drift(self._sessions, kept_accesses, self.verifiers, installation)
         except AccessError as error:
-            if not is_divisible(error, begun) or not kept:
+            if not is_divisible(error, begun) or not kept_accesses:
                 raise
-            if len(kept) == 1:
-                return DriftResult(differing=frozenset({kept[0].wanted.username}), claimed={})
-        middle = len(kept) // 2
-        first = await self._found(kept[:middle], installation)
-        second = await self._found(kept[middle:], installation)
+            if len(kept_accesses) == 1:
+                return DriftResult(
+                    differing=frozenset({kept_accesses[0].wanted.username}), claimed={}
+                )
+        middle = len(kept_accesses) // 2
+        first = await self._found(kept_accesses[:middle], installation)
+        second = await self._found(kept_accesses[middle:], installation)
         return DriftResult(
             differing=first.differing | second.differing,
             claimed={**first.claimed, **second.claimed},

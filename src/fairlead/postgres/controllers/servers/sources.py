@@ -164,8 +164,8 @@ class EndpointSources:
         if self._watches is None or connection.server_ref is not None:
             return False
         where = secret_namespace(connection, namespace, self._settings.current)
-        found = self._watches.namespaces.get("", where)
-        return found is not None and found.meta.deleting
+        namespace_object = self._watches.namespaces.get("", where)
+        return namespace_object is not None and namespace_object.meta.deleting
 
     async def _endpoint(self, access: PostgresAccess, *, enforce: bool) -> Endpoint:
         connection, namespace = access.spec.connection, access.metadata.namespace
@@ -203,9 +203,9 @@ class EndpointSources:
         """
         meta = server.metadata
         version = (meta.uid, meta.generation)
-        kept = self._kept.get(meta.name)
-        if kept is not None and kept.server == version and self._unchanged(kept.secrets):
-            return kept.endpoint
+        cached = self._kept.get(meta.name)
+        if cached is not None and cached.server == version and self._unchanged(cached.secrets):
+            return cached.endpoint
         what = f"PostgresServer {meta.name}"
         reader = _Reader(self._client, self._settings.namespace, self._reader)
         name = server.spec.credentials_secret_ref.name
@@ -223,8 +223,8 @@ class EndpointSources:
         if self._watches is None:
             return False
         for name, version in secrets.items():
-            found = self._watches.credentials.get(self._settings.namespace, name)
-            if found is None or found.meta.resource_version != version:
+            secret = self._watches.credentials.get(self._settings.namespace, name)
+            if secret is None or secret.meta.resource_version != version:
                 return False
         return True
 
@@ -235,27 +235,29 @@ class EndpointSources:
                 del self._kept[name]
 
     async def _server(self, name: str) -> PostgresServer:
-        found = self._watches.servers.get("", name) if self._watches is not None else None
+        server_object = self._watches.servers.get("", name) if self._watches is not None else None
         try:
             # The cache may lack a server that was created a moment ago.
-            found = found or await self._client.get(POSTGRESSERVERS, name)
+            server_object = server_object or await self._client.get(POSTGRESSERVERS, name)
         except (BadRequest, NotFound):
             raise AccessError(
                 "ServerNotFound",
                 f"PostgresServer {name} of spec.connection.serverRef does not exist; create it,"
                 " or correct the name",
             ) from None
-        return decode_server(found)
+        return decode_server(server_object)
 
     async def _labels(self, namespace: str) -> Mapping[str, str]:
-        found = self._watches.namespaces.get("", namespace) if self._watches is not None else None
-        return (found or await self._client.get(NAMESPACES, namespace)).meta.labels
+        namespace_object = (
+            self._watches.namespaces.get("", namespace) if self._watches is not None else None
+        )
+        return (namespace_object or await self._client.get(NAMESPACES, namespace)).meta.labels
 
     async def _own_endpoint(self, access: PostgresAccess, namespace: str) -> Endpoint:
         def has_read(name: str, version: str) -> None:
             if self._watches is not None:
-                known, secret = access.metadata, Key(namespace, name)
-                key = Key(known.namespace, known.name)
+                meta, secret = access.metadata, Key(namespace, name)
+                key = Key(meta.namespace, meta.name)
                 self._watches.named_secrets.has_read(key, secret, version)
 
         connection = access.spec.connection
@@ -317,10 +319,10 @@ class _Reader:
             raise invalid("ConnectionInvalid", f"{field} has value and secretRef; remove one")
         name, key = given.secret_ref.name, given.secret_ref.key
         what = f"{field}.secretRef"
-        found = login_value(secret_data(await self.get(name, what)), key, name)
-        if not found:
+        text = login_value(secret_data(await self.get(name, what)), key, name)
+        if not text:
             raise _no_key(name, what, key)
-        return found
+        return text
 
     async def certificates(
         self, ca: CASecretRef | None, client: SecretRef | None, what: str
@@ -363,7 +365,7 @@ class _Reader:
 
     async def _get(self, name: str, what: str) -> Object:
         try:
-            found = await self._client.get(SECRETS, name, self._namespace)
+            secret = await self._client.get(SECRETS, name, self._namespace)
         except BadRequest:
             raise invalid(
                 "ConnectionInvalid",
@@ -379,8 +381,8 @@ class _Reader:
                 f"{self._who} may not read Secret {self._namespace}/{name} of {what}; have that"
                 " allowed",
             ) from None
-        self._has_read(name, found.meta.resource_version)
-        return found
+        self._has_read(name, secret.meta.resource_version)
+        return secret
 
 
 def _only_abandoned(error: AccessError, access: PostgresAccess) -> AccessError:
@@ -398,16 +400,16 @@ def _no_key(name: str, what: str, key: str) -> AccessError:
     return invalid("ConnectionInvalid", f"Secret {name} of {what} has no key {key}; add it")
 
 
-def decode_server(found: Object) -> PostgresServer:
+def decode_server(obj: Object) -> PostgresServer:
     """Return the decoded PostgresServer of an object.
 
     Raises:
         AccessError: InvalidSpec; the message names the field.
     """
     try:
-        server = found.decode(PostgresServer)
+        server = obj.decode(PostgresServer)
     except msgspec.ValidationError as error:
-        raise invalid("InvalidSpec", f"PostgresServer {found.meta.name}: {error}") from None
+        raise invalid("InvalidSpec", f"PostgresServer {obj.meta.name}: {error}") from None
     check_server(server)
     return server
 

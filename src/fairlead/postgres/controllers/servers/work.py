@@ -111,13 +111,13 @@ class Work:
         if server is not None:
             server.hurry(request)
 
-    def keep(self, place: ServerPlace, request: Request, kept: Kept | None) -> None:
+    def keep(self, place: ServerPlace, request: Request, kept_access: Kept | None) -> None:
         """Keep an access that is in sync, for comparisons with its server, or by a pass each."""
         server = self._at(place)
         if self._kept_at.get(request) is not server:
             self.forget(request)
             self._kept_at[request] = server
-        server.kept[request] = kept
+        server.kept[request] = kept_access
 
     def forget(self, request: Request, *, torn_out: bool = False) -> None:
         """Stop comparing an access; one ``torn_out`` without finalization may leave a role."""
@@ -172,11 +172,11 @@ class Work:
 
     async def close(self) -> list[Request]:
         """Stop at once, and end all sessions; return the requests of the kept accesses."""
-        servers, kept = list(self._servers.values()), list(self._kept_at)
+        servers, requests = list(self._servers.values()), list(self._kept_at)
         self._servers.clear()
         self._kept_at.clear()
         await asyncio.gather(*(server.close() for server in servers), *self._tasks)
-        return kept
+        return requests
 
 
 class _Server:
@@ -375,13 +375,13 @@ class _Server:
     ) -> None:
         while line.waiting:
             async with self._slot or nullcontext():
-                one = line.take(1)
+                batch = line.take(1)
                 try:
-                    if one:
-                        await work(one)
+                    if batch:
+                        await work(batch)
                 finally:
-                    line.done(one)
-            if line.waiting and not one:
+                    line.done(batch)
+            if line.waiting and not batch:
                 await self._roles.freed()
         self._follow_up()
 
@@ -396,14 +396,14 @@ class _Server:
                 except TimeoutError:
                     self._tell_who_waits()
                     continue
-                one = self._large.take(1)
+                batch = self._large.take(1)
                 try:
-                    for request, job in one.items():
+                    for request, job in batch.items():
                         await self._do_large(request, job)
                 finally:
-                    self._large.done(one)
+                    self._large.done(batch)
                     self._large_turn.release()
-            if self._large.waiting and not one:
+            if self._large.waiting and not batch:
                 await self._roles.freed()
 
     async def _do_large(self, request: Request, job: Job) -> None:
@@ -462,9 +462,9 @@ class _Server:
             self._answer(plans, self._plan, brief=True),
         )
 
-    async def _do_alone(self, one: Mapping[Request, Job]) -> None:
+    async def _do_alone(self, batch: Mapping[Request, Job]) -> None:
         """Do the job of one access, with patient lock timeouts."""
-        for request, job in one.items():
+        for request, job in batch.items():
             if isinstance(job, Drop):
                 await self._remove({request: job}, brief=False)
             elif isinstance(job, Rotate):
@@ -515,38 +515,40 @@ class _Server:
         syncs = [*jobs]
         free = [job for job in syncs if job.approved is None]
         approved = [job for job in syncs if job.approved is not None]
-        found: Mapping[str, Answer] = {}
+        synced: Mapping[str, Answer] = {}
         if free:
-            found = await self._sync_in(sessions, free, brief=brief, turn=turn)
+            synced = await self._sync_in(sessions, free, brief=brief, turn=turn)
         # Each by itself, for the statements of several accesses together were not approved.
         for job in approved:
             if brief and job.approved is not None and job.approved.has_windows:
-                found = {**found, job.username: CrowdedError(job.username)}
+                synced = {**synced, job.username: CrowdedError(job.username)}
                 continue
             async with self._of_one_server(brief=brief) as fresh:
                 answers = await self._sync_in(fresh, [job], brief=brief, turn=turn)
-            found = {**found, **answers}
-        return found
+            synced = {**synced, **answers}
+        return synced
 
     async def _sync_in(
         self, sessions: Sessions, syncs: Sequence[Sync], *, brief: bool, turn: PiecesTurn | None
     ) -> Mapping[str, Answer]:
         held_back = await self._held_back(sessions, syncs, most=CROWD if brief else None)
-        wanted = [job.wanted for job in syncs if job.username not in held_back]
-        if not wanted:
+        states = [job.wanted for job in syncs if job.username not in held_back]
+        if not states:
             return held_back
-        found = await sync(
+        answers = await sync(
             sessions,
-            wanted,
+            states,
             self._looks.verifiers,
             at_once=max(1, self._callbacks.connections() - 1),
             brief=brief,
             turn=turn,
             approval=syncs[0].approved,
         )
-        for one in wanted:
-            found[one.username] = await retire(sessions, one, found[one.username], brief=brief)
-        return {**found, **held_back}
+        for state in states:
+            answers[state.username] = await retire(
+                sessions, state, answers[state.username], brief=brief
+            )
+        return {**answers, **held_back}
 
     @asynccontextmanager
     async def _of_one_server(self, *, brief: bool) -> AsyncIterator[Sessions]:
@@ -576,35 +578,35 @@ class _Server:
         Their plans were approved before their Secrets were written and before this job waited for
         the server, which may have changed meanwhile.
         """
-        found: dict[str, Answer] = {}
+        answers: dict[str, Answer] = {}
         for job in jobs:
             if job.approved is None:
                 continue
-            seen = await self._planned(
+            plan = await self._planned(
                 sessions,
                 job.wanted,
                 most=most,
-                known=job.approved.parts,
+                parts=job.approved.parts,
                 # Each window is compared with the approval right before its statements.
-                held=not job.approved.has_windows,
+                held_objects=not job.approved.has_windows,
             )
-            if not isinstance(seen, ShownPlan) or not seen.is_within(job.approved):
-                found[job.username] = seen
-        return found
+            if not isinstance(plan, ShownPlan) or not plan.is_within(job.approved):
+                answers[job.username] = plan
+        return answers
 
     async def _planned(
         self,
         sessions: Sessions,
-        wanted: WantedState,
+        state: WantedState,
         *,
         most: int | None = None,
-        known: Collection[str] = (),
-        held: bool = True,
+        parts: Collection[str] = (),
+        held_objects: bool = True,
     ) -> ShownPlan | AccessError:
         verifiers = self._looks.verifiers
         try:
             return await plan_accesses(
-                sessions, [wanted], verifiers, most=most, known=known, held=held
+                sessions, [state], verifiers, most=most, parts=parts, held_objects=held_objects
             )
         except AccessError as error:
             return error
@@ -613,7 +615,7 @@ class _Server:
         async with self._of_one_server(brief=True) as sessions:
             return {
                 job.username: await self._planned(
-                    sessions, job.wanted, most=CROWD, known=job.known
+                    sessions, job.wanted, most=CROWD, parts=job.known
                 )
                 for job in jobs
             }
@@ -621,11 +623,11 @@ class _Server:
     async def _plan_large(self, jobs: Iterable[PlanOnly]) -> Mapping[str, Answer]:
         async with self._of_one_server(brief=False) as sessions:
             return {
-                job.username: await self._planned(sessions, job.wanted, known=job.known)
+                job.username: await self._planned(sessions, job.wanted, parts=job.known)
                 for job in jobs
             }
 
-    async def _remove(self, one: Mapping[Request, Job], *, brief: bool) -> None:
+    async def _remove(self, batch: Mapping[Request, Job], *, brief: bool) -> None:
         async def remove(drops: Iterable[Drop]) -> Mapping[str, Answer]:
             for drop in drops:
                 for username in filter(None, (drop.former, drop.username)):
@@ -642,10 +644,10 @@ class _Server:
             return {}
 
         sessions = self._sessions if brief else self._alone_sessions
-        drops = {request: job for request, job in one.items() if isinstance(job, Drop)}
+        drops = {request: job for request, job in batch.items() if isinstance(job, Drop)}
         await self._answer(drops, remove, brief=brief)
 
-    async def _rotate(self, one: Mapping[Request, Job], *, brief: bool) -> None:
+    async def _rotate(self, batch: Mapping[Request, Job], *, brief: bool) -> None:
         async def change(rotations: Iterable[Rotate]) -> Mapping[str, Answer]:
             answers: dict[str, Answer] = {}
             for job in rotations:
@@ -666,7 +668,7 @@ class _Server:
 
         sessions = self._sessions if brief else self._alone_sessions
         verifiers = self._looks.verifiers
-        rotations = {request: job for request, job in one.items() if isinstance(job, Rotate)}
+        rotations = {request: job for request, job in batch.items() if isinstance(job, Rotate)}
         await self._answer(rotations, change, brief=brief)
 
     async def _answer(

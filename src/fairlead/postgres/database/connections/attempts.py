@@ -86,19 +86,19 @@ class Attempts:
             LoginRefusedError: the credentials were refused, in this attempt or a moment ago.
         """
         login = self._of(endpoint)
-        held = False
+        is_held = False
         if not login.works:
             try:
                 async with asyncio.timeout(_WAIT_SECONDS):
                     await login.attempt.acquire()
-                held = True
+                is_held = True
             except TimeoutError:
                 if login.pace.refusals:
                     raise refused(endpoint) from None
         try:
-            if held and login.works:
+            if is_held and login.works:
                 login.attempt.release()
-                held = False
+                is_held = False
             if login.pace.is_early:
                 raise refused(endpoint)
             try:
@@ -112,7 +112,7 @@ class Attempts:
                 raise
             self._accept(login)
         finally:
-            if held:
+            if is_held:
                 login.attempt.release()
 
     def _refuse(self, login: _Login) -> None:

@@ -205,8 +205,8 @@ async def _login(endpoint: Endpoint, database: str, options: str) -> LimitedConn
 async def _places(endpoint: Endpoint) -> list[HostAddress]:
     # psycopg looks there for PGHOSTADDR.
     forget_environment()
-    found = await conninfo_attempts_async({"host": endpoint.host, "port": str(endpoint.port)})
-    hosts = [(str(one.get("host") or ""), str(one.get("hostaddr") or "")) for one in found]
+    addresses = await conninfo_attempts_async({"host": endpoint.host, "port": str(endpoint.port)})
+    hosts = [(str(one.get("host") or ""), str(one.get("hostaddr") or "")) for one in addresses]
     # psycopg takes an address that begins with two colons for a path of Windows, and resolves
     # none.
     return [
@@ -238,10 +238,10 @@ class _Door(NamedTuple):
             return await self._connect(require_auth="none")
         refusal: psycopg.Error | None = None
         # Known keys save the connection that reads the challenge, and the derivation.
-        known = keys.known(endpoint, place)
-        if known is not None:
+        scram_keys = keys.known(endpoint, place)
+        if scram_keys is not None:
             try:
-                return await self._with(known)
+                return await self._with(scram_keys)
             except psycopg.Error as error:
                 if not may_be_refused(error):
                     raise
@@ -252,26 +252,26 @@ class _Door(NamedTuple):
         # The refused keys are of this challenge, and would be derived again: the password is
         # wrong. Another challenge means that the role's password was set again, maybe to the same
         # text.
-        if refusal is not None and known is not None and known.challenge == challenge:
+        if refusal is not None and scram_keys is not None and scram_keys.challenge == challenge:
             keys.forget(endpoint, place)
             raise refusal
-        made = await keys.derive(endpoint.password, challenge)
+        derived = await keys.derive(endpoint.password, challenge)
         try:
-            connection = await self._with(made)
+            connection = await self._with(derived)
         except psycopg.Error as error:
             # The server wants another method than a moment ago: the role has got an md5 password,
             # for example.
             if asks_for_other(error):
                 raise InconstantError from None
             raise
-        keys.remember(endpoint, place, made)
+        keys.remember(endpoint, place, derived)
         return connection
 
-    async def _with(self, made: ScramKeys) -> LimitedConnection:
+    async def _with(self, scram_keys: ScramKeys) -> LimitedConnection:
         return await self._connect(
             require_auth="scram-sha-256",
-            scram_client_key=made.client,
-            scram_server_key=made.server,
+            scram_client_key=scram_keys.client,
+            scram_server_key=scram_keys.server,
         )
 
     async def _without_scram(self) -> LimitedConnection:

@@ -113,9 +113,9 @@ async def _asked(
         line = _Line(own)
         if encrypted:
             await line.encrypt(unverified(endpoint), place.host)
-        found = await _question(line, endpoint.username, database)
+        question = await _question(line, endpoint.username, database)
         await line.leave()
-        return found
+        return question
 
 
 async def distrust(endpoint: Endpoint, places: Sequence[HostAddress]) -> str:
@@ -169,10 +169,10 @@ async def _shown(endpoint: Endpoint, place: HostAddress, context: ssl.SSLContext
 def _address(place: HostAddress) -> tuple[int, Any]:
     if place.address:
         numeric = socket.AI_NUMERICHOST | socket.AI_NUMERICSERV
-        found = socket.getaddrinfo(
+        addresses = socket.getaddrinfo(
             place.address, place.port, type=socket.SOCK_STREAM, flags=numeric
         )
-        family, _, _, _, where = found[0]
+        family, _, _, _, where = addresses[0]
         return family, where
     if not place.host.startswith("/"):
         raise ValueError(place.host)

@@ -154,12 +154,12 @@ class LimitedConnection(psycopg.AsyncConnection[Row]):
         # psycopg returns no connection before the login succeeds, so its task is the key.
         cls._beginning[asyncio.current_task()] = login
         try:
-            number, wanted = next(login)
+            number, state = next(login)
             while True:
-                ready = yield number, wanted
+                ready = yield number, state
                 if ready and _received(number) > _LOGIN_BYTES:
                     raise AnswerTooLargeError
-                number, wanted = login.send(ready)
+                number, state = login.send(ready)
         except StopIteration as end:
             return cast("LimitedConnection", end.value)
 
@@ -220,11 +220,11 @@ class LimitedConnection(psycopg.AsyncConnection[Row]):
         the connection may be closed, and would print the traceback of a failure of theirs.
         """
         try:
-            wanted = next(gen)
+            state = next(gen)
             before = _received(self.pgconn.socket)
             counted = 0
             while True:
-                ready = yield wanted
+                ready = yield state
                 # libpq takes 16 KiB in one read, and a turn of a busy event loop takes longer than
                 # many reads.
                 for _ in range(_READS_AT_ONCE):
@@ -233,11 +233,9 @@ class LimitedConnection(psycopg.AsyncConnection[Row]):
                         raise AnswerTooLargeError
                     self.take(size - counted)
                     counted = size
-                    wanted = gen.send(ready)
+                    state = gen.send(ready)
                     # While there is something to send, psycopg looks at the socket itself.
-                    if (ready, wanted) != (Ready.R, Wait.R) or not _has_arrived(
-                        self.pgconn.socket
-                    ):
+                    if (ready, state) != (Ready.R, Wait.R) or not _has_arrived(self.pgconn.socket):
                         break
         except StopIteration as end:
             return cast("T", end.value)
@@ -374,8 +372,8 @@ class Session:
         Raises:
             AnswerTooLargeError: there are more than ANSWER_ROWS.
         """
-        (found,) = await self.exchange((query, parameters))
-        return found
+        (rows,) = await self.exchange((query, parameters))
+        return rows
 
     async def run(self, statement: Statement) -> None:
         """Run one statement that returns no rows."""
@@ -394,20 +392,20 @@ class Session:
         Raises:
             StatementFailedError: one of the statements failed.
         """
-        asked: list[Query] = [(statement, None) for statement in statements]
+        queries: list[Query] = [(statement, None) for statement in statements]
         self._check()
-        self._sent += len(asked)
+        self._sent += len(queries)
         try:
             async with self.savepoint():
-                *_, rows = [[], *await self.exchange(*asked, *([then] if then else ()))]
+                *_, rows = [[], *await self.exchange(*queries, *([then] if then else ()))]
                 return rows
         except psycopg.Error as error:
             # No statement of the caller failed, but one ahead of them, such as BEGIN, or ``then``.
-            if not 0 <= self._done < len(asked):
+            if not 0 <= self._done < len(queries):
                 raise
             raise StatementFailedError(self._done, error) from error
 
-    async def exchange(self, *asked: Query) -> list[list[Row]]:
+    async def exchange(self, *queries: Query) -> list[list[Row]]:
         """Run statements in one round trip and return the rows of each.
 
         Raises:
@@ -418,7 +416,7 @@ class Session:
             # which the timeouts are local.
             self.limit(self.patience)
         ahead, self._ahead = self._ahead, []
-        every = [*ahead, *asked]
+        every = [*ahead, *queries]
         answers = [self._connection.cursor(binary=True) for _ in every]
         together = self._connection.pipeline() if len(every) > 1 else nullcontext()
         self.statements += len(every)
@@ -499,10 +497,10 @@ class Session:
 
     def _takes_back(self, begin: Statement) -> bool:
         """Whether a block has sent nothing, so that its begin need not be sent either."""
-        asked = [statement for statement, _ in self._ahead]
-        if begin not in asked:
+        statements = [statement for statement, _ in self._ahead]
+        if begin not in statements:
             return False
-        del self._ahead[asked.index(begin) :]
+        del self._ahead[statements.index(begin) :]
         return True
 
     def hush(self) -> None:
@@ -520,16 +518,16 @@ class Session:
 async def _rows_of(answer: psycopg.AsyncCursor[Row]) -> list[Row]:
     if answer.description is None:
         return []
-    found = await answer.fetchmany(_ROWS_AT_ONCE)
+    rows = await answer.fetchmany(_ROWS_AT_ONCE)
     # libpq has the whole answer by now; this limit is on the Python objects of its rows.
     if answer.rowcount > ANSWER_ROWS:
         raise AnswerTooLargeError
     if isinstance(answer.connection, LimitedConnection):
         answer.connection.take(ROW_BYTES * answer.rowcount)
-    while len(found) < answer.rowcount:
+    while len(rows) < answer.rowcount:
         await asyncio.sleep(0)
-        found += await answer.fetchmany(_ROWS_AT_ONCE)
-    return found
+        rows += await answer.fetchmany(_ROWS_AT_ONCE)
+    return rows
 
 
 def _has_arrived(number: int) -> bool:
@@ -545,6 +543,6 @@ def _received(number: int) -> int:
         return 0
     # A Unix socket has no TCP_INFO, so answers over it are limited in rows alone.
     with socket.socket(fileno=os.dup(number)) as own, suppress(OSError):
-        told = own.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, _BYTES_RECEIVED.stop)
-        return int.from_bytes(told[_BYTES_RECEIVED], sys.byteorder)
+        info = own.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, _BYTES_RECEIVED.stop)
+        return int.from_bytes(info[_BYTES_RECEIVED], sys.byteorder)
     return 0

@@ -219,8 +219,8 @@ class Sessions:
 
     def _oldest(self) -> Session | None:
         # The watcher waits for an answer on ``_asked``.
-        kept = {self._asked, self._needed()}
-        return next((session for session in self._idle if session not in kept), None)
+        exempt = {self._asked, self._needed()}
+        return next((session for session in self._idle if session not in exempt), None)
 
     @property
     def spared(self) -> int:
@@ -239,9 +239,9 @@ class Sessions:
             await self._end(oldest)
 
     async def _check_identity(self, session: Session) -> None:
-        found = await identity_of(session)
-        self._identity = self._identity or found
-        if found != self._identity:
+        identity = await identity_of(session)
+        self._identity = self._identity or identity
+        if identity != self._identity:
             raise AccessError(
                 "ConnectionFailed",
                 f"another server answers at {self.endpoint} than a moment ago; trying again",
@@ -380,22 +380,22 @@ class Sessions:
         Raises:
             AccessError: Locked; the text names the sessions that shut the database.
         """
-        found: list[Shutter] = []
-        opening = asyncio.create_task(self._open_up(database, found))
+        shutters: list[Shutter] = []
+        opening = asyncio.create_task(self._open_up(database, shutters))
         try:
             async with asyncio.timeout(limit):
                 yield
         except TimeoutError:
-            raise shut(database, _listed(found)) from None
+            raise shut(database, _listed(shutters)) from None
         except AccessError as error:
-            if found and error.reason == "ConnectionFailed":
-                raise shut(database, _listed(found)) from None
+            if shutters and error.reason == "ConnectionFailed":
+                raise shut(database, _listed(shutters)) from None
             raise
         finally:
             opening.cancel()
             await asyncio.wait([opening])
 
-    async def _open_up(self, database: str, found: list[Shutter]) -> None:
+    async def _open_up(self, database: str, shutters: list[Shutter]) -> None:
         """End the sessions that shut a database without the right to, until cancelled."""
         await asyncio.sleep(_SHUT_SECONDS)
         usual = self._login_seconds
@@ -406,7 +406,7 @@ class Sessions:
             while asyncio.get_running_loop().time() - begun < patience:
                 async with self._any_idle() as session:
                     if session is not None:
-                        found[:] = await _open_up(session, database)
+                        shutters[:] = await _open_up(session, database)
                 await asyncio.sleep(_LOOK_SECONDS)
             # A login in the database itself would hang as well.
             elsewhere = self._maintenance if database == _ALWAYS else _ALWAYS
@@ -415,7 +415,7 @@ class Sessions:
             async with connect(self.endpoint, elsewhere, self._check) as session:
                 self.tally.logins += 1
                 while True:
-                    found[:] = await _open_up(session, database)
+                    shutters[:] = await _open_up(session, database)
                     await asyncio.sleep(_LOOK_SECONDS)
 
     @asynccontextmanager
@@ -499,33 +499,33 @@ class Sessions:
     async def _leave(self) -> None:
         """Close the sessions in databases that another session waits for."""
         # Any session sees the locks of all databases.
-        asked = next(iter(self._idle), None)
+        idle = next(iter(self._idle), None)
         names = (*self._idle.values(), *self._used.values())
         # Sessions in the administrators' database alone are in no tenant's way.
-        if asked is None or all(name == _OURS for name in names):
+        if idle is None or all(name == _OURS for name in names):
             return
-        wanted = await self._wanted(asked)
+        databases = await self._wanted(idle)
         for session, database in list(self._idle.items()):
-            if database in wanted:
+            if database in databases:
                 await self._end(session)
-        self._unwelcome.update(one for one, name in self._used.items() if name in wanted)
+        self._unwelcome.update(one for one, name in self._used.items() if name in databases)
 
     async def _end(self, session: Session) -> None:
         self._idle.pop(session, None)
         await session.close()
 
-    async def _wanted(self, asked: Session) -> set[str]:
+    async def _wanted(self, session: Session) -> set[str]:
         """Return the databases that other sessions wait for; a session that fails is closed."""
         async with self._asking:
-            self._asked = asked
+            self._asked = session
             try:
                 self.tally.statements += 1
-                return {name for (name,) in await asked.rows(_WAITED_FOR)}
+                return {name for (name,) in await session.rows(_WAITED_FOR)}
             except asyncio.CancelledError:
-                await self._end(asked)
+                await self._end(session)
                 raise
             except Exception:  # noqa: BLE001 - the next user of a session tells why there is none
-                await self._end(asked)
+                await self._end(session)
                 return set()
             finally:
                 self._asked = None
@@ -575,25 +575,25 @@ async def _open_up(session: Session, database: str) -> list[Shutter]:
         All sessions that shut it, the ended ones included.
     """
     rows = await session.rows(_SHUTTING, {"database": database})
-    found = [Shutter(*row) for row in rows]
-    for one in found:
-        if one.endable:
-            await _terminate(session, one)
-    return found
+    shutters = [Shutter(*row) for row in rows]
+    for shutter in shutters:
+        if shutter.endable:
+            await _terminate(session, shutter)
+    return shutters
 
 
-async def _terminate(session: Session, one: Shutter) -> None:
+async def _terminate(session: Session, shutter: Shutter) -> None:
     try:
         # pg_terminate_backend needs the rights of the session's role, which a membership gives.
         async with (
             session.transaction(PATIENT),
-            acting_as(session, one.role, superuser=one.superuser),
+            acting_as(session, shutter.role, superuser=shutter.superuser),
         ):
-            await session.rows(_TERMINATE, {"pid": one.pid})
+            await session.rows(_TERMINATE, {"pid": shutter.pid})
     except (psycopg.errors.InsufficientPrivilege, psycopg.errors.LockNotAvailable):
         return
 
 
-def _listed(found: Sequence[Shutter]) -> str:
+def _listed(shutters: Sequence[Shutter]) -> str:
     """Return the first sessions in words, for a message."""
-    return ", ".join(str(one) for one in found[:_SHOWN])
+    return ", ".join(str(one) for one in shutters[:_SHOWN])

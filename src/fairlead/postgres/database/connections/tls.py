@@ -50,10 +50,10 @@ class CertificateFile:
     @classmethod
     def of(cls, name: str, content: str) -> CertificateFile:
         """Return the file with this content, one for all connections."""
-        known = cls._open.get((name, content))
-        if known is None:
-            known = cls._open[name, content] = cls(name, content)
-        return known
+        file = cls._open.get((name, content))
+        if file is None:
+            file = cls._open[name, content] = cls(name, content)
+        return file
 
 
 def settings_of(endpoint: Endpoint) -> TLSSettings:

@@ -53,7 +53,7 @@ def window_parts(
         last: the end of the window.
         changes: all changes in the window.
     """
-    found: dict[str, list[PrivilegeChange]] = {}
+    parts: dict[str, list[PrivilegeChange]] = {}
     by_actor: dict[str, list[PrivilegeChange]] = {}
     for change in changes:
         by_actor.setdefault(change.actor.name if change.actor else "", []).append(change)
@@ -61,19 +61,19 @@ def window_parts(
     for actor, some in by_actor.items():
         # Statements about columns of several tables come in the order in which they were read.
         texts = sorted(change.statement.as_string() for change in some)
-        found[start + _hashed([database, username, actor, *texts])] = some
-    return found
+        parts[start + _hashed([database, username, actor, *texts])] = some
+    return parts
 
 
 def window_ends(parts: Iterable[str], database: str, username: str) -> tuple[CatalogPlace, ...]:
     """Return the ends of the windows of a role in a database, in their order."""
     start = f"{_of_role(database, username)}:"
     texts = {part.split(":")[1] for part in parts if part.startswith(start)}
-    found: set[CatalogPlace] = set()
+    places: set[CatalogPlace] = set()
     for text in texts:
         catalog, thing, column = map(int, text.split("."))
-        found.add((catalog, thing, column))
-    return tuple(sorted(found))
+        places.add((catalog, thing, column))
+    return tuple(sorted(places))
 
 
 def digest_of(parts: Iterable[str], place: str, after: str) -> str:

@@ -90,7 +90,7 @@ def check_members(groups: Sequence[MemberOf], names: Collection[str]) -> None:
     Raises:
         AccessError: NameInvalid or MemberOfInvalid; the text names the field.
     """
-    known: set[str] = set()
+    checked: set[str] = set()
     for index, group in enumerate(groups):
         field = f"spec.memberOf[{index}].role"
         check_identifier(group.role, field)
@@ -99,9 +99,9 @@ def check_members(groups: Sequence[MemberOf], names: Collection[str]) -> None:
             raise refusal(
                 "MemberOfInvalid", f"{field} is spec.username itself, or a login of it; remove it"
             )
-        if group.role in known:
+        if group.role in checked:
             raise refusal("MemberOfInvalid", f"{field} names {group.role} again; remove one")
-        known.add(group.role)
+        checked.add(group.role)
 
 
 def valid_until(attributes: Attributes | None, expires_at: str, before: str) -> str | None:
@@ -112,8 +112,8 @@ def valid_until(attributes: Attributes | None, expires_at: str, before: str) -> 
         expires_at: the end of the access, "" for none.
         before: the end that was set before, "" for none.
     """
-    asked = attributes.valid_until if attributes is not None else None
-    times = [time for one in (asked, expires_at) if one and (time := moment_of(one))]
+    requested = attributes.valid_until if attributes is not None else None
+    times = [time for one in (requested, expires_at) if one and (time := moment_of(one))]
     if times:
         # As the query of ``catalog_query`` writes it, for both are compared as text.
         return min(times).isoformat(timespec="seconds").replace("+00:00", "Z")
@@ -149,12 +149,12 @@ def setting_statements(
         return
     # PostgreSQL ignores the case of a parameter's name, and stores the spelling of those
     # that it knows.
-    wanted = {name.lower(): (name, value) for name, value in attributes.config.items()}
+    settings = {name.lower(): (name, value) for name, value in attributes.config.items()}
     stored = {name.lower(): value for name, value in (role.config if role else {}).items()}
     owner = sql.Identifier(username)
     if role is not None and role.overfull:
         yield reset_settings(username)
-    for key, (name, value) in sorted(wanted.items()):
+    for key, (name, value) in sorted(settings.items()):
         same = key in stored and _items(key, stored[key]) == _items(key, value)
         if same or key in reserved:
             continue
@@ -165,7 +165,7 @@ def setting_statements(
             why="spec.attributes.config asks for it, and the role has another value or none",
             field=f"spec.attributes.config.{name}",
         )
-    for key in sorted(stored.keys() - wanted.keys() - set(reserved)):
+    for key in sorted(stored.keys() - settings.keys() - set(reserved)):
         yield AccessStatement(
             statement=sql.SQL("ALTER ROLE {} RESET {}").format(owner, _parameter(key)),
             what=f"reset {key} of role {username}",
@@ -209,15 +209,15 @@ def _items(name: str, value: str) -> list[str]:
     """Return the names of a list as SET takes them, or the value as the only item."""
     if name not in _LISTS:
         return [value]
-    found = re.findall(r'\s*(?:"((?:[^"]|"")*)"|([^,]*?))\s*(?:,|$)', value)
-    items = [quoted.replace('""', '"') if quoted else plain for quoted, plain in found]
+    matches = re.findall(r'\s*(?:"((?:[^"]|"")*)"|([^,]*?))\s*(?:,|$)', value)
+    items = [quoted.replace('""', '"') if quoted else plain for quoted, plain in matches]
     # SET takes an empty list as one empty name, and PostgreSQL stores it as two quotes.
     return [item for item in items if item] or [""]
 
 
 def membership_statements(
     username: str,
-    wanted: Sequence[MemberOf] | None,
+    members: Sequence[MemberOf] | None,
     role: RoleFacts | None,
     groups: Mapping[str, GroupFacts],
     version: int,
@@ -229,63 +229,63 @@ def membership_statements(
 
     Args:
         username: the name of the role.
-        wanted: the desired memberships, None to leave all as they are.
+        members: the desired memberships, None to leave all as they are.
         role: the role as it is, None if it is about to be created.
         groups: facts about the desired groups; groups that do not exist are missing.
         version: ``server_version_num``.
     """
-    if wanted is None:
+    if members is None:
         return [], []
-    found: list[AccessStatement] = []
+    statements: list[AccessStatement] = []
     problems: list[AccessError] = []
-    held = role.groups if role else {}
+    memberships = role.groups if role else {}
     member = sql.Identifier(username)
-    for one in wanted:
-        problem = _refused(one.role, groups)
+    for state in members:
+        problem = _refused(state.role, groups)
         if problem is not None:
             problems.append(problem)
             continue
-        before = held.get(one.role)
-        taken = _without_admin(username, one, before, version)
+        before = memberships.get(state.role)
+        taken = _without_admin(username, state, before, version)
         # Before PostgreSQL 16 a GRANT never takes the option. Since then WITH ADMIN FALSE does,
         # but what the member has granted by it stays.
         if taken is not None and before is not None:
-            found.append(taken)
+            statements.append(taken)
             before = msgspec.structs.replace(before, admin=False)
-        options = _options(one, before, version)
+        options = _options(state, before, version)
         if options is not None:
-            group = sql.Identifier(one.role)
+            group = sql.Identifier(state.role)
             statement = sql.SQL("GRANT {} TO {}{}").format(group, member, options)
-            what = f"make role {username} a member of {one.role}"
+            what = f"make role {username} a member of {state.role}"
             why = "spec.memberOf asks for it, and the role has it not, or with other options"
-            found.append(AccessStatement(statement=statement, what=what, why=why))
-    names = {one.role for one in wanted}
-    for name, membership in sorted(held.items()):
+            statements.append(AccessStatement(statement=statement, what=what, why=why))
+    names = {one.role for one in members}
+    for name, membership in sorted(memberships.items()):
         if name not in names and membership.by_admin:
             statement = sql.SQL("REVOKE {} FROM {}").format(sql.Identifier(name), member)
             statement += _in_name_of(membership, version)
             what = f"take role {username} out of {name}"
             why = "the role has it, and spec.memberOf does not name it"
-            found.append(AccessStatement(statement=statement, what=what, why=why))
-    return found, problems
+            statements.append(AccessStatement(statement=statement, what=what, why=why))
+    return statements, problems
 
 
 def _without_admin(
-    username: str, one: MemberOf, held: Membership | None, version: int
+    username: str, wish: MemberOf, membership: Membership | None, version: int
 ) -> AccessStatement | None:
     """Return the statement that takes the admin option; None if there is nothing to take."""
-    if held is None or not held.admin or one.admin or not held.by_admin:
+    if membership is None or not membership.admin or wish.admin or not membership.by_admin:
         return None
-    group, member = sql.Identifier(one.role), sql.Identifier(username)
+    group, member = sql.Identifier(wish.role), sql.Identifier(username)
     statement = sql.SQL("REVOKE ADMIN OPTION FOR {} FROM {}").format(group, member)
     return AccessStatement(
-        statement=statement + _in_name_of(held, version),
-        what=f"take the right to make others members of {one.role} from role {username}",
+        statement=statement + _in_name_of(membership, version),
+        what=f"take the right to make others members of {wish.role} from role {username}",
         why="spec.memberOf asks for it without that right",
     )
 
 
-def _in_name_of(held: Membership, version: int) -> sql.Composed:
+def _in_name_of(membership: Membership, version: int) -> sql.Composed:
     """Return the end of a REVOKE that takes the memberships which the member granted on too.
 
     Before PostgreSQL 16 they depend on nothing, and stay.
@@ -293,34 +293,34 @@ def _in_name_of(held: Membership, version: int) -> sql.Composed:
     if version < GRANT_OPTIONS_VERSION:
         return sql.Composed([])
     # Without CASCADE a tenant could keep its membership by granting it on (2BP01).
-    if not held.grantor:
+    if not membership.grantor:
         return sql.Composed([sql.SQL(" CASCADE")])
-    return sql.SQL(" GRANTED BY {} CASCADE").format(sql.Identifier(held.grantor))
+    return sql.SQL(" GRANTED BY {} CASCADE").format(sql.Identifier(membership.grantor))
 
 
-def unheeded_options(wanted: Iterable[MemberOf] | None, version: int) -> list[str]:
+def unheeded_options(members: Iterable[MemberOf] | None, version: int) -> list[str]:
     """Return warnings about options of memberships that the server does not know."""
     if version >= GRANT_OPTIONS_VERSION:
         return []
     return [
-        f"{' and '.join(options)} of spec.memberOf {one.role} does nothing before PostgreSQL 16;"
+        f"{' and '.join(options)} of spec.memberOf {state.role} does nothing before PostgreSQL 16;"
         f" the server has {version // 10000}"
-        for one in wanted or ()
+        for state in members or ()
         if (
             options := [
                 f"{name}: false"
-                for name, given in (("inherit", one.inherit), ("set", one.set))
+                for name, given in (("inherit", state.inherit), ("set", state.set))
                 if not given
             ]
         )
     ]
 
 
-def foreign_memberships(wanted: Iterable[MemberOf] | None, role: RoleFacts | None) -> list[str]:
+def foreign_memberships(members: Iterable[MemberOf] | None, role: RoleFacts | None) -> list[str]:
     """Return warnings about memberships that only another grantor can revoke."""
-    if wanted is None or role is None:
+    if members is None or role is None:
         return []
-    names = {one.role for one in wanted}
+    names = {one.role for one in members}
     return [
         f"another role has made {role.name} a member of {name}, and has to take that back"
         for name, membership in sorted(role.groups.items())
@@ -329,13 +329,13 @@ def foreign_memberships(wanted: Iterable[MemberOf] | None, role: RoleFacts | Non
 
 
 def _refused(group: str, groups: Mapping[str, GroupFacts]) -> AccessError | None:
-    known = groups.get(group)
-    if known is None:
+    facts = groups.get(group)
+    if facts is None:
         return AccessError(
             "RoleNotFound",
             f"role {group} of spec.memberOf does not exist; create it, or correct the name",
         )
-    if known.powerful:
+    if facts.powerful:
         return refusal(
             "PolicyDenied",
             f"role {group} of spec.memberOf is a superuser, has powers over roles, or is a member"
@@ -344,19 +344,22 @@ def _refused(group: str, groups: Mapping[str, GroupFacts]) -> AccessError | None
     return None
 
 
-def _options(one: MemberOf, held: Membership | None, version: int) -> sql.Composable | None:
+def _options(
+    member: MemberOf, membership: Membership | None, version: int
+) -> sql.Composable | None:
     """Return the options of GRANT; None if the role has the membership with these options."""
     if version < GRANT_OPTIONS_VERSION:
-        if held is not None and (held.admin or not one.admin):
+        if membership is not None and (membership.admin or not member.admin):
             return None
-        return sql.SQL(" WITH ADMIN OPTION" if one.admin else "")
-    if held is not None and (held.inherit, held.set, held.admin) == (
-        one.inherit,
-        one.set,
-        one.admin,
+        return sql.SQL(" WITH ADMIN OPTION" if member.admin else "")
+    if membership is not None and (membership.inherit, membership.set, membership.admin) == (
+        member.inherit,
+        member.set,
+        member.admin,
     ):
         return None
     words = {True: "TRUE", False: "FALSE"}
     return sql.SQL(
-        f" WITH ADMIN {words[one.admin]}, INHERIT {words[one.inherit]}, SET {words[one.set]}"
+        f" WITH ADMIN {words[member.admin]}, INHERIT {words[member.inherit]},"
+        f" SET {words[member.set]}"
     )

@@ -267,16 +267,22 @@ def plan_privileges(differences: Mapping[str, Iterable[Difference]]) -> list[Pri
     # Differences are compared by identity (eq=False): the reading makes one object for all roles
     # that have it, which is what lets them share a statement.
     who: dict[Difference, list[str]] = {}
-    for username, found in differences.items():
-        for difference in found:
+    for username, of_role in differences.items():
+        for difference in of_role:
             if difference.possible:
                 who.setdefault(difference, []).append(username)
     privileges: dict[
         tuple[ComparedObjects, Action, bool, Actor | None, tuple[str, ...]], set[str]
     ] = {}
-    for one, usernames in who.items():
-        key = (one.objects, one.action, one.option, one.actor, tuple(sorted(usernames)))
-        privileges.setdefault(key, set()).add(one.privilege)
+    for change, usernames in who.items():
+        key = (
+            change.objects,
+            change.action,
+            change.option,
+            change.actor,
+            tuple(sorted(usernames)),
+        )
+        privileges.setdefault(key, set()).add(change.privilege)
     items: dict[PrivilegeChange, list[ComparedObject]] = {}
     for (objects, action, option, actor, usernames_), names in privileges.items():
         shape = PrivilegeChange(

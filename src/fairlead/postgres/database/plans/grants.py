@@ -221,22 +221,22 @@ def _merge(privileges: dict[str, bool], privilege: str, *, passed_on: bool) -> N
 def _spelled_out(grant: Grant, server_version: int) -> Iterator[tuple[GrantLevel, str]]:
     """Yield levels and privileges of a grant; bundles and ALL are replaced by their members."""
     if grant.access:
-        asked = [
+        requested = [
             (level, name)
             for level, names in BUNDLES[grant.access].items()
             for name in sorted(names)
         ]
     else:
-        asked = [(grant.level or _inferred(name), name) for name in grant.privileges]
-    for level, name in asked:
+        requested = [(grant.level or _inferred(name), name) for name in grant.privileges]
+    for level, name in requested:
         if name != "ALL":
             yield level, name
             continue
         # PostgreSQL stores ALL as its members, and the comparison is of single privileges.
-        known: frozenset[str] = COLUMN_PRIVILEGES if grant.columns else LEVEL_PRIVILEGES[level]
-        for one in sorted(known):
-            if one != "MAINTAIN" or server_version >= MAINTAIN_VERSION:
-                yield level, one
+        allowed: frozenset[str] = COLUMN_PRIVILEGES if grant.columns else LEVEL_PRIVILEGES[level]
+        for privilege in sorted(allowed):
+            if privilege != "MAINTAIN" or server_version >= MAINTAIN_VERSION:
+                yield level, privilege
 
 
 def asked_for(grant: Grant) -> frozenset[str]:

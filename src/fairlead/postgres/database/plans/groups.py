@@ -86,26 +86,26 @@ class Sharing(msgspec.Struct, frozen=True, kw_only=True):
         group = self.group_of.get(username)
         return username in self.unknown or (group is not None and group not in self.groups)
 
-    def roles(self, wanted: Iterable[WantedState]) -> dict[str, WantedState]:
+    def roles(self, states: Iterable[WantedState]) -> dict[str, WantedState]:
         """Return the logins and the groups as roles, by name."""
         groups = {name: group.wanted for name, group in self.groups.items()}
-        return {**{one.username: one for one in wanted}, **groups}
+        return {**{one.username: one for one in states}, **groups}
 
-    def roles_now(self, wanted: Iterable[WantedState]) -> dict[str, WantedState]:
+    def roles_now(self, states: Iterable[WantedState]) -> dict[str, WantedState]:
         """Return the logins and the groups as roles, while the groups may lack privileges.
 
         Every member of a group is Additive, and keeps its own privileges for as long.
         """
         careful_ = self.group_of.keys() | self.unknown
-        return self.roles([careful(one) if one.username in careful_ else one for one in wanted])
+        return self.roles([careful(one) if one.username in careful_ else one for one in states])
 
-    def roles_after(self, wanted: Iterable[WantedState]) -> dict[str, WantedState]:
+    def roles_after(self, states: Iterable[WantedState]) -> dict[str, WantedState]:
         """Return the logins and the groups as roles, once the groups have their privileges.
 
         A login that keeps its own privileges is Additive.
         """
         return self.roles(
-            [careful(one) if self.keeps_own_privileges(one.username) else one for one in wanted]
+            [careful(one) if self.keeps_own_privileges(one.username) else one for one in states]
         )
 
     def without(self, names: Collection[str]) -> Sharing:
@@ -117,12 +117,12 @@ class Sharing(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def share(
-    wanted: Sequence[WantedState], version: int, roles: Mapping[str, RoleFacts] | None = None
+    states: Sequence[WantedState], version: int, roles: Mapping[str, RoleFacts] | None = None
 ) -> Sharing:
     """Sort the grants of accesses into those of groups and those of logins.
 
     Args:
-        wanted: the accesses.
+        states: the accesses.
         version: ``server_version_num``.
         roles: the existing roles; a login with NOINHERIT shares nothing before PostgreSQL 16,
             where that is an attribute of the role.
@@ -130,40 +130,40 @@ def share(
     parts: dict[
         tuple[str | None, str, int], tuple[DesiredGrants, DesiredGrants, Group | None]
     ] = {}
-    asked: dict[str, DesiredGrants] = {}
+    grants_asked: dict[str, DesiredGrants] = {}
     own: dict[str, DesiredGrants] = {}
     groups: dict[str, Group] = {}
     group_of: dict[str, str] = {}
-    for one in wanted:
-        scope = one.scope if inherits(one, version, roles or {}) else ""
+    for state in states:
+        scope = state.scope if inherits(state, version, roles or {}) else ""
         # Accesses that are kept share the value of equal grants.
-        key = (scope, one.claim.installation, id(one.grants))
+        key = (scope, state.claim.installation, id(state.grants))
         if key not in parts:
-            parts[key] = _parts(one, scope, version)
-        asked[one.username], own[one.username], group = parts[key]
+            parts[key] = _parts(state, scope, version)
+        grants_asked[state.username], own[state.username], group = parts[key]
         if group is not None:
             group = groups.setdefault(group.name, group)
-            group.members.append(one.username)
-            group_of[one.username] = group.name
-    unknown = frozenset(one.username for one in wanted if one.scope is None)
-    return Sharing(asked=asked, own=own, groups=groups, group_of=group_of, unknown=unknown)
+            group.members.append(state.username)
+            group_of[state.username] = group.name
+    unknown = frozenset(one.username for one in states if one.scope is None)
+    return Sharing(asked=grants_asked, own=own, groups=groups, group_of=group_of, unknown=unknown)
 
 
-def inherits(wanted: WantedState, version: int, roles: Mapping[str, RoleFacts]) -> bool:
+def inherits(state: WantedState, version: int, roles: Mapping[str, RoleFacts]) -> bool:
     """Whether the role has the privileges of its groups without SET ROLE."""
     if version >= GRANT_OPTIONS_VERSION:
         return True
-    asked = wanted.attributes.inherit if wanted.attributes is not None else None
-    if asked is not None:
-        return asked
-    role = roles.get(wanted.username)
+    inherit = state.attributes.inherit if state.attributes is not None else None
+    if inherit is not None:
+        return inherit
+    role = roles.get(state.username)
     return role is None or role.inherit
 
 
 def _parts(
-    one: WantedState, scope: str | None, version: int
+    state: WantedState, scope: str | None, version: int
 ) -> tuple[DesiredGrants, DesiredGrants, Group | None]:
-    whole = desired_grants(one.grants, version)
+    whole = desired_grants(state.grants, version)
     if scope is None:
         return whole, DesiredGrants(databases={}, problems=whole.problems), None
     if not scope:
@@ -176,7 +176,7 @@ def _parts(
     # groups.
     text = "\n".join([scope, *shared.describe()])
     digest = hashlib.sha256(text.encode()).hexdigest()[:32]
-    claim = GroupClaim(installation=one.claim.installation, set=digest)
+    claim = GroupClaim(installation=state.claim.installation, set=digest)
     group = Group(name=GROUP_PREFIX + digest, claim=claim, grants=shared, members=[])
     return whole, own, group
 
@@ -291,7 +291,9 @@ def plan_groups(sharing: Sharing, snapshot: ServerSnapshot) -> GroupPlan:
         changes += _expelling(group, snapshot)
         version = snapshot.server.version
         missing = [
-            one for one in group.members if not joined(snapshot.roles.get(one), name, version)
+            member
+            for member in group.members
+            if not joined(snapshot.roles.get(member), name, version)
         ]
         changes += _joining(group, missing, snapshot)
     return GroupPlan(changes=changes, taken=taken)
@@ -333,10 +335,10 @@ def _expelling(group: Group, snapshot: ServerSnapshot) -> Iterator[AccessStateme
     """Yield the removal of foreign members from the group, and of the group from others."""
     version = snapshot.server.version
     members = tuple(group.members)
-    for one in snapshot.intruders.get(group.name, ()):
-        if one.by_admin:
+    for intruder in snapshot.intruders.get(group.name, ()):
+        if intruder.by_admin:
             why = "no PostgresAccess asks for this member"
-            change = leaving(group.name, [one.name], version, one.grantor, why)
+            change = leaving(group.name, [intruder.name], version, intruder.grantor, why)
             yield _for(change, members)
     role = snapshot.roles.get(group.name)
     for name, membership in sorted(role.groups.items()) if role is not None else ():
@@ -359,10 +361,10 @@ def _for(change: Membering, usernames: tuple[str, ...]) -> AccessStatement:
 
 def joined(role: RoleFacts | None, group: str, version: int) -> bool:
     """Whether the role is a member of the group with the options of :func:`joining`."""
-    held = role.groups.get(group) if role is not None else None
-    if held is None or held.admin:
+    membership = role.groups.get(group) if role is not None else None
+    if membership is None or membership.admin:
         return False
-    return version < GRANT_OPTIONS_VERSION or (held.inherit and not held.set)
+    return version < GRANT_OPTIONS_VERSION or (membership.inherit and not membership.set)
 
 
 def _joining(
@@ -396,13 +398,13 @@ def _may_revoke(membership: Membership, snapshot: ServerSnapshot) -> bool:
     return membership.by_admin or snapshot.server.superuser
 
 
-def careful(one: WantedState) -> WantedState:
+def careful(state: WantedState) -> WantedState:
     """Return the same access, from whose login itself nothing is revoked."""
-    return msgspec.structs.replace(one, policy="Additive", ledger=frozenset())
+    return msgspec.structs.replace(state, policy="Additive", ledger=frozenset())
 
 
 def plan_leaving(
-    wanted: Iterable[WantedState],
+    states: Iterable[WantedState],
     sharing: Sharing,
     snapshot: ServerSnapshot,
     held_up: Collection[str] = (),
@@ -415,7 +417,7 @@ def plan_leaving(
     its group has too.
 
     Args:
-        wanted: the accesses.
+        states: the accesses.
         sharing: the owners of the grants.
         snapshot: the snapshot of the catalogs.
         held_up: usernames that lack privileges which they could have, and lose nothing yet.
@@ -427,25 +429,25 @@ def plan_leaving(
         for name, group in sharing.groups.items()
         if name not in snapshot.roles
         or any(
-            one.verb == "grant"
-            for one in database_differences(group.wanted, group.grants, snapshot)
+            difference.verb == "grant"
+            for difference in database_differences(group.wanted, group.grants, snapshot)
         )
     }
     # By grantor too, whom REVOKE has to name.
     left: dict[tuple[str, str], list[str]] = {}
     actions: dict[DatabaseAction, list[str]] = {}
-    for one in wanted:
-        name, group = one.username, sharing.group_of.get(one.username)
+    for state in states:
+        name, group = state.username, sharing.group_of.get(state.username)
         role = snapshot.roles.get(name)
         settled = foreseen or group is None
         settled = settled or (group not in lacking and joined(role, group or "", version))
         if role is None or name in held_up or sharing.keeps_own_privileges(name) or not settled:
             continue
-        for other in snapshot.shared(role, one.claim.installation):
+        for other in snapshot.shared(role, state.claim.installation):
             if other != group and _may_revoke(role.groups[other], snapshot):
                 left.setdefault((other, role.groups[other].grantor), []).append(name)
         if group is not None:
-            for action in database_differences(one, sharing.own[name], snapshot):
+            for action in database_differences(state, sharing.own[name], snapshot):
                 if action.verb == "revoke":
                     actions.setdefault(action, []).append(name)
     why = "spec.grants are had without it"
@@ -458,36 +460,36 @@ def plan_leaving(
     ]
 
 
-def differs(one: WantedState, sharing: Sharing, snapshot: ServerSnapshot) -> bool:
+def differs(state: WantedState, sharing: Sharing, snapshot: ServerSnapshot) -> bool:
     """Whether a login lacks its membership, or is in another group of the installation."""
-    role = snapshot.roles.get(one.username)
-    group = sharing.group_of.get(one.username)
+    role = snapshot.roles.get(state.username)
+    group = sharing.group_of.get(state.username)
     if group is not None and not joined(role, group, snapshot.server.version):
         return True
-    others = snapshot.shared(role, one.claim.installation) if role is not None else []
+    others = snapshot.shared(role, state.claim.installation) if role is not None else []
     return any(
         other != group and role is not None and _may_revoke(role.groups[other], snapshot)
         for other in others
     )
 
 
-def group_warnings(one: WantedState, sharing: Sharing, snapshot: ServerSnapshot) -> list[str]:
+def group_warnings(state: WantedState, sharing: Sharing, snapshot: ServerSnapshot) -> list[str]:
     """Return warnings about memberships that only another grantor can revoke."""
-    role, name = snapshot.roles.get(one.username), sharing.group_of.get(one.username)
-    found = [
-        _foreign(one.username, other)
-        for other in snapshot.shared(role, one.claim.installation)
+    role, name = snapshot.roles.get(state.username), sharing.group_of.get(state.username)
+    warnings = [
+        _foreign(state.username, other)
+        for other in snapshot.shared(role, state.claim.installation)
         if role is not None and other != name and not _may_revoke(role.groups[other], snapshot)
     ]
     if name is None or name not in sharing.groups:
-        return found
+        return warnings
     strangers = [one for one in snapshot.intruders.get(name, ()) if not one.by_admin]
-    found += [_foreign(one.name, name) for one in strangers]
+    warnings += [_foreign(one.name, name) for one in strangers]
     group = snapshot.roles.get(name)
     for other, membership in sorted(group.groups.items()) if group is not None else ():
         if not _may_revoke(membership, snapshot):
-            found.append(_foreign(name, other))
-    return found
+            warnings.append(_foreign(name, other))
+    return warnings
 
 
 def _foreign(member: str, group: str) -> str:

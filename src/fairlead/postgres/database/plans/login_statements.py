@@ -51,7 +51,7 @@ class AskedLogins(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def acting_statements(
-    asked: AskedLogins,
+    logins: AskedLogins,
     login: str,
     role: RoleFacts | None,
     version: int,
@@ -60,16 +60,18 @@ def acting_statements(
     """Yield the missing statements by which the sessions of a login act as its owner.
 
     Args:
-        asked: the part of the spec about logins.
+        logins: the part of the spec about logins.
         login: the name of the login.
         role: the login as it is, None if it is about to be created.
         version: ``server_version_num``.
         around: facts about parameters.
     """
-    owner = asked.username
+    owner = logins.username
     if role is not None:
-        kept = {name: one for name, one in role.groups.items() if asked.groups or name == owner}
-        role = msgspec.structs.replace(role, groups=kept)
+        memberships = {
+            name: one for name, one in role.groups.items() if logins.groups or name == owner
+        }
+        role = msgspec.structs.replace(role, groups=memberships)
     steps, _ = membership_statements(
         login, [MemberOf(role=owner)], role, {owner: GroupFacts()}, version
     )
@@ -93,21 +95,21 @@ def acting_statements(
     # Without its parameter role, which would be reset as spec.attributes.config does not name it.
     if role is not None:
         role = msgspec.structs.replace(role, config=config)
-    for step in setting_statements(login, asked.attributes, role, around.reserved):
+    for step in setting_statements(login, logins.attributes, role, around.reserved):
         yield msgspec.structs.replace(step, alone=True)
 
 
 def ending_statements(
-    asked: AskedLogins, roles: Mapping[str, RoleFacts], version: int, now: datetime
+    logins: AskedLogins, roles: Mapping[str, RoleFacts], version: int, now: datetime
 ) -> Iterator[AccessStatement]:
     """Yield the missing statements by which the logins that are not current end in time."""
-    turns = asked.turns
+    turns = logins.turns
     if turns.staged:
         return
-    whose = _turn(asked, roles, now)
+    whose = _turn(logins, roles, now)
     for name, last in whose.ending.items():
         role = roles[name]
-        end = min(last, parse_time(asked.until)) if asked.until else last
+        end = min(last, parse_time(logins.until)) if logins.until else last
         if _end(role) != end:
             yield AccessStatement(
                 statement=end_login(name, end),
@@ -115,31 +117,31 @@ def ending_statements(
                 why=f"{turns.current} has taken its turn",
                 shown=_told(name, f"VALID UNTIL '{turns.grace.total_seconds():g} s from then'"),
             )
-        if name != asked.username:
-            yield from acting_statements(asked, name, role, version)
+        if name != logins.username:
+            yield from acting_statements(logins, name, role, version)
     for name in sorted(whose.ended):
-        yield from _ended_statements(asked, roles[name], now)
+        yield from _ended_statements(logins, roles[name], now)
 
 
-def _turn(asked: AskedLogins, roles: Mapping[str, RoleFacts], now: datetime) -> Turn:
+def _turn(logins: AskedLogins, roles: Mapping[str, RoleFacts], now: datetime) -> Turn:
     return turn(
-        asked.username,
-        asked.turns.current,
+        logins.username,
+        logins.turns.current,
         able=[name for name, role in roles.items() if role.login],
-        known=_ends(asked.turns, roles),
-        grace=asked.turns.grace,
+        ends_known=_ends(logins.turns, roles),
+        grace=logins.turns.grace,
         now=now,
     )
 
 
 def _ended_statements(
-    asked: AskedLogins, role: RoleFacts, now: datetime
+    logins: AskedLogins, role: RoleFacts, now: datetime
 ) -> Iterator[AccessStatement]:
     end = _end(role)
     over = end is not None and end <= now
-    is_owner = role.name == asked.username
-    will_turn = asked.turns.rotation == "TwoLogins" and not is_owner
-    if asked.turns.leaves_ended and over and will_turn:
+    is_owner = role.name == logins.username
+    will_turn = logins.turns.rotation == "TwoLogins" and not is_owner
+    if logins.turns.leaves_ended and over and will_turn:
         return
     why = "it owns what the logins make, and logs in no more" if is_owner else "its grace is over"
     until = None if is_owner else end if over else now.replace(microsecond=0)
@@ -152,48 +154,48 @@ def _ended_statements(
 
 
 def retired(
-    asked: AskedLogins, roles: Mapping[str, RoleFacts], now: datetime | None = None
+    turns_asked: AskedLogins, roles: Mapping[str, RoleFacts], now: datetime | None = None
 ) -> tuple[str, ...]:
     """Return the logins that have ended for good, because the rotation is InPlace again.
 
     Args:
-        asked: the part of the spec about logins.
+        turns_asked: the part of the spec about logins.
         roles: the roles of the access as they are.
         now: this moment, to include logins that are about to lose their LOGIN.
     """
-    if asked.turns.rotation != "InPlace" or asked.turns.staged:
+    if turns_asked.turns.rotation != "InPlace" or turns_asked.turns.staged:
         return ()
-    over = _turn(asked, roles, now).ended if now is not None else frozenset()
-    _, *logins = family(asked.username)
+    over = _turn(turns_asked, roles, now).ended if now is not None else frozenset()
+    _, *logins = family(turns_asked.username)
     return tuple(
         name for name in logins if name in roles and (name in over or not roles[name].login)
     )
 
 
-def login_infos(asked: AskedLogins, roles: Mapping[str, RoleFacts]) -> tuple[LoginInfo, ...]:
+def login_infos(logins: AskedLogins, roles: Mapping[str, RoleFacts]) -> tuple[LoginInfo, ...]:
     """Return the status of the current login and of the former ones.
 
     It is empty if the rotation is InPlace and no other login is left.
     """
-    current = asked.turns.current
+    current = logins.turns.current
     others = [
         LoginInfo(name=name, ends_at=roles[name].valid_until)
-        for name in family(asked.username)
-        if name in roles and name != current and (roles[name].login or name != asked.username)
+        for name in family(logins.username)
+        if name in roles and name != current and (roles[name].login or name != logins.username)
     ]
-    if not others and asked.turns.rotation == "InPlace":
+    if not others and logins.turns.rotation == "InPlace":
         return ()
     return LoginInfo(name=current, current=True), *others
 
 
 def _ends(turns: LoginTurns, roles: Mapping[str, RoleFacts]) -> dict[str, datetime]:
     """Return the end of each login, the earlier one of the server's and the status'."""
-    found = dict(turns.known)
+    ends = dict(turns.known)
     for name, role in roles.items():
         end = _end(role)
         if end is not None:
-            found[name] = min(end, found.get(name, end))
-    return found
+            ends[name] = min(end, ends.get(name, end))
+    return ends
 
 
 def _end(role: RoleFacts) -> datetime | None:

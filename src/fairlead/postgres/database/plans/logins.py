@@ -84,7 +84,7 @@ def turn(
     current: str,
     *,
     able: Iterable[str],
-    known: Mapping[str, datetime],
+    ends_known: Mapping[str, datetime],
     grace: timedelta,
     now: datetime,
 ) -> Turn:
@@ -94,7 +94,7 @@ def turn(
         username: the owner's name.
         current: the login of the Secret.
         able: the roles of the access with LOGIN at the server.
-        known: the ends at the server (VALID UNTIL) or in the status.
+        ends_known: the ends at the server (VALID UNTIL) or in the status.
         grace: the time that a login lasts after it was current.
         now: this moment.
     """
@@ -102,7 +102,7 @@ def turn(
     # VALID UNTIL is set in whole seconds, rounded up so that no login ends early.
     latest = (now + grace + _ALMOST_A_SECOND).replace(microsecond=0)
     # An end beyond the grace is from an earlier, longer policy: the shorter grace counts.
-    ends = {name: min(known.get(name, latest), latest) for name in others}
+    ends = {name: min(ends_known.get(name, latest), latest) for name in others}
     return Turn(
         current=current,
         ending={name: end for name, end in sorted(ends.items()) if end > now},

@@ -179,8 +179,8 @@ def matches(pattern: str, name: str, namespace: str) -> bool:
     at, end = len(first), len(name) - len(last)
     for part in rest:
         # The first match is enough: it leaves the longest rest to the parts that follow.
-        found = name.find(part, at, end)
-        if found < 0:
+        obj = name.find(part, at, end)
+        if obj < 0:
             return False
-        at = found + len(part)
+        at = obj + len(part)
     return True

@@ -108,10 +108,10 @@ class WantedState(msgspec.Struct, frozen=True, kw_only=True):
 
     def own(self, snapshot: ServerSnapshot) -> dict[str, RoleFacts]:
         """Return the roles of the access; a former login counts only with the access's claim."""
-        found = {name: snapshot.roles[name] for name in self.names if name in snapshot.roles}
+        facts = {name: snapshot.roles[name] for name in self.names if name in snapshot.roles}
         return {
             name: role
-            for name, role in found.items()
+            for name, role in facts.items()
             if name in self.needed or (role.claim and role.claim.same_object(self.claim))
         }
 
@@ -223,14 +223,14 @@ class ShownPlan(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     @cached_property
     def parts(self) -> frozenset[str]:
         """Hashes of its parts; the same statement for another reason needs no new approval."""
-        found: set[str] = set()
+        parts: set[str] = set()
         for statement in self.statements:
-            found.update(
+            parts.update(
                 [part_of(statement.database, statement.text)]
                 if statement.windows is None
                 else statement.windows
             )
-        return frozenset(found)
+        return frozenset(parts)
 
     @property
     def approval(self) -> Approval:
@@ -277,7 +277,7 @@ def summarized(
 
 
 def plan_role(
-    wanted: WantedState,
+    state: WantedState,
     snapshot: ServerSnapshot,
     verifier: str | None,
     around: Around = NOTHING_AROUND,
@@ -287,44 +287,44 @@ def plan_role(
     """Return the missing changes of the roles of an access, and the errors of single parts.
 
     Args:
-        wanted: the access.
+        state: the access.
         snapshot: the snapshot of the catalogs.
         verifier: the verifier of its password, None if the role has that password.
         around: facts about groups and parameters.
         now: this moment, which decides the ends of logins; by default the server's time.
     """
-    name, asked = wanted.username, wanted.asked_logins
+    name, logins = state.username, state.asked_logins
     role = snapshot.roles.get(name)
     # Memberships in shared groups are planned by ``plan_groups``. spec.memberOf does not name
     # them, and would revoke them.
-    bare = snapshot.without_shared(role, wanted.claim.installation)
-    if wanted.login == name:
-        changes = list(_role_statements(wanted, role, verifier))
+    bare = snapshot.without_shared(role, state.claim.installation)
+    if state.login == name:
+        changes = list(_role_statements(state, role, verifier))
     else:
-        changes = list(_owner_statements(wanted, role))
+        changes = list(_owner_statements(state, role))
     memberships, problems = membership_statements(
         name,
-        wanted.member_of,
+        state.member_of,
         bare,
         around.groups,
         snapshot.server.version,
     )
-    settings = [*setting_statements(name, wanted.attributes, role, around.reserved)]
-    refused = refused_settings(wanted.attributes, around.reserved)
+    settings = [*setting_statements(name, state.attributes, role, around.reserved)]
+    refused = refused_settings(state.attributes, around.reserved)
     changes += [
         msgspec.structs.replace(step, usernames=(name,), alone=True)
         for step in (*settings, *memberships)
     ]
-    if asked is not None:
+    if logins is not None:
         moment = snapshot.server.moment if now is None else now
-        changes += _login_statements(wanted, asked, snapshot, verifier, around, moment)
+        changes += _login_statements(state, logins, snapshot, verifier, around, moment)
     return changes, [*refused, *problems]
 
 
-def _owner_statements(wanted: WantedState, role: RoleFacts | None) -> Iterator[AccessStatement]:
+def _owner_statements(state: WantedState, role: RoleFacts | None) -> Iterator[AccessStatement]:
     """Yield the missing changes of an owner whose logins are other roles."""
-    name = wanted.username
-    parts = attribute_parts(wanted.attributes, None, role)
+    name = state.username
+    parts = attribute_parts(state.attributes, None, role)
     if role is None or parts:
         yield AccessStatement(
             statement=create_owner(name, parts)
@@ -334,57 +334,57 @@ def _owner_statements(wanted: WantedState, role: RoleFacts | None) -> Iterator[A
             why="there is no role of this name" if role is None else _OTHER_ATTRIBUTES,
             usernames=(name,),
         )
-    yield from _claim_statements(wanted, name, role)
+    yield from _claim_statements(state, name, role)
 
 
 def _login_statements(
-    wanted: WantedState,
-    asked: AskedLogins,
+    state: WantedState,
+    logins: AskedLogins,
     snapshot: ServerSnapshot,
     verifier: str | None,
     around: Around,
     now: datetime,
 ) -> Iterator[AccessStatement]:
     """Yield the missing changes of the logins of a role, of the current one first."""
-    known, version = wanted.own(snapshot), snapshot.server.version
-    login, owner = wanted.login, (wanted.username,)
+    own, version = state.own(snapshot), snapshot.server.version
+    login, owner = state.login, (state.username,)
     steps: list[AccessStatement] = []
-    if login != wanted.username:
-        yield from _role_statements(wanted, known.get(login), verifier)
-        steps += acting_statements(asked, login, known.get(login), version, around)
-    steps += ending_statements(asked, known, version, now)
+    if login != state.username:
+        yield from _role_statements(state, own.get(login), verifier)
+        steps += acting_statements(logins, login, own.get(login), version, around)
+    steps += ending_statements(logins, own, version, now)
     for step in steps:
         yield msgspec.structs.replace(step, usernames=owner)
-    for name in login_names(wanted.username):
-        if name != login and name in known:
-            yield from _claim_statements(wanted, name, known[name])
+    for name in login_names(state.username):
+        if name != login and name in own:
+            yield from _claim_statements(state, name, own[name])
 
 
 _OTHER_ATTRIBUTES = "spec asks for other attributes than the role has"
 
 
 def _role_statements(
-    wanted: WantedState, role: RoleFacts | None, verifier: str | None
+    state: WantedState, role: RoleFacts | None, verifier: str | None
 ) -> Iterator[AccessStatement]:
     """Yield the missing changes of the role with the password."""
-    name = wanted.login
+    name = state.login
     # A login whose turn comes has an end from its last grace.
-    until = wanted.valid_until or ("" if wanted.turns is not None else wanted.valid_until)
-    asked = wanted.attributes
-    if name != wanted.username:
+    until = state.valid_until or ("" if state.turns is not None else state.valid_until)
+    wishes = state.attributes
+    if name != state.username:
         # Before PostgreSQL 16 a login inherits from its owner by its own attribute INHERIT.
-        asked = msgspec.structs.replace(asked or Attributes(), inherit=True)
-    parts = attribute_parts(asked, until, role)
+        wishes = msgspec.structs.replace(wishes or Attributes(), inherit=True)
+    parts = attribute_parts(wishes, until, role)
 
     def change(compose: Callable[..., sql.Composed], what: str, *why: str) -> AccessStatement:
         sets: PasswordForm = ""
         if verifier is not None:
-            sets = "plain" if wanted.plain else "verifier"
+            sets = "plain" if state.plain else "verifier"
         return AccessStatement(
-            statement=compose(secret=None if verifier is None else wanted.secret(verifier)),
+            statement=compose(secret=None if verifier is None else state.secret(verifier)),
             what=what,
             why="; ".join(why),
-            usernames=(wanted.username,),
+            usernames=(state.username,),
             shown=compose(secret=None if verifier is None else _HIDDEN).as_string(),
             sets=sets,
         )
@@ -413,22 +413,22 @@ def _role_statements(
             f"change the attributes of role {name}",
             *attributes,
         )
-    yield from _claim_statements(wanted, name, role, changed=changed)
+    yield from _claim_statements(state, name, role, changed=changed)
 
 
 def _claim_statements(
-    wanted: WantedState, name: str, role: RoleFacts | None, *, changed: bool = True
+    state: WantedState, name: str, role: RoleFacts | None, *, changed: bool = True
 ) -> Iterator[AccessStatement]:
     """Yield the missing claim; a claim by an import suffices until the role itself changes."""
-    held = role.claim if role is not None else None
-    if held is not None and held.is_imported and not changed:
+    claim = role.claim if role is not None else None
+    if claim is not None and claim.is_imported and not changed:
         return
-    if held is None or held.text() != wanted.claim.text():
+    if claim is None or claim.text() != state.claim.text():
         yield AccessStatement(
-            statement=statements.comment_role(name, wanted.claim, role.note if role else ""),
+            statement=statements.comment_role(name, state.claim, role.note if role else ""),
             what=f"claim role {name}",
             why=_claiming(role),
-            usernames=(wanted.username,),
+            usernames=(state.username,),
         )
 
 
@@ -449,7 +449,7 @@ def _claiming(role: RoleFacts | None) -> str:
 
 
 def plan_databases(
-    wanted: Iterable[WantedState], desired: Mapping[str, DesiredGrants], snapshot: ServerSnapshot
+    states: Iterable[WantedState], desired: Mapping[str, DesiredGrants], snapshot: ServerSnapshot
 ) -> list[DatabaseChange]:
     """Return the missing changes of privileges on databases.
 
@@ -457,15 +457,15 @@ def plan_databases(
     the whole ACL of the database anew.
 
     Args:
-        wanted: the accesses; a role that does not exist yet has no privileges.
+        states: the accesses; a role that does not exist yet has no privileges.
         desired: their grants by username.
         snapshot: the snapshot of the catalogs.
     """
-    found: dict[DatabaseAction, list[str]] = {}
-    for one in wanted:
-        for what in database_differences(one, desired[one.username], snapshot):
-            found.setdefault(what, []).append(one.username)
-    return [database_change(what, usernames) for what, usernames in found.items()]
+    usernames: dict[DatabaseAction, list[str]] = {}
+    for state in states:
+        for what in database_differences(state, desired[state.username], snapshot):
+            usernames.setdefault(what, []).append(state.username)
+    return [database_change(what, usernames) for what, usernames in usernames.items()]
 
 
 REVOKE_PUBLIC = "the PostgresServer's revokePublic asks for it"
@@ -502,29 +502,31 @@ def plan_public(
 
 
 def database_differences(
-    wanted: WantedState, desired: DesiredGrants, snapshot: ServerSnapshot
+    state: WantedState, desired: DesiredGrants, snapshot: ServerSnapshot
 ) -> Iterator[DatabaseAction]:
     """Yield the grants that a role lacks on databases, and the revocations of the others."""
-    role = snapshot.roles.get(wanted.username)
-    held = snapshot.held.get(role.oid, {}) if role else {}
-    for name in sorted(desired.databases.keys() | held.keys()):
+    role = snapshot.roles.get(state.username)
+    held_privileges = snapshot.held.get(role.oid, {}) if role else {}
+    for name in sorted(desired.databases.keys() | held_privileges.keys()):
         facts = snapshot.databases.get(name)
         # An owner has all privileges anyway, and revoking them would change the database.
         if facts is None or (role is not None and facts.owner == role.oid):
             continue
-        asked, has = desired.of(name).database, held.get(name, {})
+        requested, has = desired.of(name).database, held_privileges.get(name, {})
         revocable = set(has)
-        if wanted.policy == "Additive":
-            revocable &= parse(name, wanted.ledger).database.keys()
+        if state.policy == "Additive":
+            revocable &= parse(name, state.ledger).database.keys()
         # A GRANT with grant option gives the privilege itself too, so ``missing`` is without
         # these.
-        missing = {one for one in asked.keys() - has.keys() if not asked[one]}
-        optional = {one for one in asked if asked[one] and not has.get(one, False)}
-        no_option = {one for one in revocable & asked.keys() if has[one] and not asked[one]}
-        found = (
+        missing = {one for one in requested.keys() - has.keys() if not requested[one]}
+        optional = {one for one in requested if requested[one] and not has.get(one, False)}
+        no_option = {
+            one for one in revocable & requested.keys() if has[one] and not requested[one]
+        }
+        differences = (
             DatabaseAction("grant", tuple(sorted(missing)), name),
             DatabaseAction("grant", tuple(sorted(optional)), name, option=True),
-            DatabaseAction("revoke", tuple(sorted(revocable - asked.keys())), name),
+            DatabaseAction("revoke", tuple(sorted(revocable - requested.keys())), name),
             DatabaseAction("revoke", tuple(sorted(no_option)), name, option=True),
         )
-        yield from (action for action in found if action.privileges)
+        yield from (action for action in differences if action.privileges)

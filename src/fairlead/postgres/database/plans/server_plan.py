@@ -58,30 +58,30 @@ class ObservedServer(msgspec.Struct, frozen=True, kw_only=True):
     sharing: Sharing
     """Owners of grants, by the server's version alone; roles before PostgreSQL 16 may differ."""
 
-    def admits(self, wanted: Iterable[WantedState]) -> list[WantedState]:
+    def admits(self, states: Iterable[WantedState]) -> list[WantedState]:
         """Return the accesses that are not refused."""
-        return [one for one in wanted if one.username not in self.refused]
+        return [one for one in states if one.username not in self.refused]
 
 
 def refusals(
-    wanted: Iterable[WantedState], sharing: Sharing, snapshot: ServerSnapshot
+    states: Iterable[WantedState], sharing: Sharing, snapshot: ServerSnapshot
 ) -> dict[str, AccessError]:
     """Return by username the error of each access that may not have its roles."""
     refused: dict[str, AccessError] = {}
-    for one in wanted:
+    for state in states:
         try:
-            if crowds(one, sharing, snapshot):
-                raise CrowdedError(one.username)
-            check_roles(one.needed, snapshot, one.claim, adopt=one.adopt)
-            role = snapshot.roles.get(one.username)
-            check_password(role, one.username, keeps_password=one.keeps_password)
+            if crowds(state, sharing, snapshot):
+                raise CrowdedError(state.username)
+            check_roles(state.needed, snapshot, state.claim, adopt=state.adopt)
+            role = snapshot.roles.get(state.username)
+            check_password(role, state.username, keeps_password=state.keeps_password)
         except AccessError as error:
-            refused[one.username] = error
+            refused[state.username] = error
     return refused
 
 
 def observed_server(
-    wanted: Iterable[WantedState],
+    states: Iterable[WantedState],
     sharing: Sharing,
     snapshot: ServerSnapshot,
     verifiers: Mapping[str, str],
@@ -91,30 +91,34 @@ def observed_server(
     """Return a server as it was read, and refuse adoptions that facts about groups forbid.
 
     Args:
-        wanted: the accesses that are not refused yet.
+        states: the accesses that are not refused yet.
         sharing: the owners of grants.
         snapshot: the snapshot of the catalogs.
         verifiers: the verifiers to store, by the name of the login.
         refused: by username the error of each refused access so far.
         around: facts about groups and parameters.
     """
-    found = dict(refused)
-    for one in wanted:
+    refused_states = dict(refused)
+    for state in states:
         try:
-            role = snapshot.roles.get(one.username)
-            check_adoption(role, around.groups, adopt=one.adopt)
+            role = snapshot.roles.get(state.username)
+            check_adoption(role, around.groups, adopt=state.adopt)
         except AccessError as error:
-            found.setdefault(one.username, error)
+            refused_states.setdefault(state.username, error)
     return ObservedServer(
-        snapshot=snapshot, around=around, verifiers=verifiers, refused=found, sharing=sharing
+        snapshot=snapshot,
+        around=around,
+        verifiers=verifiers,
+        refused=refused_states,
+        sharing=sharing,
     )
 
 
-def crowds(wanted: WantedState, sharing: Sharing, snapshot: ServerSnapshot) -> bool:
+def crowds(state: WantedState, sharing: Sharing, snapshot: ServerSnapshot) -> bool:
     """Whether a role or the group of the access has more objects than were counted."""
     if not snapshot.crowded:
         return False
-    names = {*wanted.names, *filter(None, [sharing.group_of.get(wanted.username)])}
+    names = {*state.names, *filter(None, [sharing.group_of.get(state.username)])}
     return not names.isdisjoint(snapshot.crowded)
 
 
@@ -156,36 +160,36 @@ class BatchPlan(msgspec.Struct, frozen=True, kw_only=True):
     def who(self, names: Iterable[str]) -> tuple[str, ...]:
         """Return the usernames; the name of a group is replaced by its members'."""
         groups = self.sharing.groups
-        found = (groups[name].members if name in groups else [name] for name in names)
-        return tuple(dict.fromkeys(name for some in found for name in some))
+        members = (groups[name].members if name in groups else [name] for name in names)
+        return tuple(dict.fromkeys(name for some in members for name in some))
 
 
 def plan_server(
-    wanted: Iterable[WantedState],
-    seen: ObservedServer,
+    states: Iterable[WantedState],
+    observed: ObservedServer,
     revoked_public: frozenset[str] = frozenset(),
 ) -> BatchPlan:
     """Return the plan for accesses with different usernames.
 
     Args:
-        wanted: the accesses; the plan leaves out refused ones.
-        seen: their server as it was read.
+        states: the accesses; the plan leaves out refused ones.
+        observed: their server as it was read.
         revoked_public: the privileges that PUBLIC must not have.
     """
-    snapshot = seen.snapshot
-    left = seen.admits(wanted)
+    snapshot = observed.snapshot
+    left = observed.admits(states)
     on_roles: list[AccessStatement] = []
     hindered: dict[str, Sequence[AccessError]] = {}
-    for one in left:
-        verifier = seen.verifiers.get(one.login)
-        own, problems = plan_role(one, snapshot, verifier, seen.around)
+    for state in left:
+        verifier = observed.verifiers.get(state.login)
+        own, problems = plan_role(state, snapshot, verifier, observed.around)
         on_roles += own
         if problems:
-            hindered[one.username] = problems
-    sharing, version = seen.sharing, snapshot.server.version
+            hindered[state.username] = problems
+    sharing, version = observed.sharing, snapshot.server.version
     # Refused accesses become no members. Before PostgreSQL 16 it also takes the roles' INHERIT,
     # which is known only now.
-    if seen.refused or version < GRANT_OPTIONS_VERSION:
+    if observed.refused or version < GRANT_OPTIONS_VERSION:
         sharing = share(left, version, snapshot.roles)
     groups = plan_groups(sharing, snapshot)
     sharing = sharing.without(groups.taken)
@@ -223,8 +227,8 @@ def visits_of(
             continue
         # The databases of the grants, and those in which the role has something already.
         inside = snapshot.dependents.get(role.oid, frozenset()) if role else frozenset[str]()
-        known = snapshot.databases
-        reachable = {name for name in inside if name in known and known[name].connectable}
+        databases = snapshot.databases
+        reachable = {name for name in inside if name in databases and databases[name].connectable}
         for name in sorted(reachable | grants.databases.keys()):
             missing = _missing_database(name, snapshot)
             if missing is not None:
@@ -249,31 +253,31 @@ def _missing_database(name: str, snapshot: ServerSnapshot) -> AccessError | None
     return None
 
 
-def warnings_of(wanted: WantedState, sharing: Sharing, snapshot: ServerSnapshot) -> list[str]:
+def warnings_of(state: WantedState, sharing: Sharing, snapshot: ServerSnapshot) -> list[str]:
     """Return warnings about privileges beyond the spec, through PUBLIC or other grantors."""
     public = [
         f"PUBLIC has {', '.join(sorted(extra))} on database {name}, so this role has it too"
-        for name, grants in sorted(sharing.asked[wanted.username].databases.items())
+        for name, grants in sorted(sharing.asked[state.username].databases.items())
         if name in snapshot.databases
         and (extra := snapshot.databases[name].public - grants.database.keys())
     ]
-    role = snapshot.roles.get(wanted.username)
-    role = snapshot.without_shared(role, wanted.claim.installation)
+    role = snapshot.roles.get(state.username)
+    role = snapshot.without_shared(role, state.claim.installation)
     return [
         *public,
-        *unheeded_options(wanted.member_of, snapshot.server.version),
-        *foreign_memberships(wanted.member_of, role),
-        *group_warnings(wanted, sharing, snapshot),
-        *_outlasting(wanted, snapshot),
+        *unheeded_options(state.member_of, snapshot.server.version),
+        *foreign_memberships(state.member_of, role),
+        *group_warnings(state, sharing, snapshot),
+        *_outlasting(state, snapshot),
     ]
 
 
-def _outlasting(wanted: WantedState, snapshot: ServerSnapshot) -> Iterator[str]:
+def _outlasting(state: WantedState, snapshot: ServerSnapshot) -> Iterator[str]:
     """Yield warnings about open sessions of roles that log in no more.
 
     Their number only falls, so that no warning comes and goes.
     """
-    for name, role in wanted.own(snapshot).items():
+    for name, role in state.own(snapshot).items():
         until = datetime.fromisoformat(role.valid_until) if role.valid_until else None
         if role.sessions and (
             not role.login or (until is not None and until <= snapshot.server.moment)

@@ -90,17 +90,17 @@ def describe_target(target: Target, database: str) -> str:
 
 def parse(database: str, lines: Iterable[str]) -> DatabaseGrants:
     """Parse the lines of :func:`describe` about one database; other lines are skipped."""
-    held: dict[str, bool] = {}
+    options: dict[str, bool] = {}
     objects: dict[Target, dict[str, bool]] = {}
     for line in lines:
-        found = _LINE.fullmatch(line)
-        if found is None or _name(found["database"]) != database:
+        match = _LINE.fullmatch(line)
+        if match is None or _name(match["database"]) != database:
             continue
-        target = _target(found)
-        privileges = held if target is None else objects.setdefault(target, {})
-        for privilege in found["privileges"].split(", "):
-            privileges[privilege] = bool(found["option"]) or privileges.get(privilege, False)
-    return DatabaseGrants(database=held, objects=objects)
+        target = _target(match)
+        privileges = options if target is None else objects.setdefault(target, {})
+        for privilege in match["privileges"].split(", "):
+            privileges[privilege] = bool(match["option"]) or privileges.get(privilege, False)
+    return DatabaseGrants(database=options, objects=objects)
 
 
 def is_passed_on(line: str) -> bool:
@@ -123,17 +123,17 @@ _LINE = re.compile(
 )
 
 
-def _target(found: re.Match[str]) -> Target | None:
-    level = found["level"] or found["all"] or found["future"]
+def _target(match: re.Match[str]) -> Target | None:
+    level = match["level"] or match["all"] or match["future"]
     if level == "database":
         return None
     return msgspec.convert(
         (
             level,
-            _name(found["schema"]),
-            _name(found["creator"] if found["future"] else found["name"]),
-            _name(found["column"]),
-            found["arguments"] and found["arguments"][1:-1],
+            _name(match["schema"]),
+            _name(match["creator"] if match["future"] else match["name"]),
+            _name(match["column"]),
+            match["arguments"] and match["arguments"][1:-1],
         ),
         Target,
     )

@@ -115,38 +115,38 @@ async def read_snapshot(
             databases in which roles have objects or privileges.
         most: objects and privileges of one role that are counted; a role with more is ``crowded``.
     """
-    asked = frozenset((*usernames, *groups))
-    names = sorted(asked)
+    wished = frozenset((*usernames, *groups))
+    names = sorted(wished)
     # The other statements need the rights of the administrator and the oids of the roles.
     # With LIMIT 0 they are read without the databases; one more than ``most`` tells of a crowd.
     limit = (None if most is None else most + 1) if whole else 0
-    (about,), counted = await session.exchange(
+    (facts,), counted = await session.exchange(
         (SERVER, None), (DEPENDENTS, {"names": names, "most": limit})
     )
-    server, depending = _server(about), _depending(counted, most)
+    server, depending = _server(facts), _depending(counted, most)
     rows, members, *more = await session.exchange(
         _roles_query(server, names, claims=claims, whole=whole),
         _groups_query(server, depending, groups),
         *(_database_queries(depending, databases) if whole else ()),
     )
     memberships, intruders = _groups(members, server)
-    found = [_role(row, memberships.get(row[0], {})) for row in rows]
-    shared = {role.name: role.group for role in found if role.group is not None}
+    roles = [_role(row, memberships.get(row[0], {})) for row in rows]
+    shared = {role.name: role.group for role in roles if role.group is not None}
     joined = {name for some in memberships.values() for name in some}
-    known = _databases(more[0]) if more else {}
+    present = _databases(more[0]) if more else {}
     return ServerSnapshot(
         server=server,
-        roles={role.name: role for role in found if role.name in asked},
-        databases={one.name: one for one in known.values()},
+        roles={role.name: role for role in roles if role.name in wished},
+        databases={one.name: one for one in present.values()},
         dependents={
-            role: frozenset(known[oid].name for oid in oids if oid in known)
+            role: frozenset(present[oid].name for oid in oids if oid in present)
             for role, oids in depending.inside.items()
         },
         held=_held(more[1]) if more else {},
-        crowded=frozenset(role.name for role in found if role.oid in depending.crowds),
+        crowded=frozenset(role.name for role in roles if role.oid in depending.crowds),
         claimed={
             role.name: role.claim
-            for role in found
+            for role in roles
             if role.claim is not None and role.claim.installation == installation
         },
         groups=shared,
@@ -155,7 +155,7 @@ async def read_snapshot(
         deserted=frozenset(
             name
             for name, group in shared.items()
-            if name not in asked and name not in joined and group.installation == installation
+            if name not in wished and name not in joined and group.installation == installation
         ),
         intruders=intruders,
     )
@@ -194,10 +194,10 @@ def _databases(rows: Iterable[Sequence[Any]]) -> dict[int, DatabaseFacts]:
 
 
 def _held(rows: Iterable[Sequence[Any]]) -> dict[int, dict[str, dict[str, bool]]]:
-    held: dict[int, dict[str, dict[str, bool]]] = {}
+    privileges: dict[int, dict[str, dict[str, bool]]] = {}
     for name, role, privilege, grantable in rows:
-        held.setdefault(role, {}).setdefault(name, {})[privilege] = grantable
-    return held
+        privileges.setdefault(role, {}).setdefault(name, {})[privilege] = grantable
+    return privileges
 
 
 async def read_logins(session: Session) -> tuple[list[str], bool]:
@@ -207,8 +207,8 @@ async def read_logins(session: Session) -> tuple[list[str], bool]:
         "groups": GROUP_PATTERN,
         "limit": MAX_LOGINS + 1,
     }
-    found = [name for (name,) in await session.rows(LOGINS, parameters)]
-    return found[:MAX_LOGINS], len(found) > MAX_LOGINS
+    logins = [name for (name,) in await session.rows(LOGINS, parameters)]
+    return logins[:MAX_LOGINS], len(logins) > MAX_LOGINS
 
 
 async def read_around(
@@ -240,13 +240,13 @@ def _groups(
             by in {server.admin_oid, _BOOTSTRAP_SUPERUSER} if server.superuser else usable
         )
         if intruder:
-            found = Intruder(name=intruder, grantor=grantor, by_admin=own or server.superuser)
-            intruders[name] = (*intruders.get(name, ()), found)
+            entry = Intruder(name=intruder, grantor=grantor, by_admin=own or server.superuser)
+            intruders[name] = (*intruders.get(name, ()), entry)
             continue
-        known = groups.setdefault(member, {})
+        memberships = groups.setdefault(member, {})
         # The administrator can change only its own row among those of several grantors.
-        if own or name not in known:
-            known[name] = Membership(
+        if own or name not in memberships:
+            memberships[name] = Membership(
                 inherit=inherit, set=set_, admin=admin, by_admin=own, grantor=grantor
             )
     return groups, intruders
@@ -271,14 +271,14 @@ class _Depending(NamedTuple):
 
 def _depending(rows: Iterable[Sequence[Any]], most: int | None) -> _Depending:
     oids: dict[str, int] = {}
-    seen: Counter[int] = Counter()
+    counts: Counter[int] = Counter()
     inside: dict[int, set[int]] = {}
     on: set[int] = set()
     for role, name, database, itself, number in rows:
         oids[name] = role
         if number is None:
             continue
-        seen[role] += number
+        counts[role] += number
         if itself:
             on.add(database)
         else:
@@ -287,7 +287,7 @@ def _depending(rows: Iterable[Sequence[Any]], most: int | None) -> _Depending:
         oids=oids,
         inside={role: frozenset(found) for role, found in inside.items()},
         on=frozenset(on),
-        crowds=frozenset(role for role in seen if most is not None and seen[role] > most),
+        crowds=frozenset(role for role in counts if most is not None and counts[role] > most),
     )
 
 
@@ -322,7 +322,7 @@ def _role(row: Sequence[Any], groups: Mapping[str, Membership]) -> RoleFacts:
 async def observe(
     sessions: Sessions,
     session: Session,
-    wanted: Sequence[WantedState],
+    states: Sequence[WantedState],
     verifiers: Verifiers,
     *,
     most: int | None = None,
@@ -332,51 +332,51 @@ async def observe(
     Args:
         sessions: the sessions of the server.
         session: a session in its maintenance database.
-        wanted: accesses with different usernames.
+        states: accesses with different usernames.
         verifiers: the known verifiers of the server.
         most: objects and privileges of one role that are counted; a role with more is refused.
     """
-    sharing = share(wanted, session.server_version)
+    sharing = share(states, session.server_version)
     snapshot = await read_snapshot(
         session,
-        [name for one in wanted for name in one.names],
+        [name for one in states for name in one.names],
         "",
-        databases={grant.database for one in wanted for grant in one.grants},
+        databases={grant.database for one in states for grant in one.grants},
         groups=sharing.groups,
         most=most,
     )
     # Accesses are refused before passwords are compared: a comparison takes thousands of rounds,
     # or a login if the administrator may not read verifiers.
-    refused = refusals(wanted, sharing, snapshot)
+    refused = refusals(states, sharing, snapshot)
     # Without a password, as in a plan, an existing role keeps its own; a new role needs some.
     given = [
-        one
-        for one in wanted
-        if one.username not in refused
-        and not one.keeps_password
-        and (one.password or one.login not in snapshot.roles)
+        state
+        for state in states
+        if state.username not in refused
+        and not state.keeps_password
+        and (state.password or state.login not in snapshot.roles)
     ]
     missing, unknown = await verifiers.missing(sessions, given, snapshot)
     refused |= unknown
-    left = [one for one in wanted if one.username not in refused]
+    left = [one for one in states if one.username not in refused]
     around = await read_around_accesses(session, left, snapshot)
     return observed_server(left, sharing, snapshot, missing, refused, around)
 
 
 async def read_around_accesses(
-    session: Session, wanted: Iterable[WantedState], snapshot: ServerSnapshot
+    session: Session, states: Iterable[WantedState], snapshot: ServerSnapshot
 ) -> Around:
     """Read the facts about groups and parameters that the plans of accesses need."""
     groups: set[str] = set()
     parameters: set[str] = set()
-    for one in wanted:
-        groups |= {group.role for group in one.member_of or ()}
-        role = snapshot.roles.get(one.username)
+    for state in states:
+        groups |= {group.role for group in state.member_of or ()}
+        role = snapshot.roles.get(state.username)
         # A role that was made by hand may have powers by memberships; the same query finds them.
-        if takes_over(role, adopt=one.adopt):
-            groups.add(one.username)
-        if one.attributes is not None:
-            known = (snapshot.roles[name] for name in one.names if name in snapshot.roles)
-            stored = [name for role in known for name in role.config]
-            parameters |= {name.lower() for name in (*one.attributes.config, *stored)}
+        if takes_over(role, adopt=state.adopt):
+            groups.add(state.username)
+        if state.attributes is not None:
+            facts = (snapshot.roles[name] for name in state.names if name in snapshot.roles)
+            stored = [name for role in facts for name in role.config]
+            parameters |= {name.lower() for name in (*state.attributes.config, *stored)}
     return await read_around(session, groups, parameters)

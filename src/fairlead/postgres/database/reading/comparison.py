@@ -112,12 +112,12 @@ class Reading(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def actors(self) -> frozenset[Actor]:
         """The roles by whose rights the administrator may settle some of the differences."""
-        found = (one.actor for some in self.differences.values() for one in some)
-        return frozenset(actor for actor in found if actor is not None)
+        actors = (one.actor for some in self.differences.values() for one in some)
+        return frozenset(actor for actor in actors if actor is not None)
 
 
 async def read_differences(
-    session: Session, database: str, wanted: Sequence[RoleGrants]
+    session: Session, database: str, role_grants: Sequence[RoleGrants]
 ) -> Reading:
     """Read the differences between the roles' actual and desired privileges in this database.
 
@@ -128,29 +128,29 @@ async def read_differences(
     Args:
         session: a session in that database.
         database: its name, for the ledgers.
-        wanted: the roles, each once.
+        role_grants: the roles, each once.
 
     Raises:
         psycopg.Error: a DataError if the database's encoding lacks a character of a name.
     """
-    asked = Comparison(database, wanted, session.server_version)
-    if not wanted:
+    comparison = Comparison(database, role_grants, session.server_version)
+    if not role_grants:
         return Reading()
-    reading = asked.reading(await session.rows(*asked.query))
-    return await asked.with_actors(session, reading)
+    reading = comparison.reading(await session.rows(*comparison.query))
+    return await comparison.with_actors(session, reading)
 
 
-async def read_window(session: Session, asked: Comparison) -> Reading:
+async def read_window(session: Session, comparison: Comparison) -> Reading:
     """Read the differences in the present window of a role, which is cut where there are many.
 
     Raises:
         psycopg.Error: as :func:`read_differences`.
     """
     while True:
-        reading = asked.reading(await session.rows(*asked.query))
-        asked.stay(reading.last)
-        if asked.end is None or not reading.cut or not asked.narrow():
-            return await asked.with_actors(session, reading)
+        reading = comparison.reading(await session.rows(*comparison.query))
+        comparison.stay(reading.last)
+        if comparison.end is None or not reading.cut or not comparison.narrow():
+            return await comparison.with_actors(session, reading)
 
 
 _Flat = frozenset[tuple[Target, str, bool]]
@@ -171,12 +171,12 @@ class Comparison:
     def __init__(
         self,
         database: str,
-        wanted: Sequence[RoleGrants],
+        role_grants: Sequence[RoleGrants],
         version: int,
         window: int | None = None,
         ends: Sequence[CatalogPlace] = (),
     ) -> None:
-        self.wanted = wanted
+        self.wanted = role_grants
         self.window = window
         self._ends = ends
         self._after, self._last, self._in_rest = _FIRST, _LAST, True
@@ -187,23 +187,23 @@ class Comparison:
         self._shapes: dict[tuple[_Flat, _Flat], int] = {}
         self._of_role: list[int] = []
         self._atoms: list[tuple[int, int, str, bool, bool]] = []
-        for role in wanted:
+        for role in role_grants:
             additive = role.policy == "Additive"
             # An Authoritative role is compared with its grants alone; the ledger would be as many
             # atoms again.
-            known = _parsed(database, role.ledger) if additive else DatabaseGrants()
-            self._of_role.append(self._shape(role.grants, known))
+            ledger = _parsed(database, role.ledger) if additive else DatabaseGrants()
+            self._of_role.append(self._shape(role.grants, ledger))
 
     def _shape(self, grants: DatabaseGrants, ledger: DatabaseGrants) -> int:
         flat = frozenset(_flat(grants)), frozenset(_flat(ledger))
         shape = self._shapes.get(flat)
         if shape is None:
             shape = self._shapes[flat] = len(self._shapes)
-            for known, given in ((False, grants), (True, ledger)):
+            for is_recorded, given in ((False, grants), (True, ledger)):
                 for target, name, passed_on in _flat(given):
                     # From 1, as WITH ORDINALITY counts in the query.
                     number = self._targets.setdefault(target, len(self._targets) + 1)
-                    self._atoms.append((shape, number, name, passed_on, known))
+                    self._atoms.append((shape, number, name, passed_on, is_recorded))
         return shape
 
     @property
@@ -252,7 +252,7 @@ class Comparison:
 
     @cached_property
     def _parameters(self) -> Mapping[str, object]:
-        shapes, numbers, privileges, passed_on, known = _columns(self._atoms, 5)
+        shapes, numbers, privileges, passed_on, recorded = _columns(self._atoms, 5)
         levels, schemas, names, columns, arguments = _columns(self._targets, 5)
         return {
             "membership": self._future,
@@ -265,7 +265,7 @@ class Comparison:
             "atom_targets": numbers,
             "privileges": privileges,
             "passed_on": passed_on,
-            "known": known,
+            "known": recorded,
             "levels": levels,
             "schemas": schemas,
             "names": names,
@@ -288,8 +288,8 @@ class Comparison:
     def absences(self, schemas: Mapping[int, bool]) -> dict[str, list[Absence]]:
         """Return absences by username; ``schemas`` says by target whether its schema is absent."""
         of_shape: dict[int, set[int]] = {}
-        for shape, number, _, _, known in self._atoms:
-            if number in schemas and not known:
+        for shape, number, _, _, recorded in self._atoms:
+            if number in schemas and not recorded:
                 of_shape.setdefault(shape, set()).add(number)
         targets = list(self._targets)
         return {
@@ -319,8 +319,8 @@ def _columns(rows: Iterable[Sequence[Any]], width: int) -> list[list[Any]]:
     return [list(column) for column in zip(*rows, strict=True)] or [[] for _ in range(width)]
 
 
-def _reading(rows: Iterable[Sequence[Any]], asked: Comparison) -> Reading:
-    usernames = {role.oid: role.username for role in asked.wanted}
+def _reading(rows: Iterable[Sequence[Any]], comparison: Comparison) -> Reading:
+    usernames = {role.oid: role.username for role in comparison.wanted}
     differences: dict[str, list[Difference]] = {}
     absent: dict[str, list[Absence]] = {}
     gone: frozenset[str] = frozenset()
@@ -328,22 +328,22 @@ def _reading(rows: Iterable[Sequence[Any]], asked: Comparison) -> Reading:
     last: CatalogPlace | None = None
     total = 0
     for row in rows:
-        about, (roles, actions, privileges, options, *settled) = row[:7], row[7:]
-        if about[0] == "gone":
+        facts, (roles, actions, privileges, options, *settled) = row[:7], row[7:]
+        if facts[0] == "gone":
             gone = frozenset(privileges)
-        elif about[0] == "window":
+        elif facts[0] == "window":
             last = (roles[0], roles[1], roles[2])
-        elif about[0] == "absent":
-            absent = asked.absences(dict(zip(roles, options, strict=True)))
+        elif facts[0] == "absent":
+            absent = comparison.absences(dict(zip(roles, options, strict=True)))
         else:
-            objects = _objects(*about)
+            objects = _objects(*facts)
             if objects.total > len(objects.items):
                 cut.update(usernames[role] for role in roles)
             total += len(roles)
             values = zip(actions, privileges, options, *settled, strict=True)
-            for role, one in zip(roles, _shared(objects, values), strict=True):
-                if one is not None:
-                    differences.setdefault(usernames[role], []).append(one)
+            for role, difference in zip(roles, _shared(objects, values), strict=True):
+                if difference is not None:
+                    differences.setdefault(usernames[role], []).append(difference)
     if total >= MAX_DIFFERENCES:
         # Roles take turns, so the ones that are cut off have the most.
         most = max(map(len, differences.values()), default=0)
@@ -393,15 +393,15 @@ def _shared(
     objects: ComparedObjects, values: Iterable[tuple[Any, ...]]
 ) -> Iterator[Difference | None]:
     """Yield one difference for all roles that have it; None for an unknown, newer privilege."""
-    made: dict[tuple[Any, ...], Difference] = {}
+    shared: dict[tuple[Any, ...], Difference] = {}
     for value in values:
         action, privilege, option, grantor, possible, dispensable = value
         if privilege not in PRIVILEGES:
             yield None
             continue
         # The plan of the statements merges roles by the identity of a difference (eq=False).
-        if value not in made:
-            made[value] = Difference(
+        if value not in shared:
+            shared[value] = Difference(
                 action=action,
                 objects=objects,
                 privilege=privilege,
@@ -410,22 +410,22 @@ def _shared(
                 possible=possible,
                 dispensable=dispensable,
             )
-        yield made[value]
+        yield shared[value]
 
 
 def role_grants(
-    wanted: WantedState, grants: DatabaseGrants, snapshot: ServerSnapshot, number: int = 0
+    state: WantedState, grants: DatabaseGrants, snapshot: ServerSnapshot, number: int = 0
 ) -> RoleGrants:
     """Return a role's desired privileges in a database; ``number`` gives unborn roles an oid."""
-    role = snapshot.roles.get(wanted.username)
+    role = snapshot.roles.get(state.username)
     return RoleGrants(
         oid=unborn_oid(number) if role is None else role.oid,
         unborn=role is None,
-        username=wanted.username,
+        username=state.username,
         grants=grants,
-        policy=wanted.policy,
-        ledger=wanted.ledger,
-        installation=wanted.claim.installation,
+        policy=state.policy,
+        ledger=state.ledger,
+        installation=state.claim.installation,
     )
 
 
@@ -464,16 +464,16 @@ def hindrances(reading: Reading, username: str, database: str, admin: str) -> li
     return [*_absent(absent, database), *_refused(left, database, admin)]
 
 
-def _absent(found: Sequence[Absence], database: str) -> list[AccessError]:
+def _absent(absences: Sequence[Absence], database: str) -> list[AccessError]:
     problems = [
         AccessError(
             "SchemaNotFound",
             f"schema {schema} of spec.grants does not exist in database {database};"
             " create it, or correct the name",
         )
-        for schema in sorted({one.target.schema for one in found if one.schema})
+        for schema in sorted({one.target.schema for one in absences if one.schema})
     ]
-    objects = [one.target for one in found if not one.schema]
+    objects = [one.target for one in absences if not one.schema]
     future = sorted({target.name for target in objects if target.level.startswith("future")})
     problems += [
         AccessError(
@@ -496,13 +496,13 @@ def _refused(left: Iterable[Difference], database: str, admin: str) -> list[Acce
     future: list[Difference] = []
     grants: list[Difference] = []
     revocations: list[Difference] = []
-    for one in left:
-        if one.possible or one.is_left_out:
+    for state in left:
+        if state.possible or state.is_left_out:
             continue
-        if one.objects.level.startswith("future"):
-            future.append(one)
+        if state.objects.level.startswith("future"):
+            future.append(state)
         else:
-            (grants if one.action == "grant" else revocations).append(one)
+            (grants if state.action == "grant" else revocations).append(state)
     messages = []
     if grants:
         messages.append(
@@ -597,11 +597,11 @@ def _unfinished(database: str) -> AccessError:
 def _told(differences: Iterable[Difference]) -> str:
     """Return privileges and objects in words, each with its owner or grantor."""
     privileges: dict[tuple[ComparedObjects, str], set[str]] = {}
-    for one in differences:
-        whose = f"owner {one.objects.owner}"
-        if one.action != "grant":
-            whose = f"granted by {one.grantor}"
-        privileges.setdefault((one.objects, whose), set()).add(one.privilege)
+    for difference in differences:
+        whose = f"owner {difference.objects.owner}"
+        if difference.action != "grant":
+            whose = f"granted by {difference.grantor}"
+        privileges.setdefault((difference.objects, whose), set()).add(difference.privilege)
     total = sum(objects.total for objects, _ in privileges)
     every = (
         f"{', '.join(sorted(names))} on {words(objects.level, item, objects.table)} ({whose})"

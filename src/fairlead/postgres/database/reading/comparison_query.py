@@ -15,15 +15,15 @@ from psycopg import sql
 
 def _privilege(*, who: str = "", option: str = "") -> str:
     """Return the SQL expression of whether a role has a difference's privilege on its object."""
-    asked = f"d.privilege || '{option}'" if option else "d.privilege"
+    privilege = f"d.privilege || '{option}'" if option else "d.privilege"
     return f"""CASE g.level
-                WHEN 'schema' THEN pg_catalog.has_schema_privilege({who}g.sample, {asked})
-                WHEN 'table' THEN pg_catalog.has_table_privilege({who}g.sample, {asked})
+                WHEN 'schema' THEN pg_catalog.has_schema_privilege({who}g.sample, {privilege})
+                WHEN 'table' THEN pg_catalog.has_table_privilege({who}g.sample, {privilege})
                 WHEN 'column' THEN pg_catalog.has_column_privilege(
-                  {who}g.sample, g.column::int2, {asked})
-                WHEN 'sequence' THEN pg_catalog.has_sequence_privilege({who}g.sample, {asked})
-                WHEN 'routine' THEN pg_catalog.has_function_privilege({who}g.sample, {asked})
-                WHEN 'type' THEN pg_catalog.has_type_privilege({who}g.sample, {asked})
+                  {who}g.sample, g.column::int2, {privilege})
+                WHEN 'sequence' THEN pg_catalog.has_sequence_privilege({who}g.sample, {privilege})
+                WHEN 'routine' THEN pg_catalog.has_function_privilege({who}g.sample, {privilege})
+                WHEN 'type' THEN pg_catalog.has_type_privilege({who}g.sample, {privilege})
                 ELSE false END"""
 
 

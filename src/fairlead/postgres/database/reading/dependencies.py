@@ -166,7 +166,7 @@ async def read_dependencies(
             for name, connectable, owned, subscriptions, references, _ in databases
         ),
         shared=tuple(text for (text,) in shared),
-        cut=most is not None and any((seen or 0) >= most for *_, seen in databases),
+        cut=most is not None and any((count or 0) >= most for *_, count in databases),
     )
 
 
@@ -196,9 +196,9 @@ async def read_heir(session: Session, name: str, database: str, claim: RoleClaim
             f"role {name} of spec.orphanTo does not exist; create it, or name another",
         )
     ((heir, unsafe, comment),) = rows
-    held = parse_claim(comment)
+    parsed = parse_claim(comment)
     # An heir of the same object is the role itself, which gets the objects of its logins.
-    others = held is not None and not (claim is not None and held.same_object(claim))
+    others = parsed is not None and not (claim is not None and parsed.same_object(claim))
     taken = others or parse_group(comment) is not None
     if not name:
         if unsafe:
@@ -215,19 +215,19 @@ async def read_heir(session: Session, name: str, database: str, claim: RoleClaim
     return str(heir)
 
 
-def check_shared(username: str, found: RoleDependencies, policy: CleanupPolicy) -> None:
+def check_shared(username: str, dependencies: RoleDependencies, policy: CleanupPolicy) -> None:
     """Refuse to go on while the role owns databases, tablespaces, or objects out of reach.
 
     Raises:
         AccessError: OwnsObjects.
     """
-    if found.shared:
+    if dependencies.shared:
         raise AccessError(
             "OwnsObjects",
-            f"role {username} owns {_some(found.shared)}, which no cleanupPolicy removes;"
+            f"role {username} owns {_some(dependencies.shared)}, which no cleanupPolicy removes;"
             " give it another owner",
         )
-    closed = [one.database for one in found.databases if not one.connectable and one.owned]
+    closed = [one.database for one in dependencies.databases if not one.connectable and one.owned]
     if closed:
         raise AccessError(
             "OwnsObjects",

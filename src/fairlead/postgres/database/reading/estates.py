@@ -249,28 +249,28 @@ async def read_estate(
     parameters = {"roles": list(roles), "below": below, "most": WINDOW, "shown": _SHOWN}
     objects: list[OwnedObject] = []
     dependences: list[Dependence] = []
-    held: set[CatalogObject] = set()
+    seen_objects: set[CatalogObject] = set()
     strangers: list[str] = []
     listed = oldest = 0
-    for row, one, two, three, four, five, six, text in await session.rows(_ESTATE, parameters):
+    for row, first, two, three, four, five, six, text in await session.rows(_ESTATE, parameters):
         match row:
             case "object":
-                objects.append(OwnedObject(CatalogObject(one, two), text, three))
+                objects.append(OwnedObject(CatalogObject(first, two), text, three))
             case "edge":
                 carrier = CatalogObject(three, four)
                 dependences.append(
-                    Dependence(CatalogObject(five, six), CatalogObject(one, two), carrier)
+                    Dependence(CatalogObject(five, six), CatalogObject(first, two), carrier)
                 )
             case "held":
-                held.add(CatalogObject(one, two))
+                seen_objects.add(CatalogObject(first, two))
             case "stranger":
                 strangers.append(text)
             case _:
-                listed, oldest = one, two
+                listed, oldest = first, two
     return RoleEstate(
         objects=tuple(objects),
         dependences=tuple(dependences),
-        held=frozenset(held),
+        held=frozenset(seen_objects),
         strangers=tuple(sorted(strangers)),
         oldest=oldest,
         whole=listed < WINDOW,

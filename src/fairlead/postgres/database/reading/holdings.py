@@ -35,8 +35,8 @@ def holders(
 ) -> tuple[Grantee, ...]:
     """Return the grantees in the columns of a row; privileges are separated by commas."""
     return tuple(
-        Grantee(role, frozenset(held.split(",")), option)
-        for role, held, option in zip(roles, privileges, options, strict=True)
+        Grantee(role, frozenset(privilege.split(",")), option)
+        for role, privilege, option in zip(roles, privileges, options, strict=True)
     )
 
 

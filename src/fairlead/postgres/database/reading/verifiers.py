@@ -74,7 +74,7 @@ class Verifiers:
         self._known: dict[str, _Known] = {}
 
     async def missing(
-        self, sessions: Sessions, wanted: Iterable[WantedState], snapshot: ServerSnapshot
+        self, sessions: Sessions, states: Iterable[WantedState], snapshot: ServerSnapshot
     ) -> tuple[dict[str, str], dict[str, AccessError]]:
         """Return the verifiers to store, for passwords that the server does not have.
 
@@ -84,12 +84,12 @@ class Verifiers:
         without: list[WantedState] = []
         doubtful: list[tuple[WantedState, RoleFacts]] = []
         reads = snapshot.server.reads_verifiers
-        for one in wanted:
-            role = snapshot.roles.get(one.login)
-            if role is None or not _may_match(one, role, reads=reads):
-                without.append(one)
-            elif not self._is_known(one, role, reads=reads):
-                doubtful.append((one, role))
+        for state in states:
+            role = snapshot.roles.get(state.login)
+            if role is None or not _may_match(state, role, reads=reads):
+                without.append(state)
+            elif not self._is_known(state, role, reads=reads):
+                doubtful.append((state, role))
         failed: dict[str, AccessError] = {}
         if reads:
             without += await self._compared(doubtful)
@@ -101,27 +101,27 @@ class Verifiers:
         await self._make(without)
         return {one.login: self._known[one.login].verifier for one in without}, failed
 
-    def _has_ended(self, one: WantedState, role: RoleFacts) -> bool:
+    def _has_ended(self, state: WantedState, role: RoleFacts) -> bool:
         """Whether the login has ended, so that its password cannot be tried any more."""
-        if one.turns is not None and one.valid_until != role.valid_until:
+        if state.turns is not None and state.valid_until != role.valid_until:
             # Its turn comes again, with another password.
             return False
-        known = self._of(one)
+        entry = self._of(state)
         # Without any memory of the login, as after a start, the password counts as proven. One
         # that differs from the remembered one is new.
-        told = known.proven > _NEVER if known is not None else one.login not in self._known
-        if not told or not has_ended(role):
+        is_proven = entry.proven > _NEVER if entry is not None else state.login not in self._known
+        if not is_proven or not has_ended(role):
             return False
-        (known or self._remember(one, "")).proven = monotonic()
+        (entry or self._remember(state, "")).proven = monotonic()
         return True
 
-    def _is_known(self, one: WantedState, role: RoleFacts, *, reads: bool) -> bool:
-        known = self._of(one)
-        if known is None:
+    def _is_known(self, state: WantedState, role: RoleFacts, *, reads: bool) -> bool:
+        entry = self._of(state)
+        if entry is None:
             return False
         if reads:
-            return known.is_of(role.verifier)
-        return monotonic() - known.proven < PROBE_SECONDS
+            return entry.is_of(role.verifier)
+        return monotonic() - entry.proven < PROBE_SECONDS
 
     async def _compared(
         self, doubtful: Sequence[tuple[WantedState, RoleFacts]]
@@ -131,11 +131,11 @@ class Verifiers:
             lambda pair: password.verifies(pair[0].password, pair[1].verifier), doubtful
         )
         without = []
-        for (one, role), matches in zip(doubtful, answers, strict=True):
+        for (state, role), matches in zip(doubtful, answers, strict=True):
             if matches:
-                self._remember(one, role.verifier or "").hold()
+                self._remember(state, role.verifier or "").hold()
             else:
-                without.append(one)
+                without.append(state)
         return without
 
     async def _tried(
@@ -148,62 +148,62 @@ class Verifiers:
             answers = await asyncio.gather(
                 *(_logs_in(sessions, one) for one in some), return_exceptions=True
             )
-            for one, answer in zip(some, answers, strict=True):
+            for state, answer in zip(some, answers, strict=True):
                 if isinstance(answer, AccessError):
-                    failed[one.username] = answer
+                    failed[state.username] = answer
                 elif isinstance(answer, BaseException):
                     raise answer
                 elif answer:
-                    self._remember(one, "").proven = monotonic()
-                elif answer is None and (known := self._of(one)) and known.proven > _NEVER:
+                    self._remember(state, "").proven = monotonic()
+                elif answer is None and (entry := self._of(state)) and entry.proven > _NEVER:
                     # The hba file lets this role in from other addresses only, and the server has
                     # got this password: to store it again would tell no more.
-                    known.proven = monotonic()
+                    entry.proven = monotonic()
                 else:
-                    without.append(one)
+                    without.append(state)
         return without
 
-    async def make(self, one: WantedState) -> str:
+    async def make(self, state: WantedState) -> str:
         """Return the verifier to store for a new password."""
-        await self._make([one])
-        return self._known[one.login].verifier
+        await self._make([state])
+        return self._known[state.login].verifier
 
     async def _make(self, without: Iterable[WantedState]) -> None:
         """Compute missing verifiers; each stays until it is stored, so that the plan is stable."""
         lacking = [
-            one for one in without if (known := self._of(one)) is None or not known.verifier
+            state for state in without if (entry := self._of(state)) is None or not entry.verifier
         ]
         made = await _in_threads(
-            lambda one: password.verifier(one.password, iterations=one.iterations), lacking
+            lambda state: password.verifier(state.password, iterations=state.iterations), lacking
         )
-        for one, verifier in zip(lacking, made, strict=True):
-            self._remember(one, verifier)
+        for state, verifier in zip(lacking, made, strict=True):
+            self._remember(state, verifier)
 
-    def _of(self, one: WantedState) -> _Known | None:
-        known = self._known.get(one.login)
-        return known if known is not None and known.digest == _digest(one.password) else None
+    def _of(self, state: WantedState) -> _Known | None:
+        entry = self._known.get(state.login)
+        return entry if entry is not None and entry.digest == _digest(state.password) else None
 
-    def _remember(self, one: WantedState, verifier: str) -> _Known:
-        known = self._known[one.login] = _Known(verifier, _digest(one.password))
-        return known
+    def _remember(self, state: WantedState, verifier: str) -> _Known:
+        entry = self._known[state.login] = _Known(verifier, _digest(state.password))
+        return entry
 
     def stored(self, logins: Iterable[str]) -> None:
         """Note that the server has taken the verifiers that were missing."""
         now = monotonic()
         for login in logins:
-            if (known := self._known.get(login)) is not None:
-                known.proven = now
-                known.hold()
+            if (entry := self._known.get(login)) is not None:
+                entry.proven = now
+                entry.hold()
 
     def is_due(self, login: str) -> bool:
         """Whether a login must prove the password again, without the right to read verifiers."""
-        known = self._known.get(login)
-        return known is None or monotonic() - known.proven >= PROBE_SECONDS
+        entry = self._known.get(login)
+        return entry is None or monotonic() - entry.proven >= PROBE_SECONDS
 
     def holds(self, login: str, verifier: str | None) -> bool:
         """Whether the server still has the verifier that was compared with the password."""
-        known = self._known.get(login)
-        return known is not None and known.is_of(verifier)
+        entry = self._known.get(login)
+        return entry is not None and entry.is_of(verifier)
 
     def keep(self, logins: Collection[str]) -> None:
         """Forget the other logins if there are many of them."""
@@ -212,21 +212,21 @@ class Verifiers:
                 del self._known[login]
 
 
-def _may_match(one: WantedState, role: RoleFacts, *, reads: bool) -> bool:
+def _may_match(state: WantedState, role: RoleFacts, *, reads: bool) -> bool:
     """Whether the role may have the access's password."""
     # A role that is adopted gets a new password in any case.
     if role.claim is None:
         return False
     # Without the right to read verifiers only a login tells, and a fenced role cannot log in.
-    return reads or (role.login and role.claim.same_object(one.claim))
+    return reads or (role.login and role.claim.same_object(state.claim))
 
 
-async def _logs_in(sessions: Sessions, one: WantedState) -> bool | None:
-    database = min((grant.database for grant in one.grants), default="")
+async def _logs_in(sessions: Sessions, state: WantedState) -> bool | None:
+    database = min((grant.database for grant in state.grants), default="")
     database = database or sessions.endpoint.maintenance
     sessions.tally.logins += 1
     async with sessions.entering(database, sessions.haste):
-        return await logs_in(sessions.endpoint, database, one.login, one.password)
+        return await logs_in(sessions.endpoint, database, state.login, state.password)
 
 
 async def _in_threads(work: Callable[[T], R], items: Sequence[T]) -> list[R]:
@@ -238,8 +238,8 @@ async def _in_threads(work: Callable[[T], R], items: Sequence[T]) -> list[R]:
     # hashlib releases the GIL for PBKDF2, so that threads compute at the same time.
     size = -(-len(items) // _AT_ONCE)
     parts = [items[first : first + size] for first in range(0, len(items), size or 1)]
-    found = await asyncio.gather(*(asyncio.to_thread(of, part) for part in parts))
-    return [one for part in found for one in part]
+    parts_done = await asyncio.gather(*(asyncio.to_thread(of, part) for part in parts))
+    return [one for part in parts_done for one in part]
 
 
 def has_ended(role: RoleFacts) -> bool:

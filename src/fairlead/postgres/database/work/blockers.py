@@ -141,8 +141,8 @@ class KnownBlockers:
         """Return the error; one about a lock gets the names of the blockers."""
         if error.reason != "Locked" or not self.found:
             return error
-        told = "; ".join(str(one) for one in self.found[:_TOLD])
-        return AccessError("Locked", f"{error.message.partition('; ')[0]}; {told}")
+        names = "; ".join(str(one) for one in self.found[:_TOLD])
+        return AccessError("Locked", f"{error.message.partition('; ')[0]}; {names}")
 
 
 @asynccontextmanager
@@ -157,10 +157,10 @@ async def watching(
             their members that act as one of them.
         superuser: whether the administrator is a superuser and needs no membership for that.
     """
-    found, over = KnownBlockers(), asyncio.Event()
-    task = asyncio.create_task(_watch(sessions, found, over, ending, superuser=superuser))
+    blockers, over = KnownBlockers(), asyncio.Event()
+    task = asyncio.create_task(_watch(sessions, blockers, over, ending, superuser=superuser))
     try:
-        yield found
+        yield blockers
     finally:
         over.set()
         try:
@@ -178,7 +178,7 @@ async def watching(
 
 async def _watch(
     sessions: Sessions,
-    found: KnownBlockers,
+    blockers: KnownBlockers,
     over: asyncio.Event,
     ending: Sequence[Actor],
     *,
@@ -191,14 +191,14 @@ async def _watch(
         async with sessions.maintenance() as session:
             while not over.is_set():
                 pids = [pid for pid in sessions.pids if pid != session.pid]
-                seen = await read_blockers(session, pids)
-                if seen:
-                    found.found = seen
+                present = await read_blockers(session, pids)
+                if present:
+                    blockers.found = present
                     if ending:
-                        await _end(sessions, session, seen, ending, superuser=superuser)
+                        await _end(sessions, session, present, ending, superuser=superuser)
                 # A client whose session was ended connects again at once, and may get the lock
                 # first.
-                pause = _FIRST_SECONDS if seen and ending else _LOOK_SECONDS
+                pause = _FIRST_SECONDS if present and ending else _LOOK_SECONDS
                 if await _is_set(over, pause):
                     return
 
@@ -221,28 +221,28 @@ async def read_blockers(session: Session, pids: Collection[int]) -> list[Blocker
 async def _end(
     sessions: Sessions,
     session: Session,
-    seen: Sequence[Blocker],
+    blockers: Sequence[Blocker],
     ending: Sequence[Actor],
     *,
     superuser: bool,
 ) -> None:
     """End the blockers that act as one of the roles, unless they are ``powerful``."""
-    owners = {one.oid: one for one in seen if one.oid is not None and not one.powerful}
+    owners = {one.oid: one for one in blockers if one.oid is not None and not one.powerful}
     parameters = {"users": list(owners), "roles": [actor.oid for actor in ending]}
     acting = {oid for (oid,) in await session.rows(_ACTING, parameters)}
     for oid in sorted(acting):
         actor = Actor(oid, owners[oid].role)
         own = any(actor.oid == one.oid for one in ending)
-        pids = [one.pid for one in seen if one.oid == oid and one.pid]
+        pids = [one.pid for one in blockers if one.oid == oid and one.pid]
         if pids:
             # All sessions of the role itself, so that none of them gets the lock next.
             only = None if own else pids
             await end_sessions(session, actor, only, superuser=superuser)
-        for one in seen:
-            if one.oid == oid and not one.pid:
+        for blocker in blockers:
+            if blocker.oid == oid and not blocker.pid:
                 # A cancellation in the middle would leave the administrator a member of the role.
                 rolling = asyncio.ensure_future(
-                    _roll_back(sessions, actor, one, superuser=superuser)
+                    _roll_back(sessions, actor, blocker, superuser=superuser)
                 )
                 try:
                     await asyncio.shield(rolling)
@@ -344,15 +344,17 @@ async def open_sessions(session: Session, actors: Sequence[Actor]) -> list[Actor
     return [actor for actor in actors if actor.oid in oids]
 
 
-async def _roll_back(sessions: Sessions, actor: Actor, one: Blocker, *, superuser: bool) -> None:
+async def _roll_back(
+    sessions: Sessions, actor: Actor, blocker: Blocker, *, superuser: bool
+) -> None:
     """Roll a prepared transaction back, in its database and as its owner.
 
     PostgreSQL allows that only outside of transactions, so for a moment other sessions may see the
     administrator among the role's members.
     """
-    roll_back = sql.SQL("ROLLBACK PREPARED {}").format(sql.Literal(one.transaction))
+    roll_back = sql.SQL("ROLLBACK PREPARED {}").format(sql.Literal(blocker.transaction))
     with suppress(AccessError, psycopg.Error):
-        async with sessions.use(one.database) as session:
+        async with sessions.use(blocker.database) as session:
             if superuser:
                 await session.run(roll_back)
                 return

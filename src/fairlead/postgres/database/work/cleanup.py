@@ -90,21 +90,21 @@ async def cleanup(
         async def read() -> list[RoleRemoval]:
             return await _read(sessions, session, username, claim, orphan_to, brief=brief)
 
-        async with _fenced(sessions, session, read, username, brief=brief) as found:
+        async with _fenced(sessions, session, read, username, brief=brief) as roles:
             if policy == "Retain":
-                owner = next((one for one in found if one.role.name == username), None)
-                logins = [one for one in found if one is not owner]
+                owner = next((one for one in roles if one.role.name == username), None)
+                logins = [one for one in roles if one is not owner]
                 for login in logins:
                     login.heir = username if owner is not None else orphan_to
                 await remove(logins, "Orphan")
                 if owner is not None:
                     await owner.release()
             elif policy != "Fence":
-                await remove(found, policy, begun=begun)
+                await remove(roles, policy, begun=begun)
     # A group is dropped with its last member, which may have been one of these.
-    groups = {name for one in found for name in one.role.groups if is_group(name)}
+    groups = {name for one in roles for name in one.role.groups if is_group(name)}
     await drop_groups(sessions, sorted(groups), claim.installation, brief=brief)
-    return bool(found)
+    return bool(roles)
 
 
 @asynccontextmanager
@@ -163,8 +163,8 @@ async def drop_logins(
     async with sessions.working(f"drop logins of role {username}") as session:
 
         async def read() -> list[RoleRemoval]:
-            found = await _read(sessions, session, username, claim, username, brief=brief)
-            logins = [one for one in found if one.role.name != username]
+            roles = await _read(sessions, session, username, claim, username, brief=brief)
+            logins = [one for one in roles if one.role.name != username]
             # One that has LOGIN again was given another turn since the plan.
             return [one for one in logins if one.role.name in names and not one.role.login]
 
@@ -184,12 +184,12 @@ async def _read(
     """Read the logins and then their role; those without this claim are left out."""
     names = family(username)
     snapshot = await read_snapshot(session, names, "", whole=False)
-    found = {
+    roles = {
         name: RoleRemoval(sessions, session, role, snapshot.server, heir, brief=brief)
         for name, role in snapshot.roles.items()
         if role.claim is not None and role.claim.same_object(claim)
     }
-    return [found[name] for name in (*names[1:], username) if name in found]
+    return [roles[name] for name in (*names[1:], username) if name in roles]
 
 
 @asynccontextmanager
@@ -257,13 +257,13 @@ async def fence(sessions: Sessions, username: str, claim: RoleClaim) -> bool:
     async with sessions.working(f"take the login of role {username} away") as session:
 
         async def read() -> list[RoleRemoval]:
-            found = await _read_one(sessions, session, username)
+            roles = await _read_one(sessions, session, username)
             return [
-                one
-                for one in found
-                if one.role.login
-                and one.role.claim is not None
-                and one.role.claim.same_object(claim)
+                role
+                for role in roles
+                if role.role.login
+                and role.role.claim is not None
+                and role.role.claim.same_object(claim)
             ]
 
         async with _fenced(sessions, session, read, username) as fenced:
@@ -279,13 +279,13 @@ async def drop_login(sessions: Sessions, username: str) -> None:
     async with sessions.working(f"drop role {username}") as session:
 
         async def read() -> list[RoleRemoval]:
-            found = await _read_one(sessions, session, username)
+            roles = await _read_one(sessions, session, username)
             # The list of logins is older than this look: the role may have a claim or powers by
             # now.
-            return [one for one in found if one.role.claim is None and not one.role.powers]
+            return [one for one in roles if one.role.claim is None and not one.role.powers]
 
-        async with _fenced(sessions, session, read, username) as found:
-            await remove(found, "Restrict")
+        async with _fenced(sessions, session, read, username) as roles:
+            await remove(roles, "Restrict")
 
 
 async def _read_one(sessions: Sessions, session: Session, username: str) -> list[RoleRemoval]:

@@ -50,16 +50,14 @@ class Kept(msgspec.Struct, frozen=True, kw_only=True):
     left_out: tuple[str, ...] = ()
 
     @classmethod
-    def of(
-        cls, wanted: WantedState, warnings: Iterable[str], left_out: Iterable[str] = ()
-    ) -> Kept:
+    def of(cls, state: WantedState, warnings: Iterable[str], left_out: Iterable[str] = ()) -> Kept:
         """Return the access without its password; equal grants share one value in memory."""
         # Only an Additive access reads its ledger. An operator keeps one such value for each
         # access.
-        ledger = wanted.ledger if wanted.policy == "Additive" else frozenset[str]()
-        grants = _shared(msgspec.json.encode(wanted.grants))
+        ledger = state.ledger if state.policy == "Additive" else frozenset[str]()
+        grants = _shared(msgspec.json.encode(state.grants))
         lean = msgspec.structs.replace(
-            wanted, password="", ledger=ledger, grants=grants, ends_sessions=False
+            state, password="", ledger=ledger, grants=grants, ends_sessions=False
         )
         return cls(wanted=lean, warnings=tuple(warnings), left_out=tuple(left_out))
 
@@ -81,33 +79,35 @@ class DriftResult(msgspec.Struct, frozen=True, kw_only=True):
 
 
 async def find_drift(
-    sessions: Sessions, kept: Sequence[Kept], verifiers: Verifiers, installation: str
+    sessions: Sessions, kept_accesses: Sequence[Kept], verifiers: Verifiers, installation: str
 ) -> DriftResult:
     """Compare kept accesses with the catalogs; all accesses of an unreadable database differ.
 
     Raises:
         AccessError: the server could not be read.
     """
-    wanted = [one.wanted for one in kept]
-    databases = {grant.database for one in wanted for grant in one.grants}
+    states = [one.wanted for one in kept_accesses]
+    databases = {grant.database for one in states for grant in one.grants}
     async with sessions.working("read the catalogs", _PATIENCE) as session:
         snapshot = await read_snapshot(
             session,
-            [name for one in wanted for name in one.names],
+            [name for one in states for name in one.names],
             installation,
             databases=databases,
-            groups=share(wanted, session.server_version).groups,
+            groups=share(states, session.server_version).groups,
             claims=True,
             most=CROWD,
         )
-        around = await read_around_accesses(session, wanted, snapshot)
-    sharing = share(wanted, snapshot.server.version, snapshot.roles)
-    by_name, desired = sharing.roles(wanted), sharing.desired
+        around = await read_around_accesses(session, states, snapshot)
+    sharing = share(states, snapshot.server.version, snapshot.roles)
+    by_name, desired = sharing.roles(states), sharing.desired
     differing = {
-        one.wanted.username for one in kept if _differs(one, sharing, snapshot, verifiers, around)
+        kept_access.wanted.username
+        for kept_access in kept_accesses
+        if _differs(kept_access, sharing, snapshot, verifiers, around)
     }
     # An access with more objects than are counted here is synced by itself.
-    differing |= {one.username for one in wanted if crowds(one, sharing, snapshot)}
+    differing |= {one.username for one in states if crowds(one, sharing, snapshot)}
     differing |= _differing_groups(sharing, snapshot)
     for change in plan_public(sessions.endpoint.revoke_public, sharing.asked, snapshot):
         differing.update(change.usernames)
@@ -119,10 +119,12 @@ async def find_drift(
         # An access that differs already is synced as a whole, and needs no more comparison.
         left = [by_name[username] for username in usernames if username not in differing]
         differing |= await _differing_in(sessions, database, left, desired, snapshot, remarks)
-    for one in kept:
-        names = sharing.names_of(one.wanted.username)
-        if one.left_out != tuple(remark for name in names for remark in remarks.get(name, ())):
-            differing.add(one.wanted.username)
+    for kept_access in kept_accesses:
+        names = sharing.names_of(kept_access.wanted.username)
+        if kept_access.left_out != tuple(
+            remark for name in names for remark in remarks.get(name, ())
+        ):
+            differing.add(kept_access.wanted.username)
     # A difference of a group is one of each of its members.
     for name, group in sharing.groups.items():
         if name in differing:
@@ -149,46 +151,46 @@ def _differing_groups(sharing: Sharing, snapshot: ServerSnapshot) -> set[str]:
 
 
 def _differs(
-    one: Kept,
+    kept_access: Kept,
     sharing: Sharing,
     snapshot: ServerSnapshot,
     verifiers: Verifiers,
     around: Around,
 ) -> bool:
-    wanted = one.wanted
-    role = snapshot.roles.get(wanted.login)
+    state = kept_access.wanted
+    role = snapshot.roles.get(state.login)
     if role is None:
         return True
     # The password of a role that was adopted with onAdoption: Keep is in no Secret of ours.
-    if wanted.keeps_password:
+    if state.keeps_password:
         changed = False
     elif snapshot.server.reads_verifiers:
-        changed = not verifiers.holds(wanted.login, role.verifier)
+        changed = not verifiers.holds(state.login, role.verifier)
     else:
-        changed = verifiers.is_due(wanted.login)
+        changed = verifiers.is_due(state.login)
     if changed or (
-        wanted.asked_logins is not None and retired(wanted.asked_logins, wanted.own(snapshot))
+        state.asked_logins is not None and retired(state.asked_logins, state.own(snapshot))
     ):
         return True
     try:
-        check_roles(wanted.needed, snapshot, wanted.claim, adopt=wanted.adopt)
+        check_roles(state.needed, snapshot, state.claim, adopt=state.adopt)
     except AccessError:
         return True
     # Without a verifier, as if the password were right: it has been compared above.
-    planned, problems = plan_role(wanted, snapshot, None, around)
+    planned, problems = plan_role(state, snapshot, None, around)
     # Warnings are part of the status, so a new one needs a pass though it writes nothing.
     return (
         bool(planned or problems)
-        or differs(wanted, sharing, snapshot)
-        or any(True for _ in database_differences(wanted, sharing.own[wanted.username], snapshot))
-        or tuple(warnings_of(wanted, sharing, snapshot)) != one.warnings
+        or differs(state, sharing, snapshot)
+        or any(True for _ in database_differences(state, sharing.own[state.username], snapshot))
+        or tuple(warnings_of(state, sharing, snapshot)) != kept_access.warnings
     )
 
 
 async def _differing_in(
     sessions: Sessions,
     database: str,
-    wanted: Sequence[WantedState],
+    states: Sequence[WantedState],
     desired: Mapping[str, DesiredGrants],
     snapshot: ServerSnapshot,
     remarks: dict[str, list[str]],
@@ -197,15 +199,15 @@ async def _differing_in(
 
     Add the remarks on grants without which a role's others are complete to ``remarks``.
     """
-    roles = [role_grants(one, desired[one.username].of(database), snapshot) for one in wanted]
+    roles = [role_grants(one, desired[one.username].of(database), snapshot) for one in states]
     try:
         async with sessions.use(database) as session:
             reading = await read_differences(session, database, roles)
             closing = "CREATE" in sessions.endpoint.revoke_public
             if closing and await session.rows(PUBLIC_CREATES):
-                return {one.username for one in wanted}
+                return {one.username for one in states}
     except (AccessError, psycopg.Error):
-        return {one.username for one in wanted}
+        return {one.username for one in states}
     differing = {*reading.absent, *reading.gone}
     for name, differences in reading.differences.items():
         if not all(difference.is_left_out for difference in differences):

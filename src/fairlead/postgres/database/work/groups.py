@@ -53,7 +53,7 @@ _UNUSED_16 = sql.SQL(_UNUSED.format(has="AND (m.inherit_option OR m.set_option)"
 
 async def leave_groups(
     sessions: Sessions,
-    wanted: Sequence[WantedState],
+    states: Sequence[WantedState],
     sharing: Sharing,
     held_up: Collection[str],
     *,
@@ -63,7 +63,7 @@ async def leave_groups(
 
     Args:
         sessions: the sessions of the server.
-        wanted: the accesses.
+        states: the accesses.
         sharing: the owners of the grants.
         held_up: usernames of accesses that do not have all privileges yet.
         brief: whether other accesses wait; a locked role is left for later.
@@ -74,7 +74,7 @@ async def leave_groups(
     Raises:
         AccessError: the server could not be worked on.
     """
-    names = [name for one in wanted for name in one.names]
+    names = [name for one in states for name in one.names]
     problems: dict[str, list[AccessError]] = {}
     async with sessions.working("take roles out of groups") as session:
 
@@ -82,19 +82,19 @@ async def leave_groups(
             # The transaction may be tried again, which voids the errors of the try before.
             problems.clear()
             async with session.transaction(BRIEF if brief else PATIENT):
-                found = await read_snapshot(session, names, "", groups=sharing.groups)
-                for change in plan_leaving(wanted, sharing, found, held_up):
-                    await _apply(session, change, found.server.admin, problems)
-            return found
+                snapshot = await read_snapshot(session, names, "", groups=sharing.groups)
+                for change in plan_leaving(states, sharing, snapshot, held_up):
+                    await _apply(session, change, snapshot.server.admin, problems)
+            return snapshot
 
         after = await retried(work, "take roles out of groups")
     # The snapshot is from before the changes, so it has the groups that were left.
     left = {
         name
-        for one in wanted
-        for name in after.shared(after.roles.get(one.username), one.claim.installation)
+        for state in states
+        for name in after.shared(after.roles.get(state.username), state.claim.installation)
     }
-    installation = next((one.claim.installation for one in wanted), "")
+    installation = next((one.claim.installation for one in states), "")
     deserted = sorted(left - sharing.groups.keys())
     await drop_groups(sessions, deserted, installation, brief=brief)
     return after, problems

@@ -56,17 +56,19 @@ async def check_held(sessions: Sessions, session: Session, roles: Iterable[RoleF
         psycopg.errors.SerializationFailure: a role has changed.
         AccessError: there is no session to read the claims of roles.
     """
-    seen = {role.name: role for role in roles}
-    if not seen:
+    by_name = {role.name: role for role in roles}
+    if not by_name:
         return
     # The oid, and not the name alone: the role may have been dropped and made anew by another
     # writer.
-    found = {name: oid for name, oid, _ in await session.rows(_IDENTITIES, {"names": list(seen)})}
-    if any(found.get(name) != role.oid for name, role in seen.items()):
+    oids = {
+        name: oid for name, oid, _ in await session.rows(_IDENTITIES, {"names": list(by_name)})
+    }
+    if any(oids.get(name) != role.oid for name, role in by_name.items()):
         raise _changed()
     # This transaction has overwritten the comment, so only another one sees the committed text.
     # Other operators leave a role with a claim alone, but may have claimed one without.
-    unclaimed = [role for role in seen.values() if role.group is None and not _is_ours(role)]
+    unclaimed = [role for role in by_name.values() if role.group is None and not _is_ours(role)]
     if not unclaimed:
         return
     async with sessions.maintenance() as other:
@@ -84,9 +86,9 @@ async def check_same(session: Session, roles: Iterable[RoleFacts]) -> None:
     Raises:
         psycopg.errors.SerializationFailure: a role has changed.
     """
-    seen = {role.name: (role.oid, role.comment) for role in roles}
-    rows = await session.rows(_IDENTITIES, {"names": list(seen)}) if seen else []
-    if {name: (oid, comment) for name, oid, comment in rows} != seen:
+    by_name = {role.name: (role.oid, role.comment) for role in roles}
+    rows = await session.rows(_IDENTITIES, {"names": list(by_name)}) if by_name else []
+    if {name: (oid, comment) for name, oid, comment in rows} != by_name:
         raise _changed()
 
 

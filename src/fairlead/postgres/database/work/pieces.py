@@ -188,7 +188,9 @@ class Clearing:
             self._check_brief()
 
     async def _look(self, databases: Iterable[str]) -> None:
-        blockers = [(name, found) for name in databases if (found := await self._strangers(name))]
+        blockers = [
+            (name, strangers) for name in databases if (strangers := await self._strangers(name))
+        ]
         if blockers:
             raise used_by_others(self._username, blockers)
 
@@ -256,8 +258,8 @@ class Clearing:
                 things = [thing for _, group in piece for thing in group]
                 names = await read_identities(session, self._oids, things)
                 for kind, group in piece:
-                    known = [names[thing] for thing in group if thing in names]
-                    for statement in _gives(kind, known, heir) if heir else _drops(kind, known):
+                    places = [names[thing] for thing in group if thing in names]
+                    for statement in _gives(kind, places, heir) if heir else _drops(kind, places):
                         await session.run(statement)
                 if begun:
                     await self._check_running(session, database, heir, begun)
@@ -274,15 +276,15 @@ class Clearing:
         self, session: Session, carriers: Sequence[CatalogObject], bound: int
     ) -> bool:
         """Drop constraints by which too many tables depend on one another; return whether any."""
-        found = await read_constraints(session, self._oids, carriers)
+        constraints = await read_constraints(session, self._oids, carriers)
         # A foreign key takes the locks of two tables, their triggers and itself.
         step = max(1, bound // 8)
-        for first in range(0, len(found), step):
-            some = found[first : first + step]
+        for first in range(0, len(constraints), step):
+            some = constraints[first : first + step]
             cutting = partial(self._cut, session, some)
             await retried(cutting, f"drop constraints of {some[0][0]}")
             await self._check_turn(session)
-        return bool(found)
+        return bool(constraints)
 
     async def _cut(self, session: Session, constraints: Iterable[tuple[str, str]]) -> None:
         async with session.transaction(self._patience), AsyncExitStack() as stack:

@@ -58,13 +58,13 @@ _MOST_PARTS = 500
 
 async def plan_accesses(
     sessions: Sessions,
-    wanted: Sequence[WantedState],
+    states: Sequence[WantedState],
     verifiers: Verifiers,
     *,
     rights: bool = False,
     most: int | None = None,
-    known: Collection[str] = (),
-    held: bool = True,
+    parts: Collection[str] = (),
+    held_objects: bool = True,
 ) -> ShownPlan:
     """Plan accesses with different usernames together.
 
@@ -72,14 +72,14 @@ async def plan_accesses(
 
     Args:
         sessions: the sessions of the server.
-        wanted: the accesses.
+        states: the accesses.
         verifiers: the known verifiers of the server.
         rights: whether to add remedies for rights that the administrator lacks.
         most: objects and privileges of one role that are counted, None for all; then no role is
             planned in windows.
-        known: for one access, the hashes of the parts of its former plan, whose windows are looked
+        parts: for one access, the hashes of the parts of its former plan, whose windows are looked
             at again.
-        held: for one access, whether to plan also what its roles have in windows.
+        held_objects: for one access, whether to plan also what its roles have in windows.
 
     Raises:
         AccessError: the server could not be read; a CrowdedError if a role has too many privileges
@@ -87,55 +87,59 @@ async def plan_accesses(
     """
     async with sessions.working("read the catalogs") as session:
         identity = await identity_of(session)
-        seen = await observe(sessions, session, wanted, verifiers, most=most)
+        observed = await observe(sessions, session, states, verifiers, most=most)
     crowded = next(
-        (error for error in seen.refused.values() if isinstance(error, CrowdedError)), None
+        (error for error in observed.refused.values() if isinstance(error, CrowdedError)), None
     )
     if crowded is not None:
         raise crowded
-    plan = plan_server(wanted, seen, sessions.endpoint.revoke_public)
-    telling = _Telling(sessions, seen.snapshot, plan, rights=rights)
-    windows = _Windows(known, held=held, beside=most is not None) if len(wanted) == 1 else None
-    for name, error in seen.refused.items():
+    plan = plan_server(states, observed, sessions.endpoint.revoke_public)
+    telling = _Telling(sessions, observed.snapshot, plan, rights=rights)
+    windows = (
+        _Windows(parts, held_objects=held_objects, beside=most is not None)
+        if len(states) == 1
+        else None
+    )
+    for name, error in observed.refused.items():
         telling.refuse(name, [error])
-    left = seen.admits(wanted)
+    left = observed.admits(states)
     await telling.roles(left)
     await telling.objects(windows)
     # They come last, as they would run: a login leaves a group when the new one has everything.
-    leaving = plan_leaving(left, plan.sharing, seen.snapshot, foreseen=True)
+    leaving = plan_leaving(left, plan.sharing, observed.snapshot, foreseen=True)
     telling.statements += [telling.shared(change) for change in leaving]
     return ShownPlan(
         statements=tuple(telling.statements),
         refused={name: tuple(found) for name, found in telling.refused.items()},
         remedies=tuple(telling.remedies),
-        place=_place(sessions, identity, wanted, seen.snapshot),
-        whole=not seen.refused and telling.whole,
+        place=_place(sessions, identity, states, observed.snapshot),
+        whole=not observed.refused and telling.whole,
     )
 
 
 def _place(
     sessions: Sessions,
     identity: ServerIdentity,
-    wanted: Iterable[WantedState],
+    states: Iterable[WantedState],
     snapshot: ServerSnapshot,
 ) -> str:
     """Return the server and the databases of a plan, by what no other one shares.
 
     A database that was dropped and restored under its name has another oid.
     """
-    names = {grant.database for one in wanted for grant in one.grants}
-    known = {name: snapshot.databases[name].oid for name in names & snapshot.databases.keys()}
-    databases = [f"{name}={oid}" for name, oid in sorted(known.items())]
+    names = {grant.database for one in states for grant in one.grants}
+    oids = {name: snapshot.databases[name].oid for name in names & snapshot.databases.keys()}
+    databases = [f"{name}={oid}" for name, oid in sorted(oids.items())]
     return " ".join([str(sessions.endpoint), str(identity), *databases])
 
 
 class _Windows:
     """The windows in which the privileges of roles with many are planned."""
 
-    def __init__(self, known: Collection[str], *, held: bool, beside: bool) -> None:
-        self._known = known
+    def __init__(self, parts: Collection[str], *, held_objects: bool, beside: bool) -> None:
+        self._known = parts
         self._beside = beside
-        self.held = held
+        self.held = held_objects
 
     async def comparison(
         self, session: Session, database: str, role: RoleGrants
@@ -170,36 +174,36 @@ class _Telling:
         self.whole = True
         self._admin = snapshot.server.admin
 
-    async def roles(self, wanted: Sequence[WantedState]) -> None:
+    async def roles(self, states: Sequence[WantedState]) -> None:
         """Add the missing statements in the shared catalogs."""
         plan = self._plan
         for name, problems in plan.hindered.items():
             self.refuse(name, problems)
-        for one in wanted:
-            self.refuse(one.username, plan.sharing.own[one.username].problems)
+        for state in states:
+            self.refuse(state.username, plan.sharing.own[state.username].problems)
         for name, error in plan.taken.items():
             members = [one for one, group in plan.sharing.group_of.items() if group == name]
             for username in members:
                 self.refuse(username, [error])
         if self._rights and not self._snapshot.server.superuser:
-            await self._lacks({one.username: one for one in wanted})
+            await self._lacks({one.username: one for one in states})
         changes = (*plan.on_roles, *plan.on_groups, *plan.on_public, *plan.on_databases)
         self.statements += map(self.shared, changes)
-        for one in wanted:
-            self.statements += self._retire(one)
+        for state in states:
+            self.statements += self._retire(state)
 
-    def _retire(self, one: WantedState) -> Iterator[AccessStatement]:
+    def _retire(self, state: WantedState) -> Iterator[AccessStatement]:
         """Yield the statements that drop the logins of a former TwoLogins."""
-        asked = one.asked_logins
-        if asked is None:
+        logins = state.asked_logins
+        if logins is None:
             return
         moment = self._snapshot.server.moment
-        for name in retired(asked, one.own(self._snapshot), moment):
+        for name in retired(logins, state.own(self._snapshot), moment):
             yield AccessStatement(
                 database=self._sessions.endpoint.maintenance,
                 statement=sql.SQL("DROP ROLE {}").format(sql.Identifier(name)),
                 why="its grace is over, and the rotation is in place",
-                usernames=(one.username,),
+                usernames=(state.username,),
             )
 
     def shared(self, change: AccessStatement) -> AccessStatement:
@@ -208,14 +212,14 @@ class _Telling:
             self._whose(change), database=self._sessions.endpoint.maintenance
         )
 
-    async def _lacks(self, wanted: Mapping[str, WantedState]) -> None:
+    async def _lacks(self, states: Mapping[str, WantedState]) -> None:
         """Add errors and remedies for rights that the administrator lacks."""
         snapshot, plan = self._snapshot, self._plan
         changed_names = [name for one in plan.on_roles for name in one.usernames]
         changed = {name: snapshot.roles.get(name) for name in changed_names}
         groups: dict[str, list[str]] = {}
         for name, role in changed.items():
-            for group in wanted[name].member_of or ():
+            for group in states[name].member_of or ():
                 if role is None or group.role not in role.groups:
                     groups.setdefault(group.role, []).append(name)
         # A group that does not exist yet is created by the administrator, who then has ADMIN on
@@ -226,7 +230,7 @@ class _Telling:
             elif isinstance(change, Membering):
                 changed[change.group] = None
         maintenance = self._sessions.endpoint.maintenance
-        installation = next((one.claim.installation for one in wanted.values()), "")
+        installation = next((one.claim.installation for one in states.values()), "")
         names = {change.on for change in plan.on_databases}
         async with self._sessions.working("read the catalogs") as session:
             actors = await read_owning_actors(session, installation, names)
@@ -251,8 +255,8 @@ class _Telling:
         snapshot, plan = self._snapshot, self._plan
         visits, missing = visits_of(plan.desired, snapshot, unborn=True)
         for username, databases in missing.items():
-            for found in databases.values():
-                self.refuse(username, found)
+            for differences in databases.values():
+                self.refuse(username, differences)
         for database, usernames in sorted(visits.items()):
             roles = [
                 # Roles that do not exist yet need different oids in one comparison.
@@ -277,21 +281,24 @@ class _Telling:
         windows: _Windows | None,
     ) -> None:
         """Add the missing statements on the objects of a database."""
-        asked = None
+        comparison = None
         if windows is not None:
-            asked = await windows.comparison(session, database, roles[0])
-        if asked is None:
+            comparison = await windows.comparison(session, database, roles[0])
+        if comparison is None:
             reading = await read_differences(session, database, roles)
             await self._tell(session, database, roles, reading)
             return
         parts: dict[str, list[PrivilegeChange]] = {}
         while len(parts) < _MOST_PARTS:
-            reading = await read_window(session, asked)
-            if asked.end is None:
+            reading = await read_window(session, comparison)
+            if comparison.end is None:
                 await self._tell(session, database, roles, reading)
             else:
                 parts |= window_parts(
-                    database, roles[0].username, asked.end, plan_privileges(reading.differences)
+                    database,
+                    roles[0].username,
+                    comparison.end,
+                    plan_privileges(reading.differences),
                 )
                 # Rights that are missing are of few kinds, in very many windows.
                 new = hindrances(reading, roles[0].username, database, self._admin)
@@ -301,7 +308,7 @@ class _Telling:
                     roles[0].username,
                     (problem for problem in new if problem.reason not in reasons),
                 )
-            if (windows is not None and not windows.held) or not asked.go_on():
+            if (windows is not None and not windows.held) or not comparison.go_on():
                 break
         self.statements += summarized(database, parts)
 
@@ -314,8 +321,8 @@ class _Telling:
             )
             self.remedies += map(self._whose, remedies)
         for role in roles:
-            found = hindrances(reading, role.username, database, self._admin)
-            self.refuse(role.username, found)
+            errors = hindrances(reading, role.username, database, self._admin)
+            self.refuse(role.username, errors)
         self.statements += [
             AccessStatement(
                 database=database,
@@ -353,8 +360,8 @@ class _Telling:
             )
             self.statements.append(closing)
 
-    def refuse(self, name: str, found: Iterable[AccessError]) -> None:
+    def refuse(self, name: str, errors: Iterable[AccessError]) -> None:
         """Add errors of an access, or of all members of a group."""
-        for error in found:
+        for error in errors:
             for username in self._plan.who([name]):
                 self.refused.setdefault(username, []).append(error)

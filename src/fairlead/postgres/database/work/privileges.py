@@ -126,7 +126,7 @@ class RoleOutcome(msgspec.Struct, frozen=True, kw_only=True):
 async def settle(
     session: Session,
     database: str,
-    wanted: Sequence[RoleGrants],
+    role_grants: Sequence[RoleGrants],
     admin: str,
     *,
     brief: bool = False,
@@ -141,7 +141,7 @@ async def settle(
     Args:
         session: a session in that database, without a transaction.
         database: the name of the database.
-        wanted: the roles, each once.
+        role_grants: the roles, each once.
         admin: the session's own role, for messages.
         brief: whether a role is given up at the first lock of another session.
         turn: the turn of one role, in which it is worked on in pieces; None for all at once.
@@ -155,32 +155,38 @@ async def settle(
         psycopg.Error: other sessions interfered, and the whole may be tried again
             (``TRANSIENT_STATES``); or the connection broke.
     """
-    if not wanted:
+    if not role_grants:
         return {}
-    ends = () if approval is None else window_ends(approval.parts, database, wanted[0].username)
-    if len(wanted) == 1 and (turn is not None or ends):
-        pieces = _Pieces(session, database, wanted[0], admin, approval, ends)
-        return {wanted[0].username: await pieces.settle(turn)}
-    asked = Comparison(database, wanted, session.server_version)
+    ends = (
+        () if approval is None else window_ends(approval.parts, database, role_grants[0].username)
+    )
+    if len(role_grants) == 1 and (turn is not None or ends):
+        pieces = _Pieces(session, database, role_grants[0], admin, approval, ends)
+        return {role_grants[0].username: await pieces.settle(turn)}
+    comparison = Comparison(database, role_grants, session.server_version)
     try:
         # Mostly nothing differs, and then there is no transaction.
-        reading = asked.reading(await session.rows(*asked.query))
+        reading = comparison.reading(await session.rows(*comparison.query))
         if brief and (crowded := _crowded(reading)):
-            rest = [role for role in wanted if role.username not in crowded]
+            rest = [role for role in role_grants if role.username not in crowded]
             return crowded | await settle(session, database, rest, admin, brief=True)
         permits = None if approval is None else partial(_allows, approval, database)
-        settling = _Settling(session, database, asked, admin, brief=brief, permits=permits)
+        settling = _Settling(session, database, comparison, admin, brief=brief, permits=permits)
         reading = await settling.run(reading)
     except psycopg.DataError as error:
         # A name that the database's encoding cannot represent fails the statement for all roles.
-        if len(wanted) > 1:
-            middle = len(wanted) // 2
-            first = await settle(session, database, wanted[:middle], admin, brief=brief)
-            return first | await settle(session, database, wanted[middle:], admin, brief=brief)
+        if len(role_grants) > 1:
+            middle = len(role_grants) // 2
+            first = await settle(session, database, role_grants[:middle], admin, brief=brief)
+            return first | await settle(
+                session, database, role_grants[middle:], admin, brief=brief
+            )
         what = f"compare privileges in database {database}"
         problem = explain_statement(error, what, admin)
-        return {role.username: RoleOutcome(problems=(problem,), unsettled=True) for role in wanted}
-    return {role.username: settling.outcome(role.username, reading) for role in wanted}
+        return {
+            role.username: RoleOutcome(problems=(problem,), unsettled=True) for role in role_grants
+        }
+    return {role.username: settling.outcome(role.username, reading) for role in role_grants}
 
 
 def _crowded(reading: Reading) -> dict[str, RoleOutcome]:
@@ -218,7 +224,7 @@ class _Pieces:
     async def settle(self, turn: PiecesTurn | None) -> RoleOutcome:
         """Settle all pieces, or those that fit into a turn."""
         whole = RoleOutcome()
-        made = False
+        is_changed = False
         while True:
             before, permits = await self._read()
             settling = _Settling(
@@ -234,13 +240,13 @@ class _Pieces:
             outcome = settling.outcome(self._role.username, reading)
             # The same window once more: it has more differences than one reading returns.
             settled = outcome.changed and not _same(before, reading)
-            made = made or settled
+            is_changed = is_changed or settled
             again = bool(reading.cut) and settled
             # What is left in this window is settled by its next piece.
             whole = _joined(whole, RoleOutcome(changed=True) if again else outcome)
             if settling.unapproved or (not again and not self._asked.go_on()):
                 return whole
-            if turn is not None and turn.is_over(changed=made):
+            if turn is not None and turn.is_over(changed=is_changed):
                 left = await count_held(self._session, self._role.oid)
                 problem = unfinished(self._role.username, self._database, left)
                 problems = (problem, *whole.problems)
@@ -248,19 +254,19 @@ class _Pieces:
 
     async def _read(self) -> tuple[Reading, Permits | None]:
         """Read a window; return it, and which of its changes are permitted."""
-        approval, asked = self._approval, self._asked
+        approval, comparison = self._approval, self._asked
         if approval is None:
-            reading = asked.reading(await self._session.rows(*asked.query))
-            asked.stay(reading.last)
+            reading = comparison.reading(await self._session.rows(*comparison.query))
+            comparison.stay(reading.last)
             return reading, None
-        reading = await read_window(self._session, asked)
-        if asked.end is None:
+        reading = await read_window(self._session, comparison)
+        if comparison.end is None:
             permits = partial(_allows, approval, self._database)
         else:
             parts = window_parts(
                 self._database,
                 self._role.username,
-                asked.end,
+                comparison.end,
                 plan_privileges(reading.differences),
             )
             approved = (some for part, some in parts.items() if part in approval.parts)
@@ -272,9 +278,9 @@ class _Pieces:
                 msgspec.structs.replace(difference, possible=False, actor=None)
                 if difference.actor
                 else difference
-                for difference in found
+                for difference in differences
             ]
-            for name, found in reading.differences.items()
+            for name, differences in reading.differences.items()
         }
         possible = any(difference.possible for found in own.values() for difference in found)
         return msgspec.structs.replace(reading, differences=own, possible=possible), permits
@@ -290,9 +296,9 @@ def _is_among(texts: Collection[str], change: PrivilegeChange) -> bool:
 
 def _joined(whole: RoleOutcome, piece: RoleOutcome) -> RoleOutcome:
     """Return the outcome with that of another piece; each kind of problem is told once."""
-    told = {one.reason for one in whole.problems}
+    reasons = {one.reason for one in whole.problems}
     return RoleOutcome(
-        problems=(*whole.problems, *(one for one in piece.problems if one.reason not in told)),
+        problems=(*whole.problems, *(one for one in piece.problems if one.reason not in reasons)),
         left_out=(*whole.left_out, *piece.left_out),
         changed=whole.changed or piece.changed,
         left=whole.left + piece.left,
@@ -307,7 +313,7 @@ class _Settling:
         self,
         session: Session,
         database: str,
-        asked: Comparison,
+        comparison: Comparison,
         admin: str,
         *,
         brief: bool,
@@ -322,7 +328,7 @@ class _Settling:
         self._waits = 0
         self._session = session
         self._database = database
-        self._asked = asked
+        self._asked = comparison
         self._admin = admin
         self._failed: dict[str, list[AccessError]] = {}
         self._changed: set[str] = set()
@@ -449,10 +455,10 @@ class _Settling:
         """Make changes without those that fail; return the rows of the query after them."""
         left = list(changes)
         while left:
-            found = await self._try(left, then)
-            if not isinstance(found, StatementFailedError):
-                return found
-            number, error = found.number, found.error
+            outcome = await self._try(left, then)
+            if not isinstance(outcome, StatementFailedError):
+                return outcome
+            number, error = outcome.number, outcome.error
             if self._whole:
                 raise error
             if not self._brief or error.sqlstate not in _HOLDS_UP:
@@ -462,7 +468,9 @@ class _Settling:
             if before and isinstance(await self._try(before), StatementFailedError):
                 after = [*before, *after]
             await self._fail(left[number], error)
-            left = [one for change in after if (one := self._left(change)) is not None]
+            left = [
+                change_left for change in after if (change_left := self._left(change)) is not None
+            ]
         self._until = asyncio.get_running_loop().time() + self._limit
         for change in left:
             await self._isolate(change)
@@ -487,10 +495,10 @@ class _Settling:
 
     async def _isolate(self, change: PrivilegeChange) -> None:
         # In work on a batch a role is given up at the first lock of another session.
-        found = self._left(change) if self._brief else change
-        if found is None:
+        change_left = self._left(change) if self._brief else change
+        if change_left is None:
             return
-        change = found
+        change = change_left
         try:
             async with self._session.savepoint():
                 await self._session.run(change.statement)
@@ -555,10 +563,16 @@ def _same(before: Reading, after: Reading) -> bool:
     """Whether the differences are the same after a write, which PostgreSQL skipped silently."""
     first, second = (
         {
-            (username, one.action, one.objects.level, one.objects.items, one.privilege)
-            for username, found in reading.differences.items()
-            for one in found
-            if one.possible
+            (
+                username,
+                difference.action,
+                difference.objects.level,
+                difference.objects.items,
+                difference.privilege,
+            )
+            for username, differences in reading.differences.items()
+            for difference in differences
+            if difference.possible
         }
         for reading in (before, after)
     )
@@ -617,14 +631,14 @@ async def visit_databases(
         async with places:
             return await visiting.run(database, names)
 
-    found = await asyncio.gather(*(visit(name, names) for name, names in visits.items()))
+    results = await asyncio.gather(*(visit(name, names) for name, names in visits.items()))
     by_role: dict[str, dict[str, Sequence[AccessError]]] = {
         name: {**databases} for name, databases in missing.items()
     }
     changed: set[str] = set()
     remarks: dict[str, list[str]] = {}
     admin = snapshot.server.admin
-    for database, outcomes in sorted(zip(visits, found, strict=True)):
+    for database, outcomes in sorted(zip(visits, results, strict=True)):
         for name, outcome in outcomes.items():
             if remark := left_out(outcome.left_out, database, admin):
                 remarks.setdefault(name, []).append(remark)
@@ -667,12 +681,12 @@ class _Visiting:
 
     async def run(self, database: str, names: Sequence[str]) -> Mapping[str, RoleOutcome]:
         """Settle the privileges in one database; return the outcomes by name."""
-        found: dict[str, RoleOutcome] = {}
+        outcomes: dict[str, RoleOutcome] = {}
         try:
             async with self._sessions.use(database) as session:
                 if "CREATE" in self._sessions.endpoint.revoke_public:
                     await self._close_schema(session, database)
-                await self._settle(session, database, names, found)
+                await self._settle(session, database, names, outcomes)
         except (AccessError, psycopg.Error) as error:
             what = f"read the catalogs of database {database}"
             problem = explain(error, what, self._admin)
@@ -680,9 +694,9 @@ class _Visiting:
             # their other groups.
             self._hold_up(names)
             for name in names:
-                before = found.get(name, RoleOutcome())
-                found[name] = msgspec.structs.replace(before, problems=(problem,))
-        return found
+                before = outcomes.get(name, RoleOutcome())
+                outcomes[name] = msgspec.structs.replace(before, problems=(problem,))
+        return outcomes
 
     async def _close_schema(self, session: Session, database: str) -> None:
         """Revoke CREATE on schema public from PUBLIC, if PUBLIC has it.
@@ -716,21 +730,23 @@ class _Visiting:
         session: Session,
         database: str,
         names: Sequence[str],
-        found: dict[str, RoleOutcome],
+        outcomes: dict[str, RoleOutcome],
     ) -> None:
-        """Settle the groups, then the logins; add their outcomes to ``found``."""
+        """Settle the groups, then the logins; add their outcomes to ``outcomes``."""
         groups = self._plan.sharing.groups
         # Groups first: logins lose their own privileges only once their groups have them.
         shared = [name for name in names if name in groups]
         if shared:
-            found |= await self._bring(session, database, shared)
+            outcomes |= await self._bring(session, database, shared)
             for name in shared:
                 # An ACL has no room for one more.
-                if any(one.reason == "TooManyGrantees" for one in found[name].problems):
-                    found[name] = await self._make_room(session, database, name, names, found)
+                if any(one.reason == "TooManyGrantees" for one in outcomes[name].problems):
+                    outcomes[name] = await self._make_room(
+                        session, database, name, names, outcomes
+                    )
         logins = [name for name in names if name not in groups]
         if logins:
-            found |= await self._bring(session, database, logins)
+            outcomes |= await self._bring(session, database, logins)
 
     async def _bring(
         self, session: Session, database: str, names: Sequence[str]
@@ -738,10 +754,10 @@ class _Visiting:
         roles = [self._role(name, database) for name in names]
         for attempt in range(ATTEMPTS):
             try:
-                found: dict[str, RoleOutcome] = {}
+                outcomes: dict[str, RoleOutcome] = {}
                 # Each role by itself, as its statements were approved.
                 for some in [roles] if self._approval is None else [[role] for role in roles]:
-                    found |= await settle(
+                    outcomes |= await settle(
                         session,
                         database,
                         some,
@@ -753,8 +769,8 @@ class _Visiting:
             except psycopg.Error as error:
                 await give_way(error, attempt, f"change privileges in database {database}")
             else:
-                self._hold_up(name for name, outcome in found.items() if outcome.unsettled)
-                return found
+                self._hold_up(name for name, outcome in outcomes.items() if outcome.unsettled)
+                return outcomes
         raise AssertionError
 
     async def _make_room(
@@ -763,7 +779,7 @@ class _Visiting:
         database: str,
         name: str,
         names: Collection[str],
-        found: Mapping[str, RoleOutcome],
+        before: Mapping[str, RoleOutcome],
     ) -> RoleOutcome:
         """Have members give up their own entries in an ACL that has no room for their group."""
         members = [one for one in self._plan.sharing.groups[name].members if one in names]
@@ -786,7 +802,7 @@ class _Visiting:
         outcome = outcomes.get(name, RoleOutcome(unsettled=True))
         if outcome.unsettled:
             self._hold_up([name])
-            return found[name]
+            return before[name]
         return msgspec.structs.replace(outcome, changed=True)
 
     def _hold_up(self, names: Iterable[str]) -> None:
@@ -796,12 +812,12 @@ class _Visiting:
 
     def _role(self, name: str, database: str) -> RoleGrants:
         plan, snapshot = self._plan, self._snapshot
-        wanted, group = plan.roles[name], plan.sharing.group_of.get(name)
+        state, group = plan.roles[name], plan.sharing.group_of.get(name)
         if group is not None:
             role, version = snapshot.roles.get(name), snapshot.server.version
             settled = group in plan.sharing.groups and joined(role, group, version)
             # The login keeps its own privileges until the group has all of them and the login is
             # its member.
             if name in self.held_up or not settled:
-                wanted = careful(wanted)
-        return role_grants(wanted, plan.desired[name].of(database), snapshot)
+                state = careful(state)
+        return role_grants(state, plan.desired[name].of(database), snapshot)

@@ -78,16 +78,16 @@ async def remove(
         UnfinishedError: the roles own much, and another turn has to follow.
     """
     blockers: dict[str, list[str]] = {}
-    found = [await one.dependents(policy) for one in removals]
-    for one in found:
-        for database, owned in one.blockers:
+    dependents = [await one.dependents(policy) for one in removals]
+    for part in dependents:
+        for database, owned in part.blockers:
             blockers.setdefault(database, []).extend(owned)
     if blockers:
         raise owns_objects(removals[-1].role.name, list(blockers.items()))
     if removals:
-        await removals[-1].clear(removals, policy, found, begun=begun)
-    for removal, one in zip(removals, found, strict=True):
-        await removal.run(policy, one.databases)
+        await removals[-1].clear(removals, policy, dependents, begun=begun)
+    for removal, part in zip(removals, dependents, strict=True):
+        await removal.run(policy, part.databases)
 
 
 class _Dependents(NamedTuple):
@@ -145,20 +145,20 @@ class RoleRemoval:
         async with self._session.transaction(self._patience):
             restricted = policy == "Restrict"
             most = _SOME if restricted else None
-            found = await read_dependencies(self._session, self.role.oid, most=most)
-            blockers = await self._owned(found.databases) if restricted else []
+            dependencies = await read_dependencies(self._session, self.role.oid, most=most)
+            blockers = await self._owned(dependencies.databases) if restricted else []
             # The first objects of a role suffice to refuse; without any, all are read.
-            if found.cut and not blockers:
-                found = await read_dependencies(self._session, self.role.oid)
-                blockers = await self._owned(found.databases)
-            check_shared(self.role.name, found, policy)
-        return _Dependents(found.databases, blockers)
+            if dependencies.cut and not blockers:
+                dependencies = await read_dependencies(self._session, self.role.oid)
+                blockers = await self._owned(dependencies.databases)
+            check_shared(self.role.name, dependencies, policy)
+        return _Dependents(dependencies.databases, blockers)
 
     async def clear(
         self,
         removals: Sequence[RoleRemoval],
         policy: CleanupPolicy,
-        found: Sequence[_Dependents],
+        dependents: Sequence[_Dependents],
         *,
         begun: bool,
     ) -> None:
@@ -170,8 +170,8 @@ class RoleRemoval:
         """
         owned: dict[str, int] = {}
         references: dict[str, int] = {}
-        for one in found:
-            for some in one.databases:
+        for part in dependents:
+            for some in part.databases:
                 if some.connectable:
                     count = references.get(some.database, 0) + some.references
                     references[some.database] = count
@@ -201,9 +201,9 @@ class RoleRemoval:
         if policy != "Restrict":
             # Before anything is reassigned: REASSIGN OWNED gives the subscriptions of all
             # databases to the heir of the one that it runs in.
-            for one in databases:
-                if one.subscriptions:
-                    await self._unsubscribe(one.database, policy)
+            for database in databases:
+                if database.subscriptions:
+                    await self._unsubscribe(database.database, policy)
         # DROP OWNED also takes privileges on shared objects, and needs one database to run in.
         names = {one.database: one.owned for one in databases if one.connectable}
         names = names or {self._sessions.endpoint.maintenance: 0}
@@ -212,9 +212,11 @@ class RoleRemoval:
             for name, owned in names.items()
             if (granted := await self._clean(name, policy, owned=owned))
         }
-        for one in databases:
-            if not one.connectable and (granted := await self._clean_closed(one.database, policy)):
-                left[one.database] = granted
+        for database in databases:
+            if not database.connectable and (
+                granted := await self._clean_closed(database.database, policy)
+            ):
+                left[database.database] = granted
         if left:
             raise strangers_grants(self.role.name, left)
         await self._drop()
@@ -225,10 +227,10 @@ class RoleRemoval:
         Otherwise its owner could keep any role for ever by a grant there. It needs a superuser. A
         database of an owner with powers was closed by an administrator, and stays closed.
         """
-        found = await read_owner(self._session, database)
-        if found is None:
+        database_owner = await read_owner(self._session, database)
+        if database_owner is None:
             return []
-        owner, unsafe = found
+        owner, unsafe = database_owner
         closed = closed_database(self.role.name, database, owner)
         if unsafe or not self.superuser:
             raise closed
@@ -262,14 +264,14 @@ class RoleRemoval:
 
     async def _owned(self, databases: Iterable[Dependent]) -> list[tuple[str, list[str]]]:
         blockers = []
-        for one in databases:
-            if one.owned:
+        for database in databases:
+            if database.owned:
                 async with (
-                    self._sessions.use(one.database) as session,
+                    self._sessions.use(database.database) as session,
                     session.transaction(self._patience),
                 ):
                     owned = await read_owned(session, self.role.oid)
-                blockers.append((one.database, owned))
+                blockers.append((database.database, owned))
         return blockers if any(owned for _, owned in blockers) else []
 
     async def _clean(self, database: str, policy: CleanupPolicy, *, owned: int) -> list[Left]:
@@ -386,8 +388,8 @@ class RoleRemoval:
     async def _drop(self) -> None:
         async def drop() -> None:
             async with self._session.transaction(self._patience):
-                found = await read_snapshot(self._session, [self.role.name], "", whole=False)
-                role = found.roles.get(self.role.name)
+                snapshot = await read_snapshot(self._session, [self.role.name], "", whole=False)
+                role = snapshot.roles.get(self.role.name)
                 # Read again inside the transaction: another access may have the name by now.
                 if role is None or role.claim != self.role.claim:
                     return

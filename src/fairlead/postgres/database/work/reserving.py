@@ -49,14 +49,14 @@ async def reserve(
             refused.clear()
             async with session.transaction():
                 names = {*claims, *groups}
-                found = await read_snapshot(session, names, "", groups=[*groups], whole=False)
+                snapshot = await read_snapshot(session, names, "", groups=[*groups], whole=False)
                 for name, claim in claims.items():
-                    role, replaced = found.roles.get(name), former.get(name)
+                    role, replaced = snapshot.roles.get(name), former.get(name)
                     problem = await _claim(session, role, name, claim, replaced)
                     if problem is not None:
                         refused[name] = problem
                 for name, group in groups.items():
-                    role = found.roles.get(name)
+                    role = snapshot.roles.get(name)
                     if role is None or role.group != group or not claims:
                         continue
                     installation = next(iter(claims.values())).installation
@@ -78,13 +78,13 @@ async def _claim(
 ) -> AccessError | None:
     if role is None:
         return AccessError("Conflict", f"role {name} was dropped meanwhile")
-    held = role.claim
+    parsed = role.claim
     # A claim by an import is replaced by a later one of the same installation, whose object may
     # have another name.
-    is_free = held is None or (held.is_imported and held.installation == claim.installation)
-    if not is_free and held != former:
+    is_free = parsed is None or (parsed.is_imported and parsed.installation == claim.installation)
+    if not is_free and parsed != former:
         return refusal("UsernameConflict", f"role {name} has been claimed meanwhile")
-    return None if held == claim else await _comment(session, role, claim)
+    return None if parsed == claim else await _comment(session, role, claim)
 
 
 async def _comment(

@@ -76,11 +76,11 @@ async def read_lacks(
     if server.superuser:
         return []
     changes = list(databases)
-    asked = {
+    requested = {
         "roles": [*(name for name, role in changed.items() if role is not None), *groups],
         "databases": sorted({change.action.database for change in changes}),
     }
-    lacking = _Lacking(maintenance, server, await session.rows(_RIGHTS, asked))
+    lacking = _Lacking(maintenance, server, await session.rows(_RIGHTS, requested))
     return [*lacking.roles(changed), *lacking.groups(groups), *lacking.databases(changes)]
 
 
@@ -187,7 +187,7 @@ async def read_remedies(
     session: Session,
     server: ServerFacts,
     database: str,
-    found: Mapping[str, Sequence[Difference]],
+    differences: Mapping[str, Sequence[Difference]],
 ) -> list[AccessStatement]:
     """Return the statements that grant the rights that the administrator lacks in one database.
 
@@ -198,11 +198,11 @@ async def read_remedies(
         session: a session in any database.
         server: the facts of the server.
         database: the database of the differences.
-        found: differences by username; those that are possible or left out need no remedy.
+        differences: differences by username; those that are possible or left out need no remedy.
     """
     lacking = {
         name: [one for one in some if not one.possible and not one.is_left_out]
-        for name, some in sorted(found.items())
+        for name, some in sorted(differences.items())
     }
     owners = {_holder(one) for some in lacking.values() for one in some}
     if not owners:
@@ -212,10 +212,10 @@ async def read_remedies(
     usernames: dict[str, list[str]] = {}
     inherited: dict[str, list[Difference]] = {}
     for name, some in lacking.items():
-        for one in some:
-            holder = _holder(one)
+        for difference in some:
+            holder = _holder(difference)
             if holder in superusers:
-                inherited.setdefault(name, []).append(one)
+                inherited.setdefault(name, []).append(difference)
             elif name not in usernames.setdefault(holder, []):
                 usernames[holder].append(name)
     statements = [
@@ -230,25 +230,31 @@ async def read_remedies(
     return [*statements, *_own(inherited, server.admin, database)]
 
 
-def _holder(one: Difference) -> str:
+def _holder(difference: Difference) -> str:
     """Return the role that may settle a difference: the owner, or a revocation's grantor."""
-    return one.objects.owner if one.action == "grant" else one.grantor or one.objects.owner
+    return (
+        difference.objects.owner
+        if difference.action == "grant"
+        else difference.grantor or difference.objects.owner
+    )
 
 
 def _own(
-    found: Mapping[str, Sequence[Difference]], admin: str, database: str
+    differences: Mapping[str, Sequence[Difference]], admin: str, database: str
 ) -> Iterator[AccessStatement]:
     """Yield the statements of superusers: grants to the administrator, or changes in its place."""
     for_admin: list[Difference] = []
     instead: dict[str, list[Difference]] = {}
-    for name, some in found.items():
-        for one in some:
+    for name, some in differences.items():
+        for difference in some:
             # Default privileges have no grant option: only their creator and superusers change
             # them.
-            if one.action == "grant" and not one.objects.level.startswith("future"):
-                for_admin.append(msgspec.structs.replace(one, option=True, possible=True))
+            if difference.action == "grant" and not difference.objects.level.startswith("future"):
+                for_admin.append(msgspec.structs.replace(difference, option=True, possible=True))
             else:
-                instead.setdefault(name, []).append(msgspec.structs.replace(one, possible=True))
+                instead.setdefault(name, []).append(
+                    msgspec.structs.replace(difference, possible=True)
+                )
     changes = [*plan_privileges({admin: for_admin}), *plan_privileges(instead)]
     for change in changes:
         yield AccessStatement(

@@ -32,7 +32,7 @@ PUBLISH_SECONDS = 10.0
 
 async def rotate(
     sessions: Sessions,
-    wanted: WantedState,
+    state: WantedState,
     verifiers: Verifiers,
     publish: Callable[[], Awaitable[None]],
     *,
@@ -44,7 +44,7 @@ async def rotate(
 
     Args:
         sessions: the sessions of the server.
-        wanted: the access with its new password.
+        state: the access with its new password.
         verifiers: the known verifiers of the server.
         publish: writes the Secret.
         brief: whether to give up at the first lock of another session.
@@ -53,15 +53,15 @@ async def rotate(
         AccessError: the server refused the password; the Secret is unchanged.
         Exception: ``publish`` raised it; the server keeps the old password.
     """
-    what = f"change the password of role {wanted.login}"
-    verifier = await verifiers.make(wanted)
-    rotation = _Rotation(sessions, wanted, verifier, publish)
+    what = f"change the password of role {state.login}"
+    verifier = await verifiers.make(state)
+    rotation = _Rotation(sessions, state, verifier, publish)
 
     async def change() -> None:
         async with sessions.working(what) as session:
             await rotation.run(session, brief=brief)
 
-    sets: PasswordForm = "plain" if wanted.plain else "verifier"
+    sets: PasswordForm = "plain" if state.plain else "verifier"
     if brief:
         await retried(change, what, sets)
     else:
@@ -71,19 +71,19 @@ async def rotate(
             except AccessError as error:
                 raise blockers.named(error) from None
     if rotation.changed:
-        verifiers.stored([wanted.login])
+        verifiers.stored([state.login])
 
 
 class _Rotation:
     def __init__(
         self,
         sessions: Sessions,
-        wanted: WantedState,
+        state: WantedState,
         verifier: str,
         publish: Callable[[], Awaitable[None]],
     ) -> None:
         self._sessions = sessions
-        self._wanted = wanted
+        self._wanted = state
         self._verifier = verifier
         self._publish = publish
         self.changed = False
@@ -113,10 +113,10 @@ class _Rotation:
 
     async def _role(self, session: Session) -> RoleFacts | None:
         """Read the login, None if it does not exist or does not belong to the access yet."""
-        wanted = self._wanted
-        snapshot = await read_snapshot(session, wanted.names, "", whole=False)
-        check_roles(wanted.needed, snapshot, wanted.claim, adopt=wanted.adopt)
-        role = snapshot.roles.get(wanted.login)
+        state = self._wanted
+        snapshot = await read_snapshot(session, state.names, "", whole=False)
+        check_roles(state.needed, snapshot, state.claim, adopt=state.adopt)
+        role = snapshot.roles.get(state.login)
         if role is None or role.claim is None or role.claim.is_imported:
             return None
         return role

@@ -109,26 +109,26 @@ async def check_claims(
         names = {name for one in checks for name in (*one.names, one.former) if name}
         snapshot = await read_snapshot(session, names, "", whole=False)
         taken_over = [
-            one.username
-            for one in checks
-            if takes_over(snapshot.roles.get(one.username), adopt=one.adopt)
+            check.username
+            for check in checks
+            if takes_over(snapshot.roles.get(check.username), adopt=check.adopt)
         ]
         around = await read_around(session, taken_over)
     refused: dict[str, AccessError | None] = {}
-    for one in checks:
-        username = one.username
+    for check in checks:
+        username = check.username
         role, refused[username] = snapshot.roles.get(username), None
         try:
-            _check_former(snapshot.roles.get(one.former), one)
-            check_roles(one.names, snapshot, one.claim, adopt=one.adopt)
-            check_adoption(role, around.groups, adopt=one.adopt)
+            _check_former(snapshot.roles.get(check.former), check)
+            check_roles(check.names, snapshot, check.claim, adopt=check.adopt)
+            check_adoption(role, around.groups, adopt=check.adopt)
         except AccessError as error:
             refused[username] = error
     return refused
 
 
-def _check_former(role: RoleFacts | None, asked: Check) -> None:
-    if role is not None and role.claim is not None and role.claim.same_object(asked.claim):
+def _check_former(role: RoleFacts | None, check: Check) -> None:
+    if role is not None and role.claim is not None and role.claim.same_object(check.claim):
         raise refusal(
             "UsernameChanged",
             f"spec.username was {role.name} and cannot be changed; set it back, or create another"
@@ -138,7 +138,7 @@ def _check_former(role: RoleFacts | None, asked: Check) -> None:
 
 async def sync(
     sessions: Sessions,
-    wanted: Sequence[WantedState],
+    states: Sequence[WantedState],
     verifiers: Verifiers,
     *,
     at_once: int = 3,
@@ -152,7 +152,7 @@ async def sync(
 
     Args:
         sessions: the sessions of the server.
-        wanted: accesses with different usernames.
+        states: accesses with different usernames.
         verifiers: the known verifiers of the server.
         at_once: number of databases that are worked on at the same time.
         brief: whether an access is given up at the first lock of another session (``Locked``), or
@@ -168,35 +168,35 @@ async def sync(
     if brief:
         # A batch waits 20 ms for a lock, too short to look up who holds it.
         return await _sync(
-            sessions, wanted, verifiers, at_once=at_once, brief=True, approval=approval
+            sessions, states, verifiers, at_once=at_once, brief=True, approval=approval
         )
     async with watching(sessions) as blockers:
-        found = await _sync(
+        outcome = await _sync(
             sessions,
-            wanted,
+            states,
             verifiers,
             at_once=at_once,
             brief=False,
             turn=turn,
             approval=approval,
         )
-    for username, answer in found.items():
+    for username, answer in outcome.items():
         if isinstance(answer, AccessError):
-            found[username] = blockers.named(answer)
+            outcome[username] = blockers.named(answer)
         else:
             problems = tuple(map(blockers.named, answer.problems))
-            found[username] = msgspec.structs.replace(answer, problems=problems)
-    return found
+            outcome[username] = msgspec.structs.replace(answer, problems=problems)
+    return outcome
 
 
 async def retire(
-    sessions: Sessions, wanted: WantedState, answer: Synced | AccessError, *, brief: bool
+    sessions: Sessions, state: WantedState, answer: Synced | AccessError, *, brief: bool
 ) -> Synced | AccessError:
     """Drop logins that have ended for good; return the answer without them."""
     if isinstance(answer, AccessError) or not answer.retired:
         return answer
     try:
-        await drop_logins(sessions, wanted.username, answer.retired, wanted.claim, brief=brief)
+        await drop_logins(sessions, state.username, answer.retired, state.claim, brief=brief)
     except AccessError as error:
         return msgspec.structs.replace(answer, problems=(*answer.problems, error))
     left = tuple(one for one in answer.logins if one.name not in answer.retired)
@@ -225,14 +225,14 @@ class _Batch:
         """Read the server and plan, without the accesses that have failed."""
         left = [one for name, one in self.wanted.items() if name not in failed]
         most = CROWD if self.brief else None
-        seen = await observe(self.sessions, session, left, self.verifiers, most=most)
-        plan = plan_server(left, seen, self.sessions.endpoint.revoke_public)
+        observed = await observe(self.sessions, session, left, self.verifiers, most=most)
+        plan = plan_server(left, observed, self.sessions.endpoint.revoke_public)
         if not self._permits(plan):
             maintenance = self.sessions.endpoint.maintenance
             refused = {role.username: unapproved(role.username, maintenance) for role in left}
-            seen = msgspec.structs.replace(seen, refused={**seen.refused, **refused})
-            plan = plan_server(left, seen)
-        return _PlannedBatch(seen, plan, {**failed, **seen.refused})
+            observed = msgspec.structs.replace(observed, refused={**observed.refused, **refused})
+            plan = plan_server(left, observed)
+        return _PlannedBatch(observed, plan, {**failed, **observed.refused})
 
     def _permits(self, plan: BatchPlan) -> bool:
         """Whether all changes were approved, or need no approval."""
@@ -264,7 +264,7 @@ class _Written(msgspec.Struct, frozen=True, kw_only=True):
 
 async def _sync(
     sessions: Sessions,
-    wanted: Sequence[WantedState],
+    states: Sequence[WantedState],
     verifiers: Verifiers,
     *,
     at_once: int,
@@ -274,7 +274,7 @@ async def _sync(
 ) -> dict[str, Synced | AccessError]:
     batch = _Batch(
         sessions=sessions,
-        wanted={one.username: one for one in wanted},
+        wanted={one.username: one for one in states},
         verifiers=verifiers,
         brief=brief,
         approval=approval,
@@ -307,13 +307,13 @@ async def _sync(
 
 
 async def _end_sessions(
-    batch: _Batch, wanted: Sequence[WantedState], snapshot: ServerSnapshot
+    batch: _Batch, states: Sequence[WantedState], snapshot: ServerSnapshot
 ) -> dict[str, SessionsEnd]:
     """End the open sessions of accesses that want it; return the ends by username."""
     actors = {
-        one.username: [Actor(role.oid, name) for name, role in one.own(snapshot).items()]
-        for one in wanted
-        if one.ends_sessions
+        state.username: [Actor(role.oid, name) for name, role in state.own(snapshot).items()]
+        for state in states
+        if state.ends_sessions
     }
     if not actors:
         return {}
@@ -368,11 +368,14 @@ class _Brought(NamedTuple):
     written: _Written
     ends: Mapping[str, SessionsEnd]
 
-    def of(self, one: WantedState) -> Synced:
+    def of(self, state: WantedState) -> Synced:
         """Return the outcome of one access."""
-        plan, snapshot, username = self.plan, self.snapshot, one.username
-        both, warnings = plan.sharing.names_of(username), warnings_of(one, plan.sharing, snapshot)
-        asked, own, grants = one.asked_logins, one.own(snapshot), plan.sharing.asked[username]
+        plan, snapshot, username = self.plan, self.snapshot, state.username
+        both, warnings = (
+            plan.sharing.names_of(username),
+            warnings_of(state, plan.sharing, snapshot),
+        )
+        logins, own, grants = state.asked_logins, state.own(snapshot), plan.sharing.asked[username]
         return Synced(
             server=snapshot.server,
             applied=grants.describe(),
@@ -380,8 +383,8 @@ class _Brought(NamedTuple):
             left_out=tuple(
                 remark for name in both for remark in self.visits.left_out.get(name, ())
             ),
-            logins=() if asked is None else login_infos(asked, own),
-            retired=() if asked is None else retired(asked, own),
+            logins=() if logins is None else login_infos(logins, own),
+            retired=() if logins is None else retired(logins, own),
             problems=(
                 *grants.problems,
                 *plan.hindered.get(username, ()),
@@ -391,7 +394,9 @@ class _Brought(NamedTuple):
             changed=not (self.written.changed | self.visits.changed).isdisjoint(both),
             created=username in self.written.created,
             group=_group_of(username, plan, snapshot, self.visits),
-            open_sessions=snapshot.roles[one.login].sessions if one.login in snapshot.roles else 0,
+            open_sessions=snapshot.roles[state.login].sessions
+            if state.login in snapshot.roles
+            else 0,
             sessions=self.ends.get(username),
         )
 
@@ -407,21 +412,21 @@ def _group_of(username: str, plan: BatchPlan, snapshot: ServerSnapshot, visits: 
 
 async def _leave(
     batch: _Batch,
-    wanted: Sequence[WantedState],
+    states: Sequence[WantedState],
     plan: BatchPlan,
     snapshot: ServerSnapshot,
     visits: Visits,
 ) -> tuple[ServerSnapshot, Mapping[str, Sequence[AccessError]]]:
     """Leave superseded groups; return the new snapshot, and errors by username."""
     # Mostly no login has to leave a group, and then there is no transaction.
-    if not plan_leaving(wanted, plan.sharing, snapshot, visits.held_up):
+    if not plan_leaving(states, plan.sharing, snapshot, visits.held_up):
         return snapshot, {}
     try:
         return await leave_groups(
-            batch.sessions, wanted, plan.sharing, visits.held_up, brief=batch.brief
+            batch.sessions, states, plan.sharing, visits.held_up, brief=batch.brief
         )
     except AccessError as error:
-        return snapshot, {one.username: [error] for one in wanted}
+        return snapshot, {one.username: [error] for one in states}
 
 
 async def _write(
@@ -447,7 +452,7 @@ async def _run(
 ) -> _Written:
     async with session.transaction(BRIEF_READING if batch.brief else PATIENT):
         # The last reading may be outdated: another writer may have taken a name or changed a role.
-        seen, plan, failed = await batch.plan(session, failed)
+        observed, plan, failed = await batch.plan(session, failed)
         if batch.brief:
             # The 500 ms of BRIEF_READING are for the look alone. One statement of the changes may
             # be about all accesses of the batch.
@@ -456,8 +461,8 @@ async def _run(
         # would keep them.
         session.hush()
         # Holds come first, so that no other operator changes these roles in between.
-        holds = _holds(batch, seen.snapshot, plan)
-        server = seen.snapshot.server
+        holds = _holds(batch, observed.snapshot, plan)
+        server = observed.snapshot.server
         changing = Changing(session, server.admin, brief=batch.brief)
         actors: Mapping[str, Actor] = {}
         if not server.superuser:
@@ -466,18 +471,18 @@ async def _run(
         own = [change for change in plan.changes if change.on not in actors]
         await changing.run([*holds, *own])
         failed = {**failed, **changing.failed}
-        held = [
+        held_statements = [
             hold.role
             for hold in holds
             if not changing.failed.keys() >= set(hold.usernames) and changing.holds
         ]
-        await check_held(batch.sessions, session, held)
+        await check_held(batch.sessions, session, held_statements)
     # Only after the commit does the server have the roles, and the verifiers.
     batch.verifiers.stored(
         [
-            one.login
-            for name, one in batch.wanted.items()
-            if one.login in seen.verifiers and name not in failed
+            state.login
+            for name, state in batch.wanted.items()
+            if state.login in observed.verifiers and name not in failed
         ]
     )
     acting = Changing(session, server.admin, brief=batch.brief)
@@ -487,13 +492,13 @@ async def _run(
         some = [one for one in plan.changes if actors.get(one.on) == actor]
         await _act_as(session, actor, some, acting)
     failed = acting.failed
-    made = plan.sharing.asked.keys() - seen.snapshot.roles.keys() - failed.keys()
+    created = plan.sharing.asked.keys() - observed.snapshot.roles.keys() - failed.keys()
     return _Written(
         failed=failed,
         problems=acting.problems,
         # ``before`` is of the first of two writes; a change of either is one of the pass.
         changed=before.changed.union(*(change.usernames for change in plan.changes)),
-        created=before.created | made,
+        created=before.created | created,
     )
 
 
@@ -524,12 +529,14 @@ def _holds(batch: _Batch, snapshot: ServerSnapshot, plan: BatchPlan) -> list[Hol
     # A role that does not exist yet needs no hold: another session that creates the same name
     # waits for the index, and fails then (23505).
     users = {name for change in plan.changes for name in change.usernames}
-    found: list[HoldingStatement] = []
-    for name, one in batch.wanted.items():
+    statements: list[HoldingStatement] = []
+    for name, state in batch.wanted.items():
         if name in users:
-            found += (HoldingStatement.of(role, (name,)) for role in one.own(snapshot).values())
+            statements += (
+                HoldingStatement.of(role, (name,)) for role in state.own(snapshot).values()
+            )
     for name, group in plan.sharing.groups.items():
         role = snapshot.roles.get(name)
         if role is not None and (name in users or not users.isdisjoint(group.members)):
-            found.append(HoldingStatement.of(role, tuple(group.members), alone=True))
-    return found
+            statements.append(HoldingStatement.of(role, tuple(group.members), alone=True))
+    return statements

@@ -72,22 +72,22 @@ async def read_logins(session: Session) -> list[LoginFacts]:
 
 
 def unmanaged(
-    roles: Iterable[LoginFacts], wanted: Collection[str], settings: PostgresOptions
+    roles: Iterable[LoginFacts], names: Collection[str], settings: PostgresOptions
 ) -> list[str]:
     """Return the names of the roles to drop; none unless the settings say Drop.
 
     Args:
         roles: the logins of one server.
-        wanted: usernames of all accesses of all namespaces and servers, and the roles that were
+        names: usernames of all accesses of all namespaces and servers, and the roles that were
             given up; with an incomplete list too many roles are dropped.
         settings: the settings in force.
     """
     if settings.unmanaged_users != "Drop":
         return []
-    return sorted(role.name for role in roles if not why_kept(role, wanted, settings))
+    return sorted(role.name for role in roles if not why_kept(role, names, settings))
 
 
-def why_kept(role: LoginFacts, wanted: Collection[str], settings: PostgresOptions) -> str:
+def why_kept(role: LoginFacts, names: Collection[str], settings: PostgresOptions) -> str:
     """Return the reason why a role is kept, "" if it is to be dropped."""
 
     def is_excluded(name: str) -> bool:
@@ -102,7 +102,7 @@ def why_kept(role: LoginFacts, wanted: Collection[str], settings: PostgresOption
         "is reserved by PostgreSQL or its provider": reserved(role.name),
         "is excluded": is_excluded(role.name),
         "belongs to an excluded role": any(map(is_excluded, role.groups)),
-        "is asked for": role.name in wanted,
+        "is asked for": role.name in names,
         "is claimed": role.claimed,
         "has members": role.members,
         "owns something": role.owns,
