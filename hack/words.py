@@ -35,13 +35,7 @@ _SHORT_LIVED = frozenset({"found", "one"})
 _UNNAMED = (
     "fairlead/api/links.py",
     "fairlead/api/reasons/model.py",
-    "fairlead/cli/",
-    "fairlead/binding/commands/",
-    "fairlead/konnector/commands/",
     "fairlead/portal/",
-    "fairlead/postgres/",
-    "fairlead/provider/commands/",
-    "fairlead/uninstall/",
 )
 """Files and folders whose names have yet to become nouns."""
 _OPENING = re.compile(r"(?:What|Those|That|Of|Who|Whose|Whom|Whoever|Whatever|Which)\b")

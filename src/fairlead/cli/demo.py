@@ -79,7 +79,7 @@ def command(as_json: bool, keep: bool, log_file: Path | None) -> None:
         report = process.run(main)
     if report is None:
         # A signal is how --keep ends; before that it is an interruption.
-        if not hold.held:
+        if not hold.entered:
             raise click.Abort
         console.print("Everything is removed.")
         return
@@ -95,11 +95,11 @@ class _Hold:
     """Prints the running parts, their addresses and things to break; waits until it is stopped."""
 
     def __init__(self, console: Console) -> None:
-        self.held = False
+        self.entered = False
         self._console = console
 
     async def __call__(self, provider: Plane, consumer: Plane, database: DatabaseServer) -> None:
-        self.held = True
+        self.entered = True
         with tempfile.TemporaryDirectory(prefix="fairlead-demo-") as folder:
             paths = []
             for name, plane in (("provider", provider), ("consumer", consumer)):

@@ -33,7 +33,7 @@ class Beyond:
         if resource.group_resource != POSTGRESACCESSES.group_resource:
             return links
         if origin is not None:
-            return [*links, provided_role_link(service, origin.copy, is_seen=origin.seen)]
+            return [*links, provided_role_link(service, origin.copy, is_seen=origin.is_read)]
         role, notes = await role_link(self._client, service, self._operator_namespace)
         self.notes += notes
         return [*links, role]

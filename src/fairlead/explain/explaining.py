@@ -23,7 +23,7 @@ from fairlead.api.reasons.postgres import POSTGRES, is_operators
 from fairlead.api.reasons.verdict import UNSEEN, short, verdict_of
 from fairlead.api.resource import CUSTOMRESOURCEDEFINITIONS, NAMESPACES, SECRETS, Resource
 from fairlead.api.timestamps import moment
-from fairlead.binding.commands.chain import SeenObject, secret_link, seen
+from fairlead.binding.commands.chain import SeenObject, read_object, secret_link
 from fairlead.binding.commands.explain import ExplainedTarget, UnknownTargetError
 from fairlead.binding.commands.explain import explain as explain_bindings
 from fairlead.client import ApiError, Client, ClientError, Forbidden, NotServed
@@ -124,7 +124,7 @@ class _Explaining:
             return [await self._secret()]
         if target.is_kind(APISERVICEBINDINGS):
             async with Overview(self._client) as overview:
-                (bound,) = await overview.look(target.name)
+                (bound,) = await overview.fetch(target.name)
             link = binding_link(bound)
             return [join(link.object, [link])]
         # Last, since it costs requests: the kind is one that a provider brings, or else a
@@ -283,13 +283,13 @@ class _Explaining:
         return (
             SeenObject(text=text, sight="NotFound", key=key)
             if secret is None
-            else seen(text, secret)
+            else read_object(text, secret)
         )
 
     async def _secret(self) -> Chain:
         """Return the chain of a Secret: its entries, and the access that generates it."""
         secret = await self._get(SECRETS)
-        link = secret_link([seen(f"Secret {secret.key}", secret)], None)
+        link = secret_link([read_object(f"Secret {secret.key}", secret)], None)
         links = [link] if link is not None else []
         access = await self._access_of(secret)
         if access is not None:

@@ -94,7 +94,7 @@ class PostgresMetrics(Collector):
     def __init__(self) -> None:
         self._owners: dict[str, OwnerMetrics] = {}
         self._refused: dict[Hashable, tuple[str, str]] = {}
-        self._held: dict[Hashable, str] = {}
+        self._locked: dict[Hashable, str] = {}
         self._failing: dict[Hashable, str] = {}
         self._ends: dict[Hashable, datetime] = {}
 
@@ -111,17 +111,17 @@ class PostgresMetrics(Collector):
     def refused(self, access: Hashable, owner: str, reason: str) -> None:
         """Count an access as refused until :meth:`accepted`; "" is a missing owner."""
         self._refused[access] = (owner, reason)
-        self._held.pop(access, None)
+        self._locked.pop(access, None)
 
     def accepted(self, access: Hashable) -> None:
         """Count an access as neither refused nor locked, or as gone."""
         self._refused.pop(access, None)
-        self._held.pop(access, None)
+        self._locked.pop(access, None)
 
-    def held(self, access: Hashable, owner: str) -> None:
+    def lock(self, access: Hashable, owner: str) -> None:
         """Count an access as locked by another session until :meth:`accepted`."""
         self._refused.pop(access, None)
-        self._held[access] = owner
+        self._locked[access] = owner
 
     def judged(self, access: Hashable, owner: str, ready: Condition | None) -> None:
         """Count an access as failing, or not, by its condition Ready; None for one that is gone.
@@ -151,7 +151,7 @@ class PostgresMetrics(Collector):
         yield self._gauge("roles", "Roles that are kept in sync", _roles)
         yield self._gauge("changes_pending", "Accesses waiting for their server", _pending)
         yield self._numbers(
-            "locked", "Accesses that wait for a lock of another session", self._held
+            "locked", "Accesses that wait for a lock of another session", self._locked
         )
         yield self._numbers(
             "failing", "Accesses that have failed while their server answers", self._failing

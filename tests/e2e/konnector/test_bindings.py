@@ -36,7 +36,7 @@ from fairlead.provider.options import ProviderOptions
 async def rows(consumer: Client) -> dict[str, OverviewRow]:
     async with Overview(consumer) as overview:
         now = datetime.now(UTC)
-        return {bound.binding.meta.name: make_row(bound, now) for bound in await overview.look()}
+        return {bound.binding.meta.name: make_row(bound, now) for bound in await overview.fetch()}
 
 
 async def row_once(

@@ -300,7 +300,7 @@ async def test_a_version_that_is_served_again_heals(world: World) -> None:
 
 async def problem(world: World) -> str:
     async with Overview(world.consumer) as overview:
-        (bound,) = await overview.look()
+        (bound,) = await overview.fetch()
     row = make_row(bound, datetime.now(UTC))
     return row.problem or "; ".join(remark.text for remark in row.remarks)
 

@@ -80,7 +80,7 @@ async def told(world: World, reason: str) -> int:
 
 async def problem(world: World) -> str:
     async with Overview(world.consumer) as overview:
-        (bound,) = await overview.look()
+        (bound,) = await overview.fetch()
     row = make_row(bound, datetime.now(UTC))
     return row.problem or "; ".join(remark.text for remark in row.remarks)
 

@@ -96,7 +96,7 @@ async def test_two_of_ours_say_so_until_one_of_them_ends(
     assert seen["type"] == "Warning"
     await link.says(Ready="True", AnotherKonnector="True")
     async with Overview(world.consumer) as overview:
-        (bound,) = await overview.look()
+        (bound,) = await overview.fetch()
     (remark,) = make_row(bound, datetime.now(UTC)).remarks
     assert remark.text.startswith("SeveralKonnectors: 2 konn")
     await second.stop()

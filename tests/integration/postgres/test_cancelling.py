@@ -146,7 +146,7 @@ async def test_the_end_of_a_pool_whose_sessions_are_asked(
         sessions = Sessions(endpoint)
         async with sessions.use("postgres"), sessions.use("postgres"):
             pass
-        while sessions._asked is None:  # noqa: ASYNC110
+        while sessions._in_question is None:  # noqa: ASYNC110
             await asyncio.sleep(0)
         pools.append(sessions)
 

@@ -85,7 +85,7 @@ class Admin(pgserver.Admin):
         return await plan_accesses(self.sessions, accesses, self.verifiers)
 
     async def look(self, *accesses: WantedState) -> DriftResult:
-        kept = [Kept(wanted=replace_(one, password="")) for one in accesses]
+        kept = [Kept(state=replace_(one, password="")) for one in accesses]
         return await find_drift(self.sessions, kept, self.verifiers, "here")
 
     async def execute(self, *statements: str, **names: str) -> None:

@@ -229,7 +229,7 @@ async def test_who_needs_a_session_that_is_asked_waits_for_it(
         while sessions.tally.statements < 2:  # noqa: ASYNC110
             await asyncio.sleep(0.01)
     async with sessions.use(database) as session:
-        assert sessions._asked is None
+        assert sessions._in_question is None
         assert await pid_of(session) == first
     assert sessions.tally.logins == 1
 

@@ -62,7 +62,7 @@ async def test_whole_specs(
     mine = RoleClaim(installation=installation, uid=uid, namespace=namespace, name=name)
     turning = spec["passwordPolicy"]["rotation"] == "TwoLogins"
     login = logins.login_names(access.spec.username)[0] if turning else access.spec.username
-    wanted = desired.wanted(mine, "", login=login, password=password)
+    wanted = desired.wanted_state(mine, "", login=login, password=password)
     group, table = spec["memberOf"][0]["role"], spec["grants"][0]["names"][0]
     schema = spec["grants"][0]["schema"]
     before = await fetch(postgres, "postgres", "SELECT rolname::text FROM pg_roles ORDER BY 1")

@@ -70,7 +70,7 @@ def sync_job(username: str) -> Sync:
 
 
 def kept(username: str) -> Kept:
-    return Kept(wanted=wanted(username, password=""))
+    return Kept(state=wanted(username, password=""))
 
 
 Serve = Callable[[str, Sequence[Any]], Any]
@@ -216,7 +216,7 @@ async def world(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[World]:
             raise held[username]
 
     async def look(sessions: Any, kept: Sequence[Kept], *_: object) -> DriftResult:
-        names = [one.wanted.username for one in kept]
+        names = [one.state.username for one in kept]
         made.looked.append(names)
         await made.serve(sessions.endpoint.host, "look", names)
         return DriftResult(differing=frozenset(made.drifted), claimed={})

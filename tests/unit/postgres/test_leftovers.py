@@ -65,8 +65,8 @@ class World:
         for name in ("cleanup", "fence", "give_up"):
             monkeypatch.setattr(f"{leftovers.__name__}.{name}", getattr(self, f"_{name}"))
         watches = SimpleNamespace(accesses=SimpleNamespace(list=lambda: self.cached))
-        key = SimpleNamespace(known=b"key")
-        self.claims = Claims(cast("Any", SimpleNamespace(known="i")), cast("Any", key))
+        key = SimpleNamespace(value=b"key")
+        self.claims = Claims(cast("Any", SimpleNamespace(installation_id="i")), cast("Any", key))
         self.leftovers = LeftoverRoles(
             cast("Any", SimpleNamespace(get=self._get, list=self._list, delete=self._delete)),
             cast("Any", watches),

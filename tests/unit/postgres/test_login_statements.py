@@ -39,7 +39,7 @@ def asks(
         rotation=rotation,
         current=current,
         grace=HOUR,
-        known=ends,
+        ends=ends,
         staged=staged,
         leaves_ended=leaves_ended,
     )

@@ -122,8 +122,8 @@ def test_refusals_are_counted_by_reason_until_they_are_over(metrics: PostgresMet
 
 def test_what_is_locked_is_counted_until_it_is_not(metrics: PostgresMetrics) -> None:
     metrics.of("PostgresServer main")
-    metrics.held("a", "PostgresServer main")
-    metrics.held("b", "Namespace team")
+    metrics.lock("a", "PostgresServer main")
+    metrics.lock("b", "Namespace team")
     assert samples(metrics)["locked", "PostgresServer main"] == 1
     assert samples(metrics)["locked", "Namespace team"] == 1
     metrics.accepted("a")

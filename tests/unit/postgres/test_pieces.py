@@ -27,7 +27,7 @@ def estate(kinds: str, *dependences: tuple[int, int], held: tuple[int, ...] = ()
             Dependence(thing(later), thing(on), CatalogObject(9, 10 * later + on))
             for later, on in dependences
         ),
-        held=frozenset(map(thing, held)),
+        held_objects=frozenset(map(thing, held)),
     )
 
 

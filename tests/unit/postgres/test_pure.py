@@ -53,7 +53,7 @@ def snapshot(role: RoleFacts | None = None, *held: str, owner: int = 10) -> Serv
         server=SERVER,
         roles={role.name: role} if role else {},
         databases={"app": DatabaseFacts(name="app", connectable=True, owner=owner)},
-        held={role.oid: {"app": dict.fromkeys(held, False)}} if role and held else {},
+        privileges={role.oid: {"app": dict.fromkeys(held, False)}} if role and held else {},
     )
 
 

@@ -335,7 +335,7 @@ def test_whose_turn_it_is_by_the_status(
     expected: dict[str, datetime] | None,
 ) -> None:
     found = turns_of(access(policy, *logins), login)
-    assert (found.known if found is not None else None) == expected
+    assert (found.ends if found is not None else None) == expected
 
 
 def test_a_manual_access_leaves_ended_logins() -> None:

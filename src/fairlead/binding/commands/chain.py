@@ -88,7 +88,7 @@ class SeenObject(msgspec.Struct, frozen=True, kw_only=True):
         return bool((self.body.get("metadata") or {}).get("deletionTimestamp"))
 
 
-def seen(text: str, obj: Object) -> SeenObject:
+def read_object(text: str, obj: Object) -> SeenObject:
     """Return the result of a successful read."""
     return SeenObject(text=text, sight="there", body=obj.to_dict(), key=obj.key)
 

@@ -28,9 +28,9 @@ from fairlead.binding.commands.chain import (
     ToldBinding,
     binding_link,
     chain,
+    read_object,
     secret_link,
     secret_named,
-    seen,
     service_link,
     workload_links,
 )
@@ -80,7 +80,7 @@ class Reference(msgspec.Struct, frozen=True, kw_only=True):
 class KnownBinding(msgspec.Struct, frozen=True, kw_only=True):
     """The used fields of a binding of either API."""
 
-    told: ToldBinding
+    binding: ToldBinding
     uid: str
     workload: Reference | None = None
     services: tuple[Reference, ...] = ()
@@ -249,19 +249,19 @@ class _Explaining:
             bound = await self._workloads(wish)
             if bound is None:
                 return None
-            links = [binding_link(wish.told)]
+            links = [binding_link(wish.binding)]
             if wish.workload is not None:
                 reference = wish.workload
-                links += workload_links(bound, wish.told, reference.text, reference.containers)
+                links += workload_links(bound, wish.binding, reference.text, reference.containers)
             links += await self._sources(wish)
-        return chain(wish.told, patient(links, moment()))
+        return chain(wish.binding, patient(links, moment()))
 
     async def _sources(self, wish: KnownBinding) -> list[Link]:
         links: list[Link] = []
         named: list[SeenObject] = []
         for reference in wish.services:
-            service, resource, obj = await self._look(reference)
-            links.append(service_link(service, wish.told))
+            service, resource, obj = await self._read(reference)
+            links.append(service_link(service, wish.binding))
             name = secret_named(service)
             if name:
                 named.append(await self._secret(reference.namespace, name))
@@ -273,15 +273,15 @@ class _Explaining:
         own = None
         keys = {one.key for one in named}
         # A Secret that is projected as it is was read as the service's.
-        if wish.told.secret and Key(self._namespace, wish.told.secret) not in keys:
-            own = await self._secret(self._namespace, wish.told.secret)
+        if wish.binding.secret and Key(self._namespace, wish.binding.secret) not in keys:
+            own = await self._secret(self._namespace, wish.binding.secret)
         secret = secret_link(named, own)
         return [*links, *([secret] if secret is not None else [])]
 
     async def _secret(self, namespace: str, name: str) -> SeenObject:
         return (await self._find(SECRETS, namespace, name, f"Secret {Key(namespace, name)}"))[0]
 
-    async def _look(
+    async def _read(
         self, reference: Reference
     ) -> tuple[SeenObject, Resource | None, Object | None]:
         """Read an object, with its resource if that is served."""
@@ -321,7 +321,7 @@ class _Explaining:
             return SeenObject(text=text, sight="Error", key=key, problem=str(error)), None
         if obj is None:
             return SeenObject(text=text, sight="NotFound", key=key), None
-        return seen(text, obj), obj
+        return read_object(text, obj), obj
 
     async def _workloads(self, wish: KnownBinding) -> list[BoundWorkload] | None:
         """Return the selected workloads; None if the target is another workload."""
@@ -357,7 +357,7 @@ class _Explaining:
             problem = "you may not list them"
             return [SeenObject(text=reference.text, sight="Forbidden", problem=problem)]
         return [
-            seen(f"{resource.kind} {item.key}", item)
+            read_object(f"{resource.kind} {item.key}", item)
             for item in listed.items
             if matcher.matches(item.meta.labels)
         ]
@@ -387,7 +387,7 @@ def wish_of(binding: Object) -> KnownBinding:
         return _spec(binding, binding_told)
     except msgspec.ValidationError as error:
         return KnownBinding(
-            told=msgspec.structs.replace(binding_told, problem=str(error)), uid=binding.meta.uid
+            binding=msgspec.structs.replace(binding_told, problem=str(error)), uid=binding.meta.uid
         )
 
 
@@ -399,7 +399,7 @@ def _spec(binding: Object, status: ToldBinding) -> KnownBinding:
     )
     secret = parsed.status.binding.name if parsed.status and parsed.status.binding else ""
     return KnownBinding(
-        told=msgspec.structs.replace(status, secret=secret),
+        binding=msgspec.structs.replace(status, secret=secret),
         uid=binding.meta.uid,
         workload=msgspec.structs.replace(reference, containers=tuple(workload.containers or ())),
         services=(_of_kind(binding, service.api_version, service.kind, service.name),),
@@ -424,7 +424,9 @@ def _coreos(binding: Object, status: ToldBinding) -> KnownBinding:
     parsed = binding.decode(CoreosServiceBinding)
     application, here = parsed.spec.application, binding.meta.namespace
     return KnownBinding(
-        told=msgspec.structs.replace(status, secret=parsed.status.secret if parsed.status else ""),
+        binding=msgspec.structs.replace(
+            status, secret=parsed.status.secret if parsed.status else ""
+        ),
         uid=binding.meta.uid,
         workload=Reference(
             group=application.group,

@@ -206,13 +206,13 @@ async def _work(client: Client, fetch: Fetch, how: How) -> tuple[list[str], list
         objects, names = await bind_bundle(client, response, name=how.name, **options)
         what = ", ".join(names) or "nothing yet: the provider exports nothing"
         lines = [f"apiservicebindingbundle.kube-bind.io/{objects} binds {what}"]
-        return lines, await _made(client, APISERVICEBINDINGBUNDLES, [objects], how)
+        return lines, await _created(client, APISERVICEBINDINGBUNDLES, [objects], how)
     names = await bind(client, response, **options)
     lines = [f"apiservicebinding.kube-bind.io/{one} is Ready" for one in names]
-    return lines, await _made(client, APISERVICEBINDINGS, names, how)
+    return lines, await _created(client, APISERVICEBINDINGS, names, how)
 
 
-async def _made(client: Client, resource: Resource, names: list[str], how: How) -> list[JSON]:
+async def _created(client: Client, resource: Resource, names: list[str], how: How) -> list[JSON]:
     if not how.output:
         return []
     bodies = [(await client.get(resource, name)).to_dict() for name in names]

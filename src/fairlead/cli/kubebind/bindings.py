@@ -127,12 +127,12 @@ def command(
 
 async def _once(config: ClusterConfig, binding: str) -> tuple[list[OverviewRow], datetime]:
     async with _client(config) as client, Overview(client) as overview:
-        return await _look(overview, binding)
+        return await _read(overview, binding)
 
 
 async def _objects(config: ClusterConfig, binding: str) -> list[UnsyncedObject]:
     async with _client(config) as client, Overview(client) as overview:
-        (bound,) = await overview.look(binding)
+        (bound,) = await overview.fetch(binding)
         now = moment()
         if not bound.reached:
             problem = _plain(make_row(bound, now).problem)
@@ -150,8 +150,8 @@ def _client(config: ClusterConfig) -> Client:
     return Client(config, user_agent=_AGENT, timeouts=TIMEOUTS)
 
 
-async def _look(overview: Overview, binding: str) -> tuple[list[OverviewRow], datetime]:
-    bound = await overview.look(binding)
+async def _read(overview: Overview, binding: str) -> tuple[list[OverviewRow], datetime]:
+    bound = await overview.fetch(binding)
     now = moment()
     return [make_row(bound, now) for bound in bound], now
 
@@ -163,7 +163,7 @@ async def _watch(
     async with _client(config) as client, Overview(client) as overview:
         # Ctrl-C is how the table ends, and no error.
         with contextlib.suppress(asyncio.CancelledError):
-            shown = await process.cancel_on(stop, _look(overview, binding))
+            shown = await process.cancel_on(stop, _read(overview, binding))
             last: RenderableType = BindingsTable(*shown)
             with Live(last, console=console, auto_refresh=False) as live:
                 while not stop.is_set():
@@ -179,7 +179,7 @@ async def _watch(
 async def _try(overview: Overview, binding: str) -> RenderableType:
     """Return the table, or the reason why there is none this time."""
     try:
-        return BindingsTable(*await _look(overview, binding))
+        return BindingsTable(*await _read(overview, binding))
     except ClientError as error:
         return Text(_plain(str(error)), style="red")
 

@@ -12,9 +12,9 @@ from rich.text import Text
 from fairlead.cli.options import cluster_options, json_option
 from fairlead.cli.postgresaccess.shared import (
     config_of,
-    look,
     operator_namespace_option,
     roles_option,
+    run,
     server_option,
 )
 from fairlead.cli.printing import console, note
@@ -79,7 +79,7 @@ def command(
     async def work(around: Surroundings) -> AuditReport:
         return await audit(around, server, roles)
 
-    report = look(config, operator_namespace, work)
+    report = run(config, operator_namespace, work)
     if as_json:
         click.echo(to_json(report))
     else:
@@ -98,7 +98,7 @@ def show(out: Console, report: AuditReport) -> None:
     out.print(_table(report.roles))
     everybody = Text(f"\n{EVERYBODY}, which is every role", style="bold")
     for head, lines in (
-        (everybody, _held(report.everybody)),
+        (everybody, _privileges(report.everybody)),
         *((_head(role), _details(role)) for role in report.roles),
     ):
         out.print(head)
@@ -141,7 +141,7 @@ def _head(role: RoleAudit) -> Text:
 
 
 def _details(role: RoleAudit) -> Iterator[Text]:
-    yield from _held(role.direct)
+    yield from _privileges(role.direct)
     for name in role.members[:_MEMBERS]:
         yield Text(f"  shared by {plain(name)}")
     if len(role.members) > _MEMBERS:
@@ -150,7 +150,7 @@ def _details(role: RoleAudit) -> Iterator[Text]:
         how = "through" if group.inherited else "after SET ROLE to"
         if not group.privileges:
             yield Text(f"  {how} {plain(group.name)}: no privileges")
-        yield from _held(group.privileges, f"{how} {plain(group.name)}: ")
+        yield from _privileges(group.privileges, f"{how} {plain(group.name)}: ")
     for owned in role.owns:
         yield Text(f"  owns {_things(owned, 0)}")
     for line in role.drift:
@@ -159,7 +159,7 @@ def _details(role: RoleAudit) -> Iterator[Text]:
         yield Text(f"  {plain(problem)}", style="red")
 
 
-def _held(privileges: Sequence[Privilege], how: str = "") -> Iterator[Text]:
+def _privileges(privileges: Sequence[Privilege], how: str = "") -> Iterator[Text]:
     for privilege in privileges:
         option = " with grant option" if privilege.grant_option else ""
         yield Text(

@@ -10,8 +10,8 @@ from fairlead.cli import completion
 from fairlead.cli.options import check_name, cluster_options, json_option, namespace_option
 from fairlead.cli.postgresaccess.shared import (
     config_of,
-    look,
     operator_namespace_option,
+    run,
     statements,
 )
 from fairlead.cli.printing import console, next_step, note, steps, verdict
@@ -54,7 +54,7 @@ def command(
     async def work(around: Surroundings) -> AccessExplanation:
         return await explain(around, name, there)
 
-    explanation = look(config, operator_namespace, work)
+    explanation = run(config, operator_namespace, work)
     if as_json:
         click.echo(to_json(explanation))
     else:

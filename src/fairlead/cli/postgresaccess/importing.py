@@ -9,9 +9,9 @@ from fairlead.api.postgresaccess import ROTATE_ANNOTATION
 from fairlead.cli.options import check_name, cluster_options, json_option, namespace_option
 from fairlead.cli.postgresaccess.shared import (
     config_of,
-    look,
     operator_namespace_option,
     roles_option,
+    run,
     server_option,
 )
 from fairlead.cli.printing import note
@@ -77,7 +77,7 @@ def command(
     async def work(around: Surroundings) -> ImportReport:
         return await import_roles(around, server, there, roles, claiming=not dry_run)
 
-    imports = look(config, operator_namespace, work)
+    imports = run(config, operator_namespace, work)
     if as_json:
         click.echo(to_json(imports))
     else:

@@ -13,8 +13,8 @@ from fairlead.cli.options import check_name, cluster_options, json_option, names
 from fairlead.cli.postgresaccess.shared import (
     Scripted,
     config_of,
-    look,
     operator_namespace_option,
+    run,
     statements,
 )
 from fairlead.cli.printing import console, note
@@ -86,7 +86,7 @@ def command(
             return await plan(around, await in_cluster(around, namespace))
         return await plan(around, await as_applied(around, manifests.accesses))
 
-    report = look(config, operator_namespace, work)
+    report = run(config, operator_namespace, work)
     if as_json:
         click.echo(to_json(report))
     else:

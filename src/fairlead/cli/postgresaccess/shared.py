@@ -99,7 +99,7 @@ def roles_option(default: str) -> Callable[[F], F]:
     )
 
 
-def look(
+def run(
     config: ClusterConfig,
     operator_namespace: str,
     work: Callable[[Surroundings], Awaitable[T]],

@@ -9,9 +9,9 @@ import click
 from fairlead.cli.options import cluster_options, yes_option
 from fairlead.cli.postgresaccess.shared import (
     config_of,
-    look,
     operator_namespace_option,
     roles_option,
+    run,
     server_option,
 )
 from fairlead.cli.printing import note
@@ -64,14 +64,14 @@ def command(
     async def work(around: Surroundings) -> tuple[tuple[Candidate, ...], tuple[Passed, ...]]:
         return await take_over(around, takeover)
 
-    takeover = look(config, operator_namespace, search)
+    takeover = run(config, operator_namespace, search)
     note(takeover.notes)
     _tell(takeover.passed)
     if not takeover.candidates:
         click.echo(f"no role of PostgresServer {server} is to be taken over", err=True)
         raise click.exceptions.Exit(1 if takeover.passed else 0)
     _confirm(takeover, yes=yes)
-    taken, failed = look(config, operator_namespace, work)
+    taken, failed = run(config, operator_namespace, work)
     for candidate in taken:
         click.echo(
             printable(f"role {candidate.role} belongs to PostgresAccess {candidate.access} now")

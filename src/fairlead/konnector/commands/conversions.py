@@ -81,7 +81,7 @@ async def check_webhooks(
     """
     webhooks: list[ConversionWebhook] = []
     open_: list[ConversionWebhook] = []
-    recorded = None if binding is None else await _known(client, binding)
+    recorded = None if binding is None else await _recorded(client, binding)
     for item in resources:
         schema = await find(provider, BOUNDSCHEMAS, item.name, provider.config.namespace)
         url = named_webhook(schema.decode(BoundSchema).spec) if schema is not None else ""
@@ -162,7 +162,7 @@ async def remove_webhooks(
     if binding is None:
         names = [one.meta.name for one in await list_all(client, APISERVICEBINDINGS)]
         raise BindError(unknown(APISERVICEBINDINGS.kind, name, names))
-    recorded = await _known(client, binding)
+    recorded = await _recorded(client, binding)
     for url in urls:
         _check_named(url, {one.url for one in recorded}, "the binding has accepted")
     # Before the CRDs: a konnector would install again what counts as accepted.
@@ -208,7 +208,7 @@ async def _record(
         if binding is None:
             raise BindError(f"APIServiceBinding {name} is gone")
         status = binding.decode(APIServiceBinding).status
-        webhooks = change(await _known(client, binding))
+        webhooks = change(await _recorded(client, binding))
         new = msgspec.structs.replace(status, conversion_webhooks=webhooks)
         body = with_status(binding, new)
         try:
@@ -225,7 +225,7 @@ async def _record(
     raise BindError(f"the status of APIServiceBinding {name} keeps changing: try again")
 
 
-async def _known(client: Client, binding: Object) -> list[ConversionWebhook]:
+async def _recorded(client: Client, binding: Object) -> list[ConversionWebhook]:
     """Return the accepted webhooks, as the konnector would record them."""
     status = binding.decode(APIServiceBinding).status
     installed: list[ConversionWebhook] = []

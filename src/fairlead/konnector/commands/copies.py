@@ -46,7 +46,7 @@ async def settle_copies(waiting: WaitOptions, name: str, copies: Copies) -> None
                 waiting.progress(f"no copies of APIServiceBinding {name} are held")
             return
         if not copies:
-            waiting.progress(f"{COPIES_HELD} of APIServiceBinding {name}: {_told(hold)}")
+            waiting.progress(f"{COPIES_HELD} of APIServiceBinding {name}: {_message(hold)}")
             return
         value = KEEP if copies == "keep" else discard(hold.recorded)
         annotation = {"metadata": {"annotations": {ANNOTATION_HELD_COPIES: value}}}
@@ -80,5 +80,5 @@ async def _recorded(waiting: WaitOptions, provider: Client, name: str, cluster: 
         ) from None
 
 
-def _told(hold: ClusterHold) -> str:
+def _message(hold: ClusterHold) -> str:
     return hold.condition(None).message

@@ -114,7 +114,7 @@ async def choose_name(
         if not taken:
             _check_deletion(bindings.get(name))
             if name != base:
-                progress(_told(base, name, reasons.get(base, "")))
+                progress(_message(base, name, reasons.get(base, "")))
             return name
         reasons[name] = taken
     raise BindError(
@@ -123,7 +123,7 @@ async def choose_name(
     )
 
 
-def _told(base: str, name: str, reason: str) -> str:
+def _message(base: str, name: str, reason: str) -> str:
     if reason:
         return f"the name {base} is taken ({reason}): using {name}"
     return f"it is bound as {name} already: using that name"

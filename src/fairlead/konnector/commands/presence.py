@@ -67,19 +67,21 @@ async def absence(client: Client, namespace: str, provider: ClusterConfig | None
         provider: connection to the provider with the consumer's credentials, to read the last
             heartbeat; None leaves the heartbeat out.
     """
-    return describe(await look(client, namespace, provider), moment())
+    return describe(await read_traces(client, namespace, provider), moment())
 
 
-async def look(client: Client, namespace: str, provider: ClusterConfig | None = None) -> Traces:
+async def read_traces(
+    client: Client, namespace: str, provider: ClusterConfig | None = None
+) -> Traces:
     """Read Lease, Deployment and heartbeat of a konnector; see :func:`absence`."""
     return Traces(
-        lease=await _seen(client, LEASES, LEASE, namespace),
-        deployment=await _seen(client, DEPLOYMENTS, NAME, namespace),
+        lease=await _read(client, LEASES, LEASE, namespace),
+        deployment=await _read(client, DEPLOYMENTS, NAME, namespace),
         heartbeat=await _heartbeat(provider) if provider is not None else None,
     )
 
 
-async def _seen(client: Client, resource: Resource, name: str, namespace: str) -> Object | None:
+async def _read(client: Client, resource: Resource, name: str, namespace: str) -> Object | None:
     try:
         return await find(client, resource, name, namespace)
     except ClientError:

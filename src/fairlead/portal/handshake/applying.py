@@ -392,7 +392,7 @@ async def _told(consumer: Client, bundle: str, seconds: float) -> str:
     said = f"APIServiceBindingBundle {bundle} was created with all its objects"
     try:
         async with asyncio.timeout(seconds):
-            traces = await presence.look(consumer, DEFAULT_NAMESPACE)
+            traces = await presence.read_traces(consumer, DEFAULT_NAMESPACE)
     except TimeoutError:
         return said
     if traces.lease is not None or traces.deployment is not None:

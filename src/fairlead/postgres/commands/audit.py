@@ -141,7 +141,7 @@ async def audit(around: Surroundings, server_name: str, names: Iterable[str] = (
             databases = await read_databases(session)
         auditing = _Auditing(around, server, everybody)
         for database in databases:
-            await auditing.look(sessions, database)
+            await auditing.read(sessions, database)
     finally:
         await sessions.close()
     await auditing.compare(accesses)
@@ -167,9 +167,9 @@ class _Auditing:
         self._around = around
         self._server = server
         self._everybody = everybody
-        self._held: dict[str, list[Privilege]] = {}
+        self._privileges: dict[str, list[Privilege]] = {}
         self._owned: dict[int, list[OwnedObjects]] = {}
-        self._asked: dict[str, list[str]] = {}
+        self._requesters: dict[str, list[str]] = {}
         """Names of accesses by their usernames, the oldest first."""
         self._logins: dict[str, list[str]] = {}
         """The same by their logins that act as another role."""
@@ -179,7 +179,7 @@ class _Auditing:
         if everybody.cut:
             around.notes.append(f"only the first {len(everybody.roles)} roles are looked at")
 
-    async def look(self, sessions: Sessions, database: Database) -> None:
+    async def read(self, sessions: Sessions, database: Database) -> None:
         """Read the ACL of a database, and its objects where it takes connections."""
         self._shared(database)
         if not database.connectable:
@@ -213,7 +213,7 @@ class _Auditing:
             OwnedObjects(database=database.name, on="database")
         )
         for grantee in database.grantees:
-            self._held.setdefault(self._name(grantee.role), []).append(
+            self._privileges.setdefault(self._name(grantee.role), []).append(
                 Privilege(
                     database=database.name,
                     on="database",
@@ -244,7 +244,7 @@ class _Auditing:
                     of=0 if partly else totals[row.level, row.schema, row.table],
                     grant_option=grantee.option,
                 )
-                self._held.setdefault(self._name(grantee.role), []).append(privilege)
+                self._privileges.setdefault(self._name(grantee.role), []).append(privilege)
 
     def _own(self, database: str, row: HeldObjects) -> None:
         # A column has no owner but its table's, which is a row of its own.
@@ -266,7 +266,7 @@ class _Auditing:
         for access in accesses:
             if access.access is not None:
                 username = access.access.status.username or access.access.spec.username
-                self._asked.setdefault(username, []).append(access.name)
+                self._requesters.setdefault(username, []).append(access.name)
                 self._claims[access.name] = self._around.claim(access.access.metadata)
                 of_access.setdefault(access.name, username)
         for access in accesses:
@@ -313,7 +313,9 @@ class _Auditing:
             everybody=self._of(EVERYBODY),
             absent=tuple(
                 sorted(
-                    names[0] for role, names in self._asked.items() if role not in everybody.roles
+                    names[0]
+                    for role, names in self._requesters.items()
+                    if role not in everybody.roles
                 )
             ),
             notes=tuple(dict.fromkeys(self._around.notes)),
@@ -325,7 +327,7 @@ class _Auditing:
         # privileges on the same objects are told together.
         single = (
             msgspec.structs.replace(owned, privileges=(privilege,))
-            for owned in self._held.get(name, ())
+            for owned in self._privileges.get(name, ())
             for privilege in owned.privileges
         )
         by_privilege: dict[Privilege, list[str]] = {}
@@ -388,7 +390,7 @@ class _Auditing:
     def _askers(self, role: RoleFacts) -> list[str]:
         # Without a claim it only has the name of a login.
         logins = self._logins.get(role.name, []) if role.claim is not None else []
-        return self._asked.get(role.name, []) or logins
+        return self._requesters.get(role.name, []) or logins
 
     def _asker(self, role: RoleFacts) -> str:
         """Return the name of the access that asks for the role, or for a login with a claim.

@@ -32,7 +32,7 @@ from fairlead.postgres.commands.steps import (
     STEPS,
     ExplainedStep,
     from_status,
-    told,
+    readiness,
 )
 from fairlead.postgres.commands.surroundings import (
     Surroundings,
@@ -127,7 +127,7 @@ def _failed(name: StepName, error: AccessError) -> ExplainedStep:
 class _Explaining:
     def __init__(self, around: Surroundings, obj: Object, access: PostgresAccess) -> None:
         self._around = around
-        self._found = obj
+        self._obj = obj
         self._access = access
         self._desired = around.desired(access)
         self._steps = from_status(access)
@@ -175,8 +175,8 @@ class _Explaining:
             self._say("object", "waiting", why)
         elif self._steps["object"].reason in _SAID_BY_STATUS:
             return
-        elif told(access)[1] == "Unseen":
-            _, reason, message = told(access)
+        elif readiness(access)[1] == "Unseen":
+            _, reason, message = readiness(access)
             self._say("object", "waiting", message, reason)
         else:
             self._say("object", "ok", "the operator has looked at it")
@@ -303,7 +303,7 @@ class _Explaining:
             self._learn(_failed("role", lacks[0].problem))
         texts = {one.text for one in remedies}
         remedies += [one.remedy for one in lacks if one.remedy.text not in texts]
-        name = str(self._found.key)
+        name = str(self._obj.key)
         self._rights = by_database((one, (name,)) for one in remedies)
 
     async def _lacks(
@@ -313,7 +313,7 @@ class _Explaining:
 
         What it was refused may be in no plan: a new password, or a removal.
         """
-        if told(self._access)[1] != "InsufficientPrivilege":
+        if readiness(self._access)[1] != "InsufficientPrivilege":
             return []
         uid = self._access.metadata.uid
         ours = {
@@ -326,7 +326,7 @@ class _Explaining:
     async def _planned(self, sessions: Sessions) -> ShownPlan:
         desired = self._desired.at(sessions.endpoint)
         # Errors of the Secret are told by its own step, and the role is compared without it.
-        state = await self._around.wanted(desired, blind={"*"})
+        state = await self._around.wanted_state(desired, blind={"*"})
         (state,) = await with_claims(self._around, sessions, [state])
         return await plan_accesses(sessions, [state], Verifiers(), rights=True)
 
@@ -408,7 +408,7 @@ class _Explaining:
             mine, theirs = self._desired.needed, needed_names(other)
             common = sorted({*mine} & {*theirs})
             if common and same_server(self._access, other):
-                ready, reason, _ = told(other)
+                ready, reason, _ = readiness(other)
                 what = "the username" if mine[0] == theirs[0] else f"role {common[0]}"
                 how = f"holds {what}" if ready else f"asks for {what} too ({reason})"
                 self._in_the_way.append(
@@ -417,7 +417,7 @@ class _Explaining:
 
     def result(self) -> AccessExplanation:
         """Return the state of the access, with the steps in their order."""
-        ready, reason, message = told(self._access)
+        ready, reason, message = readiness(self._access)
         steps = tuple(self._steps[name] for name in STEPS)
         open_ = [one for one in steps if one.state in {"failed", "waiting"}]
         worst = next((one for one in open_ if one.state == "failed"), None)
@@ -426,7 +426,7 @@ class _Explaining:
             first = worst or open_[0]
             ready, reason, message = False, first.reason or "Drifted", first.message
         return AccessExplanation(
-            access=str(self._found.key),
+            access=str(self._obj.key),
             ready=ready,
             reason=reason,
             message=message,
@@ -456,17 +456,17 @@ class _Explaining:
             )
         # A pass reports an exclusion even of a suspended access.
         if access.spec.suspend and reason != "UserExcluded":
-            return remedy_of("Suspended", place=place_of(self._found))
+            return remedy_of("Suspended", place=place_of(self._obj))
         if worst is not None and worst.reason == "InsufficientPrivilege" and not self._rights:
             return "give the administrator the right that the message names"
         orphans = access.spec.cleanup_policy == "Orphan"
         if worst is not None and worst.reason == "OwnsObjects" and orphans:
             return NO_HEIR
         if worst is not None:
-            return remedy_of(worst.reason, place=place_of(self._found))
+            return remedy_of(worst.reason, place=place_of(self._obj))
         if reason not in POSTGRES:
             return "wait: the operator goes on by itself"
-        return remedy_of(reason, place=place_of(self._found))
+        return remedy_of(reason, place=place_of(self._obj))
 
 
 async def _owned(sessions: Sessions, role: RoleFacts) -> list[Blocking]:

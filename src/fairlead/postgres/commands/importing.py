@@ -108,7 +108,7 @@ class _Importing:
         self._server = server
         self._namespace = namespace
         self._sessions = sessions
-        self._held: dict[str, Sequence[HeldObjects]] = {}
+        self._held_objects: dict[str, Sequence[HeldObjects]] = {}
         self._accesses: dict[str, PostgresAccess] = {}
         self._comments: dict[str, list[str]] = {}
         self._skipped: list[LeftOut] = []
@@ -212,7 +212,7 @@ class _Importing:
             # With a part of the grants in the manifest, the operator would revoke the rest.
             if holdings.cut:
                 raise AccessError("AnswerTooLarge", f"database {name} has too many ACLs to read")
-            self._held[name] = holdings.rows
+            self._held_objects[name] = holdings.rows
 
     def _compose(self, role: RoleFacts, snapshot: ServerSnapshot, powerful: set[str]) -> None:
         comments: list[str] = []
@@ -220,10 +220,10 @@ class _Importing:
         grants, left = [], []
         for source in sources:
             databases = snapshot.dependents.get(source.oid, frozenset())
-            privileges = snapshot.held.get(source.oid, {})
+            privileges = snapshot.privileges.get(source.oid, {})
             for name in sorted(databases | privileges.keys()):
                 expressed = express(
-                    source.oid, name, privileges.get(name, {}), self._held.get(name, ())
+                    source.oid, name, privileges.get(name, {}), self._held_objects.get(name, ())
                 )
                 grants += expressed.grants
                 left += [f"{one} of database {name}" for one in expressed.left]
@@ -275,7 +275,7 @@ class _Importing:
 
     async def _hold(self) -> None:
         """Plan the manifests; each statement of the adoption becomes a comment."""
-        states = [self._wanted(access) for access in self._accesses.values()]
+        states = [self._state(access) for access in self._accesses.values()]
         if not states:
             return
         planned = await plan_accesses(self._sessions, states, Verifiers())
@@ -292,11 +292,11 @@ class _Importing:
             self._refused.add(name)
             self._comments[name] += [f"Adoption would fail: {one.message}" for one in errors]
 
-    def _wanted(self, access: PostgresAccess) -> WantedState:
+    def _state(self, access: PostgresAccess) -> WantedState:
         desired = self._around.desired(access).at(self._sessions.endpoint)
         # A role with the claim of an earlier import is planned with that claim.
         claim = self._carried.get(access.spec.username) or self._claim(access)
-        state = desired.wanted(
+        state = desired.wanted_state(
             claim,
             self._around.scope(desired),
             login=access.spec.username,

@@ -15,7 +15,7 @@ from fairlead.api.reasons.postgres import POSTGRES
 from fairlead.api.reasons.verdict import UNSEEN, place_of, remedy_of, written_at
 from fairlead.client import Client, ClientError
 from fairlead.postgres.commands.explain import AccessExplanation, explain
-from fairlead.postgres.commands.steps import told
+from fairlead.postgres.commands.steps import readiness
 from fairlead.postgres.commands.surroundings import ConsumerClusterError, Surroundings, is_provided
 from fairlead.postgres.errors import AccessError
 
@@ -38,7 +38,7 @@ async def role_link(
         note = f"what is told of {obj.kind} {obj.key} is by its status alone: {error}"
         return role_by_status(obj), [note]
     by_status = role_by_status(obj)
-    # ``explain`` has read the object anew, and ``found`` may be older.
+    # ``explain`` has read the object anew, and ``obj`` may be older.
     if explained.ready:
         link = msgspec.structs.replace(
             by_status, state="ok", about="logs in, with all its grants", reason="", remedy=""
@@ -103,7 +103,7 @@ def role_by_status(obj: Object, place: Place | None = None) -> Link:
         text = f"the role of {obj.kind} {obj.key}"
         return wrong(POSTGRES, "InvalidSpec", name="role", subject=text, text=str(error))
     text = f"role {access.status.username or access.spec.username}"
-    ready, reason, message = told(access)
+    ready, reason, message = readiness(access)
     condition = get_condition(access.status.conditions, READY)
     since = condition.last_transition_time if condition is not None else ""
     since = written_at(obj) if reason == UNSEEN else since

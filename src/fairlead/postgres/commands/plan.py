@@ -103,11 +103,11 @@ class _Ready(NamedTuple):
 
     name: str
     place: ServerPlace
-    wanted: WantedState
+    state: WantedState
     manual: bool
     approved: str
     """Digest of the plan that was approved last."""
-    known: tuple[str, ...] = ()
+    parts: tuple[str, ...] = ()
     """Hashes of the parts of the plan in the status."""
 
 
@@ -156,7 +156,7 @@ class _Planning:
             raise desired.unsound
         desired = desired.at(await self._around.sources.endpoint(access, enforce=True))
         # A user without the right to read Secrets gets a plan without passwords, in place of none.
-        state = await self._around.wanted(desired, blind={"SecretForbidden"})
+        state = await self._around.wanted_state(desired, blind={"SecretForbidden"})
         before = access.status.plan or Plan()
         manual, place = bool(desired.held_back_by), desired.known_place
         parts = tuple(before.parts)
@@ -176,12 +176,12 @@ class _Planning:
         sessions, verifiers = Sessions(place.endpoint), Verifiers()
         plans: list[tuple[Sequence[_Ready], ShownPlan]] = []
         try:
-            states = await with_claims(self._around, sessions, [one.wanted for one in ready])
+            states = await with_claims(self._around, sessions, [one.state for one in ready])
             pairs = zip(ready, states, strict=True)
-            for batch in _batches([one._replace(wanted=state) for one, state in pairs]):
-                states_of_batch = [one.wanted for one in batch]
+            for batch in _batches([one._replace(state=state) for one, state in pairs]):
+                states_of_batch = [one.state for one in batch]
                 planned = await plan_accesses(
-                    sessions, states_of_batch, verifiers, rights=True, parts=batch[0].known
+                    sessions, states_of_batch, verifiers, rights=True, parts=batch[0].parts
                 )
                 plans.append((batch, planned))
         except AccessError as error:
@@ -200,7 +200,7 @@ class _Planning:
         digests: dict[str, str] = {}
         names: list[str] = []
         for batch, planned in plans:
-            of_role = {one.wanted.username: one.name for one in batch}
+            of_role = {one.state.username: one.name for one in batch}
             names += of_role.values()
             for username, name in of_role.items():
                 for error in planned.refused.get(username, ()):
@@ -297,8 +297,8 @@ def idle(desired: Desired) -> str:
 
 def _batches(ready: Sequence[_Ready]) -> list[list[_Ready]]:
     """Return the accesses in batches; one with a digest or a rival is planned by itself."""
-    usernames = Counter(name for one in ready for name in one.wanted.names)
-    alone = [one.manual or any(usernames[name] > 1 for name in one.wanted.names) for one in ready]
+    usernames = Counter(name for one in ready for name in one.state.names)
+    alone = [one.manual or any(usernames[name] > 1 for name in one.state.names) for one in ready]
     together = [one for one, single in zip(ready, alone, strict=True) if not single]
     singles = [[one] for one, single in zip(ready, alone, strict=True) if single]
     return [*([together] if together else []), *singles]
@@ -315,8 +315,8 @@ def _without_rivals(
     winners: dict[str, str] = {}
     for batch, planned in plans:
         first = batch[0]
-        if len(batch) == 1 and first.wanted.username not in planned.refused:
-            names = first.wanted.names
+        if len(batch) == 1 and first.state.username not in planned.refused:
+            names = first.state.names
             # The first one wins, as on the server; ``in_cluster`` returns the oldest first.
             taken = [name for name in names if winners.setdefault(name, first.name) != first.name]
             if taken:

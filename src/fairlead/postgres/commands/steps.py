@@ -35,7 +35,7 @@ NO_HEIR = (
 """Remedy where cleanupPolicy Orphan may not give the role's objects to their new owner."""
 
 
-def told(access: PostgresAccess) -> tuple[bool, str, str]:
+def readiness(access: PostgresAccess) -> tuple[bool, str, str]:
     """Return whether the access is Ready in its newest generation, with reason and message."""
     ready = get_condition(access.status.conditions, READY)
     meta = access.metadata
@@ -52,7 +52,7 @@ def told(access: PostgresAccess) -> tuple[bool, str, str]:
 
 def from_status(access: PostgresAccess) -> dict[StepName, ExplainedStep]:
     """Return all steps, by the status alone."""
-    ready, reason, message = told(access)
+    ready, reason, message = readiness(access)
     if ready:
         return {
             name: ExplainedStep(name=name, state="ok", message="by its status") for name in STEPS

@@ -57,7 +57,7 @@ class KnownLogin(NamedTuple):
     """
 
     login: str
-    kept: str = ""
+    password: str = ""
     there: bool = False
     keeps_password: bool = False
 
@@ -207,7 +207,7 @@ class Surroundings:
             )
         return decode_server(server_object)
 
-    async def wanted(self, desired: Desired, *, blind: Collection[str] = ()) -> WantedState:
+    async def wanted_state(self, desired: Desired, *, blind: Collection[str] = ()) -> WantedState:
         """Return the wanted state of an access, with a new password where one is due.
 
         Args:
@@ -234,9 +234,9 @@ class Surroundings:
         login = login or next_login(desired.access, "", moment(), rotating=False)
         # A password that is due is made up, so that the plan has its statement, with *** as in an
         # approval.
-        password = "" if present is None else present.kept or desired.rules.generate()
+        password = "" if present is None else present.password or desired.rules.generate()
         keeps_password = present is not None and present.keeps_password
-        return desired.wanted(
+        return desired.wanted_state(
             self.claim(desired.access.metadata),
             self.scope(desired),
             login=login,
@@ -251,7 +251,7 @@ class Surroundings:
             AccessError: the Secret or the password policy is refused, by the operator's rules;
                 SecretForbidden, where the user may not read the Secret.
         """
-        access, mine, rules = desired.access, desired.found, desired.rules
+        access, mine, rules = desired.access, desired.obj, desired.rules
         spec, meta = access.spec, access.metadata
         check_name(spec.generated_secret)
         template = spec.secret_template
@@ -284,7 +284,7 @@ class Surroundings:
             given=given,
             now=moment(),
         )
-        return KnownLogin(choice.login, choice.kept, there=bool(given or has[1]))
+        return KnownLogin(choice.login, choice.password, there=bool(given or has[1]))
 
     async def _secret(self, name: str, namespace: str) -> Object | None:
         try:

@@ -188,16 +188,14 @@ class _Finding:
             if any(map(role.claim.same_object, claims)):
                 continue
             try:
-                await self._look(role, role.claim, rivals)
+                await self._add(role, role.claim, rivals)
             except (AccessError, ApiError) as error:
                 self._pass(username, error.message)
 
     def _pass(self, role: str, why: str) -> None:
         self._passed.append(Passed(role=role, why=why))
 
-    async def _look(
-        self, role: RoleFacts, former: RoleClaim, rivals: list[PostgresAccess]
-    ) -> None:
+    async def _add(self, role: RoleFacts, former: RoleClaim, rivals: list[PostgresAccess]) -> None:
         """Add the role and its logins to the candidates, for one of the accesses that ask for it.
 
         Raises:

@@ -35,7 +35,7 @@ class Settings:
     def __init__(self, flags: PostgresOptions, controllers: Informer | None = None) -> None:
         self._flags = flags
         self._controllers = controllers
-        self._found: PostgresOptions | _Broken = flags
+        self._current: PostgresOptions | _Broken = flags
         self.namespace = flags.namespace
         """Namespace of the operator."""
         self.latest = flags
@@ -53,10 +53,10 @@ class Settings:
             AccessError: ControllerInvalid, where the Controller in charge is invalid.
         """
         if self._lost:
-            self._look()
-        if isinstance(self._found, _Broken):
-            raise invalid("ControllerInvalid", self._found.message)
-        return self._found
+            self._choose()
+        if isinstance(self._current, _Broken):
+            raise invalid("ControllerInvalid", self._current.message)
+        return self._current
 
     def turned(self, _delta: Delta) -> bool:
         """Whether the last change of a Controller has changed the settings or made them invalid.
@@ -66,14 +66,14 @@ class Settings:
         return self._turned
 
     def _heard(self, delta: Delta) -> None:
-        before = self._found
-        self._look()
+        before = self._current
+        self._choose()
         # No work begins before the first list of Controllers is complete: no pass is outdated.
-        self._turned = before != self._found and not delta.initial
+        self._turned = before != self._current and not delta.initial
         if self._turned:
             _log.info("the settings have changed", controller=str(delta.object.key))
 
-    def _look(self) -> None:
+    def _choose(self) -> None:
         if self._controllers is None:
             return
         chosen = in_charge(self._controllers.list(self._flags.namespace))
@@ -82,9 +82,9 @@ class Settings:
         if self._lost:
             return
         try:
-            self._found = self.latest = in_force(self._flags, chosen)
+            self._current = self.latest = in_force(self._flags, chosen)
         except AccessError as error:
-            self._found = _Broken(error.message)
+            self._current = _Broken(error.message)
 
 
 def in_charge(controllers: Iterable[Object]) -> Object | None:

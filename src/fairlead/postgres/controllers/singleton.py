@@ -86,7 +86,7 @@ class SyncTally:
     """Counts the accesses of each server that are in sync, as they come, change and go."""
 
     def __init__(self, accesses: Informer, changed: Callable[[], None]) -> None:
-        self._known: dict[Key, tuple[str, bool]] = {}
+        self._statuses: dict[Key, tuple[str, bool]] = {}
         self._counts: Counter[tuple[str, bool]] = Counter()
         self._changed = changed
         accesses.subscribe(self._heard)
@@ -101,10 +101,10 @@ class SyncTally:
 
     def _heard(self, delta: Delta) -> None:
         key = delta.object.key
-        before = self._known.pop(key, None)
+        before = self._statuses.pop(key, None)
         if delta.new is not None:
             after = (server_of(delta.new), condition_of(delta.new) == "True")
-            self._known[key] = after
+            self._statuses[key] = after
             if after == before:
                 return
             self._counts[after] += 1

@@ -36,7 +36,7 @@ class BindingDuties:
 
     async def uses(self) -> list[Use]:
         """Return each binding whose deletion waits for the controllers."""
-        by_kind = await self._held()
+        by_kind = await self._workloads()
         if not any(by_kind.values()):
             return []
         again = "" if await runs(self._client, self._footprint) else _AGAIN
@@ -53,7 +53,7 @@ class BindingDuties:
 
     async def orphan(self) -> None:
         """Release the bindings; their projections stay in the workloads."""
-        for resource, objects in (await self._held()).items():
+        for resource, objects in (await self._workloads()).items():
             if number := await let_go(self._desk, resource, objects, *_FINALIZERS):
                 stay = count(number, "projection stays", "projections stay")
                 self._desk.progress(f"let go {named(objects)}: {stay} on the workloads")
@@ -67,7 +67,7 @@ class BindingDuties:
                 self._desk.progress(f"deleted Secret {secret.key}")
         await self._desk.delete(BINDABLEKINDS, await list_all(self._client, BINDABLEKINDS))
 
-    async def _held(self) -> dict[Resource, list[Object]]:
+    async def _workloads(self) -> dict[Resource, list[Object]]:
         return {
             # A binding gets its finalizer before its first write to a workload: one without it has
             # left nothing there.

@@ -72,14 +72,14 @@ class KonnectorDuties:
         """Return bundles, bindings with their objects, and objects without a binding."""
         bundles = await list_all(self._client, APISERVICEBINDINGBUNDLES)
         bindings = await list_all(self._client, APISERVICEBINDINGS)
-        by_kind = await self._held()
+        by_kind = await self._objects()
         if not (bundles or bindings or by_kind):
             return []
         absent = not await runs(self._client, self._footprint)
         going = {one.meta.name for one in await self._desk.list(NAMESPACES) if one.meta.deleting}
         uses = [self._bundle_use(one, absent) for one in bundles]
         owners = {one.meta.uid for one in bundles}
-        # Kinds that no binding takes out of ``held`` have lost theirs, and are reported as
+        # Kinds that no binding takes out of ``by_kind`` have lost theirs, and are reported as
         # stranded.
         for binding in bindings:
             mine = await self._of(binding, by_kind)
@@ -118,7 +118,7 @@ class KonnectorDuties:
         # A CRD stays until its last object is gone, and an object until it has no finalizer. A
         # konnector that still runs elsewhere may give one to further objects meanwhile.
         while True:
-            for kind, objects in (await self._held()).items():
+            for kind, objects in (await self._objects()).items():
                 number = await let_go(self._desk, kind, objects, FINALIZER_SYNCER)
                 copies = count(number, "copy stays", "copies stay")
                 self._desk.progress(f"let go {named(objects)}: {copies} at the provider")
@@ -143,12 +143,12 @@ class KonnectorDuties:
         for secret in (await self._client.list(SECRETS, self._footprint.namespace)).items:
             await remove_secret(self._client, secret, self._desk.progress)
 
-    async def _held(self) -> Kinds:
+    async def _objects(self) -> Kinds:
         """Return all objects with the konnector's finalizer, by kind."""
         kinds: Kinds = {}
         for namespaced in (True, False):
             for kind in await self._desk.kinds(namespaced=namespaced):
-                if objects := having(await self._desk.look(kind), FINALIZER_SYNCER):
+                if objects := having(await self._desk.list_objects(kind), FINALIZER_SYNCER):
                     kinds[kind] = objects
         return kinds
 

@@ -31,7 +31,7 @@ class PostgresDuties:
 
     async def uses(self) -> list[Use]:
         """Return the accesses whose role exists or may exist."""
-        accesses = await self._held()
+        accesses = await self._accesses()
         if not accesses:
             return []
         absent = not await runs(self._client, self._footprint)
@@ -44,7 +44,7 @@ class PostgresDuties:
 
     async def orphan(self) -> None:
         """Leave all roles in their databases; accesses stay, or go if they were being deleted."""
-        accesses = await self._held()
+        accesses = await self._accesses()
         if number := await let_go(self._desk, POSTGRESACCESSES, accesses, FINALIZER):
             self._desk.progress(
                 f"let go {named(accesses)}: {count(number, 'role')} stay in PostgreSQL"
@@ -53,7 +53,7 @@ class PostgresDuties:
     async def clear(self) -> None:
         """Delete nothing: records of roles that stay are left for people to read."""
 
-    async def _held(self) -> list[Object]:
+    async def _accesses(self) -> list[Object]:
         return having(await list_all(self._client, POSTGRESACCESSES), FINALIZER)
 
 

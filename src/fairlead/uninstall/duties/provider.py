@@ -35,7 +35,7 @@ class ProviderDuties:
 
     async def uses(self) -> list[Use]:
         """Return each consumer, and the held objects of one that is being revoked."""
-        namespaces = await self._held()
+        namespaces = await self._namespaces()
         absent = bool(namespaces) and not await runs(self._client, self._footprint)
         going = {one.meta.name for one in await self._desk.list(NAMESPACES) if one.meta.deleting}
         # A consumer whose namespace is going is being revoked already.
@@ -50,14 +50,14 @@ class ProviderDuties:
 
     async def orphan(self) -> None:
         """Release APIServiceNamespaces without the controllers; provider namespaces stay."""
-        namespaces = await self._held()
+        namespaces = await self._namespaces()
         if await let_go(self._desk, APISERVICENAMESPACES, namespaces, FINALIZER_NAMESPACE):
             self._desk.progress(f"let go {named(namespaces)}: their namespaces stay")
 
     async def clear(self) -> None:
         """Delete nothing: all objects belong to consumers."""
 
-    async def _held(self) -> list[Object]:
+    async def _namespaces(self) -> list[Object]:
         listed = await list_all(self._client, APISERVICENAMESPACES)
         # One that is not being deleted belongs to a consumer, which is a use of its own.
         return having([one for one in listed if one.meta.deleting], FINALIZER_NAMESPACE)

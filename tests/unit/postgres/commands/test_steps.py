@@ -15,7 +15,7 @@ from fairlead.api.reasons.postgres import POSTGRES, StepName, finer, step_of
 from fairlead.postgres.commands.steps import (
     STEPS,
     from_status,
-    told,
+    readiness,
 )
 from fairlead.postgres.commands.surroundings import same_server
 
@@ -80,7 +80,7 @@ def test_all_is_well() -> None:
     ],
 )
 def test_what_nobody_has_seen_is_unknown(given: PostgresAccess) -> None:
-    assert told(given)[:2] == (False, "Unseen")
+    assert readiness(given)[:2] == (False, "Unseen")
     assert {one.state for one in from_status(given).values()} == {"unknown"}
 
 

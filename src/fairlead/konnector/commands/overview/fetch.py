@@ -45,7 +45,7 @@ from fairlead.client import (
 from fairlead.client.lookups import find, list_all, unknown
 from fairlead.konnector.commands.overview.crossing import EventAbout, happened_at
 from fairlead.konnector.commands.overview.rows import BoundKind, FetchedBinding, ProviderCopies
-from fairlead.konnector.commands.presence import KonnectorStop, absence, look, stop_of
+from fairlead.konnector.commands.presence import KonnectorStop, absence, read_traces, stop_of
 from fairlead.konnector.commands.readiness import untouched
 from fairlead.konnector.controllers.apiservicebinding.reconcile import EXPORT_NOT_FOUND, no_export
 from fairlead.konnector.crds import has_status
@@ -122,7 +122,7 @@ class Overview:
         for client in self._providers.values():
             await client.close()
 
-    async def look(self, name: str = "") -> list[FetchedBinding]:
+    async def fetch(self, name: str = "") -> list[FetchedBinding]:
         """Return all bindings by name, or the one of this name.
 
         Raises:
@@ -149,7 +149,7 @@ class Overview:
             status = binding.decode(APIServiceBinding).status
             names = {crd_name(item.resource, item.group) for item in status.bound_schemas}
             if resource.group_resource in names:
-                return await self._seen(binding, (resource, obj))
+                return await self._fetched_with_access(binding, (resource, obj))
         return None
 
     async def warnings(self, objects: Iterable[Object]) -> dict[str, Object]:
@@ -182,7 +182,7 @@ class Overview:
         return listed.items
 
     async def _look_at(self, binding: Object) -> FetchedBinding:
-        bound = await self._seen(binding)
+        bound = await self._fetched_with_access(binding)
         if bound.problem or not untouched(binding):
             return bound
         # The konnector runs where it keeps kubeconfigs, unless one was moved.
@@ -193,7 +193,7 @@ class Overview:
         why = await absence(self._consumer, namespace, provider)
         return msgspec.structs.replace(bound, absence=why)
 
-    async def _seen(
+    async def _fetched_with_access(
         self, binding: Object, alone: tuple[Resource, Object] | None = None
     ) -> FetchedBinding:
         fetched = await self._fetched(binding, alone)
@@ -210,7 +210,7 @@ class Overview:
         except msgspec.ValidationError:
             return None
         async with self._slots:
-            traces = await look(self._consumer, namespace)
+            traces = await read_traces(self._consumer, namespace)
         return stop_of(msgspec.structs.replace(traces, heartbeat=heartbeat), moment())
 
     async def _fetched(

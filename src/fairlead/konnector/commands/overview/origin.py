@@ -23,12 +23,12 @@ from fairlead.konnector.policies.steps import Pair
 class ObjectOrigin(NamedTuple):
     """The link of an object's copy, and the copy itself; None if it is not there or not seen.
 
-    ``seen`` says whether the provider's side was seen.
+    ``is_read`` says whether the provider's side was seen.
     """
 
     link: Link
     copy: Object | None
-    seen: bool
+    is_read: bool
 
 
 async def origin_of(consumer: Client, resource: Resource, obj: Object) -> ObjectOrigin | None:

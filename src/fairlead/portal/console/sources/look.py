@@ -116,7 +116,7 @@ class _Look:
 
     async def _bindings(self) -> list[BindingDetail]:
         try:
-            found = await self._overview.look()
+            found = await self._overview.fetch()
         except Forbidden:
             self._notes.append(
                 f"You may not list {APISERVICEBINDINGS.group_resource}: what providers bring is"

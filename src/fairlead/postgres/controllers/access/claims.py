@@ -23,14 +23,14 @@ class InstallationKey:
     def __init__(self, client: Client, namespace: str) -> None:
         self._client = client
         self._namespace = namespace
-        self.known = b""
+        self.value = b""
         """The key in bytes, empty before the first call."""
 
     async def __call__(self) -> bytes:
         """Return the key of this installation, see :func:`installation_key`."""
-        if not self.known:
-            self.known = await installation_key(self._client, self._namespace)
-        return self.known
+        if not self.value:
+            self.value = await installation_key(self._client, self._namespace)
+        return self.value
 
 
 async def installation_key(client: Client, namespace: str) -> bytes:
@@ -60,7 +60,7 @@ class Claims:
             AccessError: the installation's key is invalid.
         """
         return RoleClaim(
-            installation=self._sources.known or await self._sources.installation(),
+            installation=self._sources.installation_id or await self._sources.installation(),
             object=await self.hash(meta.namespace, meta.name),
             uid=meta.uid,
             namespace=meta.namespace,
@@ -69,7 +69,7 @@ class Claims:
 
     async def hash(self, namespace: str, name: str) -> str:
         """Return the keyed hash of namespace and name, as hexadecimal digits."""
-        return object_hash(self._key.known or await self._key(), namespace, name)
+        return object_hash(self._key.value or await self._key(), namespace, name)
 
     async def scope(self, owner: str) -> str:
         """Return the scope of the groups of one owner of connections."""

@@ -112,7 +112,7 @@ class AccessController:
         rooms: SessionRooms,
     ) -> None:
         self._client = cluster.client
-        self._known = watches.accesses.get
+        self._cached = watches.accesses.get
         self._request_of = watches.request_of
         self._written = Expectations()
         self._settings = settings
@@ -318,7 +318,7 @@ class AccessController:
         self, request: Request, desired: Desired, observed: Observed
     ) -> Result | None:
         """Write the status; return when the next pass comes, None for a change alone."""
-        obj, synced, failure = desired.found, observed.synced, observed.failure
+        obj, synced, failure = desired.obj, observed.synced, observed.failure
         approved_by = await self._approver(obj) if uses_approval(desired, observed) else ""
         status, outcome, refused = report_of(desired, observed, now=now(), approved_by=approved_by)
         self._count(request, desired, observed, outcome.reason if refused else "")
@@ -335,7 +335,7 @@ class AccessController:
         state = None
         if synced is not None and failure is None and outcome.again in {"synced", "at-once"}:
             login = observed.credentials
-            state = observed.wanted or await self._steps.wanted(desired, observed, login)
+            state = observed.state or await self._steps.wanted_state(desired, observed, login)
         if synced is not None and state is not None and outcome.again == "synced":
             # No pass looks for drift: the server is compared with all that is kept, at once.
             # The grants of large ones would fill the memory: those get a pass at each look.
@@ -366,14 +366,16 @@ class AccessController:
             return Result(_AT_ONCE_SECONDS)
         if synced is not None:
             result = sooner(result, seconds_left(status.password, moment(), status.logins))
-            if observed.credentials.postponed or not self._publication.seen(desired, observed):
+            if observed.credentials.postponed or not self._publication.is_cached(
+                desired, observed
+            ):
                 result = sooner(result, _UNDONE_SECONDS)
         return sooner(result, desired.seconds_to_end(moment()))
 
     def _count(self, request: Request, desired: Desired, observed: Observed, refused: str) -> None:
         if not refused:
             if desired.owner and _is_locked(observed):
-                self._metrics.held(request, desired.owner)
+                self._metrics.lock(request, desired.owner)
             else:
                 self._metrics.accepted(request)
             return
@@ -420,7 +422,7 @@ class AccessController:
 
     def _newest(self, key: Key) -> Object | None:
         """Return the object of the cache, or our own later write of it."""
-        return self._written.newest(key, self._known(*key))
+        return self._written.newest(key, self._cached(*key))
 
     def _wrote(self, stored: Object) -> Object:
         self._written.wrote(cached(stored))

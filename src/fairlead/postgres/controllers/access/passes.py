@@ -74,12 +74,12 @@ class ServerOutcome(NamedTuple):
     """
 
     place: ServerPlace
-    wanted: WantedState
+    state: WantedState
     done: Synced
 
     def holds(self, place: ServerPlace, state: WantedState) -> bool:
         """Whether an access with Authoritative grants wants the same state of the same server."""
-        same = msgspec.structs.replace(state, ledger=self.wanted.ledger) == self.wanted
+        same = msgspec.structs.replace(state, ledger=self.state.ledger) == self.state
         return place == self.place and state.policy == "Authoritative" and same
 
     @property
@@ -140,7 +140,7 @@ class Observed:
     role: Literal["unknown", "silent", "free"] = "unknown"
     """The server's answer: the role is ``free`` for the access; ``silent`` is no answer."""
     credentials: Credentials = Credentials()
-    wanted: WantedState | None = None
+    state: WantedState | None = None
     """Wanted state that the last answer of the server is about."""
     synced: Synced | None = None
     released: bool = False
@@ -187,7 +187,7 @@ class Observed:
         credentials = self.credentials
         if credentials.elsewhere:
             credentials = replace(credentials, elsewhere=False)
-        return replace(self, synced=done, wanted=state, credentials=credentials)
+        return replace(self, synced=done, state=state, credentials=credentials)
 
     def without_role(self) -> Observed:
         """Return the observed state once the role was dropped or given up."""
@@ -232,7 +232,7 @@ def approval_of(desired: Desired, plan: ShownPlan | None) -> Approval | None:
     """
     if plan is None or desired.held_back_by != "Manual":
         return None
-    digest = desired.found.meta.annotations.get(APPROVE_ANNOTATION, "")
+    digest = desired.obj.meta.annotations.get(APPROVE_ANNOTATION, "")
     # Refused statements do not block approval of the others.
     if plan.parts and digest == plan.digest():
         return plan.approval

@@ -90,7 +90,7 @@ class Publication:
         self._watches = watches
         self._key = key
         self._changed = changed
-        self._made: dict[Key, _Made] = {}
+        self._written: dict[Key, _Made] = {}
         self._withdrawn: dict[Key, str] = {}
         """Uids of Secrets that were removed because their login does not work."""
         self._making: dict[Key, Object | None] = {}
@@ -98,9 +98,9 @@ class Publication:
 
     def observe(self, desired: Desired) -> Published:
         """Return the state of the Secret by the cache and our own writes, without a request."""
-        meta, access = desired.found.meta, desired.access
+        meta, access = desired.obj.meta, desired.access
         key = Key(meta.namespace, access.spec.generated_secret)
-        cached, written = self._watches.secrets.get(*key), self._made.get(key)
+        cached, written = self._watches.secrets.get(*key), self._written.get(key)
         if cached is None or cached.meta.uid != self._withdrawn.get(key):
             self._withdrawn.pop(key, None)
         else:
@@ -128,12 +128,12 @@ class Publication:
         return await self._own(desired) is not None
 
     async def _own(self, desired: Desired) -> Object | None:
-        name, meta = desired.access.spec.generated_secret, desired.found.meta
+        name, meta = desired.access.spec.generated_secret, desired.obj.meta
         # The API server refuses a request for an invalid name, and no such Secret exists.
         secret = await find(self._client, SECRETS, name, meta.namespace) if can_be(name) else None
         return secret if secret is not None and secret.meta.owned_by(meta.uid) else None
 
-    def seen(self, desired: Desired, observed: Observed) -> bool:
+    def is_cached(self, desired: Desired, observed: Observed) -> bool:
         """Whether the cache has the Secret that the pass has left.
 
         A Secret that was created and deleted while the watch was behind is in no later list, and
@@ -142,7 +142,7 @@ class Publication:
         if not observed.credentials.secret_uid:
             return True
         name = desired.access.spec.generated_secret
-        return self._watches.secrets.get(desired.found.meta.namespace, name) is not None
+        return self._watches.secrets.get(desired.obj.meta.namespace, name) is not None
 
     async def peek(self, desired: Desired, observed: Observed) -> Credentials:
         """Return the present login and its password.
@@ -158,7 +158,7 @@ class Publication:
         has = login_in(existing)
         given = "" if spec.password_secret_ref is None else has[1]
         choice = choose(desired.access, rules, source, has, given=given, now=moment())
-        return Credentials(login=choice.login, password=choice.kept or rules.generate())
+        return Credentials(login=choice.login, password=choice.password or rules.generate())
 
     def is_news(self, delta: Delta) -> bool:
         """Whether a change of a Secret is by another writer than this process."""
@@ -167,23 +167,23 @@ class Publication:
             # The event may come before the answer, which decides whether the write was ours.
             self._making[key] = delta.new
             return False
-        written = self._made.get(key)
+        written = self._written.get(key)
         if written is None:
             return True
         echo = delta.new is not None and _is_same(delta.new, written.secret)
         if written.used or not echo:
-            del self._made[key]
+            del self._written[key]
         return not echo
 
     def used(self, desired: Desired) -> None:
         """Note that no pass needs the new Secret any more: the cache follows."""
-        key = Key(desired.found.meta.namespace, desired.access.spec.generated_secret)
-        written, cached = self._made.get(key), self._watches.secrets.get(*key)
+        key = Key(desired.obj.meta.namespace, desired.access.spec.generated_secret)
+        written, cached = self._written.get(key), self._watches.secrets.get(*key)
         if written is None:
             return
         written.used = True
         if cached is not None and _is_same(cached, written.secret):
-            del self._made[key]
+            del self._written[key]
 
     async def write(self, desired: Desired, observed: Observed) -> Credentials:
         """Create or update the Secret: it keeps its password, or gets the given or a new one.
@@ -197,7 +197,7 @@ class Publication:
             AccessError: the Secret has another owner, the template or the policy is invalid, or no
                 client could log in with the password.
         """
-        spec, meta = desired.access.spec, desired.found.meta
+        spec, meta = desired.access.spec, desired.obj.meta
         check_name(spec.generated_secret)
         if spec.secret_template is not None:
             check_template(spec.secret_template)
@@ -209,7 +209,7 @@ class Publication:
         # A Secret that the cache lacks most likely does not exist: then one create is enough. Two
         # logins get their password before the Secret: a late cache would replace one in use.
         key = Key(meta.namespace, spec.generated_secret)
-        is_known = key in self._made or self._watches.secrets.get(*key) is not None
+        is_known = key in self._written or self._watches.secrets.get(*key) is not None
         read = is_known or rules.rotation == "TwoLogins"
         for attempt in range(_ATTEMPTS):
             try:
@@ -222,18 +222,18 @@ class Publication:
         raise AssertionError
 
     async def _given(self, desired: Desired) -> str:
-        spec, namespace = desired.access.spec, desired.found.meta.namespace
+        spec, namespace = desired.access.spec, desired.obj.meta.namespace
         name = given_secret(spec)
         source = await find(self._client, SECRETS, name, namespace)
         version = source.meta.resource_version if source is not None else ""
         secret = Key(namespace, name)
-        self._watches.named_secrets.has_read(desired.found.key, secret, version)
+        self._watches.named_secrets.has_read(desired.obj.key, secret, version)
         if source is None:
             raise missing_password_secret(name, namespace)
         return given_password(spec, source)
 
     async def _existing(self, desired: Desired) -> Object | None:
-        access, obj, namespace = desired.access, desired.found, desired.found.meta.namespace
+        access, obj, namespace = desired.access, desired.obj, desired.obj.meta.namespace
         name, template = access.spec.generated_secret, access.spec.secret_template
         existing = self._just_made(Key(namespace, name))
         if existing is None:
@@ -247,14 +247,14 @@ class Publication:
 
     def _just_made(self, key: Key) -> Object | None:
         """Return the Secret of the last pass's write, None where the cache has another one."""
-        written, cached = self._made.get(key), self._watches.secrets.get(*key)
+        written, cached = self._written.get(key), self._watches.secrets.get(*key)
         if written is None:
             return None
         # Without an event our write is trusted once: later the Secret may be gone unseen.
         if cached is None and not written.used:
             written.used = True
             return written.secret
-        del self._made[key]
+        del self._written[key]
         is_same = cached is not None and _is_same(cached, written.secret)
         return written.secret if is_same and not written.used else None
 
@@ -267,7 +267,7 @@ class Publication:
         existing: Object | None,
     ) -> Credentials:
         """Write the Secret, unless the server must have the login or its password first."""
-        access, obj = desired.access, desired.found
+        access, obj = desired.access, desired.obj
         source = existing or await self._former(desired)
         has = login_in(source)
         shown = "" if given or not has[1] else await self._fingerprint(desired, has[1])
@@ -317,7 +317,7 @@ class Publication:
         stored = None
         try:
             stored = await self._write(access, existing, body)
-            self._made[key] = _Made(stored)
+            self._written[key] = _Made(stored)
         finally:
             latest = self._making.pop(key)
             if latest is not None and (stored is None or not _is_same(latest, stored)):
@@ -330,14 +330,14 @@ class Publication:
         return await commit(self._client, SECRETS, existing, body)
 
     async def _fingerprint(self, desired: Desired, password: str) -> str:
-        key = self._key.known or await self._key()
-        return fingerprint(key, desired.found.meta.uid, password)
+        key = self._key.value or await self._key()
+        return fingerprint(key, desired.obj.meta.uid, password)
 
     async def _former(self, desired: Desired) -> Object | None:
         """Return the Secret of a former name, whose password stays in use; None without one."""
         for name in self._former_names(desired):
-            secret = await find(self._client, SECRETS, name, desired.found.meta.namespace)
-            if secret is None or not _controls(desired.found, secret):
+            secret = await find(self._client, SECRETS, name, desired.obj.meta.namespace)
+            if secret is None or not _controls(desired.obj, secret):
                 continue
             try:
                 if login_in(secret)[1]:
@@ -347,7 +347,7 @@ class Publication:
         return None
 
     def _former_names(self, desired: Desired) -> list[str]:
-        access, uid = desired.access, desired.found.meta.uid
+        access, uid = desired.access, desired.obj.meta.uid
         names = {one.meta.name for one in self._watches.secrets.by_index(BY_CONTROLLER, uid)}
         if access.status.secret is not None:
             names.add(access.status.secret.name)
@@ -356,8 +356,8 @@ class Publication:
     async def remove_former(self, desired: Desired) -> None:
         """Delete the Secrets that spec.generatedSecret named before, once the new one works."""
         for name in self._former_names(desired):
-            secret = await find(self._client, SECRETS, name, desired.found.meta.namespace)
-            if secret is not None and _controls(desired.found, secret):
+            secret = await find(self._client, SECRETS, name, desired.obj.meta.namespace)
+            if secret is not None and _controls(desired.obj, secret):
                 await self._delete(secret)
 
     async def _delete(self, secret: Object) -> None:
@@ -371,7 +371,7 @@ class Publication:
 
     async def withdraw(self, desired: Desired) -> None:
         """Delete the Secrets of an access whose server has refused the login in them."""
-        key = Key(desired.found.meta.namespace, desired.access.spec.generated_secret)
+        key = Key(desired.obj.meta.namespace, desired.access.spec.generated_secret)
         secret = await self._own(desired)
         await self.remove(desired)
         if secret is not None:
@@ -379,11 +379,11 @@ class Publication:
 
     async def remove(self, desired: Desired) -> None:
         """Delete the Secrets of an access, for a cluster may run no garbage collector."""
-        meta = desired.found.meta
+        meta = desired.obj.meta
         names = [desired.access.spec.generated_secret, *self._former_names(desired)]
         # The API server refuses a request for an invalid name, and no such Secret exists.
         for name in filter(can_be, names):
-            self._made.pop(Key(meta.namespace, name), None)
+            self._written.pop(Key(meta.namespace, name), None)
             self._withdrawn.pop(Key(meta.namespace, name), None)
             existing = await find(self._client, SECRETS, name, meta.namespace)
             if existing is not None and existing.meta.owned_by(meta.uid):
@@ -406,7 +406,7 @@ def _chosen(rules: PasswordRules, before: Credentials, choice: Choice, there: st
     # database has. A staged login is in no Secret yet, so that the database goes first.
     staged = before.is_staged and choice.login == before.login
     is_open = before.left is Action.CHANGE_PASSWORD
-    password = choice.kept or (before.password if staged or is_open else rules.generate())
+    password = choice.password or (before.password if staged or is_open else rules.generate())
     if is_open and (choice.login, password) != (before.login, before.password):
         raise AccessError("Conflict", "the Secret has changed meanwhile; trying again")
     left: Action | None = None
@@ -419,7 +419,7 @@ def _chosen(rules: PasswordRules, before: Credentials, choice: Choice, there: st
         before,
         left=left,
         is_staged=staged,
-        is_new=not choice.kept,
+        is_new=not choice.password,
         login=choice.login,
         password=password,
         iterations=rules.iterations,

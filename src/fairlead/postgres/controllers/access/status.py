@@ -143,7 +143,7 @@ def report_of(
     status = new_status(
         msgspec.structs.replace(old, plan=plan),
         outcome,
-        generation=desired.found.meta.generation,
+        generation=desired.obj.meta.generation,
         now=now,
         refused=refused,
     )
@@ -179,7 +179,7 @@ def is_in_sync_as_known(desired: Desired, observed: Observed) -> bool:
     if ready is None or server is None or desired.place is None:
         return False
     is_ready = ready.status == "True"
-    is_same = ready.observed_generation == desired.found.meta.generation
+    is_same = ready.observed_generation == desired.obj.meta.generation
     endpoint = desired.place.endpoint
     stays = server.host == (endpoint.public_host or endpoint.host)
     # What this pass would change is not in sync, and so is a Secret that is gone.
@@ -207,7 +207,7 @@ def outcome_of(desired: Desired, observed: Observed) -> Outcome:
         )
         return failed(PassFailure("DatabaseSyncFailed", error))
     if desired.access.spec.suspend:
-        generation = desired.found.meta.generation
+        generation = desired.obj.meta.generation
         return suspended(desired.access.status, generation, unchanged=observed.unchanged)
     if desired.expired:
         return expired(desired.ends)
@@ -223,7 +223,7 @@ def outcome_of(desired: Desired, observed: Observed) -> Outcome:
 def _void_approval(desired: Desired) -> str:
     """Return the approval that is none of the present plan, "" without one or if it was used."""
     plan = desired.access.status.plan
-    digest = desired.found.meta.annotations.get(APPROVE_ANNOTATION, "")
+    digest = desired.obj.meta.annotations.get(APPROVE_ANNOTATION, "")
     return "" if plan is not None and digest == plan.approved_digest else digest
 
 
@@ -305,7 +305,7 @@ def unreachable_host(desired: Desired) -> list[str]:
     reach the server.
     """
     spec, place = desired.access.spec, desired.place
-    if ANNOTATION_CLUSTER_NAMESPACE not in desired.found.meta.annotations or place is None:
+    if ANNOTATION_CLUSTER_NAMESPACE not in desired.obj.meta.annotations or place is None:
         return []
     template, host = spec.secret_template, place.endpoint.host
     given = place.endpoint.public_host or (template is not None and "host" in template.data)
@@ -362,7 +362,7 @@ def with_end(status: PostgresAccessStatus, desired: Desired, now: str) -> Postgr
         f"the login {'ended' if over else 'ends'} at {at}, as {end.field} says; set a later end if"
         " it shall go on",
         "",
-        desired.found.meta.generation,
+        desired.obj.meta.generation,
     )
     return msgspec.structs.replace(
         status, conditions=set_condition(status.conditions, new, now=now)

@@ -139,11 +139,11 @@ class Steps:
                 login = await self._publication.peek(desired, observed)
                 plan = desired.access.status.plan
                 parts = () if plan is None else tuple(plan.parts)
-                job = PlanOnly(await self.wanted(desired, observed, login), known=parts)
+                job = PlanOnly(await self.wanted_state(desired, observed, login), parts=parts)
             case Action.CHECK_ROLE:
                 # The answer is about now: another access may still take the role before the sync,
                 # whose transaction asks once more.
-                claim = await self._claims.of(desired.found.meta)
+                claim = await self._claims.of(desired.obj.meta)
                 job = Check(
                     desired.needed,
                     claim,
@@ -159,14 +159,14 @@ class Steps:
                     await self._publication.remove_former(desired)
             case Action.STAGE_LOGIN:
                 login = observed.credentials
-                state = await self.wanted(desired, observed, login, staged=True)
+                state = await self.wanted_state(desired, observed, login, staged=True)
                 job = Sync(state, approved=approval_of(desired, observed.preview))
             case Action.CHANGE_PASSWORD:
                 publish = self._publishing(desired, observed, written)
-                state = await self.wanted(desired, observed, observed.credentials)
+                state = await self.wanted_state(desired, observed, observed.credentials)
                 job = Rotate(state, publish, approved=approval_of(desired, observed.preview))
             case Action.SYNC_DATABASE:
-                state = await self.wanted(desired, observed, observed.credentials)
+                state = await self.wanted_state(desired, observed, observed.credentials)
                 # The pass before has made a password, and read the server again a moment ago.
                 verified = observed.verified
                 if verified is not None and verified.holds(desired.known_place, state):
@@ -176,20 +176,20 @@ class Steps:
                 owner = desired.owner
                 # The record comes before the object goes: a claim with neither object nor record
                 # is a leftover, whose role is dropped.
-                await self._leftovers.record(desired.found, owner, "Abandon")
+                await self._leftovers.record(desired.obj, owner, "Abandon")
                 self._look_at(owner)
                 observed = observed.without_role()
             case Action.DROP_ROLE:
                 return await self._drop(desired, observed)
             case Action.REMOVE_FINALIZER:
-                await remove_finalizer(self._client, POSTGRESACCESSES, desired.found, FINALIZER)
+                await remove_finalizer(self._client, POSTGRESACCESSES, desired.obj, FINALIZER)
                 return None
             case Action.IGNORE | Action.REPORT:
                 raise ValueError(f"the controller itself carries out: {action.value}")
         return PassUnderWay(desired, observed, job=job, written=written)
 
     async def _add_finalizer(self, desired: Desired) -> Object:
-        return await add_finalizer(self._client, POSTGRESACCESSES, desired.found, FINALIZER)
+        return await add_finalizer(self._client, POSTGRESACCESSES, desired.obj, FINALIZER)
 
     async def _answered(self, under_way: PassUnderWay, answer: Answer) -> PassUnderWay:
         desired, observed, job = under_way.desired, under_way.observed, under_way.job
@@ -220,7 +220,7 @@ class Steps:
                 # The next login works on the server, so that the Secret may have it.
                 observed = observed.staged(answer)
             case Sync():
-                return await self._synced(desired, observed, job.wanted, answer)
+                return await self._synced(desired, observed, job.state, answer)
             case Drop():
                 return await self._dropped(desired, observed, answer, job)
             case _:
@@ -232,12 +232,12 @@ class Steps:
         has_written = not observed.published and desired.access.status.secret is not None
         return has_written and await self._publication.has_own(desired)
 
-    async def wanted(
+    async def wanted_state(
         self, desired: Desired, observed: Observed, login: Credentials, *, staged: bool = False
     ) -> WantedState:
         """Return the wanted state of an access; with ``staged`` that of its next login alone."""
-        claim = await self._claims.of(desired.found.meta)
-        return desired.wanted(
+        claim = await self._claims.of(desired.obj.meta)
+        return desired.wanted_state(
             claim,
             await self._claims.scope(desired.owner) if desired.shares_groups else "",
             login=login.login,
@@ -287,7 +287,7 @@ class Steps:
         access = desired.access
         # The spec may have been edited since the role was made, or the status: the claim decides.
         username, former = access.spec.username, former_of(access)
-        claim = await self._claims.of(desired.found.meta)
+        claim = await self._claims.of(desired.obj.meta)
         policy: Removal = access.spec.cleanup_policy
         if desired.expired:
             # The server itself ends the login (VALID UNTIL): the Secret works no more.
@@ -346,7 +346,7 @@ class Steps:
             if not retained or not isinstance(answer, AccessError):
                 raise answer
             _log.warning("the server of a retained role was out of reach", why=answer.reason)
-            await self._leftovers.record(desired.found, desired.owner, "Retain")
+            await self._leftovers.record(desired.obj, desired.owner, "Retain")
             self._look_at(desired.owner)
         await self._publication.remove(desired)
         return PassUnderWay(desired, observed.without_role())

@@ -120,10 +120,10 @@ class Desired:
 
     ``names`` are all its roles, its username first; ``ends`` is the time of its end, "" for never.
     ``refused`` is the error that stops the pass. An object that cannot be decoded has only
-    ``found``. All is worked out once, before the first action of a pass.
+    ``obj``. All is worked out once, before the first action of a pass.
     """
 
-    found: Object
+    obj: Object
     access: PostgresAccess
     password: PasswordRules | AccessError = _NO_RULES
     """Rules of the password, or the error in them."""
@@ -202,9 +202,9 @@ class Desired:
 
     def stored(self, obj: Object) -> Desired:
         """Return the desired state after a write of the object's metadata."""
-        return replace(self, found=obj, finalized=FINALIZER in obj.meta.finalizers)
+        return replace(self, obj=obj, finalized=FINALIZER in obj.meta.finalizers)
 
-    def wanted(
+    def wanted_state(
         self,
         claim: RoleClaim,
         scope: str | None,
@@ -278,7 +278,7 @@ def _marked(
     """Return the desired state of an object by its metadata."""
     meta = obj.meta
     return Desired(
-        found=obj,
+        obj=obj,
         access=access,
         owner=owner,
         refused=refused,

@@ -486,7 +486,7 @@ def secret_body(
     body: JSON = existing.to_dict() if existing else _fresh(access, name, content_wanted.type)
     if existing and not existing.meta.owner_references:
         body["metadata"]["ownerReferences"] = _owners(access)
-    before, present = _made(existing), body.get("data") or {}
+    before, present = _names_of(existing), body.get("data") or {}
     data = _due(content_wanted, present, before)
     if existing and existing.decode(_Flags).immutable:
         _check_immutable(existing, present, data)
@@ -574,7 +574,7 @@ def _check_immutable(
         )
 
 
-def _made(existing: Object | None) -> _Made:
+def _names_of(existing: Object | None) -> _Made:
     """Return the names of the operator's items in a Secret, none where the list is invalid."""
     text = existing.meta.annotations.get(GENERATED_ANNOTATION, "") if existing else ""
     if not text:

@@ -228,7 +228,7 @@ class Choice(NamedTuple):
     """
 
     login: str
-    kept: str
+    password: str
     mark: str = ""
     turns: bool = False
     postponed: bool = False
@@ -282,7 +282,7 @@ def choose(
             mark = mark_of(source)
     return Choice(
         login=next_login(access, login, now, rotating=not password),
-        kept=password,
+        password=password,
         mark=mark,
         turns=changes or (rules.rotation == "TwoLogins" and not password),
         postponed=postponed,
@@ -421,7 +421,7 @@ def turns_of(access: PostgresAccess, login: str, *, staged: bool = False) -> Log
         rotation=rotation,
         current=login,
         grace=grace,
-        known=ends,
+        ends=ends,
         staged=staged,
         leaves_ended=spec.approval == "Manual" or spec.mode == "Observe",
     )

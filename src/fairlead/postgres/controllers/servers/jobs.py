@@ -39,17 +39,17 @@ Answer = Synced | ShownPlan | AccessError | Exception | None
 
 
 class _OfWanted(msgspec.Struct, frozen=True):
-    wanted: WantedState
+    state: WantedState
 
     @property
     def username(self) -> str:
         """Return the username of the role."""
-        return self.wanted.username
+        return self.state.username
 
     @property
     def names(self) -> tuple[str, ...]:
         """Return the names of all its roles."""
-        return self.wanted.names
+        return self.state.names
 
 
 class _Approvable(_OfWanted, frozen=True, kw_only=True):
@@ -111,10 +111,10 @@ class Drop(NamedTuple):
 class PlanOnly(_OfWanted, frozen=True, kw_only=True):
     """Plan the statements for an access; the answer is a ShownPlan or an error.
 
-    ``known`` has the hashes of the parts of its former plan, whose windows are looked at again.
+    ``parts`` has the hashes of the parts of its former plan, whose windows are looked at again.
     """
 
-    known: tuple[str, ...] = ()
+    parts: tuple[str, ...] = ()
 
 
 Job = Check | Sync | Rotate | Drop | PlanOnly

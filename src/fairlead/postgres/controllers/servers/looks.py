@@ -59,7 +59,7 @@ class ServerLooks:
         self._metrics = callbacks.metrics.of(place.owner)
         self._timer: asyncio.TimerHandle | None = None
         self.verifiers = Verifiers()
-        self.kept: dict[Request, Kept | None] = {}
+        self.accesses: dict[Request, Kept | None] = {}
         """Accesses in sync; None for a large one, which a pass compares with its server."""
         self.drifted: set[str] = set()
         """Usernames of accesses that have drifted and are not synchronized again yet."""
@@ -69,7 +69,7 @@ class ServerLooks:
         if self._timer is not None:
             self._timer.cancel()
 
-    async def look(self, again: Callable[[], None]) -> None:
+    async def compare(self, again: Callable[[], None]) -> None:
         """Compare the kept accesses with the server, then sweep it for roles without an object.
 
         Args:
@@ -84,15 +84,15 @@ class ServerLooks:
         busy = self._roles.names
         accesses = {
             request: kept_access
-            for request, kept_access in self.kept.items()
-            if kept_access is not None and busy.isdisjoint(kept_access.wanted.names)
+            for request, kept_access in self.accesses.items()
+            if kept_access is not None and busy.isdisjoint(kept_access.state.names)
         }
-        large = [request for request, one in self.kept.items() if one is None]
-        usernames = {one.wanted.username for one in accesses.values()}
+        large = [request for request, one in self.accesses.items() if one is None]
+        usernames = {one.state.username for one in accesses.values()}
         begun, failure = loop.time(), None
         try:
             async with asyncio.timeout(BATCH_SECONDS):
-                drift = await self._found(
+                drift = await self._differences(
                     [*accesses.values()], await self._callbacks.installation()
                 )
         except Exception as error:  # noqa: BLE001 - each access tells what it means for itself
@@ -103,10 +103,10 @@ class ServerLooks:
             self.drifted = (self.drifted & busy) | (usernames & drift.differing)
             self._metrics.seconds.observe(loop.time() - begun)
         self._count_failure(failure)
-        self.verifiers.keep({one.wanted.login for one in accesses.values()})
+        self.verifiers.keep({one.state.login for one in accesses.values()})
         for request, kept_access in accesses.items():
-            at_work = not self._roles.names.isdisjoint(kept_access.wanted.names)
-            if kept_access.wanted.username in drift.differing and not at_work:
+            at_work = not self._roles.names.isdisjoint(kept_access.state.names)
+            if kept_access.state.username in drift.differing and not at_work:
                 self._callbacks.differs(request)
         for request in large:
             self._callbacks.differs(request)
@@ -124,7 +124,7 @@ class ServerLooks:
                 "no sweep of a server", server=str(self._place.endpoint), error=str(error)
             )
 
-    async def _found(self, kept_accesses: Sequence[Kept], installation: str) -> DriftResult:
+    async def _differences(self, kept_accesses: Sequence[Kept], installation: str) -> DriftResult:
         """Return the differences of the kept accesses; halve a batch that is too large."""
         begun = asyncio.get_running_loop().time()
         try:
@@ -134,11 +134,11 @@ class ServerLooks:
                 raise
             if len(kept_accesses) == 1:
                 return DriftResult(
-                    differing=frozenset({kept_accesses[0].wanted.username}), claimed={}
+                    differing=frozenset({kept_accesses[0].state.username}), claimed={}
                 )
         middle = len(kept_accesses) // 2
-        first = await self._found(kept_accesses[:middle], installation)
-        second = await self._found(kept_accesses[middle:], installation)
+        first = await self._differences(kept_accesses[:middle], installation)
+        second = await self._differences(kept_accesses[middle:], installation)
         return DriftResult(
             differing=first.differing | second.differing,
             claimed={**first.claimed, **second.claimed},

@@ -102,8 +102,8 @@ class EndpointSources:
         self._reader = reader
         self._settings = settings
         self._watches = watches
-        self.known = settings.latest.installation
-        self._kept: dict[str, _Kept] = {}
+        self.installation_id = settings.latest.installation
+        self._endpoints: dict[str, _Kept] = {}
         self.last = LastEndpoints()
 
     async def installation(self) -> str:
@@ -112,13 +112,13 @@ class EndpointSources:
         It is the settings' own, else the uid of namespace kube-system, which is never made again,
         and without kube-system that of default.
         """
-        if not self.known:
+        if not self.installation_id:
             try:
                 namespace = await self._client.get(NAMESPACES, "kube-system")
             except NotFound:
                 namespace = await self._client.get(NAMESPACES, "default")
-            self.known = namespace.meta.uid
-        return self.known
+            self.installation_id = namespace.meta.uid
+        return self.installation_id
 
     async def endpoint(self, access: PostgresAccess, *, enforce: bool) -> Endpoint:
         """Return the endpoint of an access.
@@ -203,7 +203,7 @@ class EndpointSources:
         """
         meta = server.metadata
         version = (meta.uid, meta.generation)
-        cached = self._kept.get(meta.name)
+        cached = self._endpoints.get(meta.name)
         if cached is not None and cached.server == version and self._unchanged(cached.secrets):
             return cached.endpoint
         what = f"PostgresServer {meta.name}"
@@ -215,7 +215,7 @@ class EndpointSources:
         )
         endpoint = server_endpoint(server, credentials, certificates)
         if self._watches is not None:
-            self._kept[meta.name] = _Kept(version, reader.versions, endpoint)
+            self._endpoints[meta.name] = _Kept(version, reader.versions, endpoint)
             self._forget_others()
         return endpoint
 
@@ -231,8 +231,12 @@ class EndpointSources:
     def _forget_others(self) -> None:
         """Forget the endpoints of deleted servers, with their passwords."""
         if self._watches is not None:
-            for name in [one for one in self._kept if self._watches.servers.get("", one) is None]:
-                del self._kept[name]
+            for name in [
+                server
+                for server in self._endpoints
+                if self._watches.servers.get("", server) is None
+            ]:
+                del self._endpoints[name]
 
     async def _server(self, name: str) -> PostgresServer:
         server_object = self._watches.servers.get("", name) if self._watches is not None else None
@@ -298,17 +302,17 @@ class _Reader:
         self._namespace = namespace
         self._who = who
         self._has_read = has_read
-        self._found: dict[str, Object] = {}
+        self._objects: dict[str, Object] = {}
 
     @property
     def versions(self) -> dict[str, str]:
         """Versions of the Secrets that were read, by name."""
-        return {name: found.meta.resource_version for name, found in self._found.items()}
+        return {name: found.meta.resource_version for name, found in self._objects.items()}
 
     async def get(self, name: str, what: str) -> Object:
-        if name not in self._found:
-            self._found[name] = await self._get(name, what)
-        return self._found[name]
+        if name not in self._objects:
+            self._objects[name] = await self._get(name, what)
+        return self._objects[name]
 
     async def value(self, given: ValueOrSecret | None, field: str) -> str:
         if given is None:
@@ -354,7 +358,7 @@ class _Reader:
         if is_pair(*pair):
             return pair
         await asyncio.sleep(_PAUSE)
-        del self._found[name]
+        del self._objects[name]
         return await read()
 
     async def _text(self, name: str, key: str, what: str) -> str:

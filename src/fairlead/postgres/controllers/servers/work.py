@@ -117,14 +117,14 @@ class Work:
         if self._kept_at.get(request) is not server:
             self.forget(request)
             self._kept_at[request] = server
-        server.kept[request] = kept_access
+        server.accesses[request] = kept_access
 
     def forget(self, request: Request, *, torn_out: bool = False) -> None:
         """Stop comparing an access; one ``torn_out`` without finalization may leave a role."""
         server = self._kept_at.pop(request, None)
         if server is None:
             return
-        server.kept.pop(request, None)
+        server.accesses.pop(request, None)
         if torn_out:
             server.look_soon()
         else:
@@ -217,7 +217,7 @@ class _Server:
         self._looks = ServerLooks(
             place, self._sessions, self._roles, callbacks, self._count_failure
         )
-        self.kept = self._looks.kept
+        self.accesses = self._looks.accesses
         self._passwords: dict[str, AttemptPace] = {}
         """Paces of namespaces whose passwords the server has refused."""
         self._together = Line(self._roles)
@@ -248,7 +248,7 @@ class _Server:
     @property
     def is_wanted(self) -> bool:
         """Whether the server has work under way or kept accesses."""
-        return bool(self._tasks or self.kept)
+        return bool(self._tasks or self.accesses)
 
     def may_remove_for(self, place: ServerPlace) -> bool:
         """Whether open sessions at this server take a login away where new credentials fail.
@@ -268,7 +268,7 @@ class _Server:
     @property
     def roles(self) -> int:
         """Number of kept accesses."""
-        return len(self.kept)
+        return len(self.accesses)
 
     @property
     def pending(self) -> int:
@@ -532,7 +532,7 @@ class _Server:
         self, sessions: Sessions, syncs: Sequence[Sync], *, brief: bool, turn: PiecesTurn | None
     ) -> Mapping[str, Answer]:
         held_back = await self._held_back(sessions, syncs, most=CROWD if brief else None)
-        states = [job.wanted for job in syncs if job.username not in held_back]
+        states = [job.state for job in syncs if job.username not in held_back]
         if not states:
             return held_back
         answers = await sync(
@@ -584,7 +584,7 @@ class _Server:
                 continue
             plan = await self._planned(
                 sessions,
-                job.wanted,
+                job.state,
                 most=most,
                 parts=job.approved.parts,
                 # Each window is compared with the approval right before its statements.
@@ -614,16 +614,14 @@ class _Server:
     async def _plan(self, jobs: Iterable[PlanOnly]) -> Mapping[str, Answer]:
         async with self._of_one_server(brief=True) as sessions:
             return {
-                job.username: await self._planned(
-                    sessions, job.wanted, most=CROWD, parts=job.known
-                )
+                job.username: await self._planned(sessions, job.state, most=CROWD, parts=job.parts)
                 for job in jobs
             }
 
     async def _plan_large(self, jobs: Iterable[PlanOnly]) -> Mapping[str, Answer]:
         async with self._of_one_server(brief=False) as sessions:
             return {
-                job.username: await self._planned(sessions, job.wanted, parts=job.known)
+                job.username: await self._planned(sessions, job.state, parts=job.parts)
                 for job in jobs
             }
 
@@ -654,13 +652,13 @@ class _Server:
                 answers[job.username] = None
                 try:
                     if job.approved is None:
-                        await rotate(sessions, job.wanted, verifiers, job.publish, brief=brief)
+                        await rotate(sessions, job.state, verifiers, job.publish, brief=brief)
                         continue
                     async with self._of_one_server(brief=brief) as fresh:
                         held_back = await self._held_back(fresh, [job])
                         answers.update(held_back)
                         if not held_back:
-                            await rotate(fresh, job.wanted, verifiers, job.publish, brief=brief)
+                            await rotate(fresh, job.state, verifiers, job.publish, brief=brief)
                 # The server is not at fault: the other jobs go on.
                 except UnpublishedError as error:
                     answers[job.username] = error
@@ -733,7 +731,7 @@ class _Server:
         while self._look_again:
             self._look_again = False
             async with self._slot or nullcontext():
-                await self._looks.look(self.look_soon)
+                await self._looks.compare(self.look_soon)
 
 
 async def _completed(

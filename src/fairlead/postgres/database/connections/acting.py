@@ -113,19 +113,19 @@ def leaving(name: str) -> sql.Composed:
     return sql.SQL("REVOKE {} FROM CURRENT_USER").format(sql.Identifier(name))
 
 
-def _look(session: Session, name: str) -> Query:
+def _question(session: Session, name: str) -> Query:
     newer = session.server_version >= GRANT_OPTIONS_VERSION
     return _MEMBERSHIPS_16 if newer else _MEMBERSHIPS_15, {"name": name}
 
 
 async def _read(session: Session, name: str) -> _Memberships | None:
-    return _memberships(session, await session.rows(*_look(session, name)))
+    return _memberships(session, await session.rows(*_question(session, name)))
 
 
 async def _change(session: Session, name: str, statement: sql.Composed) -> _Memberships | None:
     """Run a statement, and return the memberships after it."""
     try:
-        rows = await session.run_all([statement], _look(session, name))
+        rows = await session.run_all([statement], _question(session, name))
     except StatementFailedError as failed:
         raise failed.error from None
     return _memberships(session, rows)

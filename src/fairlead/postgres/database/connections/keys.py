@@ -45,7 +45,7 @@ class ScramKeys(NamedTuple):
 
 
 _Who = tuple[str, int, str, bytes]
-_known: OrderedDict[_Who, ScramKeys] = OrderedDict()
+_proven: OrderedDict[_Who, ScramKeys] = OrderedDict()
 """Keys that have logged in, by login; the most recently used are at the end."""
 
 
@@ -59,24 +59,24 @@ async def derive(text: str, challenge: Challenge) -> ScramKeys:
     )
 
 
-def known(endpoint: Endpoint, place: HostAddress) -> ScramKeys | None:
+def proven_keys(endpoint: Endpoint, place: HostAddress) -> ScramKeys | None:
     """Return the keys that logged in last, None without any."""
     who = _who(endpoint, place)
-    if who in _known:
-        _known.move_to_end(who)
-    return _known.get(who)
+    if who in _proven:
+        _proven.move_to_end(who)
+    return _proven.get(who)
 
 
 def remember(endpoint: Endpoint, place: HostAddress, keys: ScramKeys) -> None:
     """Keep keys that have logged in; the longest unused ones go."""
-    _known[_who(endpoint, place)] = keys
-    while len(_known) > _MOST:
-        _known.popitem(last=False)
+    _proven[_who(endpoint, place)] = keys
+    while len(_proven) > _MOST:
+        _proven.popitem(last=False)
 
 
 def forget(endpoint: Endpoint, place: HostAddress) -> None:
     """Forget the keys of a login, which the server refused."""
-    _known.pop(_who(endpoint, place), None)
+    _proven.pop(_who(endpoint, place), None)
 
 
 def _who(endpoint: Endpoint, place: HostAddress) -> _Who:

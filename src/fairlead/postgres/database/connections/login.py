@@ -238,7 +238,7 @@ class _Door(NamedTuple):
             return await self._connect(require_auth="none")
         refusal: psycopg.Error | None = None
         # Known keys save the connection that reads the challenge, and the derivation.
-        scram_keys = keys.known(endpoint, place)
+        scram_keys = keys.proven_keys(endpoint, place)
         if scram_keys is not None:
             try:
                 return await self._with(scram_keys)

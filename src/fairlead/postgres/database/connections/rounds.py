@@ -96,14 +96,14 @@ async def ask(
         mode = endpoint.ssl_mode if place.address else "disable"
         for encrypted in _ENCRYPTED.get(mode, (True,)):
             try:
-                return await _asked(endpoint, database, place, encrypted=encrypted)
+                return await _challenge(endpoint, database, place, encrypted=encrypted)
             # libpq's own try explains a failed connection better.
             except (OSError, ValueError):
                 continue
     return None
 
 
-async def _asked(
+async def _challenge(
     endpoint: Endpoint, database: str, place: HostAddress, *, encrypted: bool
 ) -> Challenge | None:
     family, where = _address(place)

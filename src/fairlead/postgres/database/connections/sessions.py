@@ -159,7 +159,7 @@ class Sessions:
         """Sessions in use that are closed after their use."""
         self._maintenance = endpoint.maintenance
         self._watcher: asyncio.Task[None] | None = None
-        self._asked: Session | None = None
+        self._in_question: Session | None = None
         self._asking = asyncio.Lock()
         self._closed = False
 
@@ -219,7 +219,7 @@ class Sessions:
 
     def _oldest(self) -> Session | None:
         # The watcher waits for an answer on ``_asked``.
-        exempt = {self._asked, self._needed()}
+        exempt = {self._in_question, self._needed()}
         return next((session for session in self._idle if session not in exempt), None)
 
     @property
@@ -293,7 +293,7 @@ class Sessions:
         session = await self._open(self._maintenance)
         self.tally.logins += 1
         for idle, name in list(self._idle.items()):
-            if name == self._maintenance and idle is not self._asked:
+            if name == self._maintenance and idle is not self._in_question:
                 await self._end(idle)
         await self._put_back(session, self._maintenance)
 
@@ -422,7 +422,7 @@ class Sessions:
     async def _any_idle(self) -> AsyncIterator[Session | None]:
         """Give out an idle session in any database, or None."""
         # The watcher waits for an answer on ``_asked``; a session has one user at a time.
-        session = next((one for one in reversed(self._idle) if one is not self._asked), None)
+        session = next((one for one in reversed(self._idle) if one is not self._in_question), None)
         if session is None:
             yield None
             return
@@ -478,7 +478,7 @@ class Sessions:
         """Return the idle session that was used last, so that the older ones can be closed."""
         for session in reversed([one for one, name in self._idle.items() if name == database]):
             # The watcher uses this session just now. It is done soon, and may have closed it.
-            if session is self._asked:
+            if session is self._in_question:
                 async with self._asking:
                     pass
             if self._idle.pop(session, None) is None:
@@ -504,7 +504,7 @@ class Sessions:
         # Sessions in the administrators' database alone are in no tenant's way.
         if idle is None or all(name == _OURS for name in names):
             return
-        databases = await self._wanted(idle)
+        databases = await self._awaited_databases(idle)
         for session, database in list(self._idle.items()):
             if database in databases:
                 await self._end(session)
@@ -514,10 +514,10 @@ class Sessions:
         self._idle.pop(session, None)
         await session.close()
 
-    async def _wanted(self, session: Session) -> set[str]:
+    async def _awaited_databases(self, session: Session) -> set[str]:
         """Return the databases that other sessions wait for; a session that fails is closed."""
         async with self._asking:
-            self._asked = session
+            self._in_question = session
             try:
                 self.tally.statements += 1
                 return {name for (name,) in await session.rows(_WAITED_FOR)}
@@ -528,7 +528,7 @@ class Sessions:
                 await self._end(session)
                 return set()
             finally:
-                self._asked = None
+                self._in_question = None
 
     async def close(self) -> None:
         """Close the idle sessions at once, and those in use after their use."""
@@ -537,7 +537,7 @@ class Sessions:
         if watcher is not None:
             watcher.cancel()
         # The watcher ends the session that it asks: asyncio still waits for an answer on it.
-        for session in [one for one in self._idle if one is not self._asked]:
+        for session in [one for one in self._idle if one is not self._in_question]:
             await self._end(session)
         if watcher is not None:
             await asyncio.wait([watcher])

@@ -53,19 +53,19 @@ class Group(msgspec.Struct, frozen=True, kw_only=True):
     members: list[str]
 
     @property
-    def wanted(self) -> WantedState:
+    def state(self) -> WantedState:
         """The group as a role with desired privileges, without a PostgresAccess."""
         claim = RoleClaim(installation=self.claim.installation, uid="")
         return WantedState(username=self.name, password="", claim=claim)
 
 
 class Sharing(msgspec.Struct, frozen=True, kw_only=True):
-    """Owners of grants: ``asked`` has all grants by username, ``own`` those of the login itself.
+    """Owners of grants: ``grants`` has all grants by username, ``own`` those of the login itself.
 
     ``groups`` has the groups by name, ``group_of`` the name of the group by username.
     """
 
-    asked: Mapping[str, DesiredGrants] = {}
+    grants: Mapping[str, DesiredGrants] = {}
     own: Mapping[str, DesiredGrants] = {}
     groups: Mapping[str, Group] = {}
     group_of: Mapping[str, str] = {}
@@ -88,7 +88,7 @@ class Sharing(msgspec.Struct, frozen=True, kw_only=True):
 
     def roles(self, states: Iterable[WantedState]) -> dict[str, WantedState]:
         """Return the logins and the groups as roles, by name."""
-        groups = {name: group.wanted for name, group in self.groups.items()}
+        groups = {name: group.state for name, group in self.groups.items()}
         return {**{one.username: one for one in states}, **groups}
 
     def roles_now(self, states: Iterable[WantedState]) -> dict[str, WantedState]:
@@ -146,7 +146,7 @@ def share(
             group.members.append(state.username)
             group_of[state.username] = group.name
     unknown = frozenset(one.username for one in states if one.scope is None)
-    return Sharing(asked=grants_asked, own=own, groups=groups, group_of=group_of, unknown=unknown)
+    return Sharing(grants=grants_asked, own=own, groups=groups, group_of=group_of, unknown=unknown)
 
 
 def inherits(state: WantedState, version: int, roles: Mapping[str, RoleFacts]) -> bool:
@@ -430,7 +430,7 @@ def plan_leaving(
         if name not in snapshot.roles
         or any(
             difference.verb == "grant"
-            for difference in database_differences(group.wanted, group.grants, snapshot)
+            for difference in database_differences(group.state, group.grants, snapshot)
         )
     }
     # By grantor too, whom REVOKE has to name.

@@ -69,7 +69,7 @@ def acting_statements(
     owner = logins.username
     if role is not None:
         memberships = {
-            name: one for name, one in role.groups.items() if logins.groups or name == owner
+            name: group for name, group in role.groups.items() if logins.groups or name == owner
         }
         role = msgspec.structs.replace(role, groups=memberships)
     steps, _ = membership_statements(
@@ -115,7 +115,7 @@ def ending_statements(
                 statement=end_login(name, end),
                 what=f"end the login of role {name} after its grace",
                 why=f"{turns.current} has taken its turn",
-                shown=_told(name, f"VALID UNTIL '{turns.grace.total_seconds():g} s from then'"),
+                shown=_why(name, f"VALID UNTIL '{turns.grace.total_seconds():g} s from then'"),
             )
         if name != logins.username:
             yield from acting_statements(logins, name, role, version)
@@ -149,7 +149,7 @@ def _ended_statements(
         statement=end_login(role.name, until, fence=True),
         what=f"end the login of role {role.name}",
         why=why,
-        shown=_told(role.name, "NOLOGIN"),
+        shown=_why(role.name, "NOLOGIN"),
     )
 
 
@@ -190,7 +190,7 @@ def login_infos(logins: AskedLogins, roles: Mapping[str, RoleFacts]) -> tuple[Lo
 
 def _ends(turns: LoginTurns, roles: Mapping[str, RoleFacts]) -> dict[str, datetime]:
     """Return the end of each login, the earlier one of the server's and the status'."""
-    ends = dict(turns.known)
+    ends = dict(turns.ends)
     for name, role in roles.items():
         end = _end(role)
         if end is not None:
@@ -202,5 +202,5 @@ def _end(role: RoleFacts) -> datetime | None:
     return datetime.fromisoformat(role.valid_until).astimezone(UTC) if role.valid_until else None
 
 
-def _told(login: str, rest: str) -> str:
+def _why(login: str, rest: str) -> str:
     return f"ALTER ROLE {sql.Identifier(login).as_string()} {rest}"

@@ -33,7 +33,7 @@ class LoginTurns(msgspec.Struct, frozen=True, kw_only=True):
     """Desired logins of an access that has, or had, logins beside its owner.
 
     ``current`` is the login of the Secret, which is the owner if the rotation is InPlace.
-    ``known`` are ends from the status. While ``staged``, the other logins are left as they are,
+    ``ends`` are ends from the status. While ``staged``, the other logins are left as they are,
     because the Secret still has one of them. With ``leaves_ended``, logins that the server has
     ended (VALID UNTIL) stay as they are until their next turn, which asks for an approval anyway.
     """
@@ -41,7 +41,7 @@ class LoginTurns(msgspec.Struct, frozen=True, kw_only=True):
     rotation: Rotation
     current: str
     grace: timedelta
-    known: Mapping[str, datetime] = {}
+    ends: Mapping[str, datetime] = {}
     staged: bool = False
     leaves_ended: bool = False
 

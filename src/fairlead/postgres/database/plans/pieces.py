@@ -45,14 +45,14 @@ class Dependence(NamedTuple):
 class RoleEstate(msgspec.Struct, frozen=True, kw_only=True):
     """The newest objects of roles in a database.
 
-    ``held`` are objects on which older ones of the roles depend, which are not among these;
-    ``strangers`` a few objects, in words, of other roles that depend on these. ``oldest`` is the
-    smallest oid, and ``whole`` whether there are no older ones.
+    ``held_objects`` are objects on which older ones of the roles depend, which are not among
+    these; ``strangers`` a few objects, in words, of other roles that depend on these. ``oldest``
+    is the smallest oid, and ``whole`` whether there are no older ones.
     """
 
     objects: tuple[OwnedObject, ...] = ()
     dependences: tuple[Dependence, ...] = ()
-    held: frozenset[CatalogObject] = frozenset()
+    held_objects: frozenset[CatalogObject] = frozenset()
     strangers: tuple[str, ...] = ()
     oldest: int = 0
     whole: bool = True
@@ -87,7 +87,7 @@ def plan_pieces(estate: RoleEstate, bound: int) -> Pieces:
     for edge in estate.dependences:
         later.setdefault(edge.on, []).append(edge.dependent)
     pieces = _Pieces(bound)
-    stuck: set[CatalogObject] = set(estate.held)
+    stuck: set[CatalogObject] = set(estate.held_objects)
     circles: set[CatalogObject] = set()
     for circle in _circles([*by_thing], later):
         objects = [by_thing[thing] for thing in circle]

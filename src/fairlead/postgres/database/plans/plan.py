@@ -506,7 +506,7 @@ def database_differences(
 ) -> Iterator[DatabaseAction]:
     """Yield the grants that a role lacks on databases, and the revocations of the others."""
     role = snapshot.roles.get(state.username)
-    held_privileges = snapshot.held.get(role.oid, {}) if role else {}
+    held_privileges = snapshot.privileges.get(role.oid, {}) if role else {}
     for name in sorted(desired.databases.keys() | held_privileges.keys()):
         facts = snapshot.databases.get(name)
         # An owner has all privileges anyway, and revoking them would change the database.
@@ -521,7 +521,7 @@ def database_differences(
         missing = {one for one in requested.keys() - has.keys() if not requested[one]}
         optional = {one for one in requested if requested[one] and not has.get(one, False)}
         no_option = {
-            one for one in revocable & requested.keys() if has[one] and not requested[one]
+            name for name in revocable & requested.keys() if has[name] and not requested[name]
         }
         differences = (
             DatabaseAction("grant", tuple(sorted(missing)), name),

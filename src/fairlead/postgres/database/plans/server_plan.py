@@ -197,7 +197,7 @@ def plan_server(
     # meanwhile (``now``); the visits to databases begin with the groups (``after``).
     desired, now, after = sharing.desired, sharing.roles_now(left), sharing.roles_after(left)
     on_databases = plan_databases(now.values(), desired, snapshot)
-    on_public = plan_public(revoked_public, sharing.asked, snapshot)
+    on_public = plan_public(revoked_public, sharing.grants, snapshot)
     return BatchPlan(
         on_roles=on_roles,
         on_groups=groups.changes,
@@ -257,7 +257,7 @@ def warnings_of(state: WantedState, sharing: Sharing, snapshot: ServerSnapshot) 
     """Return warnings about privileges beyond the spec, through PUBLIC or other grantors."""
     public = [
         f"PUBLIC has {', '.join(sorted(extra))} on database {name}, so this role has it too"
-        for name, grants in sorted(sharing.asked[state.username].databases.items())
+        for name, grants in sorted(sharing.grants[state.username].databases.items())
         if name in snapshot.databases
         and (extra := snapshot.databases[name].public - grants.database.keys())
     ]

@@ -233,14 +233,15 @@ class ServerSnapshot(msgspec.Struct, frozen=True, kw_only=True):
     """The requested roles and databases, as read in the maintenance database.
 
     ``databases`` includes those in which the roles have objects or privileges; ``dependents``
-    names these by the roles' oids. ``held`` has the privileges on databases, by oid and database.
+    names these by the roles' oids. ``privileges`` has the privileges on databases, by oid and
+    database.
     """
 
     server: ServerFacts
     roles: Mapping[str, RoleFacts]
     databases: Mapping[str, DatabaseFacts]
     dependents: Mapping[int, frozenset[str]] = {}
-    held: Mapping[int, Mapping[str, Privileges]] = {}
+    privileges: Mapping[int, Mapping[str, Privileges]] = {}
     claimed: Mapping[str, RoleClaim] = {}
     """Claims of this installation by role, empty unless claims were requested."""
     groups: Mapping[str, GroupClaim] = {}

@@ -142,7 +142,7 @@ async def read_snapshot(
             role: frozenset(present[oid].name for oid in oids if oid in present)
             for role, oids in depending.inside.items()
         },
-        held=_held(more[1]) if more else {},
+        privileges=_privileges(more[1]) if more else {},
         crowded=frozenset(role.name for role in roles if role.oid in depending.crowds),
         claimed={
             role.name: role.claim
@@ -193,7 +193,7 @@ def _databases(rows: Iterable[Sequence[Any]]) -> dict[int, DatabaseFacts]:
     }
 
 
-def _held(rows: Iterable[Sequence[Any]]) -> dict[int, dict[str, dict[str, bool]]]:
+def _privileges(rows: Iterable[Sequence[Any]]) -> dict[int, dict[str, dict[str, bool]]]:
     privileges: dict[int, dict[str, dict[str, bool]]] = {}
     for name, role, privilege, grantable in rows:
         privileges.setdefault(role, {}).setdefault(name, {})[privilege] = grantable

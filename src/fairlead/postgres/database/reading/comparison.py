@@ -176,7 +176,7 @@ class Comparison:
         window: int | None = None,
         ends: Sequence[CatalogPlace] = (),
     ) -> None:
-        self.wanted = role_grants
+        self.roles = role_grants
         self.window = window
         self._ends = ends
         self._after, self._last, self._in_rest = _FIRST, _LAST, True
@@ -257,10 +257,10 @@ class Comparison:
         return {
             "membership": self._future,
             "shapes": self._of_role,
-            "roles": [role.oid for role in self.wanted],
-            "usernames": [role.username for role in self.wanted],
-            "unborn": [role.oid for role in self.wanted if role.unborn],
-            "strict": [role.policy == "Authoritative" for role in self.wanted],
+            "roles": [role.oid for role in self.roles],
+            "usernames": [role.username for role in self.roles],
+            "unborn": [role.oid for role in self.roles if role.unborn],
+            "strict": [role.policy == "Authoritative" for role in self.roles],
             "atom_shapes": shapes,
             "atom_targets": numbers,
             "privileges": privileges,
@@ -281,7 +281,7 @@ class Comparison:
 
     async def with_actors(self, session: Session, reading: Reading) -> Reading:
         """Return the reading with the roles by whose rights the administrator may act."""
-        installation = next((role.installation for role in self.wanted), "")
+        installation = next((role.installation for role in self.roles), "")
         differences = await with_actors(session, installation, reading.differences)
         return msgspec.structs.replace(reading, differences=differences)
 
@@ -297,7 +297,7 @@ class Comparison:
                 Absence(target=targets[number - 1], schema=schemas[number])
                 for number in sorted(of_shape[shape])
             ]
-            for role, shape in zip(self.wanted, self._of_role, strict=True)
+            for role, shape in zip(self.roles, self._of_role, strict=True)
             if shape in of_shape
         }
 
@@ -320,7 +320,7 @@ def _columns(rows: Iterable[Sequence[Any]], width: int) -> list[list[Any]]:
 
 
 def _reading(rows: Iterable[Sequence[Any]], comparison: Comparison) -> Reading:
-    usernames = {role.oid: role.username for role in comparison.wanted}
+    usernames = {role.oid: role.username for role in comparison.roles}
     differences: dict[str, list[Difference]] = {}
     absent: dict[str, list[Absence]] = {}
     gone: frozenset[str] = frozenset()
@@ -506,20 +506,20 @@ def _refused(left: Iterable[Difference], database: str, admin: str) -> list[Acce
     messages = []
     if grants:
         messages.append(
-            f"{admin} may not grant {_told(grants)} in database {database};"
+            f"{admin} may not grant {_described(grants)} in database {database};"
             f" grant {admin} the role of the owner, or let the owner grant it"
         )
     if revocations:
         messages.append(
-            f"{admin} cannot revoke {_told(revocations)} in database {database}:"
+            f"{admin} cannot revoke {_described(revocations)} in database {database}:"
             " another role granted it, and has to revoke it"
         )
     if future:
         creators = listed(sorted({one.objects.owner for one in future}))
         messages.append(
             f"{admin} is no member of {creators} and cannot change the default privileges of what"
-            f" that creates in database {database}: {_told(future)}; grant {admin} that role, or"
-            " name others in includeFuture.ownedBy"
+            f" that creates in database {database}: {_described(future)}; grant {admin} that role,"
+            " or name others in includeFuture.ownedBy"
         )
     return [AccessError("InsufficientPrivilege", message) for message in messages]
 
@@ -528,8 +528,8 @@ def _silent(left: Iterable[Difference], database: str, admin: str) -> AccessErro
     ways = sorted({one.action.split()[0] for one in left})
     return AccessError(
         "InsufficientPrivilege",
-        f"PostgreSQL did not {' or '.join(ways)} {_told(left)} in database {database}, without"
-        f" saying so; {admin} lacks the grant option, or another role granted it",
+        f"PostgreSQL did not {' or '.join(ways)} {_described(left)} in database {database},"
+        f" without saying so; {admin} lacks the grant option, or another role granted it",
     )
 
 
@@ -542,7 +542,7 @@ def left_out(differences: Iterable[Difference], database: str, admin: str) -> st
     noun = "object is" if count == 1 else "objects are"
     return (
         f"{count} {noun} left out in database {database}, on which {admin} may not grant, and"
-        f" which belong to extensions or are open to PUBLIC: {_told(missing)}"
+        f" which belong to extensions or are open to PUBLIC: {_described(missing)}"
     )
 
 
@@ -594,7 +594,7 @@ def _unfinished(database: str) -> AccessError:
     )
 
 
-def _told(differences: Iterable[Difference]) -> str:
+def _described(differences: Iterable[Difference]) -> str:
     """Return privileges and objects in words, each with its owner or grantor."""
     privileges: dict[tuple[ComparedObjects, str], set[str]] = {}
     for difference in differences:

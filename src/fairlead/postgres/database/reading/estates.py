@@ -270,7 +270,7 @@ async def read_estate(
     return RoleEstate(
         objects=tuple(objects),
         dependences=tuple(dependences),
-        held=frozenset(seen_objects),
+        held_objects=frozenset(seen_objects),
         strangers=tuple(sorted(strangers)),
         oldest=oldest,
         whole=listed < WINDOW,

@@ -182,10 +182,10 @@ async def read_holdings(
         "limit": MAX_ROWS + 1,
     }
     rows = await session.rows(_HOLDINGS, parameters)
-    return Holdings(rows=tuple(map(_held, rows[:MAX_ROWS])), cut=len(rows) > MAX_ROWS)
+    return Holdings(rows=tuple(map(_objects, rows[:MAX_ROWS])), cut=len(rows) > MAX_ROWS)
 
 
-def _held(row: tuple[Any, ...]) -> HeldObjects:
+def _objects(row: tuple[Any, ...]) -> HeldObjects:
     level, schema, system, owner, table, total, names, grantees, privileges, options = row
     return HeldObjects(
         level=level,

@@ -47,31 +47,35 @@ class _Known:
     """The verifier of a password, with the password's digest.
 
     ``proven`` is the monotonic time of the last login with it. Once the server has the verifier,
-    only its digest is kept, in ``held``.
+    only its digest is kept.
     """
 
     verifier: str
     digest: bytes
     proven: float = _NEVER
-    held: bytes = b""
+    verifier_digest: bytes = b""
 
     def hold(self) -> None:
         """Note that the server has the verifier, and keep only its digest."""
         if self.verifier:
-            self.verifier, self.held = "", _digest(self.verifier)
+            self.verifier, self.verifier_digest = "", _digest(self.verifier)
 
     def is_of(self, verifier: str | None) -> bool:
         """Whether the known verifier equals this one."""
         if verifier is None:
             return False
-        return self.held == _digest(verifier) if self.held else self.verifier == verifier
+        return (
+            self.verifier_digest == _digest(verifier)
+            if self.verifier_digest
+            else self.verifier == verifier
+        )
 
 
 class Verifiers:
     """The known verifiers of passwords, by the role that logs in."""
 
     def __init__(self) -> None:
-        self._known: dict[str, _Known] = {}
+        self._entries: dict[str, _Known] = {}
 
     async def missing(
         self, sessions: Sessions, states: Iterable[WantedState], snapshot: ServerSnapshot
@@ -99,7 +103,7 @@ class Verifiers:
             left = [one for one, role in doubtful if not self._has_ended(one, role)]
             without += await self._tried(sessions, left, failed)
         await self._make(without)
-        return {one.login: self._known[one.login].verifier for one in without}, failed
+        return {one.login: self._entries[one.login].verifier for one in without}, failed
 
     def _has_ended(self, state: WantedState, role: RoleFacts) -> bool:
         """Whether the login has ended, so that its password cannot be tried any more."""
@@ -109,7 +113,9 @@ class Verifiers:
         entry = self._of(state)
         # Without any memory of the login, as after a start, the password counts as proven. One
         # that differs from the remembered one is new.
-        is_proven = entry.proven > _NEVER if entry is not None else state.login not in self._known
+        is_proven = (
+            entry.proven > _NEVER if entry is not None else state.login not in self._entries
+        )
         if not is_proven or not has_ended(role):
             return False
         (entry or self._remember(state, "")).proven = monotonic()
@@ -166,50 +172,50 @@ class Verifiers:
     async def make(self, state: WantedState) -> str:
         """Return the verifier to store for a new password."""
         await self._make([state])
-        return self._known[state.login].verifier
+        return self._entries[state.login].verifier
 
     async def _make(self, without: Iterable[WantedState]) -> None:
         """Compute missing verifiers; each stays until it is stored, so that the plan is stable."""
         lacking = [
             state for state in without if (entry := self._of(state)) is None or not entry.verifier
         ]
-        made = await _in_threads(
+        verifiers = await _in_threads(
             lambda state: password.verifier(state.password, iterations=state.iterations), lacking
         )
-        for state, verifier in zip(lacking, made, strict=True):
+        for state, verifier in zip(lacking, verifiers, strict=True):
             self._remember(state, verifier)
 
     def _of(self, state: WantedState) -> _Known | None:
-        entry = self._known.get(state.login)
+        entry = self._entries.get(state.login)
         return entry if entry is not None and entry.digest == _digest(state.password) else None
 
     def _remember(self, state: WantedState, verifier: str) -> _Known:
-        entry = self._known[state.login] = _Known(verifier, _digest(state.password))
+        entry = self._entries[state.login] = _Known(verifier, _digest(state.password))
         return entry
 
     def stored(self, logins: Iterable[str]) -> None:
         """Note that the server has taken the verifiers that were missing."""
         now = monotonic()
         for login in logins:
-            if (entry := self._known.get(login)) is not None:
+            if (entry := self._entries.get(login)) is not None:
                 entry.proven = now
                 entry.hold()
 
     def is_due(self, login: str) -> bool:
         """Whether a login must prove the password again, without the right to read verifiers."""
-        entry = self._known.get(login)
+        entry = self._entries.get(login)
         return entry is None or monotonic() - entry.proven >= PROBE_SECONDS
 
     def holds(self, login: str, verifier: str | None) -> bool:
         """Whether the server still has the verifier that was compared with the password."""
-        entry = self._known.get(login)
+        entry = self._entries.get(login)
         return entry is not None and entry.is_of(verifier)
 
     def keep(self, logins: Collection[str]) -> None:
         """Forget the other logins if there are many of them."""
-        if len(self._known) > 2 * len(logins) + _SPARE:
-            for login in self._known.keys() - logins:
-                del self._known[login]
+        if len(self._entries) > 2 * len(logins) + _SPARE:
+            for login in self._entries.keys() - logins:
+                del self._entries[login]
 
 
 def _may_match(state: WantedState, role: RoleFacts, *, reads: bool) -> bool:

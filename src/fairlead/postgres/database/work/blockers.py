@@ -135,13 +135,13 @@ class KnownBlockers:
     """The blockers that were found last."""
 
     def __init__(self) -> None:
-        self.found: list[Blocker] = []
+        self.blockers: list[Blocker] = []
 
     def named(self, error: AccessError) -> AccessError:
         """Return the error; one about a lock gets the names of the blockers."""
-        if error.reason != "Locked" or not self.found:
+        if error.reason != "Locked" or not self.blockers:
             return error
-        names = "; ".join(str(one) for one in self.found[:_TOLD])
+        names = "; ".join(str(one) for one in self.blockers[:_TOLD])
         return AccessError("Locked", f"{error.message.partition('; ')[0]}; {names}")
 
 
@@ -193,7 +193,7 @@ async def _watch(
                 pids = [pid for pid in sessions.pids if pid != session.pid]
                 present = await read_blockers(session, pids)
                 if present:
-                    blockers.found = present
+                    blockers.blockers = present
                     if ending:
                         await _end(sessions, session, present, ending, superuser=superuser)
                 # A client whose session was ended connects again at once, and may get the lock

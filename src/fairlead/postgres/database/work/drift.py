@@ -45,7 +45,7 @@ _PATIENCE = Patience(PATIENT.lock, 10_000)
 class Kept(msgspec.Struct, frozen=True, kw_only=True):
     """An access after its last sync."""
 
-    wanted: WantedState
+    state: WantedState
     warnings: tuple[str, ...] = ()
     left_out: tuple[str, ...] = ()
 
@@ -59,7 +59,7 @@ class Kept(msgspec.Struct, frozen=True, kw_only=True):
         lean = msgspec.structs.replace(
             state, password="", ledger=ledger, grants=grants, ends_sessions=False
         )
-        return cls(wanted=lean, warnings=tuple(warnings), left_out=tuple(left_out))
+        return cls(state=lean, warnings=tuple(warnings), left_out=tuple(left_out))
 
 
 @lru_cache(maxsize=4096)
@@ -86,7 +86,7 @@ async def find_drift(
     Raises:
         AccessError: the server could not be read.
     """
-    states = [one.wanted for one in kept_accesses]
+    states = [one.state for one in kept_accesses]
     databases = {grant.database for one in states for grant in one.grants}
     async with sessions.working("read the catalogs", _PATIENCE) as session:
         snapshot = await read_snapshot(
@@ -102,14 +102,14 @@ async def find_drift(
     sharing = share(states, snapshot.server.version, snapshot.roles)
     by_name, desired = sharing.roles(states), sharing.desired
     differing = {
-        kept_access.wanted.username
+        kept_access.state.username
         for kept_access in kept_accesses
         if _differs(kept_access, sharing, snapshot, verifiers, around)
     }
     # An access with more objects than are counted here is synced by itself.
     differing |= {one.username for one in states if crowds(one, sharing, snapshot)}
     differing |= _differing_groups(sharing, snapshot)
-    for change in plan_public(sessions.endpoint.revoke_public, sharing.asked, snapshot):
+    for change in plan_public(sessions.endpoint.revoke_public, sharing.grants, snapshot):
         differing.update(change.usernames)
     visits, missing = visits_of(desired, snapshot)
     differing |= missing.keys()
@@ -120,11 +120,11 @@ async def find_drift(
         left = [by_name[username] for username in usernames if username not in differing]
         differing |= await _differing_in(sessions, database, left, desired, snapshot, remarks)
     for kept_access in kept_accesses:
-        names = sharing.names_of(kept_access.wanted.username)
+        names = sharing.names_of(kept_access.state.username)
         if kept_access.left_out != tuple(
             remark for name in names for remark in remarks.get(name, ())
         ):
-            differing.add(kept_access.wanted.username)
+            differing.add(kept_access.state.username)
     # A difference of a group is one of each of its members.
     for name, group in sharing.groups.items():
         if name in differing:
@@ -145,7 +145,7 @@ def _differing_groups(sharing: Sharing, snapshot: ServerSnapshot) -> set[str]:
     differing.update(
         name
         for name, group in sharing.groups.items()
-        if any(True for _ in database_differences(group.wanted, group.grants, snapshot))
+        if any(True for _ in database_differences(group.state, group.grants, snapshot))
     )
     return differing
 
@@ -157,7 +157,7 @@ def _differs(
     verifiers: Verifiers,
     around: Around,
 ) -> bool:
-    state = kept_access.wanted
+    state = kept_access.state
     role = snapshot.roles.get(state.login)
     if role is None:
         return True

@@ -130,7 +130,7 @@ class Clearing:
         """
         self._check_size(databases)
         if not begun:
-            await self._look(databases)
+            await self._check_strangers(databases)
         try:
             for name in databases:
                 async with self._sessions.use(name) as session:
@@ -138,7 +138,7 @@ class Clearing:
         except AccessError as error:
             if error.reason == "OwnsObjects":
                 # Something came since the look: another look tells what.
-                await self._look(databases)
+                await self._check_strangers(databases)
             raise
 
     async def give(self, databases: Mapping[str, int]) -> None:
@@ -187,7 +187,7 @@ class Clearing:
         if sum(databases.values()) > _MANY:
             self._check_brief()
 
-    async def _look(self, databases: Iterable[str]) -> None:
+    async def _check_strangers(self, databases: Iterable[str]) -> None:
         blockers = [
             (name, strangers) for name in databases if (strangers := await self._strangers(name))
         ]

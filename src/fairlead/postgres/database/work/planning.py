@@ -137,9 +137,9 @@ class _Windows:
     """The windows in which the privileges of roles with many are planned."""
 
     def __init__(self, parts: Collection[str], *, held_objects: bool, beside: bool) -> None:
-        self._known = parts
+        self._parts = parts
         self._beside = beside
-        self.held = held_objects
+        self.held_objects = held_objects
 
     async def comparison(
         self, session: Session, database: str, role: RoleGrants
@@ -150,7 +150,7 @@ class _Windows:
             CrowdedError: other accesses wait for the plan.
         """
         most = comparison.WINDOW
-        ends = window_ends(self._known, database, role.username)
+        ends = window_ends(self._parts, database, role.username)
         if not ends and await count_held(session, role.oid, most + 1) <= most:
             return None
         if self._beside:
@@ -308,7 +308,7 @@ class _Telling:
                     roles[0].username,
                     (problem for problem in new if problem.reason not in reasons),
                 )
-            if (windows is not None and not windows.held) or not comparison.go_on():
+            if (windows is not None and not windows.held_objects) or not comparison.go_on():
                 break
         self.statements += summarized(database, parts)
 

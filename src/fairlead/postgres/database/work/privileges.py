@@ -219,7 +219,7 @@ class _Pieces:
         self._admin = admin
         self._approval = approval
         window = comparison.WINDOW
-        self._asked = Comparison(database, [role], session.server_version, window, ends)
+        self._comparison = Comparison(database, [role], session.server_version, window, ends)
 
     async def settle(self, turn: PiecesTurn | None) -> RoleOutcome:
         """Settle all pieces, or those that fit into a turn."""
@@ -230,11 +230,11 @@ class _Pieces:
             settling = _Settling(
                 self._session,
                 self._database,
-                self._asked,
+                self._comparison,
                 self._admin,
                 brief=False,
                 permits=permits,
-                whole=permits is not None and self._asked.end is not None,
+                whole=permits is not None and self._comparison.end is not None,
             )
             reading = await settling.run(before)
             outcome = settling.outcome(self._role.username, reading)
@@ -244,7 +244,7 @@ class _Pieces:
             again = bool(reading.cut) and settled
             # What is left in this window is settled by its next piece.
             whole = _joined(whole, RoleOutcome(changed=True) if again else outcome)
-            if settling.unapproved or (not again and not self._asked.go_on()):
+            if settling.unapproved or (not again and not self._comparison.go_on()):
                 return whole
             if turn is not None and turn.is_over(changed=is_changed):
                 left = await count_held(self._session, self._role.oid)
@@ -254,7 +254,7 @@ class _Pieces:
 
     async def _read(self) -> tuple[Reading, Permits | None]:
         """Read a window; return it, and which of its changes are permitted."""
-        approval, comparison = self._approval, self._asked
+        approval, comparison = self._approval, self._comparison
         if approval is None:
             reading = comparison.reading(await self._session.rows(*comparison.query))
             comparison.stay(reading.last)
@@ -328,7 +328,7 @@ class _Settling:
         self._waits = 0
         self._session = session
         self._database = database
-        self._asked = comparison
+        self._comparison = comparison
         self._admin = admin
         self._failed: dict[str, list[AccessError]] = {}
         self._changed: set[str] = set()
@@ -344,13 +344,13 @@ class _Settling:
         for _ in range(_ROUNDS):
             if reading.possible and not (acted and self._failed):
                 reading = await self._run_own(reading)
-            reading = await self._asked.with_actors(self._session, reading)
+            reading = await self._comparison.with_actors(self._session, reading)
             # A failed statement would fail again, and so would one that was silently skipped.
             if not reading.actors or (acted and (self._failed or _same(acted, reading))):
                 break
             acted = reading
             await self._act(reading)
-            reading = self._asked.reading(await self._session.rows(*self._asked.query))
+            reading = self._comparison.reading(await self._session.rows(*self._comparison.query))
         return reading
 
     def _planned(self, reading: Reading) -> list[PrivilegeChange]:
@@ -432,8 +432,8 @@ class _Settling:
             begun = asyncio.get_running_loop().time()
             for _ in range(_ROUNDS):
                 before = reading
-                rows = await self._apply(self._planned(before), self._asked.query)
-                reading = self._asked.reading(rows)
+                rows = await self._apply(self._planned(before), self._comparison.query)
+                reading = self._comparison.reading(rows)
                 if not reading.possible:
                     break
                 # A failed statement would fail again, and PostgreSQL would silently skip the same
@@ -445,7 +445,7 @@ class _Settling:
                 if self._brief and reading.cut and late:
                     break
                 # A piece is committed before the next one.
-                if self._asked.window is not None and reading.cut:
+                if self._comparison.window is not None and reading.cut:
                     break
             return reading
 

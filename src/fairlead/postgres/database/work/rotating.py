@@ -83,7 +83,7 @@ class _Rotation:
         publish: Callable[[], Awaitable[None]],
     ) -> None:
         self._sessions = sessions
-        self._wanted = state
+        self._state = state
         self._verifier = verifier
         self._publish = publish
         self.changed = False
@@ -96,7 +96,7 @@ class _Rotation:
                 await self._hold(session, role)
                 # The verifier is in the statement, and log_statement would keep it.
                 session.hush()
-                secret = self._wanted.secret(self._verifier)
+                secret = self._state.secret(self._verifier)
                 statement = alter_role(role.name, login=False, secret=secret)
                 await session.run(statement)
                 self.changed = True
@@ -107,13 +107,13 @@ class _Rotation:
             except TimeoutError:
                 raise AccessError(
                     "TimedOut",
-                    f"the Secret of role {role.name if role else self._wanted.login} was not"
+                    f"the Secret of role {role.name if role else self._state.login} was not"
                     f" written in {PUBLISH_SECONDS:g} s; trying again",
                 ) from None
 
     async def _role(self, session: Session) -> RoleFacts | None:
         """Read the login, None if it does not exist or does not belong to the access yet."""
-        state = self._wanted
+        state = self._state
         snapshot = await read_snapshot(session, state.names, "", whole=False)
         check_roles(state.needed, snapshot, state.claim, adopt=state.adopt)
         role = snapshot.roles.get(state.login)

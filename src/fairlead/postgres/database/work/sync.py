@@ -211,7 +211,7 @@ class _Batch:
     """The accesses that are synced together, by username."""
 
     sessions: Sessions
-    wanted: Mapping[str, WantedState]
+    states: Mapping[str, WantedState]
     verifiers: Verifiers
     brief: bool
     approval: Approval | None = None
@@ -219,11 +219,11 @@ class _Batch:
     @property
     def installation(self) -> str:
         """The installation of the accesses, "" if there are none."""
-        return next((one.claim.installation for one in self.wanted.values()), "")
+        return next((one.claim.installation for one in self.states.values()), "")
 
     async def plan(self, session: Session, failed: Mapping[str, AccessError]) -> _PlannedBatch:
         """Read the server and plan, without the accesses that have failed."""
-        left = [one for name, one in self.wanted.items() if name not in failed]
+        left = [one for name, one in self.states.items() if name not in failed]
         most = CROWD if self.brief else None
         observed = await observe(self.sessions, session, left, self.verifiers, most=most)
         plan = plan_server(left, observed, self.sessions.endpoint.revoke_public)
@@ -248,7 +248,7 @@ class _PlannedBatch(NamedTuple):
     ``failed`` has those that were refused, too: the plan has nothing for either.
     """
 
-    seen: ObservedServer
+    observed: ObservedServer
     plan: BatchPlan
     failed: Mapping[str, AccessError]
 
@@ -274,13 +274,13 @@ async def _sync(
 ) -> dict[str, Synced | AccessError]:
     batch = _Batch(
         sessions=sessions,
-        wanted={one.username: one for one in states},
+        states={one.username: one for one in states},
         verifiers=verifiers,
         brief=brief,
         approval=approval,
     )
     last, written = await _bring_roles(batch)
-    snapshot, plan = last.seen.snapshot, last.plan
+    snapshot, plan = last.observed.snapshot, last.plan
     failed = {**last.failed, **_dropped(plan, snapshot)}
     problems = _unmade(last, written)
     visits = await visit_databases(
@@ -293,7 +293,7 @@ async def _sync(
         approval=approval,
     )
     # A login keeps its old group until the new one has all privileges.
-    left = [one for name, one in batch.wanted.items() if name in plan.sharing.asked]
+    left = [one for name, one in batch.states.items() if name in plan.sharing.grants]
     snapshot, unleft = await _leave(batch, left, plan, snapshot, visits)
     for name, more in (*visits.problems.items(), *unleft.items()):
         problems.setdefault(name, []).extend(more)
@@ -345,7 +345,7 @@ def _unmade(last: _PlannedBatch, written: _Written) -> dict[str, list[AccessErro
     for change in last.plan.changes:
         for name in change.usernames:
             # An error from the server tells more than this one.
-            problem = not_applied(change.what, last.seen.snapshot.server.admin)
+            problem = not_applied(change.what, last.observed.snapshot.server.admin)
             problems.setdefault(name, [problem])
     return problems
 
@@ -353,7 +353,7 @@ def _unmade(last: _PlannedBatch, written: _Written) -> dict[str, list[AccessErro
 def _dropped(plan: BatchPlan, snapshot: ServerSnapshot) -> dict[str, AccessError]:
     return {
         name: AccessError("Conflict", f"role {name} was dropped meanwhile")
-        for name in plan.sharing.asked
+        for name in plan.sharing.grants
         if name not in snapshot.roles
     }
 
@@ -375,7 +375,11 @@ class _Brought(NamedTuple):
             plan.sharing.names_of(username),
             warnings_of(state, plan.sharing, snapshot),
         )
-        logins, own, grants = state.asked_logins, state.own(snapshot), plan.sharing.asked[username]
+        logins, own, grants = (
+            state.asked_logins,
+            state.own(snapshot),
+            plan.sharing.grants[username],
+        )
         return Synced(
             server=snapshot.server,
             applied=grants.describe(),
@@ -481,7 +485,7 @@ async def _run(
     batch.verifiers.stored(
         [
             state.login
-            for name, state in batch.wanted.items()
+            for name, state in batch.states.items()
             if state.login in observed.verifiers and name not in failed
         ]
     )
@@ -492,7 +496,7 @@ async def _run(
         some = [one for one in plan.changes if actors.get(one.on) == actor]
         await _act_as(session, actor, some, acting)
     failed = acting.failed
-    created = plan.sharing.asked.keys() - observed.snapshot.roles.keys() - failed.keys()
+    created = plan.sharing.grants.keys() - observed.snapshot.roles.keys() - failed.keys()
     return _Written(
         failed=failed,
         problems=acting.problems,
@@ -530,7 +534,7 @@ def _holds(batch: _Batch, snapshot: ServerSnapshot, plan: BatchPlan) -> list[Hol
     # waits for the index, and fails then (23505).
     users = {name for change in plan.changes for name in change.usernames}
     statements: list[HoldingStatement] = []
-    for name, state in batch.wanted.items():
+    for name, state in batch.states.items():
         if name in users:
             statements += (
                 HoldingStatement.of(role, (name,)) for role in state.own(snapshot).values()

@@ -175,9 +175,9 @@ def is_managed(role: Object) -> bool:
     return ours and role.meta.name.startswith(f"{BINDER_NAME}-")
 
 
-def held(objects: Sequence[Object]) -> str:
+def remaining_text(objects: Sequence[Object]) -> str:
     """Return a text with the first remaining objects and their finalizers; "" for none."""
-    names = [_held(obj) for obj in objects[:_NAMED]]
+    names = [_with_finalizers(obj) for obj in objects[:_NAMED]]
     if len(objects) > _NAMED:
         names.append(f"and {len(objects) - _NAMED} more")
     return ", ".join(names)
@@ -188,7 +188,7 @@ def count(number: int, singular: str, many: str = "") -> str:
     return f"{number} {singular}" if number == 1 else f"{number} {many or singular + 's'}"
 
 
-def _held(obj: Object) -> str:
+def _with_finalizers(obj: Object) -> str:
     finalizers = f" (finalizer {', '.join(obj.meta.finalizers)})" if obj.meta.finalizers else ""
     return f"{obj.kind} {obj.key}{finalizers}"
 

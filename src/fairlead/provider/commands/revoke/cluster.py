@@ -22,7 +22,7 @@ from fairlead.client import (
 from fairlead.client.lookups import Unseen, look_at
 from fairlead.provider.commands.revoke.belonging import (
     foreign_finalizers,
-    held,
+    remaining_text,
     without_finalizers,
 )
 from fairlead.runtime import commit, remove_finalizer
@@ -62,7 +62,7 @@ class Desk:
         self.waiting = ""
         self.forced: frozenset[str] = frozenset()
         self.unseen: dict[str, str] = {}
-        self._told: dict[str, str] = {}
+        self._reported: dict[str, str] = {}
         self._lossy: dict[str, str] = {}
 
     async def kinds(self, *, namespaced: bool) -> list[Resource]:
@@ -76,7 +76,7 @@ class Desk:
                 kinds.append(resource)
         return sorted(kinds)
 
-    async def look(self, resource: Resource, namespace: str = "") -> list[Object]:
+    async def list_objects(self, resource: Resource, namespace: str = "") -> list[Object]:
         """Return the objects of a kind.
 
         [] if the list failed, and fewer where a write would take fields from some; ``unseen``
@@ -91,7 +91,7 @@ class Desk:
             # Their controllers need the fields, to take away what is behind an object. One that
             # goes with its last finalizer has no use for them.
             going = [
-                one for one in found_objects if one.meta.deleting and len(one.meta.finalizers) == 1
+                obj for obj in found_objects if obj.meta.deleting and len(obj.meta.finalizers) == 1
             ]
             if len(going) < len(found_objects):
                 return self._left(kind, f"left alone: {kind}: {why}", why) + going
@@ -99,9 +99,9 @@ class Desk:
         return found_objects
 
     def _left(self, kind: str, message: str, why: str) -> list[Object]:
-        if self._told.get(kind) != why:
+        if self._reported.get(kind) != why:
             self.progress(message)
-        self._told[kind] = self.unseen[kind] = why
+        self._reported[kind] = self.unseen[kind] = why
         return []
 
     async def list(self, resource: Resource, namespace: str = "") -> list[Object]:
@@ -192,12 +192,12 @@ class Desk:
         loop = asyncio.get_running_loop()
         text, began = "", loop.time()
         while left := await list_objects():
-            now = held(left)
+            now = remaining_text(left)
             passed = loop.time() - began
             if passed > _QUIET:
                 # ``waiting`` keeps the last answer meanwhile: a timeout may come at any moment.
                 holding = await holders(left)
-                now = held([obj for _, obj in holding]) or now
+                now = remaining_text([obj for _, obj in holding]) or now
                 if self.unseen and not holding and passed > GRACE_SECONDS:
                     raise UnseenError(now)
                 if now != text:
@@ -217,7 +217,7 @@ class Desk:
             if mine and obj.meta.deleting and foreign_finalizers(obj):
                 kinds.setdefault(resource, []).append(obj)
         for resource, objects in kinds.items():
-            self.progress(f"taking finalizers off by force: {held(objects)}")
+            self.progress(f"taking finalizers off by force: {remaining_text(objects)}")
             await self.change(resource, objects, without_finalizers)
 
 

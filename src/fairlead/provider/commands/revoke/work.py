@@ -162,7 +162,7 @@ class _Revocation:
 
     async def run(self) -> None:
         await self.lock_out()
-        await self._look()
+        await self._read_kinds()
         # From here on the provider's controllers go on if this process is killed. They delete
         # every object of the consumer: objects to keep must lose their owner before that is
         # recorded.
@@ -192,7 +192,7 @@ class _Revocation:
             raise self.unlooked()
         await self._finish()
 
-    async def _look(self) -> None:
+    async def _read_kinds(self) -> None:
         """Read the kinds that the consumer could write, while its exports still name them."""
         exports = (await self._client.list(APISERVICEEXPORTS, self._name)).items
         schemas = (await self._client.list(BOUNDSCHEMAS, self._name, metadata_only=True)).items
@@ -358,7 +358,7 @@ class _Revocation:
         for namespace in namespaces:
             for kind in kinds:
                 if kind.group_resource not in self._desk.unseen:
-                    objects = await self._desk.look(kind, namespace.meta.name)
+                    objects = await self._desk.list_objects(kind, namespace.meta.name)
                     holding += [(kind, obj) for obj in objects if obj.meta.finalizers]
         return holding
 
@@ -368,7 +368,7 @@ class _Revocation:
         kinds = [*await self._desk.kinds(namespaced=True), *_CLAIMABLE]
         for kind in kinds:
             if self._is_own(kind.group_resource):
-                await self._desk.look(kind)
+                await self._desk.list_objects(kind)
         # Copies that keep their mark would be deleted with the namespaces that lose theirs.
         if self._own_unseen():
             raise self.unlooked()
@@ -408,7 +408,9 @@ class _Revocation:
         if not self._keep:
             for kind in self._exported:
                 if kind.namespaced:
-                    await self._take_copies(kind, partial(self._desk.look, kind, self._name))
+                    await self._take_copies(
+                        kind, partial(self._desk.list_objects, kind, self._name)
+                    )
 
     async def _take_copies(
         self, kind: Resource, list_copies: Callable[[], Awaitable[list[Object]]]
@@ -423,7 +425,7 @@ class _Revocation:
         Every consumer of a cluster-scoped kind may write the annotation of any object: while the
         exports are known, name and isolation have to agree with it.
         """
-        objects = await self._desk.look(kind, namespace)
+        objects = await self._desk.list_objects(kind, namespace)
         is_isolated = (self._name, kind.group, kind.plural) in self._places.isolations
         if is_isolated and not kind.namespaced:
             return [obj for obj in objects if self._places.whose(kind, obj.meta) == self._name]

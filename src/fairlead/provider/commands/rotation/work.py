@@ -65,7 +65,7 @@ async def probe(kubeconfig: bytes) -> None:
         raise ProbeError(str(error)) from None
     try:
         async with asyncio.timeout(_SECONDS), Client(config, user_agent="fairlead") as client:
-            await _look(client, config.namespace)
+            await _try_credentials(client, config.namespace)
     except TimeoutError:
         raise NotReachedError(f"{config.server} does not answer within {_SECONDS:g} s") from None
     except ConnectionFailed as error:
@@ -78,7 +78,7 @@ async def probe(kubeconfig: bytes) -> None:
         raise ProbeError(f"{config.server} says: {error}") from None
 
 
-async def _look(client: Client, namespace: str) -> None:
+async def _try_credentials(client: Client, namespace: str) -> None:
     """Read the objects that every konnector reads; a new token may not be known everywhere yet."""
     loop = asyncio.get_running_loop()
     until = loop.time() + _SECONDS / 2
