@@ -19,11 +19,11 @@ from yarl import URL
 from fairlead.portal.http.errors import Refusal
 from fairlead.portal.http.requests import SESSION
 from fairlead.portal.http.server import application
+from fairlead.portal.identity.embedded.issuer import EmbeddedIssuer
 from fairlead.portal.identity.guard import SessionGuard
 from fairlead.portal.identity.keys import LocalKeys, Sealing
 from fairlead.portal.identity.memorystore import MemoryStore as Memory
-from fairlead.portal.identity.oidc.issuers import Issuer
-from fairlead.portal.identity.oidc.outgoing import Issuing, OverHTTP
+from fairlead.portal.identity.oidc.issuers import Issuer, OverHTTP
 from fairlead.portal.identity.sessions import BrowserSessions, Prefixes, SessionStore
 from fairlead.portal.identity.signin import SignIn
 from fairlead.portal.options import (
@@ -79,7 +79,7 @@ class Door:
 
     url: str
     external: ExternalURL
-    issuer: Issuer
+    issuer: Issuer | EmbeddedIssuer
     sessions: BrowserSessions
     sealing: Sealing
     did: list[str]
@@ -96,34 +96,31 @@ class Door:
         return self.query(**(known | {"client_type": "cli"} | more))
 
 
-Routes = Callable[[ExternalURL], tuple[list[web.RouteDef], Issuing]]
-
-
 @contextlib.asynccontextmanager
 async def door(
-    there: TestIssuer | None,
+    there: TestIssuer | Callable[[ExternalURL], EmbeddedIssuer],
     store: SessionStore,
     *,
     external: str = "",
     lifetime: float = 3600,
     sealing: Sealing | None = None,
-    embedded: Routes | None = None,
     prefixes: Prefixes | None = None,
 ) -> AsyncIterator[Door]:
     """The server; ``external`` is what it takes itself to be, its own address by default."""
     listening = socket.create_server(("127.0.0.1", 0))
     url = f"http://127.0.0.1:{listening.getsockname()[1]}"
     outside = ExternalURL.parse(external or url)
-    more, issuing = embedded(outside) if embedded else ([], OverHTTP())
+    issuing = OverHTTP()
     callback = outside.absolute(CALLBACK_PATH)
-    if there is not None:
+    issuer: Issuer | EmbeddedIssuer
+    if isinstance(there, TestIssuer):
         there.callback = callback
-    issuer = Issuer(
-        there.url if there else outside.absolute("/oidc"),
-        client_id=CLIENT_ID,
-        callback=callback,
-        issuing=issuing,
-    )
+        issuer = Issuer(there.url, client_id=CLIENT_ID, callback=callback, issuing=issuing)
+        await issuer.discover()
+        more = []
+    else:
+        issuer = there(outside)
+        more = issuer.routes()
     sessions = BrowserSessions(store, lifetime=lifetime)
     guard = SessionGuard(sessions, outside)
     sealing = sealing or Sealing(LocalKeys())
@@ -149,7 +146,6 @@ async def door(
     runner = web.AppRunner(app, access_log=None, shutdown_timeout=0.1)
     await runner.setup()
     await web.SockSite(runner, listening).start()
-    await issuer.discover()
     try:
         yield Door(url, outside, issuer, sessions, sealing, did)
     finally:

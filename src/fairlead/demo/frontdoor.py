@@ -17,7 +17,6 @@ from fairlead.portal.app import run_all
 from fairlead.portal.client.addresses import Address
 from fairlead.portal.client.backend import BackendClient
 from fairlead.portal.client.handshakes import sign_in
-from fairlead.portal.identity.embedded.issuer import CLIENT_ID
 from fairlead.portal.identity.embedded.passwords import LEAST_COST, PasswordHash
 from fairlead.portal.manifests import manifests
 from fairlead.portal.options import (
@@ -66,7 +65,7 @@ class FrontDoor:
     def program(self) -> StoryProgram:
         """The server, which needs the CRDs of the provider's controllers."""
         printed = manifests(
-            image=IMAGE, external_url=_EXTERNAL, issuer_url=_EXTERNAL, client_id=CLIENT_ID
+            image=IMAGE, external_url=_EXTERNAL, issuer_url=_EXTERNAL, client_id=NAME
         )
         return StoryProgram(NAME, DEFAULT_NAMESPACE, printed, _install_nothing, self._build)
 
@@ -128,7 +127,7 @@ def _options(url: str, port: int, people: Path, limits: Limits) -> ServeOptions:
     oidc = OIDCOptions(
         type="embedded",
         issuer_url=external.absolute(ISSUER_PATH),
-        client_id=CLIENT_ID,
+        client_id=NAME,
         callback_url=external.absolute(CALLBACK_PATH),
         people_file=people,
     )

@@ -48,12 +48,11 @@ from fairlead.portal.http.introduction import Introduction
 from fairlead.portal.http.metrics import PortalMetrics
 from fairlead.portal.http.server import Routed, application
 from fairlead.portal.http.serving import PortalServer
-from fairlead.portal.identity.embedded.issuer import EmbeddedIssuer, OIDCClient
-from fairlead.portal.identity.embedded.people import read_people
+from fairlead.portal.identity.embedded.issuer import EmbeddedIssuer
+from fairlead.portal.identity.embedded.passwords import read_people
 from fairlead.portal.identity.guard import SessionGuard
 from fairlead.portal.identity.keys import FlagKeys, Sealing, SecretKeys
-from fairlead.portal.identity.oidc.issuers import Issuer
-from fairlead.portal.identity.oidc.outgoing import OverHTTP
+from fairlead.portal.identity.oidc.issuers import Issuer, OverHTTP
 from fairlead.portal.identity.secretstore import SecretStore
 from fairlead.portal.identity.sessions import BrowserSessions, Prefixes, SessionStore
 from fairlead.portal.identity.signin import SignIn
@@ -165,7 +164,7 @@ async def run_all(
     sealing, keys = _sealing(cluster, options)
     sessions = BrowserSessions(store, lifetime=options.token_expiry)
     guard = SessionGuard(sessions, options.external_url)
-    issuer, embedded, away = _issuer(options)
+    issuer, followed = _issuer(options)
     prefixes = Prefixes(options.oidc.username_prefix, options.oidc.groups_prefix)
     reviews = AccessReviews(cluster.client, prefixes)
     catalog = Catalog(cluster, guard, reviews, image=f"fairlead:{_version()}")
@@ -193,7 +192,7 @@ async def run_all(
         grants=consents,
     )
     leftovers, witness = Leftovers(cluster, options.namespace), Witness(cluster)
-    parts = [*ended, *keys, signin, *embedded, away, catalog, bind, applying, leftovers, witness]
+    parts = [*ended, *keys, signin, followed, catalog, bind, applying, leftovers, witness]
     parts += console(
         cluster,
         options,
@@ -335,8 +334,8 @@ def _sealing(cluster: Cluster, options: ServeOptions) -> tuple[Sealing, list[obj
     return Sealing(keys), [keys]
 
 
-def _issuer(options: ServeOptions) -> tuple[Issuer, list[object], object]:
-    """Return the issuer, the parts of an embedded one, and the task that follows it.
+def _issuer(options: ServeOptions) -> tuple[Issuer | EmbeddedIssuer, object]:
+    """Return the issuer, and its task or routes.
 
     An unavailable issuer does not make a replica unready: existing sessions still work.
     """
@@ -353,16 +352,11 @@ def _issuer(options: ServeOptions) -> tuple[Issuer, list[object], object]:
             scopes=oidc.scopes,
             claims=oidc.claims,
         )
-        return issuer, [], _Closing(issuer.name, issuer.run, issuing.close)
+        return issuer, _Closing(issuer.name, issuer.run, issuing.close)
     if oidc.people_file is None:
         raise ValueError(
             "--oidc-people-file is missing: give the file of the people who may sign in"
         )
-    embedded = EmbeddedIssuer(
-        options.external_url,
-        read_people(oidc.people_file.read_bytes()),
-        {oidc.client_id: OIDCClient((oidc.callback_url,), oidc.client_secret)},
-        beyond_loopback=oidc.beyond_loopback,
-    )
-    issuer = embedded.client(oidc.client_id)
-    return issuer, [embedded], _Closing(issuer.name, issuer.run, embedded.close)
+    people = read_people(oidc.people_file.read_bytes())
+    embedded = EmbeddedIssuer(options.external_url, people, beyond_loopback=oidc.beyond_loopback)
+    return embedded, embedded

@@ -19,6 +19,7 @@ from fairlead.portal.http.requests import REQUEST_ID, parameters, read_body, rea
 from fairlead.portal.identity import redirects
 from fairlead.portal.identity.codes import Codes, challenge_in
 from fairlead.portal.identity.cookies import Cookies
+from fairlead.portal.identity.embedded.issuer import EmbeddedIssuer
 from fairlead.portal.identity.guard import SessionGuard, check_cluster
 from fairlead.portal.identity.keys import Sealing
 from fairlead.portal.identity.oidc.issuers import Issuer
@@ -89,7 +90,7 @@ class SignIn:
     def __init__(
         self,
         *,
-        issuer: Issuer,
+        issuer: Issuer | EmbeddedIssuer,
         sessions: BrowserSessions,
         store: SessionStore,
         sealing: Sealing,

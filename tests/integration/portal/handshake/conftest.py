@@ -41,8 +41,7 @@ from fairlead.portal.handshake.witness import Witness
 from fairlead.portal.http.server import Routed
 from fairlead.portal.identity.guard import SessionGuard
 from fairlead.portal.identity.keys import LocalKeys, Sealing
-from fairlead.portal.identity.oidc.issuers import Issuer
-from fairlead.portal.identity.oidc.outgoing import OverHTTP
+from fairlead.portal.identity.oidc.issuers import Issuer, OverHTTP
 from fairlead.portal.identity.secretstore import SecretStore
 from fairlead.portal.identity.sessions import BrowserSessions, Person, Prefixes
 from fairlead.portal.identity.signin import SignIn

@@ -25,8 +25,13 @@ from tests.support.pki import Authority
 
 from fairlead.portal.http.errors import Refusal
 from fairlead.portal.identity.oidc import issuers
-from fairlead.portal.identity.oidc.issuers import Issuer
-from fairlead.portal.identity.oidc.outgoing import MOST_BYTES, Answered, IssuerAway, OverHTTP
+from fairlead.portal.identity.oidc.issuers import (
+    MOST_BYTES,
+    Answered,
+    Issuer,
+    IssuerAway,
+    OverHTTP,
+)
 from fairlead.portal.identity.sessions import Person
 from fairlead.runtime import BackoffPolicy, delays
 

@@ -7,13 +7,15 @@ import asyncio
 import msgspec
 import pytest
 
-from fairlead.portal.identity.embedded import people as tries
-from fairlead.portal.identity.embedded.passwords import PasswordError, PasswordHash, hash_line
-from fairlead.portal.identity.embedded.people import (
+from fairlead.portal.identity.embedded import passwords as tries
+from fairlead.portal.identity.embedded.passwords import (
     EmbeddedPerson,
+    PasswordError,
+    PasswordHash,
     People,
     PeopleError,
     TooManyTriesError,
+    hash_line,
     read_people,
 )
 

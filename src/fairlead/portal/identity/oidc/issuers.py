@@ -1,23 +1,37 @@
-"""OpenID Connect client: discovery, keys and code exchange with one issuer."""
+"""OpenID Connect client: discovery, keys and code exchange with one issuer.
+
+Requests are bounded in bytes and time, and follow no redirects.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import base64
 import hashlib
+import re
+import ssl
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
 from urllib.parse import quote_plus, urlencode, urlsplit
 
+import aiohttp
 import msgspec
 import structlog
 from joserfc.jwk import Key
 
+from fairlead.api.addresses import is_loopback
 from fairlead.api.kubebind.wire import ErrorCode
+from fairlead.client.authorities import (
+    explain_refusal,
+    is_of_another_issuer,
+    issuer_at,
+    refused_certificate,
+    trust_only,
+)
 from fairlead.portal.http.errors import Refusal
 from fairlead.portal.identity.oidc import idtokens
 from fairlead.portal.identity.oidc.idtokens import Expected, UnknownKeyError, UntrustedError
-from fairlead.portal.identity.oidc.outgoing import Answered, IssuerAway, Issuing, check_address
 from fairlead.portal.identity.sessions import Person, unavailable
 from fairlead.portal.options import DEFAULT_PERSON_CLAIMS, DEFAULT_SCOPES, PersonClaims
 from fairlead.runtime import delays
@@ -29,8 +43,99 @@ REFETCH_SECONDS = 10.0
 """Shortest interval between reads of the keys for an unknown key id, in seconds."""
 EXCHANGES_AT_ONCE = 64
 """Largest number of concurrent code exchanges; anyone can cause one by calling back."""
+MOST_BYTES = 1 << 20
+"""Largest answer of an issuer, in bytes."""
+CALL_SECONDS = 10.0
+"""Longest wait for an issuer's answer, in seconds."""
 
+_printable = re.compile(r"[!-~]+").fullmatch
 _log = structlog.get_logger(logger_name="fairlead.portal.issuer")
+
+
+class IssuerAway(Exception):  # noqa: N818  what happened
+    """The issuer gave no usable answer; the text says what happened."""
+
+
+class Answered(NamedTuple):
+    """A complete answer of an issuer."""
+
+    status: int
+    body: bytes
+
+
+class OverHTTP:
+    """Transport over HTTP; ``authority`` is the issuer's CA in PEM, b"" for the system's.
+
+    Raises:
+        AuthorityError: there is no certificate in PEM.
+    """
+
+    def __init__(self, authority: bytes = b"", *, seconds: float = CALL_SECONDS) -> None:
+        self._authority = authority
+        self._tls = trust_only(authority) if authority else ssl.create_default_context()
+        self._tls.minimum_version = ssl.TLSVersion.TLSv1_2
+        self._seconds = seconds
+        self._session: aiohttp.ClientSession | None = None
+
+    async def get(self, url: str) -> Answered:
+        """Ask for a document."""
+        return await self._ask("GET", url, None, {})
+
+    async def post(
+        self, url: str, form: Mapping[str, str], headers: Mapping[str, str]
+    ) -> Answered:
+        """Send a form."""
+        return await self._ask("POST", url, form, headers)
+
+    async def close(self) -> None:
+        """Close every connection."""
+        if self._session is not None:
+            await self._session.close()
+            self._session = None
+
+    async def _ask(
+        self, method: str, url: str, form: Mapping[str, str] | None, headers: Mapping[str, str]
+    ) -> Answered:
+        if self._session is None:
+            self._session = aiohttp.ClientSession(
+                connector=aiohttp.TCPConnector(ssl=self._tls, limit=50),
+                # Requests for different people share the session, and may not share cookies.
+                cookie_jar=aiohttp.DummyCookieJar(),
+                headers={"User-Agent": "fairlead", "Accept": "application/json"},
+            )
+        try:
+            async with (
+                asyncio.timeout(self._seconds),
+                # A redirect could send the client secret to another server.
+                self._session.request(
+                    method, url, data=form, headers=headers, allow_redirects=False
+                ) as answer,
+            ):
+                body = bytearray()
+                async for chunk in answer.content.iter_any():
+                    body += chunk
+                    if len(body) > MOST_BYTES:
+                        raise IssuerAway(f"{_place(url)} answered more than {MOST_BYTES} bytes")
+                return Answered(answer.status, bytes(body))
+        except TimeoutError:
+            raise IssuerAway(f"{_place(url)} gave no answer in {self._seconds:g} s") from None
+        except (aiohttp.ClientError, OSError, ValueError) as error:
+            if refusal := refused_certificate(error):
+                raise IssuerAway(f"{_place(url)}: {await self._distrust(url, refusal)}") from error
+            raise IssuerAway(f"{_place(url)}: {type(error).__name__} {error}") from error
+
+    async def _distrust(self, url: str, refusal: ssl.SSLCertVerificationError) -> str:
+        parts = urlsplit(url)
+        issuer = ""
+        if is_of_another_issuer(refusal):
+            issuer = await issuer_at(parts.hostname or "", parts.port or 443)
+        return explain_refusal(
+            refusal,
+            self._authority,
+            issuer,
+            authority="--oidc-ca-file",
+            name="--oidc-issuer-url",
+        )
 
 
 class IssuerMetadata(msgspec.Struct, frozen=True):
@@ -68,7 +173,6 @@ class Issuer:
         issuing: the transport.
         scopes: requested scopes; any that the issuer does not list are left out.
         claims: the claims of the id_token that describe a person.
-        plain: whether http is allowed beyond loopback.
 
     Raises:
         ValueError: the URL is malformed or not https.
@@ -83,18 +187,16 @@ class Issuer:
         client_id: str,
         client_secret: str = "",
         callback: str,
-        issuing: Issuing,
+        issuing: OverHTTP,
         scopes: Sequence[str] = DEFAULT_SCOPES,
         claims: PersonClaims = DEFAULT_PERSON_CLAIMS,
-        plain: bool = False,
     ) -> None:
-        check_address(url, "--oidc-issuer-url", plain=plain)
+        check_address(url, "--oidc-issuer-url")
         if urlsplit(url).query:
             raise ValueError(f"--oidc-issuer-url {url!r} may have no query")
         if not client_id:
             raise ValueError("--oidc-issuer-client-id is missing: the issuer knows clients by it")
         self.url = url
-        self._plain = plain
         self._client = client_id, client_secret
         self._callback = callback
         self._issuing = issuing
@@ -281,7 +383,7 @@ class Issuer:
             )
         for address in (found.authorization_endpoint, found.token_endpoint, found.jwks_uri):
             try:
-                check_address(address, "the issuer's endpoint", plain=self._plain)
+                check_address(address, "the issuer's endpoint")
             except ValueError as error:
                 raise IssuerAway(str(error)) from None
             # check_address allows http to loopback, which an https issuer must not name.
@@ -357,3 +459,32 @@ def _untrusted(reason: str, *, told: str = "") -> Refusal:
 def _ticks() -> float:
     """Return the loop's clock in seconds, which does not jump when the system's is set."""
     return asyncio.get_running_loop().time()
+
+
+def check_address(url: str, what: str) -> None:
+    """Refuse an address whose answers another server could forge.
+
+    ``what`` names the address in messages. http is allowed to loopback alone.
+
+    Raises:
+        ValueError: the address is not https, or has a user or a fragment.
+    """
+    # urlsplit drops line ends and tabs, so they have to be found before.
+    if not _printable(url):
+        raise ValueError(f"{what} {url!r:.200} may only have printable ASCII characters")
+    parts = urlsplit(url)
+    if parts.scheme not in {"http", "https"} or not parts.hostname:
+        raise ValueError(f"{what} {url!r} has to be an https address")
+    if parts.username is not None or parts.fragment:
+        raise ValueError(f"{what} {_place(url)!r} may have no user and no fragment")
+    _ = parts.port
+    if parts.scheme == "http" and not is_loopback(parts.hostname):
+        raise ValueError(
+            f"{what} {url!r} has to be https: others on the network could sign in as anyone"
+        )
+
+
+def _place(url: str) -> str:
+    """Return scheme, host and path: user, password and query may be secret."""
+    parts = urlsplit(url)
+    return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}"
