@@ -21,7 +21,7 @@ from fairlead.portal.http.requests import SESSION
 from fairlead.portal.http.server import application
 from fairlead.portal.identity.embedded.issuer import EmbeddedIssuer
 from fairlead.portal.identity.guard import SessionGuard
-from fairlead.portal.identity.keys import LocalKeys, Sealing
+from fairlead.portal.identity.keys import Sealing, local_keys
 from fairlead.portal.identity.memorystore import MemoryStore as Memory
 from fairlead.portal.identity.oidc.issuers import Issuer, OverHTTP
 from fairlead.portal.identity.sessions import BrowserSessions, Prefixes, SessionStore
@@ -123,7 +123,7 @@ async def door(
         more = issuer.routes()
     sessions = BrowserSessions(store, lifetime=lifetime)
     guard = SessionGuard(sessions, outside)
-    sealing = sealing or Sealing(LocalKeys())
+    sealing = sealing or Sealing(local_keys())
     sign_in = SignIn(
         issuer=issuer,
         sessions=sessions,

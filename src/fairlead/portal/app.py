@@ -51,7 +51,7 @@ from fairlead.portal.http.serving import PortalServer
 from fairlead.portal.identity.embedded.issuer import EmbeddedIssuer
 from fairlead.portal.identity.embedded.passwords import read_people
 from fairlead.portal.identity.guard import SessionGuard
-from fairlead.portal.identity.keys import FlagKeys, Sealing, SecretKeys
+from fairlead.portal.identity.keys import Sealing, SecretKeys, flag_keys
 from fairlead.portal.identity.oidc.issuers import Issuer, OverHTTP
 from fairlead.portal.identity.secretstore import SecretStore
 from fairlead.portal.identity.sessions import BrowserSessions, Prefixes, SessionStore
@@ -329,9 +329,9 @@ def _store(cluster: Cluster, options: ServeOptions) -> tuple[SessionStore, list[
 
 def _sealing(cluster: Cluster, options: ServeOptions) -> tuple[Sealing, list[object]]:
     if options.cookie_keys:
-        return Sealing(FlagKeys(options.cookie_keys)), []
+        return Sealing(flag_keys(options.cookie_keys)), []
     keys = SecretKeys(cluster, options.namespace)
-    return Sealing(keys), [keys]
+    return Sealing(keys.fernet), [keys]
 
 
 def _issuer(options: ServeOptions) -> tuple[Issuer | EmbeddedIssuer, object]:

@@ -46,7 +46,7 @@ from fairlead.portal.http.server import Routed, application
 from fairlead.portal.http.serving import ListeningError, PortalServer
 from fairlead.portal.identity.cookies import Cookies
 from fairlead.portal.identity.guard import SessionGuard
-from fairlead.portal.identity.keys import LocalKeys, Sealing
+from fairlead.portal.identity.keys import Sealing, local_keys
 from fairlead.portal.identity.memorystore import MemoryStore
 from fairlead.portal.identity.sessions import BrowserSessions, Person, Prefixes
 from fairlead.portal.options import CALLBACK_PATH, ExternalURL, OIDCOptions, ServeOptions
@@ -127,7 +127,7 @@ class OwnConsole:
         )
         person = Person("kubeconfig", config.context or config.username or config.server)
         entering = ByLink(pages, guard, sessions, self._links, person, tell)
-        tokens = FormTokens(Sealing(LocalKeys()), store, guard)
+        tokens = FormTokens(Sealing(local_keys()), store, guard)
         going = self._unbindings.going
         source = OwnCluster(client, self._overview, self._looks, operator_namespace, going)
         views: list[View] = [

@@ -91,25 +91,27 @@ def _in_secrets(
     dry_run: bool,
 ) -> int:
     # Imported here: the front door's modules take their time.
-    from fairlead.portal.identity.signout import sign_out_in_secrets
+    from fairlead.portal.identity.secretstore import sign_out
 
     config = cluster_config(kubeconfig, context)
 
     async def main(stop: asyncio.Event) -> int:
         async with Client(config, user_agent=NAME, field_manager=NAME) as client:
-            work = sign_out_in_secrets(client, namespace, owner, dry_run=dry_run)
+            work = sign_out(client, namespace, owner, dry_run=dry_run)
             return await process.cancel_on(stop, work)
 
     return process.run(main)
 
 
 def _in_redis(redis: RedisOptions, owner: str | None, *, dry_run: bool) -> int:
-    from fairlead.portal.identity.signout import SignOutError, sign_out_in_redis
+    from fairlead.portal.http.errors import Refusal
+    from fairlead.portal.identity.redisstore import sign_out
 
     async def main(stop: asyncio.Event) -> int:
-        return await process.cancel_on(stop, sign_out_in_redis(redis, owner, dry_run=dry_run))
+        return await process.cancel_on(stop, sign_out(redis, owner, dry_run=dry_run))
 
     try:
         return process.run(main)
-    except SignOutError as error:
-        raise click.ClickException(printable(str(error))) from None
+    except Refusal as refusal:
+        address = f"--redis-addr {redis.host}:{redis.port}"
+        raise click.ClickException(printable(f"{address}: {refusal.reason}")) from None

@@ -7,8 +7,8 @@ import base64
 import contextlib
 import re
 import time
-from collections.abc import Sequence
-from typing import Protocol, TypeVar
+from collections.abc import Callable, Sequence
+from typing import TypeVar
 
 import msgspec
 import structlog
@@ -19,7 +19,7 @@ from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 from fairlead.api.meta import JSON, Object
 from fairlead.api.resource import SECRETS
 from fairlead.client import AlreadyExists, ClientError, Conflict, NotFound
-from fairlead.portal.identity.secretstore import CALL_SECONDS, LABEL_KIND, SECRET_TYPE
+from fairlead.portal.identity.secretstore import CALL_SECONDS, LABEL_KIND, SECRET_TYPE, read_entry
 from fairlead.portal.identity.sessions import unavailable
 from fairlead.portal.options import CookieKeys
 from fairlead.runtime import Cluster, Delta
@@ -44,41 +44,27 @@ _log = structlog.get_logger(logger_name="fairlead.portal.keys")
 T = TypeVar("T", bound=msgspec.Struct)
 
 
-class Keys(Protocol):
-    """A source of the keys that seal values."""
+Keys = Callable[[], MultiFernet]
+"""Function that returns the keys: the first one seals, and all of them open.
 
-    def fernet(self) -> MultiFernet:
-        """Return a Fernet that seals with the first key and opens with any of them.
-
-        Raises:
-            Refusal: there is no key yet.
-        """
+It raises a Refusal if there is no key yet.
+"""
 
 
-class FlagKeys:
-    """Keys from an operator's flags, the newest first.
+def flag_keys(keys: Sequence[CookieKeys]) -> Keys:
+    """Return the keys of an operator's flags, the newest first.
 
     Raises:
         ValueError: no key was given.
     """
-
-    def __init__(self, keys: Sequence[CookieKeys]) -> None:
-        self._fernet = MultiFernet([_derived(key) for key in keys])
-
-    def fernet(self) -> MultiFernet:
-        """Return the flags' keys."""
-        return self._fernet
+    fernet = MultiFernet([_derived(key) for key in keys])
+    return lambda: fernet
 
 
-class LocalKeys:
-    """A key in memory, for values that no other process has to open."""
-
-    def __init__(self) -> None:
-        self._fernet = MultiFernet([Fernet(Fernet.generate_key())])
-
-    def fernet(self) -> MultiFernet:
-        """Return the process's key."""
-        return self._fernet
+def local_keys() -> Keys:
+    """Return a new key in memory, for values that no other process has to open."""
+    fernet = MultiFernet([Fernet(Fernet.generate_key())])
+    return lambda: fernet
 
 
 class _Key(msgspec.Struct, frozen=True):
@@ -225,7 +211,7 @@ class Sealing:
         # Fernet encrypts (AES-CBC), authenticates (HMAC-SHA256), and notes the time of sealing.
         body = msgspec.msgpack.encode((purpose, value))
         # Without padding: Python's cookies would put a value with = into quotes.
-        return self._keys.fernet().encrypt(body).decode().rstrip("=")
+        return self._keys().encrypt(body).decode().rstrip("=")
 
     def open(self, purpose: str, text: str, type_: type[T], *, seconds: float) -> T | None:
         """Return the value; None if it is not ours, for another purpose, or too old.
@@ -233,7 +219,7 @@ class Sealing:
         Raises:
             Refusal: there is no key yet.
         """
-        fernet = self._keys.fernet()
+        fernet = self._keys()
         if not _sealed(text):
             return None
         padded = text + "=" * (-len(text) % 4)
@@ -247,10 +233,6 @@ class Sealing:
             return None
 
 
-class _Data(msgspec.Struct):
-    data: dict[str, str] = {}
-
-
 def _made() -> _Key:
     return _Key(Fernet.generate_key().decode(), time.time())
 
@@ -261,11 +243,10 @@ def _encoded(keys: Sequence[_Key]) -> dict[str, str]:
 
 def _decoded(secret: Object) -> list[_Key]:
     try:
-        body = base64.b64decode(secret.decode(_Data).data[_DATA])
-        keys = msgspec.json.decode(body, type=list[_Key])
+        keys = msgspec.json.decode(read_entry(secret, _DATA) or b"", type=list[_Key])
         for key in keys:
             Fernet(key.key)
-    except (ValueError, KeyError):
+    except ValueError:
         return []
     return sorted(keys, key=lambda key: -key.made)
 

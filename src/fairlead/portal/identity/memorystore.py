@@ -5,25 +5,21 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 
-from fairlead.portal.identity.sessions import Gone, HeldSession
+from fairlead.portal.identity.sessions import HeldSession, SessionStore
 
 
 MOST = 20_000
 """Largest number of stored values; the one that expires first is dropped."""
 
 
-class MemoryStore:
+class MemoryStore(SessionStore):
     """A SessionStore in memory, which is always available."""
 
     def __init__(self, most: int = MOST) -> None:
+        super().__init__()
         self.there: dict[tuple[str, str], tuple[bytes, str, float]] = {}
         """Value, owner and expiry in seconds since 1970, by kind and name."""
         self._most = most
-        self._listeners: list[Gone] = []
-
-    def listen(self, gone: Gone) -> None:
-        """Call ``gone`` for every removed session."""
-        self._listeners.append(gone)
 
     async def put(self, name: str, value: bytes, *, kind: str, owner: str, expires: float) -> bool:
         """Store a value; return False if the name is taken."""
@@ -47,7 +43,7 @@ class MemoryStore:
     async def remove(self, name: str, *, kind: str) -> None:
         """Delete the value if it exists."""
         self.there.pop((kind, name), None)
-        self._tell(name)
+        self.tell(name)
 
     async def held(self, owner: str) -> Sequence[HeldSession]:
         """Return the sessions of an owner, ordered by expiry."""
@@ -79,8 +75,4 @@ class MemoryStore:
             if len(self.there) <= self._most and self.there[key][2] > now:
                 break
             del self.there[key]
-            self._tell(key[1])
-
-    def _tell(self, name: str | None) -> None:
-        for gone in self._listeners:
-            gone(name)
+            self.tell(key[1])

@@ -25,7 +25,7 @@ from fairlead.client.authorities import (
     issuer_at,
     refused_certificate,
 )
-from fairlead.portal.identity.sessions import Gone, HeldSession, unavailable
+from fairlead.portal.identity.sessions import HeldSession, SessionStore, unavailable
 from fairlead.portal.options import RedisOptions
 from fairlead.runtime import delays
 
@@ -67,7 +67,7 @@ def _asked(method: Callable[P, Awaitable[T]]) -> Callable[P, Coroutine[Any, Any,
     return asked
 
 
-class RedisStore:
+class RedisStore(SessionStore):
     """A SessionStore in one Redis; replicas learn of removed sessions by its channel.
 
     Run it as a task. Keys expire by Redis's own clock.
@@ -76,12 +76,12 @@ class RedisStore:
     name = "sessions"
 
     def __init__(self, client: redis.Redis, options: RedisOptions) -> None:
+        super().__init__()
         # Any: the package's types do not say which answers are awaitable.
         self._redis: Any = client
         self._options = options
         self._issuer = ""
         """Issuer of the certificate that Redis showed at the last failure, "" if it is unknown."""
-        self._listeners: list[Gone] = []
         self._fault = "it does not listen to Redis yet"
 
     @classmethod
@@ -111,10 +111,6 @@ class RedisStore:
     async def close(self) -> None:
         """Close every connection."""
         await self._redis.aclose()
-
-    def listen(self, gone: Gone) -> None:
-        """Call ``gone`` for every deleted session, and with None if messages may be lost."""
-        self._listeners.append(gone)
 
     def not_ready(self) -> str:
         """Return why Redis cannot be used; "" if it can."""
@@ -174,7 +170,7 @@ class RedisStore:
         if owner and kind in {"session", "code"}:
             # The index first: an entry without a key is harmless, but a key without its entry
             # could not be signed out.
-            for index in (_ALL, _of(owner)):
+            for index in (_ALL, _index(owner)):
                 pipe.zremrangebyscore(index, "-inf", time.time())
                 pipe.zadd(index, {f"{kind}:{name}": expires})
                 # The index lives as long as its longest entry: the first call sets an expiry, the
@@ -226,16 +222,9 @@ class RedisStore:
             if member.startswith("session:")
         )
 
-    async def held(self, owner: str) -> Sequence[HeldSession]:
-        """Return the owner's sessions; the index also names ended ones, which are left out."""
-        return await self._held(owner)
-
-    async def number_of(self, owner: str | None) -> int:
-        """Return how many sessions :meth:`remove_of` would delete."""
-        return len(await self._held(owner))
-
     @_asked
-    async def _held(self, owner: str | None) -> Sequence[HeldSession]:
+    async def held(self, owner: str | None) -> Sequence[HeldSession]:
+        """Return the sessions of an owner or of all; ended ones of the index are left out."""
         found = await self._redis.zrange(_index(owner), 0, -1, withscores=True)
         named = [(member.decode(errors="replace"), float(score)) for member, score in found]
         sessions = [(m.partition(":")[2], s) for m, s in named if m.startswith("session:")]
@@ -268,15 +257,24 @@ class RedisStore:
                 if message["type"] == "subscribe":
                     # Messages before the subscription are lost: drop everything cached.
                     self._fault = ""
-                    self._tell(None)
+                    self.tell(None)
                 elif message["type"] == "message":
                     data = bytes(message["data"])
-                    self._tell(None if data == _EVERYTHING else data.decode(errors="replace"))
+                    self.tell(None if data == _EVERYTHING else data.decode(errors="replace"))
         raise TimeoutError("it does not answer pings")
 
-    def _tell(self, name: str | None) -> None:
-        for gone in self._listeners:
-            gone(name)
+
+async def sign_out(options: RedisOptions, owner: str | None, *, dry_run: bool = False) -> int:
+    """End the sessions of a person's author name, or of all; return their number.
+
+    Raises:
+        Refusal: Redis refused or is unavailable.
+    """
+    store = RedisStore.at(options)
+    try:
+        return len(await store.held(owner)) if dry_run else await store.remove_of(owner)
+    finally:
+        await store.close()
 
 
 def _key(kind: str, name: str) -> str:
@@ -284,10 +282,8 @@ def _key(kind: str, name: str) -> str:
 
 
 def _index(owner: str | None) -> str:
-    return _ALL if owner is None else _of(owner)
-
-
-def _of(owner: str) -> str:
+    if owner is None:
+        return _ALL
     return f"{PREFIX}of:{hashlib.sha256(owner.encode()).hexdigest()}"
 
 

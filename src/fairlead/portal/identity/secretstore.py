@@ -8,7 +8,7 @@ import contextlib
 import hashlib
 import time
 from collections import OrderedDict
-from collections.abc import Iterator, Sequence
+from collections.abc import AsyncIterator, Sequence
 from datetime import UTC, datetime
 
 import msgspec
@@ -17,8 +17,8 @@ import structlog
 from fairlead.api.meta import JSON, Object, ObjectMeta
 from fairlead.api.resource import SECRETS
 from fairlead.api.timestamps import format_micro_time, parse_time
-from fairlead.client import AlreadyExists, ClientError, Conflict, NotFound
-from fairlead.portal.identity.sessions import Gone, HeldSession, unavailable
+from fairlead.client import AlreadyExists, Client, ClientError, Conflict, NotFound
+from fairlead.portal.identity.sessions import HeldSession, SessionStore, unavailable
 from fairlead.runtime import Cluster, Delta
 
 
@@ -39,6 +39,8 @@ SWEEP_SECONDS = 60.0
 SWEPT_AT_ONCE = 200
 """Largest number of Secrets that one sweep deletes."""
 
+_AT_ONCE = 20
+"""Largest number of concurrent deletions at a sign-out of many."""
 _VALUE = "value"
 """Key of a Secret's data with the stored value."""
 _PAUSE_SECONDS = 1.0
@@ -60,7 +62,7 @@ def labels_of(owner: str | None) -> str:
     return labels if owner is None else f"{labels},{LABEL_OWNER}={owner_label(owner)}"
 
 
-class SecretStore:
+class SecretStore(SessionStore):
     """A SessionStore in Secrets; replicas learn of removed sessions by a watch.
 
     Needed rights: get, list, watch, create and delete Secrets of the namespace. Run it as a task,
@@ -72,10 +74,10 @@ class SecretStore:
     def __init__(
         self, cluster: Cluster, namespace: str, *, sweep_seconds: float = SWEEP_SECONDS
     ) -> None:
+        super().__init__()
         self._client = cluster.client
         self._namespace = namespace
         self._sweep_seconds = sweep_seconds
-        self._listeners: list[Gone] = []
         self._recent: OrderedDict[str, tuple[str, HeldSession]] = OrderedDict()
         self._unheard_of = 0
         # Metadata alone: the values of all sessions are not kept in memory.
@@ -85,10 +87,6 @@ class SecretStore:
         self._informer.add_index("owner", _by_owner)
         self._informer.add_index("kind", _by_kind)
         self._informer.subscribe(self._heard)
-
-    def listen(self, gone: Gone) -> None:
-        """Call ``gone`` for every deleted session."""
-        self._listeners.append(gone)
 
     def not_ready(self) -> str:
         """Return why the watch does not see deletions; "" if it does."""
@@ -147,10 +145,9 @@ class SecretStore:
             },
             "data": {_VALUE: base64.b64encode(value).decode()},
         }
-        with self._asked():
+        async with self._calling():
             try:
-                async with asyncio.timeout(CALL_SECONDS):
-                    await self._client.create(SECRETS, body, self._namespace)
+                await self._client.create(SECRETS, body, self._namespace)
             except AlreadyExists:
                 return False
         wanted = _secret(kind, name)
@@ -163,27 +160,33 @@ class SecretStore:
     async def get(self, name: str, *, kind: str) -> bytes | None:
         """Return the Secret's value, None if it is missing or expired."""
         found = await self._read(name, kind)
-        return None if found is None else _value(found)
+        return None if found is None else read_entry(found)
 
     async def take(self, name: str, *, kind: str) -> bytes | None:
         """Read the Secret and delete it by uid; only the replica that deletes it returns it."""
         found = await self._read(name, kind)
         if found is None:
             return None
-        with self._asked():
+        async with self._calling():
             try:
-                async with asyncio.timeout(CALL_SECONDS):
-                    await self._client.delete(
-                        SECRETS, found.meta.name, self._namespace, uid=found.meta.uid
-                    )
+                await self._client.delete(
+                    SECRETS, found.meta.name, self._namespace, uid=found.meta.uid
+                )
             except (NotFound, Conflict):
                 # Another replica was faster: the Secret is gone, or another one has its name.
                 return None
-        return _value(found)
+        return read_entry(found)
 
     async def remove(self, name: str, *, kind: str) -> None:
         """Delete the Secret if it exists."""
-        await self._delete(_secret(kind, name))
+        wanted = _secret(kind, name)
+        async with self._calling():
+            try:
+                await self._client.delete(SECRETS, wanted, self._namespace)
+            except NotFound as error:
+                if not error.concerns(wanted):
+                    raise
+        self._recent.pop(wanted, None)
 
     async def held(self, owner: str) -> Sequence[HeldSession]:
         """Return the cached sessions of an owner, and own ones that the cache lacks yet."""
@@ -221,10 +224,9 @@ class SecretStore:
 
     async def _get(self, wanted: str, kind: str) -> Object | None:
         """Return the Secret if it is of this kind and has not expired."""
-        with self._asked():
+        async with self._calling():
             try:
-                async with asyncio.timeout(CALL_SECONDS):
-                    found = await self._client.get(SECRETS, wanted, self._namespace)
+                found = await self._client.get(SECRETS, wanted, self._namespace)
             except NotFound as error:
                 # A 404 of a proxy is about another object, and must not end the session.
                 if not error.concerns(wanted):
@@ -236,21 +238,12 @@ class SecretStore:
         expires = _expires(meta)
         return found if expires is not None and expires > time.time() else None
 
-    async def _delete(self, name: str) -> None:
-        with self._asked():
-            try:
-                async with asyncio.timeout(CALL_SECONDS):
-                    await self._client.delete(SECRETS, name, self._namespace)
-            except NotFound as error:
-                if not error.concerns(name):
-                    raise
-        self._recent.pop(name, None)
-
-    @contextlib.contextmanager
-    def _asked(self) -> Iterator[None]:
+    @contextlib.asynccontextmanager
+    async def _calling(self) -> AsyncIterator[None]:
         """Raise a Refusal with status 503 if the API server fails: the client may retry."""
         try:
-            yield
+            async with asyncio.timeout(CALL_SECONDS):
+                yield
         except TimeoutError:
             raise unavailable(f"no answer about Secrets within {CALL_SECONDS:g} s") from None
         except ClientError as error:
@@ -261,8 +254,30 @@ class SecretStore:
         self._recent.pop(meta.name, None)
         ended = delta.type == "DELETED" or meta.deleting
         if ended and meta.labels.get(LABEL_KIND) == "session":
-            for gone in self._listeners:
-                gone(_hash(meta))
+            self.tell(_hash(meta))
+
+
+async def sign_out(
+    client: Client, namespace: str, owner: str | None, *, dry_run: bool = False
+) -> int:
+    """End the sessions of a person's author name, or of all; return their number.
+
+    Their one-time codes are deleted too. Replicas learn of it by their watch.
+
+    Raises:
+        ClientError: the API server refused or is unavailable; some sessions may have ended.
+    """
+    found = await client.list(SECRETS, namespace, labels=labels_of(owner), metadata_only=True)
+    if not dry_run:
+        slots = asyncio.Semaphore(_AT_ONCE)
+
+        async def end(name: str) -> None:
+            async with slots:
+                with contextlib.suppress(NotFound):
+                    await client.delete(SECRETS, name, namespace)
+
+        await asyncio.gather(*(end(one.meta.name) for one in found.items))
+    return sum(one.meta.labels.get(LABEL_KIND) == "session" for one in found.items)
 
 
 def _secret(kind: str, name: str) -> str:
@@ -301,8 +316,9 @@ class _Data(msgspec.Struct):
     data: dict[str, str] = {}
 
 
-def _value(found: Object) -> bytes | None:
+def read_entry(secret: Object, name: str = _VALUE) -> bytes | None:
+    """Return an entry of a Secret's data, None if it cannot be read."""
     try:
-        return base64.b64decode(found.decode(_Data).data[_VALUE], validate=True)
+        return base64.b64decode(secret.decode(_Data).data[name], validate=True)
     except (msgspec.ValidationError, KeyError, ValueError):
         return None

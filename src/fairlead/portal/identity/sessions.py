@@ -139,11 +139,25 @@ Gone = Callable[[str | None], None]
 
 
 class SessionStore(Protocol):
-    """Storage that replicas share, of sessions and of values for one use. Values are bytes.
+    """Base of storage that replicas share, of sessions and of values for one use, as bytes.
 
     Names are hashes in hex, so a reader of the store gains no access. ``owner`` is the author
     name of a person, "" for none. An unavailable store raises a Refusal with status 503.
     """
+
+    _listeners: list[Gone]
+
+    def __init__(self) -> None:
+        self._listeners = []
+
+    def listen(self, gone: Gone) -> None:
+        """Call ``gone`` for every removed session, also one that another replica removed."""
+        self._listeners.append(gone)
+
+    def tell(self, name: str | None) -> None:
+        """Tell the listeners of a removed session; None if any may be gone."""
+        for gone in self._listeners:
+            gone(name)
 
     async def put(self, name: str, value: bytes, *, kind: str, owner: str, expires: float) -> bool:
         """Store a value; return False if the name is taken."""
@@ -162,9 +176,6 @@ class SessionStore(Protocol):
 
     async def count(self) -> int:
         """Return the approximate number of sessions."""
-
-    def listen(self, gone: Gone) -> None:
-        """Call ``gone`` for every removed session, also one that another replica removed."""
 
 
 def hashed(token: str) -> str:

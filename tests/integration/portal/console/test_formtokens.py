@@ -12,7 +12,7 @@ from tests.support.portalidentity import MemoryStore
 from fairlead.portal.console.visits.formtokens import FIELD, FormTokens, field
 from fairlead.portal.identity.cookies import Cookies
 from fairlead.portal.identity.guard import SessionGuard
-from fairlead.portal.identity.keys import LocalKeys, Sealing
+from fairlead.portal.identity.keys import Sealing, local_keys
 from fairlead.portal.identity.sessions import BrowserSessions, Person
 from fairlead.portal.options import ExternalURL
 
@@ -37,7 +37,7 @@ COOKIE = Cookies(ExternalURL.parse(EXTERNAL)).session
     ],
 )
 async def test_which_forms_are_taken(change: dict[str, str | bytes], status: int) -> None:
-    store, sealing = MemoryStore(), Sealing(LocalKeys())
+    store, sealing = MemoryStore(), Sealing(local_keys())
     sessions = BrowserSessions(store, lifetime=3600)
     tokens = FormTokens(sealing, store, SessionGuard(sessions, ExternalURL.parse(EXTERNAL)))
 

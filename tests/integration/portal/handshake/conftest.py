@@ -40,7 +40,7 @@ from fairlead.portal.handshake.reviews import BELIEVED_SECONDS, AccessReviews
 from fairlead.portal.handshake.witness import Witness
 from fairlead.portal.http.server import Routed
 from fairlead.portal.identity.guard import SessionGuard
-from fairlead.portal.identity.keys import LocalKeys, Sealing
+from fairlead.portal.identity.keys import Sealing, local_keys
 from fairlead.portal.identity.oidc.issuers import Issuer, OverHTTP
 from fairlead.portal.identity.secretstore import SecretStore
 from fairlead.portal.identity.sessions import BrowserSessions, Person, Prefixes
@@ -241,7 +241,7 @@ async def house(
         )
         leftovers = Leftovers(cluster, options.namespace, clock=clock)
         Witness(cluster)
-        sealing, consents = Sealing(LocalKeys()), Consents(bind, store)
+        sealing, consents = Sealing(local_keys()), Consents(bind, store)
         pages = console(
             cluster,
             options,

@@ -37,11 +37,13 @@ async def test_replicas_that_start_together_have_one_key(client: Client) -> None
     async with contextlib.AsyncExitStack() as stack:
         replicas = [await stack.enter_async_context(replica(client)) for _ in range(4)]
         with pytest.raises(Refusal) as refused:
-            Sealing(replicas[0]).seal("test", Value("x"))
+            Sealing(replicas[0].fernet).seal("test", Value("x"))
         assert refused.value.status == 503
         await until(lambda: not any(keys.not_ready() for keys in replicas))
-        sealed = Sealing(replicas[0]).seal("test", Value("x"))
-        opened = [Sealing(keys).open("test", sealed, Value, seconds=60) for keys in replicas]
+        sealed = Sealing(replicas[0].fernet).seal("test", Value("x"))
+        opened = [
+            Sealing(keys.fernet).open("test", sealed, Value, seconds=60) for keys in replicas
+        ]
         assert opened == [Value("x")] * 4
 
 
@@ -50,7 +52,7 @@ async def test_a_new_key_loses_no_sign_in_that_has_begun(
 ) -> None:
     async with replica(client) as one, replica(client) as other:
         await until(lambda: not one.not_ready() and not other.not_ready())
-        before = Sealing(one).seal("test", Value("before"))
+        before = Sealing(one.fernet).seal("test", Value("before"))
         begun = time.time()
         monkeypatch.setattr(time, "time", lambda: begun + 31 * 86400)
         assert await one.renew()
@@ -58,15 +60,17 @@ async def test_a_new_key_loses_no_sign_in_that_has_begun(
         # A replica that has not heard of it yet opens what is sealed by one that has.
         lagging = SecretKeys(Cluster("portal", client), NAMESPACE)
         lagging._keys = one._keys[1:]
-        sealed = Sealing(one).seal("test", Value("meanwhile"))
-        assert Sealing(lagging).open("test", sealed, Value, seconds=60) == Value("meanwhile")
+        sealed = Sealing(one.fernet).seal("test", Value("meanwhile"))
+        assert Sealing(lagging.fernet).open("test", sealed, Value, seconds=60) == Value(
+            "meanwhile"
+        )
         await until(lambda: other._keys == one._keys)
-        found = Sealing(other).open("test", before, Value, seconds=40 * 86400)
+        found = Sealing(other.fernet).open("test", before, Value, seconds=40 * 86400)
         assert found == Value("before")
         monkeypatch.setattr(time, "time", lambda: begun + 31 * 86400 + 601)
-        sealed = Sealing(one).seal("test", Value("after"))
-        assert Sealing(lagging).open("test", sealed, Value, seconds=60) is None
-        assert Sealing(other).open("test", sealed, Value, seconds=60) == Value("after")
+        sealed = Sealing(one.fernet).seal("test", Value("after"))
+        assert Sealing(lagging.fernet).open("test", sealed, Value, seconds=60) is None
+        assert Sealing(other.fernet).open("test", sealed, Value, seconds=60) == Value("after")
 
 
 async def test_keys_are_bounded_and_what_cannot_be_read_is_replaced(

@@ -27,7 +27,7 @@ from yarl import URL
 
 from fairlead.api.resource import SECRETS
 from fairlead.client import Client
-from fairlead.portal.identity.keys import LocalKeys, Sealing
+from fairlead.portal.identity.keys import Sealing, local_keys
 from fairlead.portal.identity.sessions import Prefixes, hashed, unavailable
 
 
@@ -372,7 +372,7 @@ async def test_s6_a_session_ends_when_its_token_says(
 async def test_s6_replicas_share_a_sign_in_and_a_restart_keeps_it(
     client: Client, there: TestIssuer, ada: Browser
 ) -> None:
-    keys, outside = Sealing(LocalKeys()), "http://127.0.0.1:1"
+    keys, outside = Sealing(local_keys()), "http://127.0.0.1:1"
     async with secret_replica(client) as one, secret_replica(client) as other:
         async with (
             door(there, one, external=outside, sealing=keys) as first,

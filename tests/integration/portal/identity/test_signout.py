@@ -26,8 +26,8 @@ from fairlead.api.resource import (
 )
 from fairlead.client import Client, Forbidden, parse_kubeconfig
 from fairlead.demo.identity import as_service_account
+from fairlead.portal.identity.secretstore import sign_out
 from fairlead.portal.identity.sessions import BrowserSessions, Person, SessionStore, hashed
-from fairlead.portal.identity.signout import sign_out_in_secrets
 from fairlead_sandbox import Sandbox
 
 
@@ -171,7 +171,7 @@ async def test_who_may_delete_no_secrets_is_told() -> None:
             await people.sign_in()
             config = await as_service_account(admin, NAMESPACE, "reader")
             async with Client(config) as reader:
-                assert await sign_out_in_secrets(reader, NAMESPACE, None, dry_run=True) == 3
+                assert await sign_out(reader, NAMESPACE, None, dry_run=True) == 3
                 with pytest.raises(Forbidden):
-                    await sign_out_in_secrets(reader, NAMESPACE, None)
+                    await sign_out(reader, NAMESPACE, None)
             assert await people.known() == (2, 1)

@@ -8,7 +8,7 @@ import time
 import msgspec
 import pytest
 
-from fairlead.portal.identity.keys import FlagKeys, LocalKeys, Sealing
+from fairlead.portal.identity.keys import Sealing, flag_keys, local_keys
 from fairlead.portal.options import parse_cookie_keys
 
 
@@ -21,7 +21,7 @@ def key(size: int, byte: str = "a") -> str:
 
 
 def flags(signing: list[str], encryption: list[str]) -> Sealing:
-    return Sealing(FlagKeys(parse_cookie_keys(tuple(signing), tuple(encryption))))
+    return Sealing(flag_keys(parse_cookie_keys(tuple(signing), tuple(encryption))))
 
 
 @pytest.mark.parametrize(
@@ -66,12 +66,12 @@ def test_keys_of_flags_rotate_and_the_former_ones_open_still() -> None:
 def test_what_was_sealed_opens_for_its_purpose_time_and_keys_alone(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    sealing = Sealing(LocalKeys())
+    sealing = Sealing(local_keys())
     sealed = sealing.seal("test", Value("geheim"))
     assert "geheim" not in sealed
     assert b"geheim" not in base64.urlsafe_b64decode(sealed + "==")
     assert sealing.open("other", sealed, Value, seconds=60) is None
-    assert Sealing(LocalKeys()).open("test", sealed, Value, seconds=60) is None
+    assert Sealing(local_keys()).open("test", sealed, Value, seconds=60) is None
     for forged in ("", "x", sealed[:-4], sealed[:40] + "A" + sealed[41:], "ä", sealed * 2):
         assert sealing.open("test", forged, Value, seconds=60) is None
     later = time.time() + 61
