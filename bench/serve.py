@@ -30,7 +30,7 @@ from fairlead.api.resource import CLUSTERROLEBINDINGS, CLUSTERROLES
 from fairlead.client import Client, ClusterConfig
 from fairlead.demo.identity import as_service_account, create_all
 from fairlead.portal import manifests
-from fairlead.portal.identity.embedded.passwords import hash_line
+from fairlead.portal.identity.embedded.passwords import PasswordHash
 from fairlead.portal.identity.secretstore import SecretStore
 from fairlead.portal.identity.sessions import BrowserSessions, Person
 from fairlead.portal.options import DEFAULT_NAMESPACE, NAME
@@ -182,7 +182,7 @@ async def install_door(admin: Client) -> ClusterConfig:
 def door_flags(folder: Path, port: int) -> tuple[str, ...]:
     """Return the flags of a front door with people of its own."""
     people = folder / "people.yaml"
-    people.write_text(f"people: [{{name: bench, password: {hash_line('bench')!r}}}]")
+    people.write_text(f"people: [{{name: bench, password: {PasswordHash.of('bench').line!r}}}]")
     return (
         f"--listen-address=127.0.0.1:{port}",
         "--oidc-type=embedded",

@@ -28,7 +28,7 @@ from fairlead.api.meta import JSON
 from fairlead.api.resource import CLUSTERROLEBINDINGS, CLUSTERROLES, NAMESPACES, SECRETS
 from fairlead.client import ClientError, parse_kubeconfig
 from fairlead.client.lookups import find
-from fairlead.portal.identity.embedded.passwords import hash_line
+from fairlead.portal.identity.embedded.passwords import PasswordHash
 
 
 TEMPLATE = "widgets"
@@ -307,7 +307,8 @@ async def _our_server(world: World) -> str:
     await _offer(world)
     await world.our_provider()
     url, port = await _place(world)
-    person = {"name": browser.NAME, "password": hash_line(browser.PASSWORD), "groups": [_GROUP]}
+    password = PasswordHash.of(browser.PASSWORD).line
+    person = {"name": browser.NAME, "password": password, "groups": [_GROUP]}
     write(world.file("people.json"), json.dumps({"people": [person]}).encode())
     await world.provider.create(NAMESPACES, {"metadata": {"name": "fairlead-serve"}})
     await _let_in(world)

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import socket
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from importlib.metadata import version
-from typing import NamedTuple, Protocol, runtime_checkable
+from typing import Protocol, runtime_checkable
 
 from fairlead.client.authorities import read_authority
 from fairlead.portal.console.consumers.access import Access
@@ -160,11 +160,11 @@ async def run_all(
         OSError: a file of a flag cannot be read.
         ValueError: a flag's value cannot be used.
     """
-    store, ended = _store(cluster, options)
+    store = _store(cluster, options)
     sealing, keys = _sealing(cluster, options)
     sessions = BrowserSessions(store, lifetime=options.token_expiry)
     guard = SessionGuard(sessions, options.external_url)
-    issuer, followed = _issuer(options)
+    issuer = _issuer(options)
     prefixes = Prefixes(options.oidc.username_prefix, options.oidc.groups_prefix)
     reviews = AccessReviews(cluster.client, prefixes)
     catalog = Catalog(cluster, guard, reviews, image=f"fairlead:{_version()}")
@@ -189,10 +189,10 @@ async def run_all(
         guard=guard,
         external=options.external_url,
         prefixes=prefixes,
-        grants=consents,
+        redeem=consents.redeem,
     )
-    leftovers, witness = Leftovers(cluster, options.namespace), Witness(cluster)
-    parts = [*ended, *keys, signin, followed, catalog, bind, applying, leftovers, witness]
+    parts: list[object] = [store, *keys, signin, issuer, catalog, bind, applying]
+    parts += [Leftovers(cluster, options.namespace), Witness(cluster)]
     parts += console(
         cluster,
         options,
@@ -291,40 +291,13 @@ def _version() -> str:
     return version("fairlead").replace("+", "-")
 
 
-class _Closing(NamedTuple):
-    """A task that closes its connections when it ends."""
-
-    name: str
-    work: Callable[[], Awaitable[None]]
-    close: Callable[[], Awaitable[None]]
-
-    async def run(self) -> None:
-        """Work until canceled, and close then."""
-        try:
-            await self.work()
-        finally:
-            await self.close()
-
-
-class _Ready(NamedTuple):
-    """The readiness check of a part whose task belongs to another object."""
-
-    name: str
-    not_ready: Callable[[], str]
-
-
-def _store(cluster: Cluster, options: ServeOptions) -> tuple[SessionStore, list[object]]:
+def _store(cluster: Cluster, options: ServeOptions) -> SessionStore:
     if options.redis is None:
-        secrets = SecretStore(cluster, options.namespace)
-        return secrets, [secrets]
+        return SecretStore(cluster, options.namespace)
     # Imported here, since the Redis client is an extra.
     from fairlead.portal.identity.redisstore import RedisStore
 
-    redis = RedisStore.at(options.redis)
-    return redis, [
-        _Closing(redis.name, redis.run, redis.close),
-        _Ready(redis.name, redis.not_ready),
-    ]
+    return RedisStore.at(options.redis)
 
 
 def _sealing(cluster: Cluster, options: ServeOptions) -> tuple[Sealing, list[object]]:
@@ -334,29 +307,22 @@ def _sealing(cluster: Cluster, options: ServeOptions) -> tuple[Sealing, list[obj
     return Sealing(keys.fernet), [keys]
 
 
-def _issuer(options: ServeOptions) -> tuple[Issuer | EmbeddedIssuer, object]:
-    """Return the issuer, and its task or routes.
-
-    An unavailable issuer does not make a replica unready: existing sessions still work.
-    """
+def _issuer(options: ServeOptions) -> Issuer | EmbeddedIssuer:
     oidc = options.oidc
     if oidc.type == "external":
         authority = read_authority(oidc.ca_file, "--oidc-ca-file") if oidc.ca_file else b""
-        issuing = OverHTTP(authority)
-        issuer = Issuer(
+        return Issuer(
             oidc.issuer_url,
             client_id=oidc.client_id,
             client_secret=oidc.client_secret,
             callback=oidc.callback_url,
-            issuing=issuing,
+            issuing=OverHTTP(authority),
             scopes=oidc.scopes,
             claims=oidc.claims,
         )
-        return issuer, _Closing(issuer.name, issuer.run, issuing.close)
     if oidc.people_file is None:
         raise ValueError(
             "--oidc-people-file is missing: give the file of the people who may sign in"
         )
     people = read_people(oidc.people_file.read_bytes())
-    embedded = EmbeddedIssuer(options.external_url, people, beyond_loopback=oidc.beyond_loopback)
-    return embedded, embedded
+    return EmbeddedIssuer(options.external_url, people, beyond_loopback=oidc.beyond_loopback)

@@ -23,7 +23,7 @@ BACKEND = f"""
 import asyncio, json, os, pathlib, signal, subprocess, sys
 from fairlead.api.resource import CLUSTERROLEBINDINGS, CLUSTERROLES
 from fairlead.client import Client, load_config
-from fairlead.portal.identity.embedded.passwords import hash_line
+from fairlead.portal.identity.embedded.passwords import PasswordHash
 
 OURS = [sys.executable, "-m", "fairlead", "provider"]
 words = [word for word in sys.argv[1:] if word != "--frontend-disabled"]
@@ -34,7 +34,7 @@ if len(words) < len(sys.argv[1:]):
     os.execv(run[0], run)
 
 people = pathlib.Path(os.environ["HOME"], "people.json")
-person = {{"name": {NAME!r}, "password": hash_line({PASSWORD!r})}}
+person = {{"name": {NAME!r}, "password": PasswordHash.of({PASSWORD!r}).line}}
 people.write_text(json.dumps({{"people": [person]}}))
 group = "rbac.authorization.k8s.io"
 named = {{"metadata": {{"name": "bind"}}}}

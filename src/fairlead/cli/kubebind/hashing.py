@@ -18,7 +18,7 @@ def hash_password() -> None:
     Example:
         fairlead provider hash-password
     """  # noqa: D301
-    from fairlead.portal.identity.embedded.passwords import PasswordError, hash_line
+    from fairlead.portal.identity.embedded.passwords import PasswordError, PasswordHash
 
     # Never an argument: all users of a machine see those of its processes.
     if sys.stdin.isatty():
@@ -26,6 +26,6 @@ def hash_password() -> None:
     else:
         password = sys.stdin.readline().rstrip("\r\n")
     try:
-        click.echo(hash_line(password))
+        click.echo(PasswordHash.of(password).line)
     except PasswordError as error:
         raise click.ClickException(str(error)) from None

@@ -5,10 +5,12 @@ Every replica writes a line; lines of one event have the same namespace and vers
 
 from __future__ import annotations
 
+from typing import Any
+
 from fairlead.api.kubebind import ANNOTATION_AUTHOR
 from fairlead.api.meta import Object
 from fairlead.api.resource import NAMESPACES
-from fairlead.portal.http.audit import seen
+from fairlead.portal.http.audit import audit
 from fairlead.provider.namespaces import identity_of
 from fairlead.runtime import Cluster, Delta
 
@@ -38,8 +40,8 @@ def _is_consumer(namespace: Object) -> bool:
     return bool(identity_of(namespace)) and not namespace.meta.deleting
 
 
-def _tell(event: str, old: Object, new: Object, **more: str) -> None:
-    seen(
+def _tell(event: str, old: Object, new: Object, **more: Any) -> None:
+    audit(
         event,
         what=identity_of(old),
         author=_author(old),

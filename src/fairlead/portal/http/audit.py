@@ -15,19 +15,25 @@ _log = structlog.get_logger(logger_name="fairlead.portal.audit")
 
 
 def audit(
-    event: str, *, who: str, what: str, result: str, request: web.Request, **more: Any
+    event: str,
+    *,
+    who: str = "",
+    what: str,
+    result: str = "done",
+    request: web.Request | None = None,
+    **more: Any,
 ) -> None:
     """Write the line of an event; no argument may hold a credential.
 
     Args:
         event: such as ``sign-in`` or ``bind``.
-        who: the person's author name, "" if unknown.
+        who: the person's author name, "" if unknown; the API server's audit log may name them.
         what: such as a template, a consumer or a path.
         result: such as ``done``, or the reason for the refusal.
-        request: source of the client's address and the request's id.
+        request: source of the client's address and the request's id, if one caused the event.
         more: fields of this event alone.
     """
-    metrics = request.config_dict.get(METRICS)
+    metrics = None if request is None else request.config_dict.get(METRICS)
     if metrics is not None:
         # A code is half a sign-in; it is counted when the code is redeemed.
         if event == "sign-in" and (what != "code" or result == "refused"):
@@ -39,20 +45,7 @@ def audit(
         who=who,
         what=what,
         result=result,
-        address=request.get(ADDRESS, ""),
-        request=request.get(REQUEST_ID, ""),
+        address="" if request is None else request.get(ADDRESS, ""),
+        request="" if request is None else request.get(REQUEST_ID, ""),
         **more,
     )
-
-
-def seen(event: str, *, what: str, **more: Any) -> None:
-    """Write the line of an event that no HTTP request caused.
-
-    The API server's own audit log names its user.
-
-    Args:
-        event: such as ``hand-over`` or ``revoke``.
-        what: such as a consumer.
-        more: fields that this event alone has.
-    """
-    _log.info(event, who="", what=what, result="done", address="", request="", **more)

@@ -55,17 +55,6 @@ def bad_request(message: str, *, details: str = "") -> Refusal:
     return Refusal(400, ErrorCode.BAD_REQUEST, message, details=details)
 
 
-def unauthenticated(details: str, *, reason: str = "") -> Refusal:
-    """Return the refusal of a request without a valid session; the message is kube-bind's."""
-    return Refusal(
-        401,
-        ErrorCode.AUTHENTICATION_FAILED,
-        "Authentication required",
-        details=details,
-        reason=reason,
-    )
-
-
 def forbidden(message: str, *, details: str = "", reason: str = "") -> Refusal:
     """Return the refusal of a request that the sender has no right to make."""
     return Refusal(403, ErrorCode.AUTHORIZATION_FAILED, message, details=details, reason=reason)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
 from importlib.metadata import version
 from urllib.parse import urlencode
 
@@ -54,6 +53,10 @@ class Introduction:
 
     async def exports(self, request: web.Request) -> web.Response:
         """Answer with a BindingProvider."""
+        said = parameters(request)
+        passed_on = {name: said[name] for name in _PASSED_ON if said.get(name)}
+        query = f"?{urlencode(passed_on)}" if passed_on else ""
+        url = self._external.absolute(AUTHORIZE_PATH) + query
         body = BindingProvider(
             api_version=_OURS,
             version=self._version,
@@ -61,9 +64,7 @@ class Introduction:
             authentication_methods=[
                 AuthenticationMethod(
                     method="OAuth2CodeGrant",
-                    oauth2_code_grant=OAuth2CodeGrantMethod(
-                        authenticated_url=self._authorize_url(parameters(request))
-                    ),
+                    oauth2_code_grant=OAuth2CodeGrantMethod(authenticated_url=url),
                 )
             ],
         )
@@ -74,11 +75,6 @@ class Introduction:
         query = request.raw_path.partition("?")[2]
         place = self._external.absolute("/api/exports") + (f"?{query}" if query else "")
         return web.Response(status=302, headers={"Location": place})
-
-    def _authorize_url(self, said: Mapping[str, str]) -> str:
-        passed_on = {name: said[name] for name in _PASSED_ON if said.get(name)}
-        query = f"?{urlencode(passed_on)}" if passed_on else ""
-        return self._external.absolute(AUTHORIZE_PATH) + query
 
 
 def wire_version(own: str) -> str:

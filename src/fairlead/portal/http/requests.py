@@ -7,7 +7,7 @@ import re
 from collections.abc import Sequence
 from functools import lru_cache
 from ipaddress import IPv4Address, IPv6Address, ip_address, ip_network
-from typing import Any, Protocol, TypeAlias, TypeVar
+from typing import Any, TypeAlias, TypeVar
 from urllib.parse import unquote_to_bytes
 
 import msgspec
@@ -33,16 +33,8 @@ BIND_RESULT: web.RequestKey[str] = web.RequestKey("BIND_RESULT", str)
 """The outcome of the bind that the request asked for: done, refused or failed."""
 
 
-class Endless(Protocol):
-    """A function that ends the time limit of a request."""
-
-    def __call__(self) -> object:
-        """Stop the request's deadline."""
-        ...
-
-
-ENDLESS: web.RequestKey[Endless] = web.RequestKey("ENDLESS", Endless)
-"""Stops the request's deadline, for streams; the hub of pages limits their number."""
+ENDLESS: web.RequestKey[Any] = web.RequestKey("ENDLESS", object)
+"""Function that stops the request's deadline, for streams; the hub limits their number."""
 
 
 _Address: TypeAlias = IPv4Address | IPv6Address

@@ -6,9 +6,9 @@ import asyncio
 import itertools
 import secrets
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from functools import partial
-from typing import Any, Protocol, runtime_checkable
+from typing import Protocol, runtime_checkable
 
 import structlog
 from aiohttp import web
@@ -86,15 +86,13 @@ def application(
     app.router.add_routes(found)
     if prefix := options.external_url.path:
         app.router.add_routes(
-            web.RouteDef(route.method, prefix + route.path, route.handler, _unnamed(route.kwargs))
+            # Without its name, which has to be unique within an application.
+            web.RouteDef(
+                route.method, prefix + route.path, route.handler, route.kwargs | {"name": None}
+            )
             for route in found
         )
     return app
-
-
-def _unnamed(arguments: Mapping[str, Any]) -> dict[str, Any]:
-    """Drop the route's name, which has to be unique within an application."""
-    return {key: value for key, value in arguments.items() if key != "name"}
 
 
 class _Door:

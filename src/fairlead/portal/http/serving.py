@@ -127,10 +127,6 @@ def _explained(options: ServeOptions) -> Iterator[None]:
         ) from None
 
 
-async def _at_once() -> None:
-    """Wait for nothing: the default of ``started``."""
-
-
 class PortalServer:
     """Serves an application; runs on every replica.
 
@@ -156,7 +152,7 @@ class PortalServer:
         options: ServeOptions,
         app: web.Application,
         *,
-        started: Callable[[], Awaitable[None]] = _at_once,
+        started: Callable[[], Awaitable[None]] | None = None,
         listening: socket.socket | None = None,
         patience: float = _PATIENCE,
     ) -> None:
@@ -194,7 +190,8 @@ class PortalServer:
         try:
             server = await self._listen(runner)
             try:
-                await self._started()
+                if self._started is not None:
+                    await self._started()
                 with _explained(self._options):
                     await server.start_serving()
                 self._serving = True
@@ -316,20 +313,18 @@ class _Handshake(asyncio.Protocol):
                 # Nothing has been read yet, so a duplicate descriptor can take over while this
                 # transport is aborted.
                 descriptor = os.dup(transport.get_extra_info("socket").fileno())
-                self._go_on(socket.socket(fileno=descriptor), peer)
+                self._connection.counted = True
+                # As a task, since a callback of a protocol cannot wait.
+                work = self._shake(socket.socket(fileno=descriptor), peer)
+                task = asyncio.create_task(work)
+                _handshakes.add(task)
+                task.add_done_callback(_handshakes.discard)
         except OSError as error:
             _log.error("a connection cannot be taken", reason=str(error))
             may = False
         if not may:
             self._connections.close(peer)
         cast("asyncio.Transport", transport).abort()
-
-    def _go_on(self, accepted: socket.socket, peer: str) -> None:
-        """Start the handshake as a task, since a callback of a protocol cannot wait."""
-        self._connection.counted = True
-        task = asyncio.create_task(self._shake(accepted, peer))
-        _handshakes.add(task)
-        task.add_done_callback(_handshakes.discard)
 
     async def _shake(self, accepted: socket.socket, peer: str) -> None:
         """Do the handshake in its time; stop counting the connection if it fails."""

@@ -69,8 +69,12 @@ class Codes:
         value = None
         if _code(code) and is_verifier(verifier):
             value = await self._store.take(hashed(code), kind="code")
-        found = None if value is None else _decoded(value)
-        if found is None:
+        if value is None:
+            return None, False
+        try:
+            found = msgspec.json.decode(value, type=Code)
+        except ValueError as error:
+            _log.warning("a stored code cannot be read", error=str(error))
             return None, False
         # The code is used up even if the verifier is wrong: no second try of a stolen code.
         given = challenge_of(verifier).encode()
@@ -92,11 +96,3 @@ def challenge_in(asked: Mapping[str, str]) -> str:
             " code_challenge_method S256"
         )
     return challenge
-
-
-def _decoded(value: bytes) -> Code | None:
-    try:
-        return msgspec.json.decode(value, type=Code)
-    except ValueError as error:
-        _log.warning("a stored code cannot be read", error=str(error))
-        return None

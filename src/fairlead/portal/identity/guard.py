@@ -7,7 +7,7 @@ from aiohttp import hdrs, web
 from fairlead.api.kubebind.wire import ErrorCode
 from fairlead.portal.http.audit import audit
 from fairlead.portal.http.bounds import count
-from fairlead.portal.http.errors import Refusal, forbidden, unauthenticated
+from fairlead.portal.http.errors import Refusal, forbidden
 from fairlead.portal.http.requests import JSON_TYPE, SESSION
 from fairlead.portal.identity.cookies import Cookies
 from fairlead.portal.identity.sessions import BrowserSession, BrowserSessions
@@ -40,7 +40,7 @@ class SessionGuard:
             another type, it names another cluster, or the sender's rate limit is reached.
         """
         token, from_cookie = self._token(request)
-        session = self._sessions.believed(token) or await self._sessions.find(token)
+        session = await self._sessions.find(token)
         if session is None:
             raise _unknown("the session is unknown or over: sign in again")
         # Decoding a query takes as long as finding the session: skip it without one.
@@ -63,7 +63,7 @@ class SessionGuard:
             Refusal: the store is unavailable.
         """
         token, _ = self._token(request)
-        return (self._sessions.believed(token) or await self._sessions.find(token)) is not None
+        return await self._sessions.find(token) is not None
 
     async def session_if_any(self, request: web.Request) -> BrowserSession | None:
         """Return the sender's session, None without a valid one.
@@ -162,7 +162,12 @@ def _check_type(request: web.Request, content_type: str) -> None:
 
 
 def _unknown(details: str) -> Refusal:
-    refusal = unauthenticated(details)
-    # Required with 401 (RFC 9110, 15.5.2).
-    refusal.headers["WWW-Authenticate"] = "Bearer"
-    return refusal
+    """Return the refusal of a request without a valid session; the message is kube-bind's."""
+    return Refusal(
+        401,
+        ErrorCode.AUTHENTICATION_FAILED,
+        "Authentication required",
+        details=details,
+        # Required with 401 (RFC 9110, 15.5.2).
+        headers={"WWW-Authenticate": "Bearer"},
+    )

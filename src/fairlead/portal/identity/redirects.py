@@ -6,6 +6,7 @@ import re
 from collections.abc import Mapping
 from urllib.parse import parse_qsl, unquote, urlencode
 
+from fairlead.portal.http.errors import bad_request
 from fairlead.portal.options import ExternalURL
 
 
@@ -30,19 +31,15 @@ _loopback = re.compile(
 _path = re.compile(r"(/(?:[^/?#][^?#]*)?)(?:\?([^#]*))?").fullmatch
 
 
-class RedirectError(ValueError):
-    """A refused redirect_url; the text says which are accepted."""
-
-
 def of_cli(text: str) -> str:
     """Check the address of a program on the browser's own machine: any port and path.
 
     Raises:
-        RedirectError: the address is another.
+        Refusal: the address is another.
     """
     found = _loopback(_plain(text))
     if found is None or not 0 < int(found[1]) <= 65535:
-        raise RedirectError(
+        raise bad_request(
             "redirect_url of a program (client_type cli) has to be http://127.0.0.1:PORT,"
             " http://[::1]:PORT or http://localhost:PORT, with any path and without a fragment"
         )
@@ -55,14 +52,14 @@ def of_page(text: str, external: ExternalURL) -> str:
     """Return the absolute address of a path of this server.
 
     Raises:
-        RedirectError: the address is outside this server.
+        Refusal: the address is outside this server.
     """
     # The scheme and host are cut off before the path is looked at, so //host and other origins do
     # not match it.
     plain = _plain(text).removeprefix(external.origin)
     found = _path(plain)
     if found is None or not _below(found[1], external.path):
-        raise RedirectError(
+        raise bad_request(
             f"redirect_url has to be a path of {external.absolute('/')}, without a fragment"
         )
     _check_query(found[2])
@@ -76,7 +73,7 @@ def with_parameters(url: str, more: Mapping[str, str]) -> str:
 
 def _plain(text: str) -> str:
     if len(text) > MOST_CHARACTERS or not _printable(text):
-        raise RedirectError(
+        raise bad_request(
             f"redirect_url has to be an address of at most {MOST_CHARACTERS} printable ASCII"
             " characters"
         )
@@ -94,4 +91,4 @@ def _below(path: str, prefix: str) -> bool:
 def _check_query(query: str | None) -> None:
     names = {name for name, _ in parse_qsl(query or "", keep_blank_values=True)}
     if taken := sorted(names & ADDED):
-        raise RedirectError(f"redirect_url may not have the parameter {taken[0]} already")
+        raise bad_request(f"redirect_url may not have the parameter {taken[0]} already")

@@ -117,20 +117,23 @@ class RedisStore(SessionStore):
         return self._fault
 
     async def run(self) -> None:
-        """Listen to other replicas until canceled."""
+        """Listen to other replicas until canceled, and close every connection then."""
         failures = 0
-        while True:
-            try:
-                await self._listen()
-            except (RedisError, OSError, TimeoutError) as error:
-                if not self._fault:
-                    failures = 0
-                await self._read_issuer(error)
-                reason = self.reason(error)
-                self._fault = f"Redis is away: {reason}"
-                _log.warning("Redis is away", error=reason)
-            await asyncio.sleep(delays.REDIS_AWAY.delay(failures))
-            failures += 1
+        try:
+            while True:
+                try:
+                    await self._listen()
+                except (RedisError, OSError, TimeoutError) as error:
+                    if not self._fault:
+                        failures = 0
+                    await self._read_issuer(error)
+                    reason = self.reason(error)
+                    self._fault = f"Redis is away: {reason}"
+                    _log.warning("Redis is away", error=reason)
+                await asyncio.sleep(delays.REDIS_AWAY.delay(failures))
+                failures += 1
+        finally:
+            await self.close()
 
     def reason(self, error: Exception) -> str:
         """Return what is wrong with Redis, and the remedy where one is known."""
@@ -183,12 +186,14 @@ class RedisStore(SessionStore):
     @_asked
     async def get(self, name: str, *, kind: str) -> bytes | None:
         """Return the key's value, None without the key."""
-        return _bytes(await self._redis.get(_key(kind, name)))
+        value: bytes | None = await self._redis.get(_key(kind, name))
+        return value
 
     @_asked
     async def take(self, name: str, *, kind: str) -> bytes | None:
         """Read and delete the key in one command, so that only one replica gets it."""
-        return _bytes(await self._redis.getdel(_key(kind, name)))
+        value: bytes | None = await self._redis.getdel(_key(kind, name))
+        return value
 
     @_asked
     async def remove(self, name: str, *, kind: str) -> None:
@@ -285,7 +290,3 @@ def _index(owner: str | None) -> str:
     if owner is None:
         return _ALL
     return f"{PREFIX}of:{hashlib.sha256(owner.encode()).hexdigest()}"
-
-
-def _bytes(answer: object) -> bytes | None:
-    return answer if isinstance(answer, bytes) else None

@@ -10,6 +10,7 @@ import time
 from collections import OrderedDict
 from collections.abc import AsyncIterator, Sequence
 from datetime import UTC, datetime
+from functools import partial
 
 import msgspec
 import structlog
@@ -84,8 +85,8 @@ class SecretStore(SessionStore):
         self._informer = cluster.informer(
             SECRETS, namespace=namespace, labels=LABEL_KIND, metadata_only=True
         )
-        self._informer.add_index("owner", _by_owner)
-        self._informer.add_index("kind", _by_kind)
+        for label in (LABEL_KIND, LABEL_OWNER):
+            self._informer.add_index(label, partial(_by_label, label))
         self._informer.subscribe(self._heard)
 
     def not_ready(self) -> str:
@@ -190,11 +191,10 @@ class SecretStore(SessionStore):
 
     async def held(self, owner: str) -> Sequence[HeldSession]:
         """Return the cached sessions of an owner, and own ones that the cache lacks yet."""
-        label = owner_label(owner)
         now = time.time()
         found = {
             one.meta.name: HeldSession(_hash(one.meta), _expires(one.meta) or 0.0)
-            for one in self._informer.by_index("owner", label)
+            for one in self._informer.by_index(LABEL_OWNER, owner_label(owner))
             if one.meta.labels.get(LABEL_KIND) == "session"
         }
         found |= {name: held for name, (whose, held) in self._recent.items() if whose == owner}
@@ -204,7 +204,7 @@ class SecretStore(SessionStore):
     async def count(self) -> int:
         """Count the cached sessions, and own ones that the cache lacks yet."""
         now = time.time()
-        cached = self._informer.by_index("kind", "session")
+        cached = self._informer.by_index(LABEL_KIND, "session")
         return sum(not _over(one.meta, now) for one in cached) + len(self._recent)
 
     async def _read(self, name: str, kind: str) -> Object | None:
@@ -288,13 +288,9 @@ def _hash(meta: ObjectMeta) -> str:
     return meta.name.rpartition("-")[2]
 
 
-def _by_owner(one: Object) -> list[str]:
-    owner = one.meta.labels.get(LABEL_OWNER)
-    return [owner] if owner else []
-
-
-def _by_kind(one: Object) -> list[str]:
-    return [one.meta.labels.get(LABEL_KIND, "")]
+def _by_label(label: str, secret: Object) -> list[str]:
+    value = secret.meta.labels.get(label)
+    return [value] if value else []
 
 
 def _expires(meta: ObjectMeta) -> float | None:

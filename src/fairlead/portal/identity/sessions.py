@@ -253,13 +253,6 @@ class BrowserSessions:
             raise unavailable("a new session's name was taken")
         return token, session
 
-    def believed(self, token: str) -> BrowserSession | None:
-        """Return the cached session of a token; None says nothing about the store."""
-        known = self._known.get(hashed(token))
-        if known is not None and known[1] > time.monotonic():
-            return _current(known[0])
-        return None
-
     async def find(self, token: str) -> BrowserSession | None:
         """Return the session of a token; None if it does not exist or has ended.
 

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Mapping
-from typing import Protocol
+from collections.abc import Awaitable, Callable, Mapping
 
 import msgspec
 import structlog
@@ -23,7 +22,6 @@ from fairlead.portal.identity.embedded.issuer import EmbeddedIssuer
 from fairlead.portal.identity.guard import SessionGuard, check_cluster
 from fairlead.portal.identity.keys import Sealing
 from fairlead.portal.identity.oidc.issuers import Issuer
-from fairlead.portal.identity.redirects import RedirectError
 from fairlead.portal.identity.sessions import (
     BrowserSessions,
     Person,
@@ -67,16 +65,11 @@ class Begun(msgspec.Struct, frozen=True, array_like=True):
     page: bool = False
 
 
-class Grants(Protocol):
-    """Redeems one-time codes that were made for a bind and not for a session."""
+Redeem = Callable[[web.Request, Person, str], Awaitable[web.Response]]
+"""Function that answers what a person consented to in a bind, given as a code's ``grant``.
 
-    async def redeem(self, request: web.Request, person: Person, grant: str) -> web.Response:
-        """Return the answer to what the person consented to in ``grant``.
-
-        Raises:
-            Refusal: the grant is void.
-        """
-        ...
+It raises a Refusal if the grant is void.
+"""
 
 
 class _Redemption(msgspec.Struct):
@@ -97,13 +90,13 @@ class SignIn:
         guard: SessionGuard,
         external: ExternalURL,
         prefixes: Prefixes,
-        grants: Grants | None = None,
+        redeem: Redeem | None = None,
     ) -> None:
         self._issuer = issuer
         self._sessions = sessions
         self._store = store
         self._codes = Codes(store)
-        self._grants = grants
+        self._redeem = redeem
         self._sealing = sealing
         self._guard = guard
         self._external = external
@@ -171,12 +164,12 @@ class SignIn:
         found, proven = await self._codes.take(asked.code, asked.code_verifier)
         event = "bind" if found and found.grant else "sign-in"
         # One answer for all, so that it tells nothing about a guessed code.
-        if found is None or not proven or (found.grant and self._grants is None):
+        if found is None or not proven or (found.grant and self._redeem is None):
             who = found.person.author if found else ""
             audit(event, who=who, what="code", result="refused", request=request)
             raise bad_request("the code is unknown, used, expired or not yours: sign in again")
-        if found.grant and self._grants is not None:
-            return await self._grants.redeem(request, found.person, found.grant)
+        if found.grant and self._redeem is not None:
+            return await self._redeem(request, found.person, found.grant)
         token, session = await self._sessions.create(found.person, "cli")
         _audit_sign_in(request, found.person, "cli")
         body = {
@@ -227,10 +220,9 @@ class SignIn:
             if len(asked.get(name, "")) > most:
                 raise bad_request(f"{name} is longer than {most} characters")
         cli = asked.get("client_type") == "cli"
-        try:
-            url = redirects.of_cli(url) if cli else redirects.of_page(url, self._external)
-        except RedirectError as error:
-            raise bad_request(str(error)) from None
+        url = redirects.of_cli(url) if cli else redirects.of_page(url, self._external)
+        if not cli and (asked.get("code_challenge") or asked.get("code_challenge_method")):
+            raise bad_request("code_challenge is for client_type cli")
         # The state ties the callback to this browser (RFC 6749, 10.12), the nonce the id_token to
         # this sign-in (OIDC Core, 3.1.2.1), and the verifier the code to this server (RFC 7636).
         return Begun(
@@ -242,7 +234,7 @@ class SignIn:
             session_id=session_id,
             cli=cli,
             consumer_id=asked.get("consumer_id", ""),
-            challenge=_challenge_of(asked, cli=cli),
+            challenge=challenge_in(asked),
             page=asked.get("client_type") == "page",
         )
 
@@ -326,12 +318,6 @@ class SignIn:
             room -= size
             if room < 0 or not begun:
                 self._cookies.expire(response, name)
-
-
-def _challenge_of(asked: Mapping[str, str], *, cli: bool) -> str:
-    if not cli and (asked.get("code_challenge") or asked.get("code_challenge_method")):
-        raise bad_request("code_challenge is for client_type cli")
-    return challenge_in(asked)
 
 
 async def _asked(request: web.Request) -> Mapping[str, str]:

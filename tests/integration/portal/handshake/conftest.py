@@ -263,7 +263,7 @@ async def house(
             guard=guard,
             external=options.external_url,
             prefixes=prefixes,
-            grants=consents,
+            redeem=consents.redeem,
         )
         routes = [*catalog.routes(), *bind.routes(), *applying.routes(), *redeeming.routes()]
         routes += [route for part in pages if isinstance(part, Routed) for route in part.routes()]

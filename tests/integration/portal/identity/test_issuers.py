@@ -6,7 +6,7 @@ import asyncio
 import json
 import ssl
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
@@ -238,13 +238,13 @@ async def test_an_issuer_that_is_down_at_the_start_is_tried_again(
     await there.stop()
     task = asyncio.create_task(issuer.run())
     try:
-        await until(lambda: "asked" not in issuer.not_ready())
+        await until(lambda: "asked" not in issuer.fault())
         with pytest.raises(Refusal) as found:
             issuer.authorization_url(state="s", nonce="n", verifier=VERIFIER)
         assert found.value.status == 503
         assert found.value.retry_after
         await there.start()
-        await until(lambda: not issuer.not_ready())
+        await until(lambda: not issuer.fault())
         assert (await sign_in(issuer)).subject == "ada"
         await there.stop()
         answer = await refused(
@@ -281,7 +281,7 @@ async def test_a_discovery_of_another_issuer_or_of_unsafe_places_is_refused(
         issuer = client_of(there, issuing)
         with pytest.raises(IssuerAway, match=said):
             await issuer.discover()
-        assert said in issuer.not_ready()
+        assert said in issuer.fault()
     await issuing.close()
 
 
@@ -295,7 +295,9 @@ async def test_an_issuer_elsewhere_leads_to_no_program_of_this_machine() -> None
     }
 
     class Lying(OverHTTP):
-        async def get(self, url: str) -> Answered:
+        async def ask(
+            self, url: str, form: Mapping[str, str] | None = None, **headers: str
+        ) -> Answered:
             return Answered(200, json.dumps(found).encode())
 
     issuer = Issuer(there, client_id=CLIENT_ID, callback=CALLBACK, issuing=Lying())
@@ -311,9 +313,7 @@ async def test_keys_of_any_type_leave_the_server_at_work() -> None:
         issuer = client_of(there, issuing)
         task = asyncio.create_task(issuer.run())
         try:
-            await until(
-                lambda: task.done() or "no key of an accepted algorithm" in issuer.not_ready()
-            )
+            await until(lambda: task.done() or "no key of an accepted algorithm" in issuer.fault())
             assert not task.done(), "it is tried again"
             there.keys = b""
             await issuer.discover()

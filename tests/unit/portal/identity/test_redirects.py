@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from fairlead.portal.http.errors import Refusal
 from fairlead.portal.identity.redirects import (
     ADDED,
-    RedirectError,
     of_cli,
     of_page,
     with_parameters,
@@ -82,7 +82,7 @@ def test_s2_a_program_on_the_same_machine_is_answered(url: str) -> None:
     ],
 )
 def test_s2_no_other_place_gets_a_token(url: str) -> None:
-    with pytest.raises(RedirectError, match="redirect_url"):
+    with pytest.raises(Refusal, match="redirect_url"):
         of_cli(url)
 
 
@@ -130,13 +130,13 @@ def test_s2_a_page_of_ours_is_led_back_to(url: str, external: ExternalURL, led: 
     ],
 )
 def test_s2_a_page_elsewhere_is_not(url: str, external: ExternalURL) -> None:
-    with pytest.raises(RedirectError, match="redirect_url"):
+    with pytest.raises(Refusal, match="redirect_url"):
         of_page(url, external)
 
 
 @pytest.mark.parametrize("url", ["/", "/other", "/fairleadx", "/fairlead-evil/x"])
 def test_another_application_of_the_same_host_is_elsewhere(url: str) -> None:
-    with pytest.raises(RedirectError, match="bind"):
+    with pytest.raises(Refusal, match="bind"):
         of_page(url, BELOW)
 
 
@@ -144,14 +144,14 @@ def test_another_application_of_the_same_host_is_elsewhere(url: str) -> None:
 def test_whatever_is_taken_leads_to_its_own_place(text: str, before: str) -> None:
     try:
         led = urlsplit(of_page(before + text, BELOW))
-    except RedirectError:
+    except Refusal:
         pass
     else:
         assert (led.scheme, led.netloc) == ("https", "bind.example.org")
         assert led.path == "/fairlead" or led.path.startswith("/fairlead/")
     try:
         led = urlsplit(of_cli(before + text))
-    except RedirectError:
+    except Refusal:
         return
     assert led.scheme == "http"
     assert led.hostname in {"127.0.0.1", "::1", "localhost"}

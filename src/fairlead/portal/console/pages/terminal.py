@@ -22,7 +22,6 @@ from fairlead.portal.identity import redirects
 from fairlead.portal.identity.codes import challenge_in
 from fairlead.portal.identity.cookies import Cookies
 from fairlead.portal.identity.keys import Sealing
-from fairlead.portal.identity.redirects import RedirectError
 from fairlead.portal.options import ExternalURL
 
 
@@ -131,10 +130,7 @@ def introduced(asked: Mapping[str, str]) -> Terminal:
     """
     if asked.get("cluster_id"):
         raise bad_request("there is no such cluster here: leave cluster_id empty")
-    try:
-        url = redirects.of_cli(asked.get("redirect_url", ""))
-    except RedirectError as error:
-        raise bad_request(str(error)) from None
+    url = redirects.of_cli(asked.get("redirect_url", ""))
     session = asked.get("session_id", "")
     if not session or len(session) > _MOST_SESSION:
         raise bad_request(f"session_id is missing, or longer than {_MOST_SESSION} characters")

@@ -7,6 +7,7 @@ import base64
 import hashlib
 import hmac
 import secrets
+import time
 from collections import OrderedDict, deque
 from collections.abc import Sequence
 
@@ -40,12 +41,13 @@ _MOST_WAITING = 20
 """Largest number of password checks that run or wait."""
 _SIZE = 32
 """Length of a digest, in bytes."""
+_ticks = time.monotonic
 _FORM = "scrypt:N:r:p:SALT:HASH"
 _REMEDY = "make one with fairlead provider hash-password"
 
 
 class PasswordError(ValueError):
-    """An unusable password or hash; the text contains neither."""
+    """An unusable password, hash or file of people; the text has no password and no hash."""
 
 
 class PasswordHash(msgspec.Struct, frozen=True):
@@ -59,7 +61,7 @@ class PasswordHash(msgspec.Struct, frozen=True):
 
     @classmethod
     def parse(cls, line: str) -> PasswordHash:
-        """Read a line that :func:`hash_line` made.
+        """Read a line that :attr:`line` gives.
 
         Raises:
             PasswordError: the line is malformed, or the hash too weak or too costly.
@@ -124,15 +126,6 @@ class PasswordHash(msgspec.Struct, frozen=True):
         return hmac.compare_digest(self.digest_of(password), self.digest)
 
 
-def hash_line(password: str) -> str:
-    """Return the line for a password in the file of people.
-
-    Raises:
-        PasswordError: the password is empty or too long.
-    """
-    return PasswordHash.of(password).line
-
-
 class EmbeddedPerson(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A person of the file. ``subject`` is their permanent id, the name by default."""
 
@@ -147,10 +140,6 @@ class _File(msgspec.Struct, forbid_unknown_fields=True):
     people: list[EmbeddedPerson]
 
 
-class PeopleError(ValueError):
-    """An unusable file of people; the text contains no password and no hash."""
-
-
 class TooManyTriesError(Exception):
     """Too many passwords have failed; the next check is possible in ``seconds``."""
 
@@ -163,29 +152,29 @@ def read_people(text: str | bytes) -> list[EmbeddedPerson]:
     """Read a YAML or JSON file: ``people:`` with name, password, groups and email.
 
     Raises:
-        PeopleError: the file is malformed.
+        PasswordError: the file is malformed.
     """
     try:
         body = load(text, aliases=False, max_depth=8)
         found = msgspec.convert(body, _File).people
     except msgspec.ValidationError as error:
-        raise PeopleError(f"the file of people is wrong: {error}") from None
+        raise PasswordError(f"the file of people is wrong: {error}") from None
     except (YAMLError, ValueError) as error:
-        raise PeopleError(f"the file of people {refusal(error)}") from None
+        raise PasswordError(f"the file of people {refusal(error)}") from None
     if not found:
-        raise PeopleError("the file of people is empty: no one could sign in")
+        raise PasswordError("the file of people is empty: no one could sign in")
     for what in ("name", "subject"):
         seen: set[str] = set()
         for person in found:
             value = person.name if what == "name" else person.subject or person.name
             if not value or value in seen:
-                raise PeopleError(f"the {what} {value!r} is empty, or given to two people")
+                raise PasswordError(f"the {what} {value!r} is empty, or given to two people")
             seen.add(value)
     for person in found:
         try:
             PasswordHash.parse(person.password)
         except PasswordError as error:
-            raise PeopleError(f"password of {person.name!r}: {error}") from None
+            raise PasswordError(f"password of {person.name!r}: {error}") from None
     return found
 
 
@@ -252,8 +241,3 @@ class People:
             # The name whose last try is the oldest: invented names must not fill the memory.
             self._failed.popitem(last=False)
         self._failed_at_all.append(now)
-
-
-def _ticks() -> float:
-    """Return the loop's clock in seconds, which does not jump when the system's is set."""
-    return asyncio.get_running_loop().time()

@@ -77,25 +77,21 @@ class OverHTTP:
         self._seconds = seconds
         self._session: aiohttp.ClientSession | None = None
 
-    async def get(self, url: str) -> Answered:
-        """Ask for a document."""
-        return await self._ask("GET", url, None, {})
-
-    async def post(
-        self, url: str, form: Mapping[str, str], headers: Mapping[str, str]
-    ) -> Answered:
-        """Send a form."""
-        return await self._ask("POST", url, form, headers)
-
     async def close(self) -> None:
         """Close every connection."""
         if self._session is not None:
             await self._session.close()
             self._session = None
 
-    async def _ask(
-        self, method: str, url: str, form: Mapping[str, str] | None, headers: Mapping[str, str]
+    async def ask(
+        self, url: str, form: Mapping[str, str] | None = None, **headers: str
     ) -> Answered:
+        """Ask for a document, or send a form.
+
+        Raises:
+            IssuerAway: there is no whole answer.
+        """
+        method = "GET" if form is None else "POST"
         if self._session is None:
             self._session = aiohttp.ClientSession(
                 connector=aiohttp.TCPConnector(ssl=self._tls, limit=50),
@@ -209,23 +205,27 @@ class Issuer:
         self._lock = asyncio.Lock()
         self._exchanges = 0
 
-    def not_ready(self) -> str:
+    def fault(self) -> str:
         """Return why sign-in is impossible; "" if it is possible."""
+        # No readiness check: existing sessions still work without the issuer.
         return f"issuer {self.url}: {self._fault}" if self._discovery is None else ""
 
     async def run(self) -> None:
         """Read discovery and keys, at first with retries and then regularly, until canceled."""
         failures = 0
-        while True:
-            try:
-                await self.discover()
-            except IssuerAway as error:
-                _log.warning("the issuer cannot be used", issuer=self.url, error=str(error))
-                await asyncio.sleep(delays.ISSUER_AWAY.delay(failures))
-                failures += 1
-            else:
-                await asyncio.sleep(REFRESH_SECONDS)
-                failures = 0
+        try:
+            while True:
+                try:
+                    await self.discover()
+                except IssuerAway as error:
+                    _log.warning("the issuer cannot be used", issuer=self.url, error=str(error))
+                    await asyncio.sleep(delays.ISSUER_AWAY.delay(failures))
+                    failures += 1
+                else:
+                    await asyncio.sleep(REFRESH_SECONDS)
+                    failures = 0
+        finally:
+            await self._issuing.close()
 
     async def discover(self) -> None:
         """Read discovery and keys again; on failure the earlier ones are kept.
@@ -234,7 +234,12 @@ class Issuer:
             IssuerAway: a document is unavailable, unusable, or another issuer's.
         """
         try:
-            found = _read_discovery(await self._document(_discovery_url(self.url)))
+            place = self.url.rstrip("/") + "/.well-known/openid-configuration"
+            body = await self._document(place)
+            try:
+                found = msgspec.json.decode(body, type=IssuerMetadata)
+            except (ValueError, RecursionError) as error:
+                raise IssuerAway(f"its discovery cannot be read: {error}") from None
             self._check(found)
             await self._read_keys(found)
         except (IssuerAway, UntrustedError) as error:
@@ -314,7 +319,7 @@ class Issuer:
     async def _checked(self, found: IssuerMetadata, token: str, expected: Expected) -> Person:
         """Verify a token; read the keys again if none of them signed it."""
         # The hourly refresh is late or has failed, and the issuer may have withdrawn a key.
-        if _ticks() - self._keys_read > REFRESH_SECONDS:
+        if time.monotonic() - self._keys_read > REFRESH_SECONDS:
             await self._refetch(found)
         try:
             return idtokens.check(token, self._keys, expected, now=time.time())
@@ -325,25 +330,25 @@ class Issuer:
 
     async def _refetch(self, found: IssuerMetadata) -> bool:
         """Read the keys again, but not too often; return True if they are new since the call."""
-        asked = _ticks()
+        asked = time.monotonic()
         async with self._lock:
             if self._keys_read >= asked:
                 return True
             # Tokens with invented key ids would make the server ask the issuer without end.
-            if _ticks() - self._keys_tried < REFETCH_SECONDS:
+            if time.monotonic() - self._keys_tried < REFETCH_SECONDS:
                 return False
             await self._read_keys(found)
             return True
 
     async def _read_keys(self, found: IssuerMetadata) -> None:
-        self._keys_tried = _ticks()
+        self._keys_tried = time.monotonic()
         keys = idtokens.read_keys(await self._document(found.jwks_uri))
         if not keys:
             raise UntrustedError("the issuer has no key of an accepted algorithm")
-        self._keys, self._keys_read = keys, _ticks()
+        self._keys, self._keys_read = keys, time.monotonic()
 
     async def _document(self, url: str) -> bytes:
-        answer = await self._issuing.get(url)
+        answer = await self._issuing.ask(url)
         if answer.status != 200:
             raise IssuerAway(f"{url} answered {answer.status}")
         return answer.body
@@ -368,7 +373,7 @@ class Issuer:
             pair = f"{quote_plus(client)}:{quote_plus(secret)}"
             headers["Authorization"] = f"Basic {base64.b64encode(pair.encode()).decode()}"
         try:
-            answer = await self._issuing.post(found.token_endpoint, form, headers)
+            answer = await self._issuing.ask(found.token_endpoint, form, **headers)
         except IssuerAway as error:
             raise _away(str(error)) from error
         return _read_tokens(answer)
@@ -407,17 +412,6 @@ def challenge_of(verifier: str) -> str:
     return base64.urlsafe_b64encode(digest).rstrip(b"=").decode()
 
 
-def _discovery_url(issuer: str) -> str:
-    return issuer.rstrip("/") + "/.well-known/openid-configuration"
-
-
-def _read_discovery(body: bytes) -> IssuerMetadata:
-    try:
-        return msgspec.json.decode(body, type=IssuerMetadata)
-    except (ValueError, RecursionError) as error:
-        raise IssuerAway(f"its discovery cannot be read: {error}") from None
-
-
 def _read_tokens(answer: Answered) -> _Tokens:
     """Return the tokens of an answer, or refuse by the error that it names."""
     if answer.status == 200:
@@ -454,11 +448,6 @@ def _away(reason: str) -> Refusal:
 def _untrusted(reason: str, *, told: str = "") -> Refusal:
     message = told or "the issuer's answer cannot be trusted"
     return Refusal(401, ErrorCode.AUTHENTICATION_FAILED, message, reason=reason)
-
-
-def _ticks() -> float:
-    """Return the loop's clock in seconds, which does not jump when the system's is set."""
-    return asyncio.get_running_loop().time()
 
 
 def check_address(url: str, what: str) -> None:
