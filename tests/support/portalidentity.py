@@ -22,9 +22,9 @@ from fairlead.portal.http.server import application
 from fairlead.portal.identity.embedded.issuer import EmbeddedIssuer
 from fairlead.portal.identity.guard import SessionGuard
 from fairlead.portal.identity.keys import Sealing, local_keys
-from fairlead.portal.identity.memorystore import MemoryStore as Memory
 from fairlead.portal.identity.oidc.issuers import Issuer, OverHTTP
 from fairlead.portal.identity.sessions import BrowserSessions, Prefixes, SessionStore
+from fairlead.portal.identity.sessions import MemoryStore as Memory
 from fairlead.portal.identity.signin import SignIn
 from fairlead.portal.options import (
     CALLBACK_PATH,

@@ -47,8 +47,7 @@ from fairlead.portal.http.serving import ListeningError, PortalServer
 from fairlead.portal.identity.cookies import Cookies
 from fairlead.portal.identity.guard import SessionGuard
 from fairlead.portal.identity.keys import Sealing, local_keys
-from fairlead.portal.identity.memorystore import MemoryStore
-from fairlead.portal.identity.sessions import BrowserSessions, Person, Prefixes
+from fairlead.portal.identity.sessions import BrowserSessions, MemoryStore, Person, Prefixes
 from fairlead.portal.options import CALLBACK_PATH, ExternalURL, OIDCOptions, ServeOptions
 from fairlead.runtime import Cluster
 

@@ -56,15 +56,6 @@ class SessionGuard:
         count(request, session.person.author)
         return session
 
-    async def still(self, request: web.Request) -> bool:
-        """Whether the session of a running request still exists.
-
-        Raises:
-            Refusal: the store is unavailable.
-        """
-        token, _ = self._token(request)
-        return await self._sessions.find(token) is not None
-
     async def session_if_any(self, request: web.Request) -> BrowserSession | None:
         """Return the sender's session, None without a valid one.
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 
-from fairlead.portal.identity.memorystore import MemoryStore
+from fairlead.portal.identity.sessions import MemoryStore
 
 
 async def stored(

@@ -61,7 +61,7 @@ class Entrance(ABC):
         Raises:
             Refusal: the store is unavailable.
         """
-        return await self._guard.still(request)
+        return await self._guard.session_if_any(request) is not None
 
     @abstractmethod
     def stranger(self, request: web.Request) -> web.Response:

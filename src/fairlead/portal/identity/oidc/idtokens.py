@@ -193,9 +193,7 @@ def _key(found: object) -> Key | None:
 def _fits(key: Key, header: _Header) -> bool:
     """Whether the key may have signed a token with this header."""
     # A token with a key id fits only the key of that id; one without is tried with all keys.
-    if header.kid is not None and key.kid is not None and key.kid != header.kid:
-        return False
-    if header.kid is not None and key.kid is None:
+    if header.kid is not None and key.kid != header.kid:
         return False
     if header.alg in _CURVES:
         return isinstance(key, ECKey) and key.curve_name == _CURVES[header.alg]
