@@ -45,7 +45,7 @@ class Flag(msgspec.Struct, frozen=True):
     hidden: bool = False
 
 
-class Declaration(NamedTuple):
+class DeclaredFlag(NamedTuple):
     """A flag with the name, type and default of its value, and its help."""
 
     name: str
@@ -61,7 +61,7 @@ class Declaration(NamedTuple):
         return (self.flag.name or f"--{self.name.replace('_', '-')}").split()
 
 
-def declarations(options: Callable[..., object]) -> Iterator[Declaration]:
+def declarations(options: Callable[..., object]) -> Iterator[DeclaredFlag]:
     """Yield the flags of a struct's fields or a function's parameters, in their order.
 
     Those of a struct in a field are among them.
@@ -81,7 +81,7 @@ def declarations(options: Callable[..., object]) -> Iterator[Declaration]:
             name = field.name_of(flag)
             # Python without docstrings, by -OO, has no help of commands either.
             text = "" if flag.hidden or not texts else texts.get(name) or texts[field.name]
-            yield Declaration(name, flag, kind, default, required, text)
+            yield DeclaredFlag(name, flag, kind, default, required, text)
         if field.inner:
             yield from declarations(field.inner)
 

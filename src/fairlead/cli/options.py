@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 import os
 from pathlib import Path
 
-from fairlead.api.flags import Declaration, declarations, parse_seconds, read
+from fairlead.api.flags import DeclaredFlag, declarations, parse_seconds, read
 from fairlead.api.label_names import subdomain_errors
 from fairlead.api.quantities import parse_quantity
 from fairlead.cli import completion
@@ -149,7 +149,7 @@ def options_of(options: Callable[..., T], values: Mapping[str, Any]) -> T:
         raise click.UsageError(str(error)) from None
 
 
-def _option(declaration: Declaration, text: str) -> Callable[[F], F]:
+def _option(declaration: DeclaredFlag, text: str) -> Callable[[F], F]:
     flag, kind, default = declaration.flag, declaration.type, declaration.default
     origin = get_origin(kind) or kind
     several = isinstance(origin, type) and not issubclass(origin, str | bytes)

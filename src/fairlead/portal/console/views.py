@@ -10,7 +10,7 @@ from fairlead.portal.console.pages.viewing import AskedPage, MissingError, Topic
 from fairlead.portal.console.sources.cluster import OwnCluster
 from fairlead.portal.console.sources.consumers import Consumers
 from fairlead.portal.console.sources.sights import Sights
-from fairlead.portal.console.sources.source import SeenGraph, Source
+from fairlead.portal.console.sources.source import ConsoleSource, SeenGraph
 from fairlead.portal.console.topology.graph import Graph, Shown
 from fairlead.portal.console.topology.table import rows
 from fairlead.portal.console.topology.tree import grow
@@ -19,8 +19,8 @@ from fairlead.portal.model.lists import (
     BindingList,
     BindingRow,
     Counts,
+    ListedObjects,
     ListQuery,
-    ObjectList,
     ObjectRow,
     order,
     page_of,
@@ -35,7 +35,7 @@ MOST_CHOICES = 50
 class _OfSource(View):
     """Base of the pages about all that a person may see."""
 
-    def __init__(self, source: Source) -> None:
+    def __init__(self, source: ConsoleSource) -> None:
         self._source = source
 
     async def scope(self, session: BrowserSession, asked: AskedPage) -> Hashable:
@@ -101,7 +101,7 @@ class ObjectsPage(_OfSource):
     async def values(self, scope: Any, asked: AskedPage) -> Mapping[str, Any]:
         """Return the objects that the query selects, the worst first."""
         seen = await self._source.objects(scope)
-        every: ObjectList = seen.value or ObjectList()
+        every: ListedObjects = seen.value or ListedObjects()
         return {
             "seen": seen,
             **_listed(every.rows, asked, lambda row: row.kind),
@@ -118,7 +118,7 @@ class BindingPage(_OfSource):
 
     template = "binding.html"
 
-    def __init__(self, source: Source) -> None:
+    def __init__(self, source: ConsoleSource) -> None:
         super().__init__(source)
         self.route = source.binding_route
 
@@ -156,7 +156,7 @@ class ObjectPage(_OfSource):
 
     template = "thing.html"
 
-    def __init__(self, source: Source) -> None:
+    def __init__(self, source: ConsoleSource) -> None:
         super().__init__(source)
         self.route = source.object_route
 

@@ -171,7 +171,7 @@ class BindingList(msgspec.Struct, frozen=True, kw_only=True):
     """Whether these are the bindings of all consumers."""
 
 
-class ObjectList(msgspec.Struct, frozen=True):
+class ListedObjects(msgspec.Struct, frozen=True):
     """All objects that the reader may see; ``notes`` say what could not be read."""
 
     rows: tuple[ObjectRow, ...] = ()

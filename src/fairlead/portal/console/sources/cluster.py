@@ -31,7 +31,7 @@ from fairlead.konnector.commands.overview.rows import FetchedBinding
 from fairlead.portal.console.pages.looking import Looks, SeenLook
 from fairlead.portal.console.pages.viewing import AskedPage, MissingError, Topics, path_of
 from fairlead.portal.console.sources.look import SEEN_TOPIC, OwnSight, look
-from fairlead.portal.console.sources.source import SeenGraph, Source
+from fairlead.portal.console.sources.source import ConsoleSource, SeenGraph
 from fairlead.portal.console.topology.chains import of_chains
 from fairlead.portal.identity.sessions import BrowserSession
 from fairlead.portal.model.lists import (
@@ -40,7 +40,7 @@ from fairlead.portal.model.lists import (
     BindingList,
     BindingRow,
     Counts,
-    ObjectList,
+    ListedObjects,
     ObjectRow,
 )
 from fairlead.portal.model.overview import CountedList, failure_of, overview_of
@@ -69,7 +69,7 @@ _BINDING = re.compile(r"APIServiceBinding (\S+)$")
 """Text of a link that names a binding in place of its provider."""
 
 
-class OwnCluster(Source):
+class OwnCluster(ConsoleSource):
     """Fills the model by looks; everyone sees what the program's credentials may.
 
     A scope is the topics of a page.
@@ -148,8 +148,8 @@ class OwnCluster(Source):
         return topics
 
     async def objects(self, scope: Any) -> SeenLook:
-        """Return all things, as an :class:`ObjectList`."""
-        return await self._see(lambda sight: ObjectList(sight.things, sight.notes))
+        """Return all things, as an :class:`ListedObjects`."""
+        return await self._see(lambda sight: ListedObjects(sight.things, sight.notes))
 
     async def bindings(self, scope: Any) -> SeenLook:
         """Return the rows that ``fairlead bindings`` prints."""

@@ -32,7 +32,7 @@ from fairlead.portal.console.sources.consumers import (
 )
 from fairlead.portal.console.sources.kinds import FollowedKind, History, spec_of
 from fairlead.portal.console.sources.sights import Sight, Sights
-from fairlead.portal.console.sources.source import SeenGraph, Source
+from fairlead.portal.console.sources.source import ConsoleSource, SeenGraph
 from fairlead.portal.console.topology.graph import PROVIDED, Edge, Graph, GraphNode
 from fairlead.portal.handshake.catalog import KINDS
 from fairlead.portal.identity.sessions import BrowserSession
@@ -92,7 +92,7 @@ class _FailedObject(NamedTuple):
     since: str
 
 
-class Provided(Source):
+class Provided(ConsoleSource):
     """Fills the model from the caches of :class:`Consumers`."""
 
     binding_route = "/bindings/{namespace}/{name}"

@@ -21,7 +21,7 @@ class SeenGraph(NamedTuple):
     cluster: str = ""
 
 
-class Source(ABC):
+class ConsoleSource(ABC):
     """Fills the model for pages; a scope is what the session's person may see of a page.
 
     All results are a :class:`SeenLook` with a value of the model. Each method may raise
