@@ -31,7 +31,7 @@ def controllers(
     watches = ProviderWatches(cluster)
     return [
         RequestController(cluster, watches, chosen).controller,
-        ExportController(cluster, watches).controller,
+        ExportController(cluster, watches, chosen).controller,
         RbacController(cluster, watches, chosen).controller,
         NamespaceController(cluster, watches, chosen).controller,
         ConsumerHealthController(cluster, watches, chosen).controller,

@@ -98,7 +98,7 @@ def schema_keys(obj: Object) -> list[str]:
 
 
 def crd_names(obj: Object) -> list[str]:
-    """Return the names of the CRDs that a request asks for."""
+    """Return the names of the CRDs that a request or an export needs."""
     names = (crd_name(resource.resource, resource.group) for resource in _resources(obj))
     return list(dict.fromkeys(names))
 
@@ -153,6 +153,11 @@ def by_schema(cluster: str, dependents: Informer) -> Callable[[Delta], Iterable[
     return lambda delta: requests_for(
         cluster, dependents.by_index(BY_SCHEMA, str(delta.object.key))
     )
+
+
+def by_crd(cluster: str, dependents: Informer) -> Callable[[Delta], Iterable[Request]]:
+    """Return a mapper from CRDs to the objects that need them, in all namespaces."""
+    return lambda delta: requests_for(cluster, dependents.by_index(BY_CRD, delta.object.meta.name))
 
 
 def in_turns(name: str, reconcile: Callable[[Request], Awaitable[Result | None]]) -> Controller:

@@ -152,6 +152,28 @@ async def test_a_request_that_failed_is_told_on_its_binding(world: World) -> Non
     assert "claimed twice" in told
 
 
+async def test_a_crd_that_the_provider_deletes_is_told_by_the_export_until_it_is_back(
+    world: World,
+) -> None:
+    await world.konnector()
+    link = await world.bound()
+    await world.consumer.create(WIDGETS, widget())
+    export, schema = export_of(link), (WIDGETS.group_resource, link.cluster_namespace)
+    await export.says("ProviderInSync", "True")
+    before = (await world.provider.get(BOUNDSCHEMAS, *schema)).to_dict()["spec"]
+    crd = await world.provider.get(CUSTOMRESOURCEDEFINITIONS, WIDGETS.group_resource)
+    await world.provider.delete(CUSTOMRESOURCEDEFINITIONS, crd.meta.name)
+    told = await export.says("ProviderInSync", "False", "Error", "SchemaNotFound")
+    assert crd.meta.name in told
+    # No schema is taken from the consumer, and none of its objects.
+    assert (await world.provider.get(BOUNDSCHEMAS, *schema)).to_dict()["spec"] == before
+    assert await world.consumer.get(WIDGETS, "blue", "default")
+    body = crd.to_dict()
+    labels = {"name": crd.meta.name, "labels": dict(crd.meta.labels)}
+    await install_crds(world.provider, [{**body, "metadata": labels, "status": {}}])
+    await export.says("ProviderInSync", "True")
+
+
 async def test_a_missing_schema_is_told_by_all_three_and_stops_what_needs_it(
     world: World,
 ) -> None:

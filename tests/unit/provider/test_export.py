@@ -90,6 +90,29 @@ def test_a_second_export_of_a_resource_is_told(stored: Object, reason: str, mess
     assert plan.adopt == ([stored] if stored.meta.controller() is None else [])
 
 
+@pytest.mark.parametrize(
+    ("stored", "gone", "reason"),
+    [
+        pytest.param(owned(), ["widgets.example.org"], "SchemaNotFound", id="its CRD is deleted"),
+        pytest.param(owned(), [], "", id="its CRD is back"),
+        pytest.param(
+            owned("uid-first", "first"),
+            *(["widgets.example.org"], "BoundSchemaConflict"),
+            id="the schema is another's too",
+        ),
+    ],
+)
+def test_an_export_without_its_crd_says_so_and_keeps_its_schema(
+    stored: Object, gone: list[str], reason: str
+) -> None:
+    plan = reconcile(export(), schemas(stored), gone)
+    assert plan.condition is not None
+    assert plan.condition.reason == reason
+    assert all(name in plan.condition.message for name in gone if reason == "SchemaNotFound")
+    # The consumer goes on by the schema that it has bound.
+    assert plan.source_spec_hash == reconcile(export(), schemas(stored)).source_spec_hash
+
+
 def test_an_export_with_a_conflict_takes_nothing() -> None:
     both = export(resources=[resource(), resource("gadgets")])
     plan = reconcile(both, schemas(bound_schema(), owned("uid-first", "first", "gadgets")))

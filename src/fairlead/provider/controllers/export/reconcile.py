@@ -1,8 +1,8 @@
-"""Hash and condition of an export, by its schemas."""
+"""Hash and condition of an export, by its schemas and its CRDs."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import msgspec
 
@@ -29,8 +29,16 @@ class ExportPlan(msgspec.Struct, kw_only=True, frozen=True):
     condition: KubeBindCondition | None = None
 
 
-def reconcile(export: Object, schemas: Mapping[str, Object]) -> ExportPlan:
-    """Decide the writes for an export, given the BoundSchemas of its namespace by name."""
+def reconcile(
+    export: Object, schemas: Mapping[str, Object], gone: Sequence[str] = ()
+) -> ExportPlan:
+    """Decide the writes for an export.
+
+    Args:
+        export: the export.
+        schemas: the BoundSchemas of its namespace, by name.
+        gone: names of its CRDs that the provider does not have any more.
+    """
     if export.meta.deleting:
         return ExportPlan()
     specs: dict[str, JSON] = {}
@@ -53,7 +61,8 @@ def reconcile(export: Object, schemas: Mapping[str, Object]) -> ExportPlan:
             conflict = conflict or _conflict(name, owner, export)
     if conflict is not None:
         return ExportPlan(source_spec_hash=spec_hash(specs), condition=conflict)
-    condition = true(PROVIDER_IN_SYNC)
+    # The schemas outlive their CRDs: what consumers have bound stays, and nothing serves it.
+    condition = _unserved(gone) if gone else true(PROVIDER_IN_SYNC)
     return ExportPlan(adopt=adopt, source_spec_hash=spec_hash(specs), condition=condition)
 
 
@@ -81,6 +90,15 @@ def conditioned(export: Object, condition: KubeBindCondition, *, now: str) -> JS
 
 def _missing(message: str) -> KubeBindCondition:
     return false(PROVIDER_IN_SYNC, "BoundSchemaMissing", message)
+
+
+def _unserved(gone: Sequence[str]) -> KubeBindCondition:
+    return false(
+        PROVIDER_IN_SYNC,
+        "SchemaNotFound",
+        f"the provider has no CustomResourceDefinition {', '.join(gone)} any more: no object of "
+        "this kind is served",
+    )
 
 
 def _conflict(schema: str, owner: OwnerReference, export: Object) -> KubeBindCondition:

@@ -47,10 +47,10 @@ from fairlead.provider.controllers.exportrequest.reconcile import (
 from fairlead.provider.offer import Offer, record_of
 from fairlead.provider.options import ProviderOptions
 from fairlead.provider.watches import (
-    BY_CRD,
     BY_NAMESPACE,
     BY_TEMPLATE,
     ProviderWatches,
+    by_crd,
     by_schema,
     crd_names,
     in_turns,
@@ -203,10 +203,6 @@ class RequestController:
     def _watch(self, cluster: str) -> None:
         watches, controller = self._watches, self.controller
 
-        def from_crd(delta: Delta) -> list[Request]:
-            name = delta.object.meta.name
-            return list(requests_for(cluster, watches.requests.by_index(BY_CRD, name)))
-
         def from_namespace(delta: Delta) -> list[Request]:
             namespace = delta.object.meta.namespace
             return list(requests_for(cluster, watches.requests.list(namespace)))
@@ -229,7 +225,7 @@ class RequestController:
         # An export has the name of its request, so that its key is that of the request too.
         controller.watch(watches.exports, cluster=cluster)
         controller.watch(watches.schemas, by_schema(cluster, watches.requests))
-        controller.watch(watches.crds, from_crd)
+        controller.watch(watches.crds, by_crd(cluster, watches.requests))
         controller.watch(
             watches.service_namespaces,
             from_service_namespace,
