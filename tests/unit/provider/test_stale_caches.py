@@ -450,7 +450,7 @@ async def test_what_is_missing_is_told_when_the_server_says_so(
     spec: JSON = {"resources": [resource()]}
     done = kube("APIServiceExportRequest", spec=spec, status={"phase": "Succeeded"})
     for cached, build, plural in (
-        ({APISERVICEEXPORTS: [export()]}, ExportController, "apiserviceexports"),
+        ({APISERVICEEXPORTS: [export()]}, _exports, "apiserviceexports"),
         ({APISERVICEEXPORTREQUESTS: [done]}, _requests, "apiserviceexportrequests"),
     ):
         async with watching(cached, [], absent) as (server, cluster, watches):
@@ -482,6 +482,33 @@ async def test_nothing_is_made_for_an_export_that_a_cache_alone_knows(
     async with watching(cached, live) as (server, cluster, watches):
         await _requests(cluster, watches).reconcile(WIDGETS)
     assert [name for name, _ in server.written("create", "boundschemas")] == made
+
+
+@pytest.mark.parametrize(
+    ("listed", "live", "reason", "again"),
+    [
+        pytest.param([crd()], [crd()], "", None, id="labelled"),
+        pytest.param([], [crd()], "", 300.0, id="it has lost its label"),
+        pytest.param([], [], "SchemaNotFound", 300.0, id="deleted"),
+    ],
+)
+async def test_a_crd_that_the_watch_does_not_list_is_gone_when_the_server_says_so(
+    listed: list[Object], live: list[Object], reason: str, again: float | None
+) -> None:
+    cached = {
+        APISERVICEEXPORTS: [export()],
+        BOUNDSCHEMAS: [bound_schema(owner="widgets")],
+        CUSTOMRESOURCEDEFINITIONS: listed,
+    }
+    async with watching(cached, live) as (server, cluster, watches):
+        result = await _exports(cluster, watches).reconcile(WIDGETS)
+    (*_, (_, body)) = server.written("patch", "apiserviceexports")
+    assert conditions(body)["ProviderInSync"].get("reason", "") == reason
+    assert result == Result(again)
+
+
+def _exports(cluster: Cluster, watches: ProviderWatches) -> ExportController:
+    return ExportController(cluster, watches, ProviderOptions())
 
 
 def _requests(cluster: Cluster, watches: ProviderWatches) -> RequestController:
