@@ -78,7 +78,7 @@ PAGES = (
     Shot("bound-waiting", "/bind/mailboxes/{new}/mailboxes"),
     Shot("bound-ready", "/bind/postgres/{ada}/postgres"),
     Shot("bindings", "/bindings"),
-    Shot("bindings-failing", "/bindings?state=failed"),
+    Shot("binding-failing", "/bindings/{ada}/postgres?state=failed"),
     Shot("bindings-nothing-found", "/bindings?q=nothing"),
     Shot("bindings-silent", "/bindings", who="ben"),
     Shot("bindings-empty", "/bindings", who="cem"),

@@ -28,7 +28,6 @@ from fairlead.portal.console.pages.live import Hub
 from fairlead.portal.console.pages.rendering import legible
 from fairlead.portal.console.pages.viewing import of_namespace
 from fairlead.portal.console.sources.kinds import Kinds, spec_of
-from fairlead.portal.model.lists import Counts
 from fairlead.portal.model.states import RANKS
 from fairlead.provider.commands.overview import connection_verdict
 from fairlead.provider.controllers.clusterbinding.reconcile import health
@@ -223,14 +222,6 @@ def together(verdict: Judgement, known: ConsumerConnection | None) -> Judgement:
     if known is None or RANKS[verdict.state] <= RANKS[known.verdict.state]:
         return verdict
     return known.verdict
-
-
-def with_objects(verdict: Judgement, counts: Counts) -> tuple[Judgement, str]:
-    """Return a binding's state with its objects', and the remedy."""
-    if verdict.state != "ok" or not counts.failed:
-        return verdict, verdict.remedy
-    about = f"{counts.failed} of {counts.total} objects fail"
-    return Judgement("failed", message=about), "see what each of its objects needs"
 
 
 def problems(kinds: Kinds, names: Iterable[str]) -> tuple[str, ...]:

@@ -27,7 +27,6 @@ from fairlead.binding.services.service import label_selector
 from fairlead.client import ApiError, Client, Forbidden, NotFound, NotServed
 from fairlead.konnector.commands.overview.crossing import crossing_finding, rewriting_finding
 from fairlead.konnector.commands.overview.fetch import Overview
-from fairlead.konnector.commands.overview.links import binding_link
 from fairlead.konnector.commands.overview.rows import FetchedBinding, make_row, unsynced
 from fairlead.konnector.policies.steps import ReplaceStatus
 from fairlead.portal.console.pages.viewing import path_of
@@ -258,7 +257,7 @@ def _behind(thing: ObjectRow, binding: Object, bad: frozenset[_Place]) -> Object
 def bound_of(found: FetchedBinding, warnings: Mapping[str, Object]) -> BindingDetail:
     """Return the page of a fetched binding."""
     now = moment()
-    row, link = make_row(found, now), binding_link(found)
+    row = make_row(found, now)
     lag = None if row.lag_seconds is None else now - timedelta(seconds=row.lag_seconds)
     objects = tuple(_crossings(found, warnings))
     stop = found.stop
@@ -267,10 +266,10 @@ def bound_of(found: FetchedBinding, warnings: Mapping[str, Object]) -> BindingDe
             cluster=row.provider,
             binding=row.binding,
             at=path_of("bindings", row.binding),
-            state=link.state,
+            state=row.state,
             about=row.problem or next((f"remark: {one.text}" for one in row.remarks), ""),
-            helps=link.remedy if link.state != "ok" else "",
-            since=link.since or verdict_of(found.binding).since,
+            helps=row.remedy if row.state != "ok" else "",
+            since=row.since if row.state != "ok" else verdict_of(found.binding).since,
             heartbeat=row.last_heartbeat_time or "",
             kinds=tuple(row.resources),
             objects=Counts.of(each.state for each in objects),

@@ -28,7 +28,6 @@ from fairlead.portal.console.sources.consumers import (
     problems,
     short_names,
     together,
-    with_objects,
 )
 from fairlead.portal.console.sources.kinds import FollowedKind, History, spec_of
 from fairlead.portal.console.sources.sights import Sight, Sights
@@ -200,12 +199,7 @@ class Provided(ConsoleSource):
             failed += self._failed(scope, consumer, counted)
             silent += self._silent(scope, consumer)
         failures = [self._failure(each) for each in latest(failed, lambda each: each.since)]
-        # What fails by its objects alone has no time; the objects are named instead.
-        failures += [
-            failure_of(row)
-            for row in bindings
-            if row.state == "failed" and (row.since or not row.objects.failed)
-        ]
+        failures += [failure_of(row) for row in bindings if row.state == "failed"]
         lists = [
             CountedList("Bindings", Counts.of(row.state for row in bindings), "/bindings"),
             CountedList("Objects", Counts.sum(objects), more=more),
@@ -390,15 +384,15 @@ class Provided(ConsoleSource):
     def _row(self, sight: Sight, consumer: str, export: Object) -> BindingRow:
         kinds, verdict = self._consumers.read(export)
         verdict = together(verdict, self._connection(sight, consumer))
+        # Objects that fail are counted beside it, and are no fault of the binding.
         counts, unseen = self._counts(sight, consumer, kinds)
-        verdict, remedy = with_objects(verdict, counts)
         return msgspec.structs.replace(
             self._plain(sight, consumer),
             binding=export.meta.name,
             at=path_of("bindings", consumer, export.meta.name),
             state=verdict.state,
             about=verdict.text if verdict.state != "ok" else "",
-            helps=remedy,
+            helps=verdict.remedy,
             since=verdict.since,
             kinds=kinds,
             objects=counts,
