@@ -203,8 +203,11 @@ def test_an_object_may_tell_no_time() -> None:
     assert changed_at(thing(meta={"creationTimestamp": None})) is None
 
 
-def condition(type_: str, status: str, reason: str = "", message: str = "") -> JSON:
-    return {"type": type_, "status": status, "reason": reason, "message": message}
+def condition(
+    type_: str, status: str, reason: str = "", message: str = "", since: str = ""
+) -> JSON:
+    found = {"type": type_, "status": status, "reason": reason, "message": message}
+    return found | ({"lastTransitionTime": since} if since else {})
 
 
 READY = condition("Ready", "True")
@@ -679,6 +682,51 @@ def test_a_konnector_that_its_own_cluster_shows_as_stopped_is_named() -> None:
     assert (
         bound_of(FetchedBinding(binding(READY), reached=True, stop=stop), {}).row.state == "failed"
     )
+
+
+DAYS_AGO = "2025-12-20T00:00:00Z"
+
+
+@pytest.mark.parametrize(
+    ("reason", "conditions", "since"),
+    [
+        pytest.param(
+            "CredentialsRefused",
+            [condition("Heartbeating", "False", since=MINUTE_AGO)],
+            MINUTE_AGO,
+            id="heartbeats fail, and watches are open still",
+        ),
+        pytest.param(
+            "CredentialsRefused",
+            [
+                condition("Heartbeating", "False", since=HOUR_AGO),
+                condition("InformersSynced", "False", since=MINUTE_AGO),
+            ],
+            HOUR_AGO,
+            id="heartbeats failed before watches",
+        ),
+        pytest.param(
+            "CredentialsRefused",
+            [condition("Heartbeating", "True", since=DAYS_AGO)],
+            "",
+            id="no konnector has noticed",
+        ),
+        pytest.param(
+            "APIServiceExportNotFound",
+            [condition("Heartbeating", "False", since=MINUTE_AGO)],
+            "",
+            id="the provider answers",
+        ),
+    ],
+)
+def test_a_provider_that_is_not_reached_is_so_since_the_konnector_says_it(
+    reason: str, conditions: list[JSON], since: str
+) -> None:
+    ready = condition("Ready", "True", since=DAYS_AGO)
+    bound = FetchedBinding(binding(ready, *conditions), problem="it refuses", reason=reason)
+    row = make_row(bound, NOW)
+    assert (row.state, row.reason, row.since) == ("failed", reason, since)
+    assert bound_of(bound, {}).row.since == since
 
 
 @pytest.mark.parametrize("schemas", [[], [{"group": "example.org", "resource": "things"}]])

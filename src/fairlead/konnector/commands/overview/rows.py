@@ -4,11 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
+from typing import Final
 
 import msgspec
 
 from fairlead.api.kubebind import APIServiceBinding, BindingStatus, ClusterBinding, crd_name
-from fairlead.api.kubebind.conditions import READY, KubeBindCondition, get_condition
+from fairlead.api.kubebind.conditions import (
+    HEARTBEATING,
+    INFORMERS_SYNCED,
+    READY,
+    KubeBindCondition,
+    get_condition,
+)
 from fairlead.api.kubebind.names import DEFAULT_PRETTY_NAME
 from fairlead.api.meta import Key, Object
 from fairlead.api.reasons.conditions import state_of
@@ -219,7 +226,8 @@ def binding_verdict(bound: FetchedBinding) -> Judgement:
     if bound.problem:
         reason = bound.reason
         remedy = remedy_of(reason, bound.problem, place="consumer")
-        findings.append(Finding(KUBE_BIND.state(reason), bound.problem, reason, remedy=remedy))
+        since = _unanswered_since(conditions) if reason in _UNANSWERED else ""
+        findings.append(Finding(KUBE_BIND.state(reason), bound.problem, reason, since, remedy))
     elif (ready is None or ready.reason == PENDING) and not bound.binding.meta.deleting:
         message = f"no konnector has picked it up: {bound.absence}"
         findings.append(Finding(KUBE_BIND.state(PENDING), message, PENDING))
@@ -232,6 +240,24 @@ def binding_verdict(bound: FetchedBinding) -> Judgement:
     if verdict.state != "ok":
         return verdict
     return with_findings(verdict, _providers_findings(bound.cluster_binding))
+
+
+_UNANSWERED: Final = frozenset({"CertificateRefused", "CredentialsRefused", "NotReached"})
+"""Reasons of a provider that refuses the credentials, or does not answer."""
+
+
+def _unanswered_since(conditions: Sequence[KubeBindCondition]) -> str:
+    """Return when the konnector first got no answer of the provider, "" if it does not say.
+
+    Ready goes on while watches that are open last, and heartbeats fail at once.
+    """
+    watched = (get_condition(conditions, type_) for type_ in (HEARTBEATING, INFORMERS_SYNCED))
+    times = [
+        condition.last_transition_time
+        for condition in watched
+        if condition is not None and condition.status == "False"
+    ]
+    return min(times, default="")
 
 
 def _providers_findings(binding: ClusterBinding | None) -> list[Finding]:
