@@ -104,8 +104,6 @@ PAGES = (
     Shot("consumer", "/consumers/{ada}", who="olga"),
     Shot("consumer-silent", "/consumers/{ben}", who="olga"),
     Shot("consumer-new", "/consumers/{new}", who="olga"),
-    Shot("consumer-rotate", "/consumers/{ada}/rotate", who="olga"),
-    Shot("consumer-revoke", "/consumers/{ada}/revoke", who="olga"),
     Shot("own-enter", "/", who=STRANGER),
     Shot("own-objects", "/", who=OWN),
     Shot("own-objects-nothing-found", "/?q=nothing", who=OWN),
@@ -120,7 +118,6 @@ PAGES = (
     Shot("own-topology-problems", "/topology?shown=problems", who=OWN),
     Shot("provider-consumers", "/consumers", who=PROVIDER),
     Shot("provider-consumer", "/consumers/{ben}", who=PROVIDER),
-    Shot("provider-hand-over", "/consumers/{ben}/hand-over", who=PROVIDER),
 )
 README = ("catalogue", "bindings", "object-failing", "topology-problems", "consumers")
 """The pages whose pictures stand in the README."""

@@ -137,18 +137,17 @@ async def test_the_command_of_an_action_is_copied(browser: Browsing, lively: Liv
     async with console(lively.market.provider.admin, entered=False) as own:
         page = await browser.page(permissions=["clipboard-read", "clipboard-write"])
         await page.goto(await own.console.link())
-        await page.goto(f"{own.url}/consumers/{lively.ada}/revoke")
-        await heading(page, "Revoke it")
-        await page.get_by_role("button", name="Copy the command").click()
+        await page.goto(f"{own.url}/consumers/{lively.ada}")
+        await page.get_by_role("button", name="Copy fairlead provider revoke").click()
         await page.get_by_role("status").get_by_text("Copied").wait_for()
         command = await page.evaluate("() => navigator.clipboard.readText()")
         assert command == f"fairlead provider revoke {lively.ada}"
         await looked_at(page)
         plain = await browser.page(script=False)
         await plain.goto(await own.console.link())
-        await plain.goto(f"{own.url}/consumers/{lively.ada}/revoke")
+        await plain.goto(f"{own.url}/consumers/{lively.ada}")
         # Without scripts there is the command, and no button that would do nothing.
-        await plain.get_by_role("region", name="Command").wait_for()
+        await plain.get_by_role("region", name="Command fairlead provider revoke").wait_for()
         assert await plain.get_by_role("button").count() == 0
         await looked_at(plain)
         await browser.close()

@@ -38,7 +38,6 @@ def of_ada(lively: Lively) -> list[str]:
         f"/objects/{lively.ada}/{BUCKETS.group_resource}/{lively.shop}/backups",
         "/consumers",
         f"/consumers/{lively.ada}",
-        *(f"/consumers/{lively.ada}/{one}" for one in ("rotate", "hand-over", "revoke")),
     ]
 
 
@@ -115,10 +114,7 @@ async def test_no_form_of_one_does_anything_to_what_is_anothers(
             ("/bind/postgres", {"token": token, "cluster": "new", "identity": "of-ben"}),
             (f"/bind/postgres/{lively.ada}/postgres", {"token": token, "file": "bundle"}),
             (f"/bind/postgres/{lively.ada}/postgres", {"token": token, "file": "response"}),
-            *(
-                (f"/consumers/{lively.ada}/{action}", {"token": token, "confirm": lively.ada})
-                for action in ("rotate", "hand-over", "revoke")
-            ),
+            (f"/consumers/{lively.ada}", {"token": token, "confirm": lively.ada}),
         ]
     for path, fields in tries:
         answered = await _post(ben, market.url, path, fields | {"name": "taken"})

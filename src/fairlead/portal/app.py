@@ -9,13 +9,11 @@ from typing import Protocol, runtime_checkable
 
 from fairlead.client.authorities import read_authority
 from fairlead.portal.console.consumers.access import Access
-from fairlead.portal.console.consumers.actions import ActionPage
 from fairlead.portal.console.consumers.detail import ConsumerPage
 from fairlead.portal.console.consumers.directory import Directory
 from fairlead.portal.console.consumers.listing import ConsumerList
-from fairlead.portal.console.offers.binding import BindForms, BindPage
-from fairlead.portal.console.offers.catalogue import Catalogue, TemplatePage
-from fairlead.portal.console.offers.clusters import Clusters
+from fairlead.portal.console.offers.binding import BindPage
+from fairlead.portal.console.offers.catalogue import Catalogue, Clusters, TemplatePage
 from fairlead.portal.console.offers.following import BoundPage
 from fairlead.portal.console.pages.live import Hub
 from fairlead.portal.console.pages.rendering import Pages, Tab
@@ -40,7 +38,6 @@ from fairlead.portal.handshake.applying import Applying
 from fairlead.portal.handshake.bind import Bind
 from fairlead.portal.handshake.catalog import Catalog
 from fairlead.portal.handshake.consents import Consents
-from fairlead.portal.handshake.leftovers import Leftovers
 from fairlead.portal.handshake.ownership import Ownership
 from fairlead.portal.handshake.reviews import AccessReviews
 from fairlead.portal.handshake.witness import Witness
@@ -57,7 +54,7 @@ from fairlead.portal.identity.secretstore import SecretStore
 from fairlead.portal.identity.sessions import BrowserSessions, Prefixes, SessionStore
 from fairlead.portal.identity.signin import SignIn
 from fairlead.portal.options import ServeOptions
-from fairlead.runtime import Cluster, Manager, Runnable
+from fairlead.runtime import Cluster, Manager
 
 
 TABS = (
@@ -67,8 +64,6 @@ TABS = (
     Tab("/topology", "Topology"),
 )
 """Tabs of the navigation that need no right."""
-SIGHT_SECONDS = 5.0
-"""Lifetime of a cached answer about the right to see a page, in seconds."""
 
 
 @runtime_checkable
@@ -138,13 +133,9 @@ def build(
         if isinstance(part, Awaited):
             manager.add_ready_check(part.name, part.not_ready)
         if isinstance(part, Running):
-            _run(manager, part)
+            # All replicas serve: they share state through the API server.
+            manager.add(part, leader_only=False)
     return server
-
-
-def _run(manager: Manager, part: Runnable) -> None:
-    # All replicas serve: they share state through the API server.
-    manager.add(part, leader_only=False)
 
 
 async def run_all(
@@ -167,7 +158,9 @@ async def run_all(
     issuer = _issuer(options)
     prefixes = Prefixes(options.oidc.username_prefix, options.oidc.groups_prefix)
     reviews = AccessReviews(cluster.client, prefixes)
-    catalog = Catalog(cluster, guard, reviews, image=f"fairlead:{_version()}")
+    # A tag of an image may not contain the "+" of a local version.
+    image = f"fairlead:{version('fairlead')}".replace("+", "-")
+    catalog = Catalog(cluster, guard, reviews, image=image)
     ownership = Ownership(
         cluster,
         prefixes,
@@ -191,13 +184,13 @@ async def run_all(
         prefixes=prefixes,
         redeem=consents.redeem,
     )
-    parts: list[object] = [store, *keys, signin, issuer, catalog, bind, applying]
-    parts += [Leftovers(cluster, options.namespace), Witness(cluster)]
+    parts: list[object] = [store, *keys, signin, issuer, catalog, bind, applying, Witness(cluster)]
     parts += console(
         cluster,
         options,
         guard=guard,
         sessions=sessions,
+        reviews=reviews,
         catalog=catalog,
         ownership=ownership,
         tokens=FormTokens(sealing, store, guard),
@@ -214,6 +207,7 @@ def console(
     *,
     guard: SessionGuard,
     sessions: BrowserSessions,
+    reviews: AccessReviews,
     catalog: Catalog,
     ownership: Ownership,
     tokens: FormTokens,
@@ -222,9 +216,16 @@ def console(
     consents: Consents,
 ) -> list[object]:
     """Return the parts of the pages."""
-    reviews = _reviews(cluster, options)
     access = Access(reviews.administers)
-    pages = _pages(options, access, terminals)
+    pages = Pages(
+        options.external_url,
+        provider=options.pretty_name,
+        embedded=options.oidc.type == "embedded",
+        # Only administrators see the tab of consumers.
+        tabs=[*TABS, Tab("/consumers", "Consumers", ("/consumers/",), access.is_shown)],
+        waiting=terminals.waiting,
+        manual="The front door; How Fairlead judges an object",
+    )
     arriving = Arriving(pages, guard, terminals)
     hub = Hub()
     history = History()
@@ -234,13 +235,21 @@ def console(
     source = Provided(consumers, sights, history)
     directory = Directory(cluster, hub, kinds)
     clusters = Clusters(consumers, ownership)
-    bind_page = BindPage(cluster, hub, catalog, clusters=clusters, tokens=tokens)
-    bound_page = BoundPage(cluster, hub, clusters=clusters, tokens=tokens)
     views: list[View] = [
         Catalogue(cluster, hub, catalog, clusters),
         TemplatePage(cluster, hub, catalog, clusters=clusters),
-        bind_page,
-        bound_page,
+        BindPage(
+            cluster,
+            hub,
+            catalog,
+            pages=pages,
+            clusters=clusters,
+            tokens=tokens,
+            terminals=terminals,
+            binds=bind,
+            consents=consents,
+        ),
+        BoundPage(cluster, hub, clusters=clusters, tokens=tokens, binds=bind),
         OverviewPage(source),
         BindingsPage(source),
         BindingPage(source),
@@ -249,46 +258,9 @@ def console(
         TopologyPage(source),
         ConsumerList(directory, access),
         ConsumerPage(directory, access, reviews, sessions.signed_in),
-        ActionPage(directory, access),
     ]
-    site = Site(pages, arriving, hub, views)
-    binding = BindForms(
-        pages,
-        site,
-        bind_page,
-        bound_page,
-        clusters=clusters,
-        tokens=tokens,
-        terminals=terminals,
-        binds=bind,
-        consents=consents,
-    )
-    return [pages, arriving, kinds, directory, site, binding]
-
-
-def _reviews(cluster: Cluster, options: ServeOptions) -> AccessReviews:
-    """Return the reviews that decide what a person sees on pages."""
-    prefixes = Prefixes(options.oidc.username_prefix, options.oidc.groups_prefix)
-    # Open pages check rights again every few seconds; with a shorter cache than the API's, a
-    # revoked right takes effect within ten seconds.
-    return AccessReviews(cluster.client, prefixes, believed=SIGHT_SECONDS)
-
-
-def _pages(options: ServeOptions, access: Access, terminals: Terminals) -> Pages:
-    """Return the rendering of pages; only administrators see the tab of consumers."""
-    return Pages(
-        options.external_url,
-        provider=options.pretty_name,
-        embedded=options.oidc.type == "embedded",
-        tabs=[*TABS, Tab("/consumers", "Consumers", ("/consumers/",), access.is_shown)],
-        waiting=terminals.waiting,
-        manual="The front door; How Fairlead judges an object",
-    )
-
-
-def _version() -> str:
-    # A tag of an image may not contain the "+" of a local version.
-    return version("fairlead").replace("+", "-")
+    site = Site(pages, arriving, guard, hub, views)
+    return [pages, arriving, kinds, directory, site]
 
 
 def _store(cluster: Cluster, options: ServeOptions) -> SessionStore:

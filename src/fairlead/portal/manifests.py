@@ -118,7 +118,19 @@ def manifests(
             "oidc_most_groups": most_groups,
         },
     )
-    program = _program(namespace, image, flags, pods)
+    secret = {"name": CREDENTIALS, "key": "client-secret", "optional": True}
+    program = PodProgram(
+        name=NAME,
+        namespace=namespace,
+        image=image,
+        command=("provider", "serve"),
+        pods=pods,
+        ports={"http": PORT},
+        metrics_port=_METRICS_PORT,
+        flags=flags,
+        # Pods start without the Secret, as a public client has none.
+        environment=({"name": "OIDC_CLIENT_SECRET", "valueFrom": {"secretKeyRef": secret}},),
+    )
     return [
         *program.account(),
         *_rights(program),
@@ -134,41 +146,26 @@ def manifests(
     ]
 
 
-def _program(namespace: str, image: str, flags: tuple[str, ...], pods: Pods) -> PodProgram:
-    """Return the server's Pods; they start without a Secret, as a public client has none."""
-    return PodProgram(
-        name=NAME,
-        namespace=namespace,
-        image=image,
-        command=("provider", "serve"),
-        pods=pods,
-        ports={"http": PORT},
-        metrics_port=_METRICS_PORT,
-        flags=flags,
-        environment=(
-            {
-                "name": "OIDC_CLIENT_SECRET",
-                "valueFrom": {
-                    "secretKeyRef": {
-                        "name": CREDENTIALS,
-                        "key": "client-secret",
-                        "optional": True,
-                    }
-                },
-            },
-        ),
-    )
-
-
 def _rights(program: PodProgram) -> list[JSON]:
-    own = program.role(NAME, _own_rules())
-    catalogue = program.cluster_role(NAME, _catalogue_rules())
-    shown = program.aggregated_role(SHOWN_ROLE, LABEL_AGGREGATE_TO_SERVE)
-    return [
-        *(own, program.bound(own)),
-        *(catalogue, program.bound(catalogue)),
-        *(shown, program.bound(shown)),
+    own = [
+        # Sessions, keys and answers to binds. Update is for keys: sessions are immutable.
+        rule("", ["secrets"], (*READ_VERBS, "create", "update", "delete")),
+        rule(GROUP, ["bindableresourcesrequests"], (*READ_VERBS, "create", "delete")),
     ]
+    offered = ["apiserviceexporttemplates", "collections", "apiserviceexports", "clusterbindings"]
+    catalogue = [
+        rule(GROUP, offered, READ_VERBS),
+        # Pages show the schemas of a template's resources.
+        rule("apiextensions.k8s.io", ["customresourcedefinitions"], READ_VERBS),
+        rule("", ["namespaces"], READ_VERBS),
+        rule("authorization.k8s.io", ["subjectaccessreviews"], ("create",)),
+    ]
+    roles = (
+        program.role(NAME, own),
+        program.cluster_role(NAME, catalogue),
+        program.aggregated_role(SHOWN_ROLE, LABEL_AGGREGATE_TO_SERVE),
+    )
+    return [item for role in roles for item in (role, program.bound(role))]
 
 
 def _check_namespace(namespace: str) -> None:
@@ -232,32 +229,3 @@ def _bound(program: PodProgram, role: JSON, named: Sequence[tuple[str, str, str]
             raise ValueError(f"{flag}: {name!r} is a name of Kubernetes' own: leave it out")
     subjects = [{"kind": kind, "apiGroup": RBAC_GROUP, "name": name} for kind, _, name in named]
     return program.bound(role) | {"subjects": subjects}
-
-
-def _own_rules() -> list[JSON]:
-    """Return the rules for sessions, keys and answers to binds, in the server's namespace."""
-    return [
-        # Update is for the keys alone: sessions are immutable.
-        rule("", ["secrets"], (*READ_VERBS, "create", "update", "delete")),
-        rule(GROUP, ["bindableresourcesrequests"], (*READ_VERBS, "create", "delete")),
-    ]
-
-
-def _catalogue_rules() -> list[JSON]:
-    """Return the rules to read the catalogue and consumers, and to create reviews."""
-    return [
-        rule(
-            GROUP,
-            [
-                "apiserviceexporttemplates",
-                "collections",
-                "apiserviceexports",
-                "clusterbindings",
-            ],
-            READ_VERBS,
-        ),
-        # Pages show the schemas of a template's resources.
-        rule("apiextensions.k8s.io", ["customresourcedefinitions"], READ_VERBS),
-        rule("", ["namespaces"], READ_VERBS),
-        rule("authorization.k8s.io", ["subjectaccessreviews"], ("create",)),
-    ]

@@ -19,7 +19,6 @@ from fairlead.client import Client, NotServed
 from fairlead.client.lookups import may
 from fairlead.konnector.commands.overview.fetch import Overview
 from fairlead.portal.console.consumers.access import Access
-from fairlead.portal.console.consumers.actions import ActionPage
 from fairlead.portal.console.consumers.detail import ConsumerPage
 from fairlead.portal.console.consumers.directory import Directory
 from fairlead.portal.console.consumers.listing import ConsumerList
@@ -141,7 +140,7 @@ class OwnConsole:
         self._provider = _Provider(client, self._hub, sessions) if consumers else None
         if self._provider is not None:
             views += self._provider.views
-        self._site = Site(pages, entering, self._hub, views)
+        self._site = Site(pages, entering, guard, self._hub, views)
         callback = self.external.absolute(CALLBACK_PATH)
         options = ServeOptions(
             external_url=self.external,
@@ -204,7 +203,6 @@ class _Provider:
         self.views: list[View] = [
             ConsumerList(self._directory, access),
             ConsumerPage(self._directory, access, reviews, sessions.signed_in),
-            ActionPage(self._directory, access),
         ]
 
     async def _administers(self, _: Person) -> bool:

@@ -176,7 +176,7 @@ PLACES = {
     "half taken away": in_call("delete", "bindableresourcesrequests", after=True),
 }
 LEFT = {"before": 0, "half taken away": 0}
-"""Requests that a killed replica leaves; others sweep them, and their Secrets go with them."""
+"""Requests that a killed replica leaves; the provider deletes them with their Secrets."""
 
 
 @pytest.mark.parametrize("place", PLACES)
@@ -197,7 +197,7 @@ async def test_a_bind_that_dies_is_done_again_elsewhere_and_binds_once(
         # What is left ends by itself, and says when.
         for name in left:
             found = await provider.admin.get(BINDABLERESOURCESREQUESTS, name, DEFAULT_NAMESPACE)
-            assert found.to_dict()["spec"]["ttlAfterFinished"] == "10m"
+            assert found.to_dict()["spec"]["ttlAfterFinished"] == "3m"
         # A third time changes nothing.
         again = await ada.bound(other)
         assert again["kubeconfig"] == answer["kubeconfig"]

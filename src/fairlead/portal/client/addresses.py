@@ -38,7 +38,8 @@ class Address(msgspec.Struct, frozen=True):
     def exposed(self) -> bool:
         """Whether the connection is readable on the network: plain http beyond loopback."""
         parts = urlsplit(self.url)
-        return parts.scheme == "http" and not _loopback(parts.hostname or "")
+        host = parts.hostname or ""
+        return parts.scheme == "http" and not (is_loopback(host) or host.endswith(".localhost"))
 
 
 def server_url(text: str) -> str:
@@ -91,7 +92,3 @@ def parse_server(text: str, cluster: str = "") -> Address:
     if named and cluster and named != cluster:
         raise ValueError(f"--server names cluster {named!r}, and --cluster {cluster!r}")
     return Address(server_url(url), cluster or named)
-
-
-def _loopback(host: str) -> bool:
-    return is_loopback(host) or host.endswith(".localhost")

@@ -288,14 +288,11 @@ class BackendClient:
                 return f"{where} cannot be reached: its host name is unknown"
             case aiohttp.ClientConnectorError():
                 detail = error.os_error.strerror or type(error.os_error).__name__
-                detail = "connection refused" if _refused(error) else detail.partition(" [")[0]
+                refused = isinstance(error.os_error, ConnectionRefusedError)
+                detail = "connection refused" if refused else detail.partition(" [")[0]
                 return f"{where} cannot be reached: {detail}"
             case _:
                 return f"the connection to {where} broke: {type(error).__name__}"
-
-
-def _refused(error: aiohttp.ClientConnectorError) -> bool:
-    return isinstance(error.os_error, ConnectionRefusedError)
 
 
 async def _read(answer: aiohttp.ClientResponse) -> bytes | None:

@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import hmac
 import secrets
-from collections.abc import Mapping
 from html import escape
 from typing import Self
 
@@ -114,14 +113,10 @@ class Callback:
             return _page(400, "Not understood", "A parameter is given twice.")
         if not self._answer.done():
             self._answer.set_result(found)
-        if _failed(found):
+        if found.get("error") or found.get("success") == "false":
             told = found.get("error_description") or found.get("error") or found.get("message")
             return _page(200, "Refused", escape(told or "The terminal says more."))
         return _page(200, "Done", "Go back to the terminal; this page can be closed.")
-
-
-def _failed(found: Mapping[str, str]) -> bool:
-    return bool(found.get("error")) or found.get("success") == "false"
 
 
 def _page(status: int, title: str, text: str) -> web.Response:

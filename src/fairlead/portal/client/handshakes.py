@@ -8,7 +8,7 @@ import hashlib
 import re
 import secrets
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, NamedTuple
 from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
 
 from fairlead.api.kubebind import BindingResponse, decode_binding_response
@@ -42,12 +42,11 @@ class Proof:
         return {"code_challenge": self.challenge, "code_challenge_method": "S256"}
 
 
-class SignedIn:
+class SignedIn(NamedTuple):
     """The result of a sign-in: a token, and the person's name, "" if the server sent none."""
 
-    def __init__(self, token: StoredToken, username: str = "") -> None:
-        self.token = token
-        self.username = username
+    token: StoredToken
+    username: str = ""
 
 
 async def sign_in(

@@ -10,14 +10,16 @@ from __future__ import annotations
 import asyncio
 import base64
 import binascii
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from urllib.parse import SplitResult, urlsplit
+from functools import partial
+from urllib.parse import urlsplit
 
 import aiohttp
 import msgspec
 from aiohttp import web
 
+from fairlead.api.addresses import refused_address
 from fairlead.api.kubebind import (
     APISERVICEEXPORTS,
     APIServiceExport,
@@ -54,15 +56,15 @@ from fairlead.konnector.commands.names import bindings_by_name
 from fairlead.konnector.commands.request import BindError, difference
 from fairlead.konnector.options import DEFAULT_NAMESPACE
 from fairlead.portal.handshake.bind import AskedBind, Bind
-from fairlead.portal.handshake.catalog import Catalog, CatalogGuard
+from fairlead.portal.handshake.catalog import Catalog
 from fairlead.portal.handshake.exporting import as_consumer
 from fairlead.portal.handshake.ownership import Ownership
-from fairlead.portal.handshake.reachable import NotReachableError, Reachable
 from fairlead.portal.http.audit import audit
 from fairlead.portal.http.bounds import count
 from fairlead.portal.http.errors import Refusal, bad_request, forbidden
 from fairlead.portal.http.metrics import result_of
 from fairlead.portal.http.requests import BIND_RESULT, read_json
+from fairlead.portal.identity.guard import SessionGuard
 from fairlead.portal.identity.sessions import BrowserSession, Person
 from fairlead.portal.options import ServeOptions
 from fairlead.runtime import Cluster
@@ -76,8 +78,6 @@ _LOOK_AGAIN_SECONDS = 0.1
 """Interval between looks for a new export in the cache, in seconds."""
 _TIMEOUTS = Timeouts(connect=5.0, read=10.0, watch_idle=10.0)
 _RETRIES = RetryPolicy(attempts=2, budget=2.0)
-_PORT = 443
-"""Default port of a consumer's API server."""
 _LONGEST_REASON = 500
 """Longest logged error of a consumer's cluster, in characters."""
 _FAULTS = (
@@ -114,11 +114,11 @@ class Applying:
         cluster: Cluster,
         options: ServeOptions,
         *,
-        guard: CatalogGuard,
+        guard: SessionGuard,
         catalog: Catalog,
         ownership: Ownership,
         bind: Bind,
-        reachable: Reachable | None = None,
+        refused: Callable[[str], str] | None = None,
         patience: ApplyingPatience | None = None,
     ) -> None:
         self._client: Client = cluster.client
@@ -127,7 +127,7 @@ class Applying:
         self._catalog = catalog
         self._ownership = ownership
         self._bind = bind
-        self._reachable = reachable or Reachable(options.apply_networks)
+        self._refused = refused or partial(refused_address, networks=options.apply_networks)
         self._patience = patience or ApplyingPatience()
         self._exports = cluster.informer(APISERVICEEXPORTS, metadata_only=True)
         self._working: set[str] = set()
@@ -195,14 +195,21 @@ class Applying:
         config: ClusterConfig,
     ) -> str:
         """Check the cluster, bind, and write the binding; return the message for the person."""
-        place = urlsplit(config.server)
         result = "done"
+        # The client holds each socket to it, also where a name resolves to another address at
+        # the second look (DNS rebinding).
+        caution = Caution(refused=self._refused)
         try:
-            await self._check_place(place)
-            async with _consumer(config, self._reachable) as consumer:
+            async with Client(
+                config,
+                user_agent="fairlead-bind",
+                timeouts=_TIMEOUTS,
+                retries=_RETRIES,
+                caution=caution,
+            ) as consumer:
                 await _looked_at(consumer, self._patience.look)
                 response = await self._bind.bound(request, session.person, session.key, asked)
-                bundle = await self._written(consumer, _decoded(response))
+                bundle = await self._written(consumer, named_response(response))
                 return await _told(consumer, bundle, self._patience.look)
         except Refusal as refusal:
             result = refusal.message
@@ -221,16 +228,8 @@ class Applying:
                 request=request,
                 identity=asked.identity,
                 binding=asked.name,
-                server=place.netloc,
+                server=urlsplit(config.server).netloc,
             )
-
-    async def _check_place(self, place: SplitResult) -> None:
-        try:
-            # Asked again for each socket by the client: until then the name may resolve to another
-            # address (DNS rebinding).
-            await self._reachable.check(place.hostname or "", place.port or _PORT)
-        except NotReachableError as error:
-            raise _out_of_reach(str(error)) from None
 
     async def _asked(self, session: BrowserSession, name: str, identity: str) -> AskedBind:
         """Return the bind of this name, with a template that the person may bind.
@@ -340,17 +339,6 @@ def _unusable(problem: str) -> Refusal:
     )
 
 
-def _consumer(config: ClusterConfig, reachable: Reachable) -> Client:
-    """Return a client of the consumer's cluster that connects to allowed addresses only."""
-    return Client(
-        config,
-        user_agent="fairlead-bind",
-        timeouts=_TIMEOUTS,
-        retries=_RETRIES,
-        caution=Caution(refused=reachable.refused),
-    )
-
-
 async def _looked_at(consumer: Client, seconds: float) -> None:
     """Check that the cluster accepts the credentials, before the provider creates any.
 
@@ -378,13 +366,13 @@ def _brings(template: Object, export: Object) -> bool:
     return not difference(request, export, spec.resources, spec.permission_claims)
 
 
-def _decoded(response: JSON) -> BindingResponse:
-    """Decode the answer to a bind, with its request renamed to the binding's name."""
-    found = decode_binding_response(msgspec.json.encode(response))
-    (request,) = found.requests
-    renamed = msgspec.structs.replace(request.metadata, name=found.binding_name)
+def named_response(response: JSON) -> BindingResponse:
+    """Decode the answer to a bind by a page, with its request renamed to the binding's name."""
+    decoded = decode_binding_response(msgspec.json.encode(response))
+    (request,) = decoded.requests
+    renamed = msgspec.structs.replace(request.metadata, name=decoded.binding_name)
     request = msgspec.structs.replace(request, metadata=renamed)
-    return msgspec.structs.replace(found, requests=[request])
+    return msgspec.structs.replace(decoded, requests=[request])
 
 
 async def _told(consumer: Client, bundle: str, seconds: float) -> str:
@@ -429,8 +417,19 @@ def _failure(error: Exception) -> Refusal:
             match error.__cause__:
                 case TimeoutError():
                     return _away(504, "the consumer's cluster did not answer in time", reason)
-                case aiohttp.ClientConnectorError(os_error=AddressRefused()):
-                    return _out_of_reach(reason)
+                case (
+                    aiohttp.ClientConnectorDNSError()
+                    | aiohttp.ClientConnectorError(os_error=AddressRefused())
+                ):
+                    # Alike, so that the answer does not say which names there are inside.
+                    return Refusal(
+                        400,
+                        ErrorCode.BAD_REQUEST,
+                        "consumerKubeconfig cannot be used: this server may not connect to its "
+                        "server's address",
+                        details="bind in a terminal: fairlead bind --template NAME",
+                        reason=reason,
+                    )
                 case aiohttp.ClientConnectorCertificateError() as cause if certificate_clock(
                     cause.certificate_error
                 ):
@@ -448,16 +447,6 @@ def _failure(error: Exception) -> Refusal:
                 case OSError():
                     return _away(502, "the consumer's cluster cannot be reached", reason)
     return _away(502, "the consumer's cluster gave no usable answer", reason)
-
-
-def _out_of_reach(reason: str) -> Refusal:
-    return Refusal(
-        400,
-        ErrorCode.BAD_REQUEST,
-        "consumerKubeconfig cannot be used: this server may not connect to its server's address",
-        details="bind in a terminal: fairlead bind --template NAME",
-        reason=reason,
-    )
 
 
 def _refused(message: str, reason: str) -> Refusal:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import secrets
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from weakref import WeakValueDictionary
@@ -30,12 +31,11 @@ from fairlead.api.kubebind import (
 from fairlead.api.kubebind.wire import ErrorCode
 from fairlead.api.label_names import subdomain_errors
 from fairlead.api.meta import JSON, Key, Object
-from fairlead.api.resource import SECRETS, Resource
+from fairlead.api.resource import SECRETS
 from fairlead.client import Client, ClientError
 from fairlead.client.lookups import find
-from fairlead.portal.handshake.catalog import Catalog, CatalogGuard
+from fairlead.portal.handshake.catalog import Catalog
 from fairlead.portal.handshake.exporting import request_export
-from fairlead.portal.handshake.leftovers import new_name
 from fairlead.portal.handshake.ownership import OwnedNamespace, Ownership
 from fairlead.portal.handshake.reviews import AccessReviews
 from fairlead.portal.http.audit import audit
@@ -43,6 +43,7 @@ from fairlead.portal.http.bounds import count
 from fairlead.portal.http.errors import Refusal, bad_request, forbidden, refusal_of
 from fairlead.portal.http.metrics import result_of
 from fairlead.portal.http.requests import BIND_RESULT, read_json
+from fairlead.portal.identity.guard import SessionGuard
 from fairlead.portal.identity.sessions import Person
 from fairlead.portal.options import ServeOptions
 from fairlead.provider.controllers.bindableresources.reconcile import (
@@ -61,8 +62,11 @@ _CALL_SECONDS = 10.0
 """Longest wait for one call to the API server, in seconds."""
 _CLEAN_SECONDS = 10.0
 """Longest wait for the deletion of a request and its answer, in seconds."""
-_TTL = "10m"
-"""Time after which an answered request is deleted if the replica that made it has died."""
+_TTL = "3m"
+"""Time after which the provider deletes an answered request, if the replica that made it has died.
+
+The Secret with the answer belongs to the request.
+"""
 _UI_IDENTITY = "ui-identity"
 """Identity that kube-bind's page sends for a cluster without one: the person is meant."""
 _LONGEST = 512
@@ -112,7 +116,7 @@ class Bind:
         cluster: Cluster,
         options: ServeOptions,
         *,
-        guard: CatalogGuard,
+        guard: SessionGuard,
         reviews: AccessReviews,
         catalog: Catalog,
         ownership: Ownership,
@@ -231,7 +235,9 @@ class Bind:
             # Checked again: the right may have been revoked while waiting for the lock.
             await self._check_right(person, asked.template)
             owned = self._owned(person, asked.identity)
-            answer = await self._answered(asked, owned, self._most(person))
+            # The controllers enforce this number exactly; the server's cache may lag.
+            most = max(0, self._limit - self._ownership.count_original(person))
+            answer = await self._answered(asked, owned, most)
         response: JSON = {
             "kind": "BindingResponse",
             "apiVersion": API_VERSION,
@@ -279,13 +285,6 @@ class Bind:
             raise _too_many(self._limit)
         return owned
 
-    def _most(self, person: Person) -> int:
-        """Return how many consumers the person's own name may have within their quota.
-
-        The controllers enforce this number exactly; the server's cache may lag.
-        """
-        return max(0, self._limit - self._ownership.count_original(person))
-
     async def _answered(self, asked: AskedBind, owned: OwnedNamespace, most: int) -> JSON:
         """Return the provider's BindingResponse, which contains credentials.
 
@@ -322,7 +321,7 @@ class Bind:
         self, asked: AskedBind, owned: OwnedNamespace, most: int
     ) -> AsyncIterator[tuple[Key, asyncio.Future[BindableResourcesRequestStatus]]]:
         """Create a request, and delete it at the end, also if the bind is canceled."""
-        name = new_name()
+        name = f"fairlead-bind-{secrets.token_hex(8)}"
         key = Key(self._options.namespace, name)
         body: JSON = {
             "apiVersion": API_VERSION,
@@ -356,17 +355,17 @@ class Bind:
             await asyncio.shield(asyncio.create_task(self._take_away(key)))
 
     async def _take_away(self, key: Key) -> None:
-        """Delete a request and its answer; what fails is left to Leftovers."""
+        """Delete a request and its answer; what fails is left to :data:`_TTL`."""
         with suppress(TimeoutError):
             async with asyncio.timeout(_CLEAN_SECONDS):
                 # Garbage collection would delete the Secret too, but later.
-                await asyncio.gather(
-                    self._delete(BINDABLERESOURCESREQUESTS, key), self._delete(SECRETS, key)
+                deletions = (
+                    self._client.delete(resource, key.name, key.namespace)
+                    for resource in (BINDABLERESOURCESREQUESTS, SECRETS)
                 )
-
-    async def _delete(self, resource: Resource, key: Key) -> None:
-        with suppress(ClientError):
-            await self._client.delete(resource, key.name, key.namespace)
+                for error in await asyncio.gather(*deletions, return_exceptions=True):
+                    if error is not None and not isinstance(error, ClientError):
+                        raise error
 
     def _heard(self, delta: Delta) -> None:
         coming = self._waiting.get(delta.object.key)

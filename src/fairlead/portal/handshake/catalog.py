@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator
-from typing import Protocol
 
 import msgspec
 import yaml
@@ -22,6 +21,7 @@ from fairlead.api.meta import JSON, Object
 from fairlead.api.resource import Resource
 from fairlead.konnector.manifests import manifests as konnector_manifests
 from fairlead.portal.handshake.reviews import AccessReviews
+from fairlead.portal.identity.guard import SessionGuard
 from fairlead.portal.identity.sessions import BrowserSession, Person
 from fairlead.runtime import Cluster, Delta
 
@@ -35,31 +35,34 @@ _ENCODED = 64
 _JSON = CIMultiDict({hdrs.CONTENT_TYPE: "application/json"})
 
 
-class CatalogGuard(Protocol):
-    """Finds the sender of a request."""
-
-    async def session(self, request: web.Request) -> BrowserSession:
-        """Return the sender's session.
-
-        Raises:
-            Refusal: there is no valid session.
-        """
-        ...
-
-
 class _Listing:
-    """A snapshot of a kind's objects, which encodes each list once."""
+    """The objects in the cache of an informer, which encodes each list once until a change."""
 
-    def __init__(self, kind: str, objects: Iterable[Object]) -> None:
-        self.objects = sorted(objects, key=lambda one: one.meta.name)
-        self.names = tuple(one.meta.name for one in self.objects)
-        self._kind = kind
+    def __init__(self, cluster: Cluster, resource: Resource) -> None:
+        self._informer = cluster.informer(resource)
+        self._informer.subscribe(self._changed)
+        self._kind = resource.kind
+        self._objects: dict[str, Object] | None = None
+        self._names: tuple[str, ...] = ()
         self._encoded: OrderedDict[frozenset[str], bytes] = OrderedDict()
+
+    def objects(self) -> dict[str, Object]:
+        """Return the objects by name, in the order of their names."""
+        if self._objects is None:
+            found = sorted(self._informer.list(), key=lambda item: item.meta.name)
+            self._objects = {item.meta.name: item for item in found}
+            self._names = tuple(self._objects)
+        return self._objects
+
+    def names(self) -> tuple[str, ...]:
+        """Return the names of the objects, in order."""
+        self.objects()
+        return self._names
 
     def encoded(
         self,
         offered: frozenset[str],
-        bodies: Callable[[list[Object], frozenset[str]], Iterable[JSON]],
+        bodies: Callable[[Iterable[Object], frozenset[str]], Iterable[JSON]],
     ) -> bytes:
         """Return the list in kube-bind's form, with the objects of the offered templates."""
         encoded = self._encoded.get(offered)
@@ -72,35 +75,16 @@ class _Listing:
                 "apiVersion": API_VERSION,
                 # kube-bind's server sends this text, too; the lists are never continued.
                 "metadata": {"continue": "continue-not-supported"},
-                "items": [_shown(body) for body in bodies(self.objects, offered)],
+                "items": [_shown(body) for body in bodies(self.objects().values(), offered)],
             }
         )
         if len(self._encoded) > _ENCODED:
             self._encoded.popitem(last=False)
         return encoded
 
-
-class _Listed:
-    """The snapshot of an informer's cache; a change drops it."""
-
-    def __init__(self, cluster: Cluster, resource: Resource) -> None:
-        self._informer = cluster.informer(resource)
-        self._informer.subscribe(self._heard)
-        self._kind = resource.kind
-        self._now: _Listing | None = None
-
-    def now(self) -> _Listing:
-        """Return the snapshot of the cache."""
-        if self._now is None:
-            self._now = _Listing(self._kind, self._informer.list())
-        return self._now
-
-    def get(self, name: str) -> Object | None:
-        """Return the cached object of this name."""
-        return self._informer.get("", name)
-
-    def _heard(self, delta: Delta) -> None:
-        self._now = None
+    def _changed(self, delta: Delta) -> None:
+        self._objects = None
+        self._encoded.clear()
 
 
 class Catalog:
@@ -109,14 +93,14 @@ class Catalog:
     name = "catalogue"
 
     def __init__(
-        self, cluster: Cluster, guard: CatalogGuard, reviews: AccessReviews, *, image: str
+        self, cluster: Cluster, guard: SessionGuard, reviews: AccessReviews, *, image: str
     ) -> None:
         self._guard = guard
         self._reviews = reviews
         # Encoded once: YAML is slow, and the route needs no sign-in.
         self._konnector = yaml.safe_dump_all(konnector_manifests(image=image), sort_keys=False)
-        self._templates = _Listed(cluster, APISERVICEEXPORTTEMPLATES)
-        self._collections = _Listed(cluster, COLLECTIONS)
+        self._templates = _Listing(cluster, APISERVICEEXPORTTEMPLATES)
+        self._collections = _Listing(cluster, COLLECTIONS)
 
     def routes(self) -> list[web.RouteDef]:
         """Return the routes, relative to the root."""
@@ -129,30 +113,24 @@ class Catalog:
 
     def template(self, name: str) -> Object | None:
         """Return the cached template of this name."""
-        return self._templates.get(name)
+        return self._templates.objects().get(name)
 
     async def templates(self, request: web.Request) -> web.Response:
         """Answer GET /api/templates."""
         session = await self._guard.session(request)
-        templates = self._templates.now()
-        person, names = session.person, templates.names
-        # Without an await for most requests: the list is in the cache.
-        offered = self._reviews.believed(person, names)
-        if offered is None:
-            offered = await self._reviews.offered(person, names)
-        return _answer(templates.encoded(offered, _offered), person)
+        offered = await self._reviews.offered(session.person, self._templates.names())
+        return _answer(self._templates.encoded(offered, _offered), session.person)
 
     async def collections(self, request: web.Request) -> web.Response:
         """Answer GET /api/collections, without collections that offer the person nothing."""
         session = await self._guard.session(request)
-        offered = await self._reviews.offered(session.person, self._templates.now().names)
-        return _answer(self._collections.now().encoded(offered, _collected), session.person)
+        offered = await self._reviews.offered(session.person, self._templates.names())
+        return _answer(self._collections.encoded(offered, _collected), session.person)
 
     async def offered(self, session: BrowserSession) -> list[Object]:
         """Return the templates that the session's person may bind, ordered by name."""
-        templates = self._templates.now()
-        allowed = await self._reviews.offered(session.person, templates.names)
-        return [one for one in templates.objects if one.meta.name in allowed]
+        allowed = await self._reviews.offered(session.person, self._templates.names())
+        return [item for name, item in self._templates.objects().items() if name in allowed]
 
     async def bindable_resources(self, request: web.Request) -> web.Response:
         """Answer GET /api/bindable-resources: the claimable types, named as Go's structs are."""

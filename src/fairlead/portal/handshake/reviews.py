@@ -18,8 +18,11 @@ from fairlead.client import Client
 from fairlead.portal.identity.sessions import Person, Prefixes
 
 
-BELIEVED_SECONDS = 10.0
-"""How long an answer of the API server is cached, in seconds."""
+BELIEVED_SECONDS = 5.0
+"""Lifetime of a cached answer, in seconds.
+
+Open pages check rights every four seconds: a revoked right takes effect within ten.
+"""
 VERB = "bind"
 """Verb of the right to bind, on templates or on none, as kube-bind reviews it."""
 _MOST = 20_000
@@ -148,20 +151,6 @@ class AccessReviews:
         asker = _hashed(f"system:serviceaccount:{namespace}:{name}", groups)
         return (await self._answer(asker, action)).allowed
 
-    def believed(self, person: Person, templates: tuple[str, ...]) -> frozenset[str] | None:
-        """Return the cached templates that a person may bind, None if they are not cached.
-
-        Raises:
-            Refusal: the person's name begins with ``system:``.
-        """
-        return self._believed(self._asker(person), templates)
-
-    def _believed(self, asker: _Asker, templates: tuple[str, ...]) -> frozenset[str] | None:
-        known = self._offers.get(asker.hashed)
-        if known is not None and known.until > self._clock() and known.templates == templates:
-            return known.offered
-        return None
-
     async def offered(self, person: Person, templates: tuple[str, ...]) -> frozenset[str]:
         """Return the templates that a person may bind.
 
@@ -170,9 +159,9 @@ class AccessReviews:
             Refusal: the person's name begins with ``system:``.
         """
         asker = self._asker(person)
-        believed = self._believed(asker, templates)
-        if believed is not None:
-            return believed
+        known = self._offers.get(asker.hashed)
+        if known is not None and known.until > self._clock() and known.templates == templates:
+            return known.offered
         found = await self._offer(asker, templates)
         self._offers.pop(asker.hashed, None)
         self._offers[asker.hashed] = found

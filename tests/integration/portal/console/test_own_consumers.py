@@ -41,21 +41,19 @@ async def test_actions_are_previews_with_the_command(admin: Client) -> None:
         for action, effect, command in (
             ("rotate", "cluster-of-ada (kb-a) gets a new token", "rotate kb-a"),
             ("hand-over", f"belongs to {AUTHOR}", "hand-over kb-a --to ISSUER/SUB"),
-            ("revoke", "Exports widgets", "revoke kb-a"),
+            ("revoke", "loses its access and 1 export", "revoke kb-a"),
         ):
-            path = f"/consumers/kb-a/{action}"
-            page = await there.once(path, effect)
-            assert path in (await there.get("/consumers/kb-a")).links
-            assert f'<code id="command">fairlead provider {command}</code>' in page.body
-            assert 'data-copy="command"' in page.body
-            # Nothing on the page can be sent.
-            assert "<form" not in page.body
-            assert page.fields == {}
-            assert (await there.post(path, {"confirm": "kb-a"})).status == 405
-        assert (await there.get("/consumers/kb-a/none")).status == 404
+            page = await there.once("/consumers/kb-a", effect)
+            code = f'<code id="command-{action}">fairlead provider {command}</code>'
+            assert code in page.body
+            assert f'data-copy="command-{action}"' in page.body
+        # Nothing on the page can be sent.
+        assert "<form" not in page.body
+        assert page.fields == {}
+        assert (await there.post("/consumers/kb-a", {"confirm": "kb-a"})).status == 405
         lost = await there.get("/none", Accept="text/html")
         assert (lost.status, "Back to the first page" in lost.text) == (404, True)
-        assert (await there.get("/consumers/kb-b/revoke")).status == 404
+        assert (await there.get("/consumers/kb-b")).status == 404
     await admin.get(NAMESPACES, "kb-a")
 
 
@@ -71,7 +69,7 @@ async def test_forms_let_in_and_unbind_alone(
     monkeypatch.setattr("fairlead.portal.own.application", record)
     async with console(admin) as there:
         assert (await there.get("/consumers")).status == 200
-    assert "/consumers/{namespace}/{action}" in {one.path for one in routes}
+    assert "/consumers/{namespace}" in {one.path for one in routes}
     assert {one.path for one in routes if one.method not in {"GET", "HEAD"}} == {
         "/link",
         "/bindings/{name}/unbind",
@@ -97,7 +95,7 @@ async def test_pages_about_consumers_end_with_the_right_to_list_them(admin: Clie
         Client(await as_service_account(admin, "default", READER)) as reader,
         console(reader) as there,
     ):
-        paths = ("/consumers", "/consumers/kb-a", "/consumers/kb-a/revoke")
+        paths = ("/consumers", "/consumers/kb-a")
         for path in paths:
             await there.once(path, "kb-a")
         await admin.delete(CLUSTERROLEBINDINGS, READER)

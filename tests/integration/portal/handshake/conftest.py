@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import time
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager
 from dataclasses import replace
@@ -33,9 +32,7 @@ from fairlead.portal.handshake.applying import Applying, ApplyingPatience
 from fairlead.portal.handshake.bind import Bind
 from fairlead.portal.handshake.catalog import Catalog
 from fairlead.portal.handshake.consents import Consents
-from fairlead.portal.handshake.leftovers import Leftovers
 from fairlead.portal.handshake.ownership import Ownership
-from fairlead.portal.handshake.reachable import Reachable
 from fairlead.portal.handshake.reviews import BELIEVED_SECONDS, AccessReviews
 from fairlead.portal.handshake.witness import Witness
 from fairlead.portal.http.server import Routed
@@ -73,10 +70,8 @@ class House:
         admin: Client,
         door: Door,
         sessions: BrowserSessions,
-        leftovers: Leftovers,
     ) -> None:
         self.plane = plane
-        self.leftovers = leftovers
         self.admin = admin
         self.door = door
         self.sessions = sessions
@@ -191,10 +186,9 @@ async def house(
     *,
     provider: bool = True,
     seconds: float = SECONDS,
-    clock: Callable[[], float] = time.monotonic,
     line: Line | None = None,
     believed: float = BELIEVED_SECONDS,
-    reachable: Reachable | None = None,
+    refused: Callable[[str], str] | None = None,
     patience: ApplyingPatience | None = None,
     **more: Any,
 ) -> AsyncIterator[House]:
@@ -236,10 +230,9 @@ async def house(
             catalog=catalog,
             ownership=ownership,
             bind=bind,
-            reachable=reachable,
+            refused=refused,
             patience=patience,
         )
-        leftovers = Leftovers(cluster, options.namespace, clock=clock)
         Witness(cluster)
         sealing, consents = Sealing(local_keys()), Consents(bind, store)
         pages = console(
@@ -247,6 +240,7 @@ async def house(
             options,
             guard=guard,
             sessions=sessions,
+            reviews=reviews,
             catalog=catalog,
             ownership=ownership,
             tokens=FormTokens(sealing, store, guard),
@@ -267,7 +261,7 @@ async def house(
         )
         routes = [*catalog.routes(), *bind.routes(), *applying.routes(), *redeeming.routes()]
         routes += [route for part in pages if isinstance(part, Routed) for route in part.routes()]
-        tasks = [group.create_task(one) for one in (cluster.run(), store.run(), leftovers.run())]
+        tasks = [group.create_task(one) for one in (cluster.run(), store.run())]
         tasks += [group.create_task(one.run()) for one in pages if isinstance(one, Running)]
         if provider:
             works = controllers(behind)
@@ -278,6 +272,6 @@ async def house(
                 await informer.synced.wait()
         (lost,) = [part.lost for part in pages if isinstance(part, Pages)]
         async with opened(options, routes, lost=lost) as door:
-            yield House(plane, admin, door, sessions, leftovers)
+            yield House(plane, admin, door, sessions)
         for task in tasks:
             task.cancel()

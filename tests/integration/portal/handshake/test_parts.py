@@ -4,46 +4,23 @@ from __future__ import annotations
 
 import asyncio
 
-import pytest
 import structlog
 from tests.integration.portal.handshake.conftest import ADA, BEN
 from tests.support.portal import serve_options
-from tests.support.waiting import SECONDS, eventually, gone
+from tests.support.waiting import SECONDS, eventually
 
-from fairlead.api.kubebind import (
-    ANNOTATION_AUTHOR,
-    ANNOTATION_IDENTITY,
-    API_VERSION,
-    BINDABLERESOURCESREQUESTS,
-)
+from fairlead.api.kubebind import ANNOTATION_AUTHOR, ANNOTATION_IDENTITY
 from fairlead.api.resource import NAMESPACES
 from fairlead.client import Client
 from fairlead.demo.identity import as_service_account
 from fairlead.portal.app import run_all
-from fairlead.portal.handshake import leftovers
 from fairlead.portal.options import DEFAULT_NAMESPACE, NAME
 from fairlead.runtime import Cluster, Manager
 
 
-async def test_leftovers_go_and_hand_overs_are_told(
-    admin: Client, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(leftovers, "LEFT_SECONDS", 0.0)
-    monkeypatch.setattr(leftovers, "SWEEP_SECONDS", 0.05)
+async def test_hand_overs_are_told(admin: Client) -> None:
     annotations = {ANNOTATION_AUTHOR: ADA.author, ANNOTATION_IDENTITY: "cluster-1"}
     await admin.create(NAMESPACES, {"metadata": {"name": "mine", "annotations": annotations}})
-    left = leftovers.new_name()
-    body = {
-        "apiVersion": API_VERSION,
-        "kind": BINDABLERESOURCESREQUESTS.kind,
-        "metadata": {"name": left, "namespace": DEFAULT_NAMESPACE},
-        "spec": {
-            "templateRef": {"name": "widgets"},
-            "clusterIdentity": {"identity": "cluster-1"},
-            "author": ADA.author,
-        },
-    }
-    await admin.create(BINDABLERESOURCESREQUESTS, body)
     config = await as_service_account(admin, DEFAULT_NAMESPACE, NAME)
     with structlog.testing.capture_logs() as lines:
         async with Client(config) as client, asyncio.TaskGroup() as group:
@@ -53,7 +30,6 @@ async def test_leftovers_go_and_hand_overs_are_told(
             # What was there at the start is told by no line.
             for informer in list(cluster.informers()):
                 await asyncio.wait_for(informer.synced.wait(), SECONDS)
-            await gone(admin, BINDABLERESOURCESREQUESTS, left, DEFAULT_NAMESPACE)
             change = {"metadata": {"annotations": {ANNOTATION_AUTHOR: BEN.author}}}
             await admin.merge_patch(NAMESPACES, "mine", "", change)
 

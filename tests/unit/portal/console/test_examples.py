@@ -13,8 +13,7 @@ from hypothesis import strategies as st
 from fairlead.api.meta import JSON
 from fairlead.api.postgresaccess import POSTGRESACCESSES
 from fairlead.api.servicebinding.spec import SERVICEBINDINGS
-from fairlead.portal.console.examples import example
-from fairlead.portal.console.examples.making import DEEPEST, ROOM
+from fairlead.portal.console.examples import DEEPEST, ROOM, example
 
 
 TEXT: JSON = {"type": "string"}

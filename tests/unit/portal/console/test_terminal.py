@@ -11,7 +11,7 @@ import pytest
 from fairlead.api.kubebind import TemplateSpec
 from fairlead.api.meta import JSON
 from fairlead.portal.console.claims import at_consumer, at_provider
-from fairlead.portal.console.offers.bundles import bundle
+from fairlead.portal.console.offers.following import bundle
 from fairlead.portal.console.pages.terminal import Terminal, encoded
 
 

@@ -44,11 +44,3 @@ class Access:
             return await self._administers(session.person)
         except (ClientError, Refusal):
             return False
-
-
-def gone(name: str) -> MissingError:
-    """Return the error for an unknown consumer."""
-    return MissingError(
-        f"There is no consumer {name}",
-        "It was revoked, or never existed. See the list of consumers.",
-    )

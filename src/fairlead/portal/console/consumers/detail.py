@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Awaitable, Callable, Hashable, Mapping
 from datetime import UTC, datetime
 from typing import Any
@@ -12,17 +13,19 @@ from fairlead.api.kubebind import BINDER_NAME, APIServiceExport
 from fairlead.api.meta import Object
 from fairlead.client import ClientError
 from fairlead.portal.console.claims import in_words
-from fairlead.portal.console.consumers.access import Access, gone
-from fairlead.portal.console.consumers.actions import ACTIONS, TITLES, preview
-from fairlead.portal.console.consumers.directory import GRANTED, Directory
-from fairlead.portal.console.pages.viewing import AskedPage, Topics, View
+from fairlead.portal.console.consumers.access import Access
+from fairlead.portal.console.consumers.directory import GRANTED, Directory, KnownConsumer
+from fairlead.portal.console.pages.viewing import AskedPage, MissingError, Topics, View
 from fairlead.portal.handshake.reviews import AccessReviews
 from fairlead.portal.handshake.reviews import ReviewedAction as Review
 from fairlead.portal.http.errors import Refusal
 from fairlead.portal.identity.sessions import BrowserSession
 from fairlead.portal.model.thing import ConditionRow, shown_conditions
+from fairlead.provider.commands.revoke.inventory import Inventory
+from fairlead.provider.commands.rotation.reconcile import silent, tells
 from fairlead.provider.identity import GROUP_AUTHOR
 from fairlead.provider.konnectors import is_original, unwatchable
+from fairlead.provider.offer import record_of
 from fairlead.provider.rights import cluster_names
 
 
@@ -55,6 +58,16 @@ class ShownExport(msgspec.Struct, frozen=True):
     problem: str = ""
 
 
+class Preview(msgspec.Struct, frozen=True):
+    """An action on a consumer: its effects as a sentence with notes, and the command."""
+
+    action: str
+    title: str
+    text: str
+    command: str
+    notes: tuple[str, ...] = ()
+
+
 class ConsumerPage(View):
     """The page of a consumer, by its cluster namespace."""
 
@@ -78,7 +91,7 @@ class ConsumerPage(View):
         name = asked.name("namespace")
         await self._access.check(session, f"consumer {name}")
         if self._directory.consumer(name) is None:
-            raise gone(name)
+            raise _gone(name)
         return name
 
     def topics(self, scope: Any) -> Topics:
@@ -91,7 +104,7 @@ class ConsumerPage(View):
         granted, unasked = await self._granted(scope, binding)
         known = self._directory.get(scope, granted)
         if known is None:
-            raise gone(scope)
+            raise _gone(scope)
         return {
             "consumer": known,
             "row": known.row,
@@ -102,9 +115,7 @@ class ConsumerPage(View):
             "namespaces": self._directory.provider_namespaces(scope),
             "copies": self._directory.copies(scope),
             "unasked": unasked,
-            "previews": [
-                (one, TITLES[one], preview(self._directory, one, known)) for one in ACTIONS
-            ],
+            "previews": _previews(self._directory, known),
         }
 
     async def _granted(self, name: str, binding: Object | None) -> tuple[frozenset[str], str]:
@@ -161,3 +172,68 @@ def _watched(export: Object) -> Mapping[str, list[tuple[str, str]]]:
         exported: [one.group_resource for one in spec.resources if one.name in names],
         claimed: [one.group_resource for one in spec.permission_claims if one.name in names],
     }
+
+
+def _previews(directory: Directory, known: KnownConsumer) -> list[Preview]:
+    """Return the effects of each action by the caches."""
+    row, namespace = known.row, known.row.namespace
+    command = "fairlead provider {} " + shlex.quote(namespace)
+    inventory = Inventory(
+        row.identity,
+        namespace,
+        len(row.exports),
+        len(directory.provider_namespaces(namespace)),
+        row.objects,
+    )
+    begun = ("Its revocation has begun: revoke it again to continue.",) if row.deleting else ()
+    kept = "no object, export or namespace is deleted"
+    valid = (
+        "Its present kubeconfig stays valid for all who have it:"
+        f" `fairlead provider rotate {namespace}` ends that."
+    )
+    return [
+        Preview(
+            "rotate",
+            "Give it a new token",
+            f"{row.identity} ({namespace}) gets a new token, which its konnector fetches by"
+            f" itself; {kept}",
+            command.format("rotate"),
+            (_moves(directory.binding(namespace)),),
+        ),
+        Preview(
+            "hand-over",
+            "Hand it over",
+            f"{row.identity} ({namespace}) belongs to {known.author or 'no author'}, and will"
+            f" belong to the person you name; {kept}",
+            command.format("hand-over") + " --to ISSUER/SUB",
+            (valid,),
+        ),
+        Preview(
+            "revoke", "Revoke it", inventory.text(keep_data=False), command.format("revoke"), begun
+        ),
+    ]
+
+
+def _moves(binding: Object | None) -> str:
+    """Return a sentence on whether the konnector will take over a new token and report it."""
+    if binding is None:
+        return "It has no ClusterBinding: invite it again first."
+    if record_of(binding).revoked:
+        return "It is being revoked, and gets no new token."
+    if is_original(binding) or not tells(binding):
+        told = silent(binding)
+        return (
+            f"Both tokens stay valid, for {told}: check that its heartbeat continues, then delete"
+            " the old token with --finish."
+        )
+    return (
+        "Its konnector reports which credentials it uses: the old token is deleted once it uses"
+        " the new one."
+    )
+
+
+def _gone(name: str) -> MissingError:
+    return MissingError(
+        f"There is no consumer {name}",
+        "It was revoked, or never existed. See the list of consumers.",
+    )

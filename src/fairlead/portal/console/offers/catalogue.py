@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -20,12 +20,13 @@ from fairlead.api.reasons.verdict import short
 from fairlead.api.resource import CUSTOMRESOURCEDEFINITIONS
 from fairlead.portal.console.claims import in_words
 from fairlead.portal.console.examples import example
-from fairlead.portal.console.offers.clusters import Clusters
 from fairlead.portal.console.offers.schemas import SchemaField, fields
 from fairlead.portal.console.pages.live import Hub
 from fairlead.portal.console.pages.viewing import AskedPage, MissingError, Topics, View
+from fairlead.portal.console.sources.consumers import Consumers, KnownCluster
 from fairlead.portal.handshake.catalog import Catalog
-from fairlead.portal.identity.sessions import BrowserSession
+from fairlead.portal.handshake.ownership import Ownership
+from fairlead.portal.identity.sessions import BrowserSession, Person
 from fairlead.runtime import Cluster
 
 
@@ -70,6 +71,41 @@ class ShownResource(msgspec.Struct, frozen=True):
     example: str = ""
 
 
+class BoundTemplate(NamedTuple):
+    """A binding and its cluster."""
+
+    cluster: KnownCluster
+    name: str
+
+
+class Clusters:
+    """Finds the clusters of people, and of their groups."""
+
+    def __init__(self, consumers: Consumers, ownership: Ownership) -> None:
+        self._consumers = consumers
+        self._ownership = ownership
+
+    def of(self, person: Person) -> list[KnownCluster]:
+        """Return a person's clusters, ordered by name."""
+        names = [namespace.meta.name for namespace in self._ownership.namespaces(person)]
+        clusters = [cluster for name in names if (cluster := self._consumers.cluster(name))]
+        return sorted(clusters, key=lambda cluster: (cluster.name, cluster.identity))
+
+    def get(self, person: Person, namespace: str) -> KnownCluster | None:
+        """Return a person's cluster by its namespace, None if it is not theirs."""
+        owned = (cluster for cluster in self.of(person) if cluster.namespace == namespace)
+        return next(owned, None)
+
+    def bindings(self, person: Person) -> list[tuple[BoundTemplate, frozenset[str]]]:
+        """Return the bindings in a person's clusters, each with its kinds."""
+        read = self._consumers.read
+        return [
+            (BoundTemplate(cluster, export.meta.name), frozenset(read(export).kinds))
+            for cluster in self.of(person)
+            for export in self._consumers.exports(cluster.namespace)
+        ]
+
+
 class Catalogue(View):
     """The templates that a person may bind, filtered by ?q=."""
 
@@ -112,9 +148,8 @@ class Catalogue(View):
         names, bound = scope
         wanted = asked.get("q")
         found = [one for name in names if (one := self._offers.template(name)) is not None]
-        shelves = _shelves(
-            _collections(self._collections.list()), [_card(one) for one in found], wanted
-        )
+        cards = {card.name: card for card in map(_card, found) if _fits(card, wanted)}
+        shelves = _shelves(self._collections.list(), cards)
         return {"shelves": shelves, "wanted": wanted, "offers": len(names), "bound": bound}
 
     async def own(
@@ -236,28 +271,16 @@ def _card(template: Object) -> Card:
     return Card(template.meta.name, spec.description, tuple(names), owner)
 
 
-def _collections(found: Iterable[Object]) -> list[tuple[str, str, tuple[str, ...]]]:
-    shelves = []
-    for one in sorted(found, key=lambda item: item.meta.name):
-        spec = one.decode(TemplateCollection).spec
-        names = tuple(reference.name for reference in spec.templates)
-        shelves.append((one.meta.name, spec.description, names))
-    return shelves
-
-
-def _shelves(
-    collections: Iterable[tuple[str, str, tuple[str, ...]]], offered: Iterable[Card], wanted: str
-) -> list[Shelf]:
-    """Group the cards that match the search by collection, those without one last."""
-    cards: Mapping[str, Card] = {one.name: one for one in offered if _fits(one, wanted)}
+def _shelves(collections: Iterable[Object], cards: Mapping[str, Card]) -> list[Shelf]:
+    """Group the cards by collection, those without one last."""
     shelves: list[Shelf] = []
-    shelved: set[str] = set()
-    for title, description, names in collections:
-        found = tuple(cards[name] for name in names if name in cards)
-        if found:
-            shelves.append(Shelf(title, description, found))
-            shelved.update(one.name for one in found)
-    rest = tuple(one for name, one in cards.items() if name not in shelved)
+    for collection in sorted(collections, key=lambda item: item.meta.name):
+        spec = collection.decode(TemplateCollection).spec
+        shown = tuple(cards[ref.name] for ref in spec.templates if ref.name in cards)
+        if shown:
+            shelves.append(Shelf(collection.meta.name, spec.description, shown))
+    shelved = {card.name for shelf in shelves for card in shelf.cards}
+    rest = tuple(card for name, card in cards.items() if name not in shelved)
     return [*shelves, *([Shelf("", "", rest)] if rest else [])]
 
 

@@ -1,4 +1,4 @@
-"""The page that follows a new binding: the provider's steps and the konnector's."""
+"""The page that follows a new binding: the provider's steps and the konnector's; and its files."""
 
 from __future__ import annotations
 
@@ -6,11 +6,18 @@ from collections.abc import Hashable, Iterable, Iterator, Mapping
 from typing import Any
 
 import msgspec
+import structlog
+import yaml
+from aiohttp import web
 
 from fairlead.api.kubebind import (
+    API_VERSION,
+    APISERVICEBINDINGBUNDLES,
+    APISERVICEBINDINGS,
     APISERVICEEXPORTS,
     CLUSTER_BINDING_NAME,
     CLUSTERBINDINGS,
+    KUBECONFIG_NAME,
     APIServiceExport,
     ClusterBinding,
 )
@@ -22,14 +29,27 @@ from fairlead.api.kubebind.conditions import (
     KubeBindCondition,
 )
 from fairlead.api.label_names import subdomain_errors
-from fairlead.api.meta import Object
+from fairlead.api.meta import JSON, Object
 from fairlead.api.reasons.model import State
 from fairlead.api.reasons.verdict import condition_state, remedy_of
-from fairlead.portal.console.offers.clusters import Clusters
+from fairlead.client import ClientError
+from fairlead.konnector.commands.rehearsal import planned
+from fairlead.portal.console.offers.catalogue import Clusters
 from fairlead.portal.console.pages.live import Hub
 from fairlead.portal.console.pages.rendering import segment
-from fairlead.portal.console.pages.viewing import AskedPage, MissingError, Topics, View
-from fairlead.portal.console.visits.formtokens import FormTokens
+from fairlead.portal.console.pages.viewing import (
+    AskedPage,
+    FormError,
+    FormView,
+    MissingError,
+    Topics,
+)
+from fairlead.portal.console.visits.formtokens import FormTokens, field
+from fairlead.portal.handshake.applying import named_response
+from fairlead.portal.handshake.bind import AskedBind, Bind
+from fairlead.portal.http.bounds import count
+from fairlead.portal.http.errors import Refusal, bad_request, refusal_of
+from fairlead.portal.http.headers import PRIVATE
 from fairlead.portal.identity.sessions import BrowserSession
 from fairlead.runtime import Cluster
 
@@ -37,6 +57,12 @@ from fairlead.runtime import Cluster
 _PROVIDERS = frozenset({PERMISSIONS_GRANTED, PROVIDER_IN_SYNC})
 """Conditions of an export that the provider's controllers write."""
 _PROVIDER = "The provider"
+_FILES = {
+    "bundle": ("binding-bundle.yaml", "application/yaml"),
+    "response": ("binding-response.json", "application/json"),
+}
+"""Name and type of the files: manifests for kubectl, and a BindingResponse for the command."""
+_log = structlog.get_logger(logger_name="fairlead.portal.console")
 
 
 class FollowedStep(msgspec.Struct, frozen=True):
@@ -49,16 +75,17 @@ class FollowedStep(msgspec.Struct, frozen=True):
     since: str = ""
 
 
-class BoundPage(View):
-    """The page of a new binding until it is Ready."""
+class BoundPage(FormView):
+    """The page of a new binding until it is Ready, with files that bind it."""
 
     route = "/bind/{template}/{namespace}/{name}"
     template = "bound.html"
 
     def __init__(
-        self, cluster: Cluster, hub: Hub, *, clusters: Clusters, tokens: FormTokens
+        self, cluster: Cluster, hub: Hub, *, clusters: Clusters, tokens: FormTokens, binds: Bind
     ) -> None:
         self._clusters = clusters
+        self._binds = binds
         self._tokens = tokens
         self._exports = hub.informer(cluster, APISERVICEEXPORTS)
         self._connections = hub.informer(cluster, CLUSTERBINDINGS)
@@ -67,11 +94,6 @@ class BoundPage(View):
     def at(template: str, namespace: str, name: str) -> str:
         """Return the path of a binding's page."""
         return f"/bind/{segment(template)}/{segment(namespace)}/{segment(name)}"
-
-    @staticmethod
-    def action(file: str, path: str) -> str:
-        """Return the action that a file's form token is valid for."""
-        return f"{file} of {path}"
 
     async def scope(self, session: BrowserSession, asked: AskedPage) -> Hashable:
         """Return the cluster's name, its namespace, and the binding's name.
@@ -121,9 +143,78 @@ class BoundPage(View):
         """Return the form tokens of the files."""
         _, namespace, name = scope
         path = self.at(asked.name("template"), namespace, name)
-        files = ("bundle", "response")
-        tokens = {one: self._tokens.token(session, self.action(one, path)) for one in files}
+        tokens = {one: self._tokens.token(session, f"{one} of {path}") for one in _FILES}
         return {"tokens": tokens, "error": ""}
+
+    async def submit(self, request: web.Request) -> web.Response:
+        """Answer with a file with credentials, which is generated and not stored.
+
+        Raises:
+            FormError: the person has lost the right, or the bind is refused.
+            Refusal: the form is not from this page.
+            ClientError: the API server refused or is unavailable.
+        """
+        session, fields = await self._tokens.fields(request)
+        template, namespace, name = map(
+            request.match_info.__getitem__, ("template", "namespace", "name")
+        )
+        wanted = field(fields, "file")
+        known = self._clusters.get(session.person, namespace)
+        if known is None or wanted not in _FILES:
+            raise bad_request("there is no such file here: load the page again")
+        try:
+            path = self.at(template, namespace, name)
+            await self._tokens.check(session, fields, f"{wanted} of {path}")
+            count(request, session.person.author, "bind")
+            asked = AskedBind(template, name, known.identity, known.name, page=True)
+            response = await self._binds.bound(request, session.person, session.key, asked)
+        except (Refusal, ClientError, TimeoutError) as error:
+            refusal = logged(error)
+            raise FormError(session, refusal.status, error=refusal.message) from None
+        file, media = _FILES[wanted]
+        content = (
+            bundle(response)
+            if wanted == "bundle"
+            else msgspec.json.format(msgspec.json.encode(response), indent=2)
+        )
+        disposition = {"Content-Disposition": f"attachment; filename={file}"}
+        return web.Response(body=content, content_type=media, headers={**PRIVATE, **disposition})
+
+
+def logged(error: Refusal | ClientError | TimeoutError) -> Refusal:
+    """Return the refusal of a failed bind, and log why."""
+    if not isinstance(error, Refusal):
+        error = refusal_of(error)
+        _log.error("a bind failed", reason=error.reason)
+    elif error.reason:
+        _log.info("not bound", reason=error.reason)
+    return error
+
+
+def bundle(response: JSON) -> bytes:
+    """Return the manifests for the consumer's cluster as YAML, with credentials.
+
+    They are the kubeconfig, the konnector's rights, limited to the resources of the response, and
+    a bundle, which binds all exports of the provider to this cluster.
+    """
+    documents: list[JSON] = []
+    for planned_object in planned(named_response(response)):
+        match planned_object["kind"]:
+            case "Secret":
+                secret = {"data": {KUBECONFIG_NAME: response["kubeconfig"]}}
+                documents.append(planned_object | secret)
+            case APISERVICEBINDINGS.kind:
+                documents.append(
+                    {
+                        "apiVersion": API_VERSION,
+                        "kind": APISERVICEBINDINGBUNDLES.kind,
+                        "metadata": {"name": response["providerNamespace"]},
+                        "spec": planned_object["spec"],
+                    }
+                )
+            case _:
+                documents.append(planned_object)
+    return yaml.safe_dump_all(documents, sort_keys=False).encode()
 
 
 def _exported(export: Object | None) -> FollowedStep:

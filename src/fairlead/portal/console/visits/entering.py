@@ -47,22 +47,6 @@ class Entrance(ABC):
                 raise
         return self.stranger(request)
 
-    async def signed_in(self, request: web.Request) -> BrowserSession:
-        """Return the session of a request.
-
-        Raises:
-            Refusal: there is no session, or the request is refused for another reason.
-        """
-        return await self._guard.session(request)
-
-    async def still(self, request: web.Request) -> bool:
-        """Whether the session of a running request still exists.
-
-        Raises:
-            Refusal: the store is unavailable.
-        """
-        return await self._guard.session_if_any(request) is not None
-
     @abstractmethod
     def stranger(self, request: web.Request) -> web.Response:
         """Return the page of a person without a session."""

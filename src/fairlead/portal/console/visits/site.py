@@ -31,6 +31,7 @@ from fairlead.portal.console.pages.viewing import (
 from fairlead.portal.console.visits.entering import Entrance
 from fairlead.portal.http.errors import Refusal
 from fairlead.portal.http.requests import ENDLESS, REQUEST_ID
+from fairlead.portal.identity.guard import SessionGuard
 from fairlead.portal.identity.sessions import BrowserSession
 
 
@@ -117,9 +118,17 @@ class Site:
 
     name = "console"
 
-    def __init__(self, pages: Pages, entrance: Entrance, hub: Hub, views: Iterable[View]) -> None:
+    def __init__(
+        self,
+        pages: Pages,
+        entrance: Entrance,
+        guard: SessionGuard,
+        hub: Hub,
+        views: Iterable[View],
+    ) -> None:
         self._pages = pages
         self._entrance = entrance
+        self._guard = guard
         self._hub = hub
         self._live = Live(pages, hub)
         self._turns = PageTurns()
@@ -213,7 +222,7 @@ class Site:
 
     async def _stream(self, view: View, request: web.Request) -> web.StreamResponse:
         """Answer with server-sent events, until the person leaves or loses the right."""
-        session = await self._entrance.signed_in(request)
+        session = await self._guard.session(request)
         page = asked_of(request, _SEEN)
         asked = page._replace(path=page.path.removeprefix(STREAMS) or "/")
         with self._hub.subscribed(session.person.author) as subscription:
@@ -281,7 +290,7 @@ class Site:
             await subscription.wait()
             if self._hub.closed:
                 return
-            if not await self._entrance.still(request):
+            if await self._guard.session_if_any(request) is None:
                 await response.write(_OVER)
                 return
             try:
