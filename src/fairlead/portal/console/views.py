@@ -22,6 +22,7 @@ from fairlead.portal.model.lists import (
     ListedObjects,
     ListQuery,
     ObjectRow,
+    Words,
     order,
     page_of,
 )
@@ -30,6 +31,7 @@ from fairlead.portal.model.states import RANKS, STATES
 
 MOST_CHOICES = 50
 """Largest number of clusters in the select box; with more, the name is typed."""
+_UNUSED: Words = (("Create an object of a bound kind, and a ServiceBinding for your app.", ""),)
 
 
 class _OfSource(View):
@@ -195,6 +197,7 @@ class TopologyPage(_OfSource):
         shown: Shown = "problems" if asked.get("shown") == "problems" else "all"
         seen = await self._source.graph(scope, asked.get("cluster", 253))
         graph, notes, wanted = seen.value or SeenGraph(Graph())
+        advised = seen.value is not None and not graph.nodes and not wanted
         return {
             "seen": seen,
             "tree": grow(graph, shown) if graph.nodes else None,
@@ -202,8 +205,13 @@ class TopologyPage(_OfSource):
             "shown": shown,
             "wanted": wanted,
             "notes": notes,
-            "empty": self._source.empty,
+            "empty": await self._advice(scope) if advised else (),
         }
+
+    async def _advice(self, scope: Any) -> Words:
+        """Return the words for who has no chains: bindings alone make none."""
+        bindings: BindingList | None = (await self._source.bindings(scope)).value
+        return _UNUSED if bindings is not None and bindings.rows else self._source.empty
 
 
 class NewObjectPage(View):
