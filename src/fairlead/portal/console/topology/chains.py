@@ -66,6 +66,8 @@ def _crossings(ways: Iterable[Sequence[_Place]]) -> set[_Place]:
 
 def _node(link: Link, href: str) -> GraphNode:
     kind, _, key = link.object.partition(" ")
+    # The column says that a copy is the provider's, and its binding is a tooltip.
+    key, there, binding = key.partition(" of the provider, ")
     where, slash, name = key.partition("/")
     if not slash or not where or not name or " " in where:
         where, name = "", key
@@ -75,6 +77,7 @@ def _node(link: Link, href: str) -> GraphNode:
         kind=kind if name else "",
         name=name or kind,
         where=where,
+        title=f"{there.lstrip()}{binding}",
         state=link.state,
         reason=link.reason,
         about=link.about,

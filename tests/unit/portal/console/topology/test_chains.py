@@ -84,3 +84,10 @@ def test_a_part_has_all_that_its_link_tells() -> None:
 def test_objects_are_told_by_kind_place_and_name(text: str, told: tuple[str, str, str]) -> None:
     (node,) = of_chains([[Link(name="Secret", object=text, state="ok")]]).nodes
     assert (node.kind, node.where, node.name) == told
+
+
+def test_a_copy_has_its_short_name_and_its_binding_as_the_tooltip() -> None:
+    text = "Bucket space-shop/photos of the provider, by APIServiceBinding buckets"
+    (node,) = of_chains([[Link(name="provider", object=text, state="ok")]]).nodes
+    assert (node.where, node.name) == ("space-shop", "photos")
+    assert node.title == "of the provider, by APIServiceBinding buckets"
