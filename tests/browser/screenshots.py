@@ -85,7 +85,6 @@ PAGES = (
     Shot("bindings-all", "/bindings", who="olga"),
     Shot("binding", "/bindings/{ada}/postgres"),
     Shot("binding-waiting", "/bindings/{ada}/buckets"),
-    Shot("binding-silent", "/bindings/{ben}/topics", who="ben"),
     Shot("binding-unbind", "/bindings/{ada}/postgres?unbind=postgres"),
     Shot("binding-unbind-wrong", "/bindings/{ada}/postgres?unbind=other"),
     Shot("binding-missing", "/bindings/{ada}/postgres", who="ben"),
