@@ -95,4 +95,4 @@ async def test_two_people_in_two_browsers(browser: Browsing, market: Market) -> 
 
 async def _offered(page: Page) -> list[str]:
     await heading(page, "Catalogue")
-    return await page.get_by_role("heading", level=3).all_text_contents()
+    return await page.get_by_role("heading", level=3).get_by_role("link").all_text_contents()
