@@ -18,7 +18,7 @@ from fairlead.portal.options import ExternalURL
 
 Chain = Callable[..., Graph]
 Fleet = Callable[..., Graph]
-PAGES = Pages(ExternalURL.parse("https://bind.example.org"))
+PAGES = Pages(ExternalURL.parse("https://example.org/bind"))
 
 
 def _page(graph: Graph, shown: Shown = "all") -> str:
@@ -127,3 +127,14 @@ def test_the_style_sheets_have_each_class_of_the_tree(fleet: Fleet) -> None:
     page = _page(fleet(480, frozenset({3})))
     names = {name for value in re.findall(r'class="([^"]*)"', page) for name in value.split()}
     assert names <= set(re.findall(r"\.([a-z][a-z0-9-]*)", style))
+
+
+def test_a_part_leads_to_its_page_below_the_servers_path(chain: Chain) -> None:
+    graph = chain("failed")
+    node = replace(graph.nodes[0], href="/objects/orders", title="all of its name")
+    page = _page(replace(graph, nodes=(node,)))
+    # In the tree and in the table.
+    assert page.count('<a href="/bind/objects/orders">') == 2
+    assert 'title="all of its name"' in page
+    links = re.findall(r'href="([^"]*)"', page)
+    assert all(link.startswith(("#", "/bind/")) for link in links)
