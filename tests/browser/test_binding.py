@@ -16,9 +16,13 @@ from tests.support.waiting import SECONDS
 from fairlead.api.kubebind import BindingResponse
 from fairlead.portal.client.addresses import Address
 from fairlead.portal.client.backend import BackendClient
-from fairlead.portal.client.callback import Callback
 from fairlead.portal.client.errors import FrontDoorError
-from fairlead.portal.client.handshakes import choose_on_page, decode_page_response, with_query
+from fairlead.portal.client.handshakes import (
+    Callback,
+    choose_on_page,
+    decode_page_response,
+    with_query,
+)
 
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ from urllib.parse import parse_qsl, urlencode, urlsplit
 
 from tests.support.portal import EXTERNAL, Answer, Door
 
-from fairlead.portal.identity.cookies import Cookies
+from fairlead.portal.identity.guard import Cookies
 from fairlead.portal.identity.sessions import BrowserSessions, Person
 from fairlead.portal.options import ExternalURL
 

@@ -8,10 +8,8 @@ from importlib.metadata import version
 from typing import Protocol, runtime_checkable
 
 from fairlead.client.authorities import read_authority
-from fairlead.portal.console.consumers.access import Access
-from fairlead.portal.console.consumers.detail import ConsumerPage
 from fairlead.portal.console.consumers.directory import Directory
-from fairlead.portal.console.consumers.listing import ConsumerList
+from fairlead.portal.console.consumers.pages import Access, ConsumerList, ConsumerPage
 from fairlead.portal.console.offers.binding import BindPage
 from fairlead.portal.console.offers.catalogue import Catalogue, Clusters, TemplatePage
 from fairlead.portal.console.offers.following import BoundPage
@@ -35,9 +33,8 @@ from fairlead.portal.console.visits.entering import Arriving
 from fairlead.portal.console.visits.formtokens import FormTokens
 from fairlead.portal.console.visits.site import Site
 from fairlead.portal.handshake.applying import Applying
-from fairlead.portal.handshake.bind import Bind
+from fairlead.portal.handshake.bind import Bind, Consents
 from fairlead.portal.handshake.catalog import Catalog
-from fairlead.portal.handshake.consents import Consents
 from fairlead.portal.handshake.ownership import Ownership
 from fairlead.portal.handshake.reviews import AccessReviews
 from fairlead.portal.handshake.witness import Witness

@@ -18,10 +18,8 @@ from fairlead.api.resource import NAMESPACES
 from fairlead.client import Client, NotServed
 from fairlead.client.lookups import may
 from fairlead.konnector.commands.overview.fetch import Overview
-from fairlead.portal.console.consumers.access import Access
-from fairlead.portal.console.consumers.detail import ConsumerPage
 from fairlead.portal.console.consumers.directory import Directory
-from fairlead.portal.console.consumers.listing import ConsumerList
+from fairlead.portal.console.consumers.pages import Access, ConsumerList, ConsumerPage
 from fairlead.portal.console.own.entering import ByLink, Links, at_home
 from fairlead.portal.console.own.unbinding import Unbindings, UnbindPage
 from fairlead.portal.console.pages.live import Hub
@@ -43,8 +41,7 @@ from fairlead.portal.console.visits.site import Site
 from fairlead.portal.handshake.reviews import AccessReviews
 from fairlead.portal.http.server import Routed, application
 from fairlead.portal.http.serving import ListeningError, PortalServer
-from fairlead.portal.identity.cookies import Cookies
-from fairlead.portal.identity.guard import SessionGuard
+from fairlead.portal.identity.guard import Cookies, SessionGuard
 from fairlead.portal.identity.keys import Sealing, local_keys
 from fairlead.portal.identity.sessions import BrowserSessions, MemoryStore, Person, Prefixes
 from fairlead.portal.options import CALLBACK_PATH, ExternalURL, OIDCOptions, ServeOptions

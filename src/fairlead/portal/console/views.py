@@ -12,8 +12,7 @@ from fairlead.portal.console.sources.consumers import Consumers
 from fairlead.portal.console.sources.sights import Sights
 from fairlead.portal.console.sources.source import ConsoleSource, SeenGraph
 from fairlead.portal.console.topology.graph import Graph, Shown
-from fairlead.portal.console.topology.table import rows
-from fairlead.portal.console.topology.tree import grow
+from fairlead.portal.console.topology.tree import grow, rows
 from fairlead.portal.identity.sessions import BrowserSession
 from fairlead.portal.model.lists import (
     BindingList,

@@ -55,9 +55,8 @@ from fairlead.konnector.commands.bind import write_bundle
 from fairlead.konnector.commands.names import bindings_by_name
 from fairlead.konnector.commands.request import BindError, difference
 from fairlead.konnector.options import DEFAULT_NAMESPACE
-from fairlead.portal.handshake.bind import AskedBind, Bind
+from fairlead.portal.handshake.bind import AskedBind, Bind, as_consumer
 from fairlead.portal.handshake.catalog import Catalog
-from fairlead.portal.handshake.exporting import as_consumer
 from fairlead.portal.handshake.ownership import Ownership
 from fairlead.portal.http.audit import audit
 from fairlead.portal.http.bounds import count

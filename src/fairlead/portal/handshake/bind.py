@@ -20,31 +20,43 @@ from aiohttp import web
 from fairlead.api.conditions import Condition
 from fairlead.api.kubebind import (
     API_VERSION,
+    APISERVICEEXPORTREQUESTS,
     APISERVICEEXPORTS,
     APISERVICEEXPORTTEMPLATES,
     BINDABLERESOURCESREQUESTS,
+    APIServiceExportRequest,
     APIServiceExportTemplate,
     BindableResourcesRequest,
     BindableResourcesRequestStatus,
+    ExportRequestSpec,
     request_from_template,
 )
 from fairlead.api.kubebind.wire import ErrorCode
 from fairlead.api.label_names import subdomain_errors
 from fairlead.api.meta import JSON, Key, Object
 from fairlead.api.resource import SECRETS
-from fairlead.client import Client, ClientError
+from fairlead.client import (
+    AlreadyExists,
+    Client,
+    ClientError,
+    ClusterConfig,
+    Forbidden,
+    parse_kubeconfig,
+)
 from fairlead.client.lookups import find
+from fairlead.konnector.commands.request import in_vain
 from fairlead.portal.handshake.catalog import Catalog
-from fairlead.portal.handshake.exporting import request_export
 from fairlead.portal.handshake.ownership import OwnedNamespace, Ownership
 from fairlead.portal.handshake.reviews import AccessReviews
 from fairlead.portal.http.audit import audit
 from fairlead.portal.http.bounds import count
 from fairlead.portal.http.errors import Refusal, bad_request, forbidden, refusal_of
+from fairlead.portal.http.headers import PRIVATE
 from fairlead.portal.http.metrics import result_of
 from fairlead.portal.http.requests import BIND_RESULT, read_json
+from fairlead.portal.identity.codes import Codes
 from fairlead.portal.identity.guard import SessionGuard
-from fairlead.portal.identity.sessions import Person
+from fairlead.portal.identity.sessions import BrowserSession, Person, SessionStore
 from fairlead.portal.options import ServeOptions
 from fairlead.provider.controllers.bindableresources.reconcile import (
     ANNOTATION_MOST_CONSUMERS,
@@ -54,6 +66,127 @@ from fairlead.provider.controllers.bindableresources.reconcile import (
     TOO_MANY_CONSUMERS,
 )
 from fairlead.runtime import Cluster, Delta
+
+
+class _Consent(msgspec.Struct, frozen=True):
+    """A consent: the bind, and the session that it was given in."""
+
+    session: str
+    asked: AskedBind
+
+
+class Consents:
+    """Makes codes for consents, and binds when they are redeemed.
+
+    Only the consent is stored, so that a terminal that was closed gets no credentials.
+    """
+
+    def __init__(self, bind: Bind, store: SessionStore) -> None:
+        self._bind = bind
+        self._store = store
+        self._codes = Codes(store)
+
+    async def agree(self, session: BrowserSession, asked: AskedBind, challenge: str) -> str:
+        """Return a code for the program that has the challenge's verifier.
+
+        Raises:
+            Refusal: the person may not bind this, or the store is unavailable.
+            ClientError: the API server refused or is unavailable.
+        """
+        await self._bind.check(session.person, asked)
+        grant = msgspec.json.encode(_Consent(session.key, asked)).decode()
+        return await self._codes.make(session.person, challenge, grant)
+
+    async def redeem(self, request: web.Request, person: Person, grant: str) -> web.Response:
+        """Bind what the person consented to, and answer with a BindingResponse.
+
+        Raises:
+            Refusal: the session has ended, the right was revoked, or the bind is refused.
+            ClientError: the API server refused or is unavailable.
+        """
+        consent = msgspec.json.decode(grant, type=_Consent)
+        # A sign-out between the consent and its redemption withdraws the consent.
+        if await self._store.get(consent.session, kind="session") is None:
+            audit("bind", who=person.author, what="code", result="refused", request=request)
+            raise bad_request("the person who agreed to this has signed out: start again")
+        count(request, person.author, "bind")
+        response = await self._bind.bound(request, person, consent.session, consent.asked)
+        return web.json_response(response, headers=PRIVATE)
+
+
+SECONDS = 10.0
+"""Longest wait for a request, in seconds: new RBAC of the consumer applies with a delay."""
+_LOOK_AGAIN_SECONDS = 0.2
+"""Delay before a request that RBAC refused is sent again, in seconds."""
+
+
+def as_consumer(server: ClusterConfig, token: str, namespace: str = "") -> ClusterConfig:
+    """Return the configuration of our API server with a consumer's token.
+
+    Args:
+        server: address and CA; its credentials are not used.
+        token: the consumer's token.
+        namespace: the consumer's cluster namespace.
+    """
+    return ClusterConfig(
+        server=server.server,
+        namespace=namespace,
+        certificate_authority=server.certificate_authority,
+        tls_server_name=server.tls_server_name,
+        insecure_skip_tls_verify=server.insecure_skip_tls_verify,
+        proxy_url=server.proxy_url,
+        token=token,
+    )
+
+
+async def request_export(server: ClusterConfig, answer: JSON, request: JSON) -> str:
+    """Make sure that the consumer's namespace has a request, and return its name.
+
+    An existing request with the same spec that leads to an export is reused. If the name is
+    taken by another, the new name begins with it.
+
+    Args:
+        server: address and CA of the provider; its credentials are not used.
+        answer: the consumer's BindingResponse.
+        request: an APIServiceExportRequest with its name.
+
+    Raises:
+        ClientError: the API server refused or is unavailable.
+        TimeoutError: the API server does not answer, or the consumer gets no rights.
+    """
+    config = as_consumer(server, parse_kubeconfig(base64.b64decode(answer["kubeconfig"])).token)
+    namespace: str = answer["providerNamespace"]
+    async with Client(config) as consumer, asyncio.timeout(SECONDS):
+        while True:
+            try:
+                return await _requested(consumer, namespace, request)
+            except Forbidden:
+                # The API server's authorizer learns of a new RoleBinding by a watch.
+                await asyncio.sleep(_LOOK_AGAIN_SECONDS)
+
+
+async def _requested(consumer: Client, namespace: str, request: JSON) -> str:
+    name: str = request["metadata"]["name"]
+    try:
+        made = await consumer.create(APISERVICEEXPORTREQUESTS, request, namespace)
+    except AlreadyExists:
+        wanted = msgspec.convert(request["spec"], ExportRequestSpec)
+        for one in (await consumer.list(APISERVICEEXPORTREQUESTS, namespace)).items:
+            known = one.meta.name == name or one.meta.name.startswith(f"{name}-")
+            if known and _asks_for(one, wanted) and not await in_vain(consumer, one):
+                return one.meta.name
+        # As kube-bind does: a taken name gets a suffix.
+        another = request | {"metadata": {"generateName": f"{name}-"}}
+        made = await consumer.create(APISERVICEEXPORTREQUESTS, another, namespace)
+    return made.meta.name
+
+
+def _asks_for(request: Object, wanted: ExportRequestSpec) -> bool:
+    try:
+        spec = request.decode(APIServiceExportRequest).spec
+    except msgspec.ValidationError:
+        return False
+    return spec == wanted and not request.meta.deleting
 
 
 ANSWER_SECONDS = 30.0

@@ -17,9 +17,8 @@ from fairlead.portal.http.headers import PRIVATE
 from fairlead.portal.http.requests import REQUEST_ID, parameters, read_body, read_json
 from fairlead.portal.identity import redirects
 from fairlead.portal.identity.codes import Codes, challenge_in
-from fairlead.portal.identity.cookies import Cookies
 from fairlead.portal.identity.embedded.issuer import EmbeddedIssuer
-from fairlead.portal.identity.guard import SessionGuard, check_cluster
+from fairlead.portal.identity.guard import Cookies, SessionGuard, check_cluster
 from fairlead.portal.identity.keys import Sealing
 from fairlead.portal.identity.oidc.issuers import Issuer
 from fairlead.portal.identity.sessions import (

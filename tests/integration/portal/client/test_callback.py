@@ -13,9 +13,8 @@ from hypothesis import strategies as st
 from tests.support.frontdoor import browse
 
 from fairlead.api.kubebind import new_binding_response
-from fairlead.portal.client.callback import Callback
 from fairlead.portal.client.errors import FrontDoorError
-from fairlead.portal.client.handshakes import decode_page_response
+from fairlead.portal.client.handshakes import Callback, decode_page_response
 
 
 async def test_a_whole_response_of_a_large_provider_arrives() -> None:

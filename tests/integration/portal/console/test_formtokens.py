@@ -10,8 +10,7 @@ from tests.support.portal import EXTERNAL, Door, opened, serve_options
 from tests.support.portalidentity import MemoryStore
 
 from fairlead.portal.console.visits.formtokens import FIELD, FormTokens, field
-from fairlead.portal.identity.cookies import Cookies
-from fairlead.portal.identity.guard import SessionGuard
+from fairlead.portal.identity.guard import Cookies, SessionGuard
 from fairlead.portal.identity.keys import Sealing, local_keys
 from fairlead.portal.identity.sessions import BrowserSessions, Person
 from fairlead.portal.options import ExternalURL

@@ -21,7 +21,7 @@ from fairlead.portal.console.pages import live
 from fairlead.portal.console.pages.live import Hub, Live
 from fairlead.portal.console.pages.rendering import Pages
 from fairlead.portal.console.pages.viewing import AskedPage, MissingError, View
-from fairlead.portal.identity.cookies import Cookies
+from fairlead.portal.identity.guard import Cookies
 from fairlead.portal.identity.sessions import BrowserSession
 from fairlead.portal.options import ExternalURL
 from fairlead_sandbox import Sandbox

@@ -29,7 +29,7 @@ from tests.support.waiting import eventually
 from fairlead.api.kubebind import APISERVICEEXPORTTEMPLATES, COLLECTIONS
 from fairlead.api.resource import CUSTOMRESOURCEDEFINITIONS
 from fairlead.client import Client
-from fairlead.portal.identity.cookies import Cookies
+from fairlead.portal.identity.guard import Cookies
 from fairlead.portal.identity.sessions import Person
 from fairlead.portal.options import ExternalURL
 from fairlead_sandbox import Sandbox

@@ -29,9 +29,8 @@ from fairlead.portal.console.pages.rendering import Pages
 from fairlead.portal.console.pages.terminal import Terminals
 from fairlead.portal.console.visits.formtokens import FormTokens
 from fairlead.portal.handshake.applying import Applying, ApplyingPatience
-from fairlead.portal.handshake.bind import Bind
+from fairlead.portal.handshake.bind import Bind, Consents
 from fairlead.portal.handshake.catalog import Catalog
-from fairlead.portal.handshake.consents import Consents
 from fairlead.portal.handshake.ownership import Ownership
 from fairlead.portal.handshake.reviews import BELIEVED_SECONDS, AccessReviews
 from fairlead.portal.handshake.witness import Witness

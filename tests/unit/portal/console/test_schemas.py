@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fairlead.api.meta import JSON
-from fairlead.portal.console.offers.schemas import DEEPEST, MOST, fields
+from fairlead.portal.console.offers.catalogue import DEEPEST, MOST, fields
 
 
 SCHEMA: JSON = {

@@ -21,9 +21,8 @@ from fairlead.portal.console.pages.rendering import Pages
 from fairlead.portal.console.pages.terminal import Terminal, Terminals, encoded
 from fairlead.portal.console.pages.viewing import AskedPage, FormError, FormView
 from fairlead.portal.console.visits.formtokens import FormTokens, field
-from fairlead.portal.handshake.bind import AskedBind, Bind, problem_of
+from fairlead.portal.handshake.bind import AskedBind, Bind, Consents, problem_of
 from fairlead.portal.handshake.catalog import Catalog
-from fairlead.portal.handshake.consents import Consents
 from fairlead.portal.http.bounds import count
 from fairlead.portal.http.errors import Refusal
 from fairlead.portal.http.headers import PRIVATE

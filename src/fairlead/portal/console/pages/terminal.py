@@ -20,7 +20,7 @@ from fairlead.portal.handshake.bind import problem_of
 from fairlead.portal.http.errors import bad_request
 from fairlead.portal.identity import redirects
 from fairlead.portal.identity.codes import challenge_in
-from fairlead.portal.identity.cookies import Cookies
+from fairlead.portal.identity.guard import Cookies
 from fairlead.portal.identity.keys import Sealing
 from fairlead.portal.options import ExternalURL
 

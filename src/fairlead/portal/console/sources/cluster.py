@@ -32,7 +32,7 @@ from fairlead.portal.console.pages.looking import Looks, SeenLook
 from fairlead.portal.console.pages.viewing import AskedPage, MissingError, Topics, path_of
 from fairlead.portal.console.sources.look import SEEN_TOPIC, OwnSight, look
 from fairlead.portal.console.sources.source import ConsoleSource, SeenGraph
-from fairlead.portal.console.topology.chains import of_chains
+from fairlead.portal.console.topology.graph import of_chains
 from fairlead.portal.identity.sessions import BrowserSession
 from fairlead.portal.model.lists import (
     NO_NAMESPACE,

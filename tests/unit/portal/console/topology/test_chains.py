@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from fairlead.api.links import Link
-from fairlead.portal.console.topology.chains import of_chains
+from fairlead.portal.console.topology.graph import of_chains
 
 
 SERVICE = Link(name="service", object="PostgresAccess shop/orders", state="waiting")

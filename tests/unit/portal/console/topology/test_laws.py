@@ -12,8 +12,7 @@ from hypothesis import strategies as st
 from fairlead.portal.console.pages.looking import SeenLook
 from fairlead.portal.console.pages.rendering import Pages
 from fairlead.portal.console.topology.graph import CHAIN, Edge, Graph, GraphNode
-from fairlead.portal.console.topology.table import rows
-from fairlead.portal.console.topology.tree import Fold, TreeBranch, grow
+from fairlead.portal.console.topology.tree import Fold, TreeBranch, grow, rows
 from fairlead.portal.options import ExternalURL
 
 

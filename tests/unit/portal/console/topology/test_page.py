@@ -11,8 +11,7 @@ from msgspec.structs import replace
 from fairlead.portal.console.pages.looking import SeenLook
 from fairlead.portal.console.pages.rendering import Pages
 from fairlead.portal.console.topology.graph import PROVIDED, Edge, Graph, GraphNode, Shown
-from fairlead.portal.console.topology.table import rows
-from fairlead.portal.console.topology.tree import grow
+from fairlead.portal.console.topology.tree import grow, rows
 from fairlead.portal.options import ExternalURL
 
 

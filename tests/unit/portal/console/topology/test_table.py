@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from fairlead.portal.console.topology.graph import Edge, Graph, GraphNode
-from fairlead.portal.console.topology.table import rows
+from fairlead.portal.console.topology.tree import rows
 
 
 Chain = Callable[..., Graph]

@@ -12,7 +12,6 @@ import pytest
 
 from fairlead.api.reasons.model import State
 from fairlead.portal.console.topology.graph import PROVIDED, Edge, Graph, GraphNode
-from fairlead.portal.console.topology.table import rows
 from fairlead.portal.console.topology.tree import (
     MOST,
     MOST_BREAKS,
@@ -23,6 +22,7 @@ from fairlead.portal.console.topology.tree import (
     Tree,
     TreeBranch,
     grow,
+    rows,
 )
 from fairlead.portal.model.lists import Counts
 

@@ -1,11 +1,12 @@
-"""The page of a consumer: exports, conditions and actions."""
+"""The pages about consumers: their list, and each one with exports, conditions and actions."""
 
 from __future__ import annotations
 
 import shlex
+from collections import Counter
 from collections.abc import Awaitable, Callable, Hashable, Mapping
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 
@@ -13,13 +14,14 @@ from fairlead.api.kubebind import BINDER_NAME, APIServiceExport
 from fairlead.api.meta import Object
 from fairlead.client import ClientError
 from fairlead.portal.console.claims import in_words
-from fairlead.portal.console.consumers.access import Access
 from fairlead.portal.console.consumers.directory import GRANTED, Directory, KnownConsumer
 from fairlead.portal.console.pages.viewing import AskedPage, MissingError, Topics, View
 from fairlead.portal.handshake.reviews import AccessReviews
 from fairlead.portal.handshake.reviews import ReviewedAction as Review
 from fairlead.portal.http.errors import Refusal
-from fairlead.portal.identity.sessions import BrowserSession
+from fairlead.portal.identity.sessions import BrowserSession, Person
+from fairlead.portal.model.lists import ListQuery, order, page_of
+from fairlead.portal.model.states import RANKS, STATES
 from fairlead.portal.model.thing import ConditionRow, shown_conditions
 from fairlead.provider.commands.revoke.inventory import Inventory
 from fairlead.provider.commands.rotation.reconcile import silent, tells
@@ -27,6 +29,90 @@ from fairlead.provider.identity import GROUP_AUTHOR
 from fairlead.provider.konnectors import is_original, unwatchable
 from fairlead.provider.offer import record_of
 from fairlead.provider.rights import cluster_names
+
+
+class ConsumerList(View):
+    """The page of all consumers, filtered by ?q= and ?state=."""
+
+    route = "/consumers"
+    template = "consumers.html"
+
+    def __init__(self, directory: Directory, access: Access) -> None:
+        self._directory = directory
+        self._access = access
+
+    async def scope(self, session: BrowserSession, asked: AskedPage) -> Hashable:
+        """Check that the person is an administrator; all of them see the same.
+
+        Raises:
+            MissingError: the person is no administrator.
+        """
+        await self._access.check(session, "list of consumers")
+        return None
+
+    def topics(self, scope: Any) -> Topics:
+        """Return all consumers, and "" for new ones."""
+        return ("", *self._directory.names())
+
+    async def values(self, scope: Any, asked: AskedPage) -> Mapping[str, Any]:
+        """Return one page's consumers."""
+        every = self._directory.all()
+        query = ListQuery.of(asked.get)
+        matches = [consumer for consumer in every if query.selects(consumer)]
+        page = page_of(order(matches, query.sort, _KEYS, "name"), len(every), query)
+        return {
+            "page": page,
+            "names": Counter(known.row.pretty_name or known.row.identity for known in every),
+            "wanted": query,
+            "states": STATES,
+            "problems": sorted({one for known in every for one in known.row.not_counted.values()}),
+        }
+
+
+_KEYS: Final[Mapping[str, Callable[[KnownConsumer], Any]]] = {
+    "name": lambda one: (one.row.title.lower(), one.row.namespace),
+    "state": lambda one: RANKS[one.state],
+    "heartbeat": lambda one: one.row.last_heartbeat_time,
+    "exports": lambda one: -len(one.row.exports),
+    "objects": lambda one: -one.row.objects,
+}
+"""Keys by which consumers are sorted: the worst states and the largest numbers come first."""
+
+
+class Access:
+    """Admits administrators to pages about consumers.
+
+    Args:
+        administers: whether a person may list ClusterBindings in all namespaces; raises Refusal
+            for a name of Kubernetes' own, and ClientError where the API server refused or is
+            unavailable.
+    """
+
+    def __init__(self, administers: Callable[[Person], Awaitable[bool]]) -> None:
+        self._administers = administers
+
+    async def check(self, session: BrowserSession, what: str) -> None:
+        """Refuse people who are not administrators.
+
+        Raises:
+            MissingError: the person is none; the error says that ``what`` does not exist.
+            Refusal: the person's name is Kubernetes' own.
+            ClientError: the API server refused or is unavailable.
+        """
+        if not await self._administers(session.person):
+            raise MissingError(
+                f"There is no {what} for you",
+                "Pages about consumers are for those who may list clusterbindings.kube-bind.io in"
+                " all namespaces: ask the provider's administrators for ClusterRole"
+                " fairlead-console-admin.",
+            )
+
+    async def is_shown(self, session: BrowserSession) -> bool:
+        """Whether the navigation shows the pages; False if the API server fails."""
+        try:
+            return await self._administers(session.person)
+        except (ClientError, Refusal):
+            return False
 
 
 SignedIn = Callable[[str], Awaitable[float | None]]
