@@ -14,9 +14,8 @@ from tests.support.visits import heading, sign_in
 from tests.support.waiting import SECONDS
 
 from fairlead.api.kubebind import BindingResponse
-from fairlead.portal.client.addresses import Address
+from fairlead.portal.client.addresses import Address, FrontDoorError
 from fairlead.portal.client.backend import BackendClient
-from fairlead.portal.client.errors import FrontDoorError
 from fairlead.portal.client.handshakes import (
     Callback,
     choose_on_page,

@@ -63,7 +63,7 @@ def test_the_order_and_the_words_of_states_stand_in_one_module_of_the_portal() -
         for path in folder.rglob("*.py")
         if any(named(node) == STATES for node in ast.walk(tree(path)))
     }
-    assert found == {"model/states.py"}
+    assert found == {"model/thing.py"}
 
 
 def test_a_public_class_has_a_name_of_its_own() -> None:

@@ -19,7 +19,7 @@ from fairlead.demo.pods.runner import run_workload
 from fairlead.demo.postgres import database
 from fairlead.demo.steps import StoryError, expect
 from fairlead.demo.world import OPERATOR_NAMESPACE, World
-from fairlead.portal.client.errors import Refused
+from fairlead.portal.client.addresses import Refused
 
 
 Saw = Callable[[str], None]

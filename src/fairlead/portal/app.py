@@ -109,8 +109,8 @@ def build(
         OSError: a file of the certificate cannot be read.
         ValueError: the certificate cannot be used.
     """
-    found: Sequence[object] = (Introduction(options), *parts)
-    routes = [route for part in found if isinstance(part, Routed) for route in part.routes()]
+    all_parts: Sequence[object] = (Introduction(options), *parts)
+    routes = [route for part in all_parts if isinstance(part, Routed) for route in part.routes()]
 
     # Informers that are added later (those of exported kinds) do not delay the start.
     first = list(cluster.informers())
@@ -121,12 +121,12 @@ def build(
 
     metrics = PortalMetrics()
     manager.metrics.registry.register(metrics)
-    lost = next((part.lost for part in found if isinstance(part, Pages)), None)
+    lost = next((part.lost for part in all_parts if isinstance(part, Pages)), None)
     served = application(options, routes, metrics=metrics, lost=lost)
     server = PortalServer(options, served, started=started, listening=listening)
     manager.metrics.certificates["front door"] = server.certificate_ends
     manager.add_cluster(cluster)
-    for part in (*found, server):
+    for part in (*all_parts, server):
         if isinstance(part, Awaited):
             manager.add_ready_check(part.name, part.not_ready)
         if isinstance(part, Running):

@@ -176,15 +176,15 @@ def parse_scopes(texts: tuple[str, ...]) -> tuple[str, ...]:
     Raises:
         ValueError: ``openid`` is missing, or a scope is malformed.
     """
-    found = tuple(
+    scopes = tuple(
         dict.fromkeys(text.strip() for text in ",".join(texts).split(",") if text.strip())
     )
-    for scope in found:
+    for scope in scopes:
         if not re.fullmatch(r"[!#-\[\]-~]+", scope):
             raise ValueError(f"--oidc-scopes {scope!r} is not a scope: separate them by commas")
-    if found and "openid" not in found:
+    if scopes and "openid" not in scopes:
         raise ValueError("--oidc-scopes has to have openid: without it an issuer names no person")
-    return found or DEFAULT_SCOPES
+    return scopes or DEFAULT_SCOPES
 
 
 def check_claim(flag: str, text: str, *, example: str = "roles") -> str:

@@ -157,6 +157,6 @@ def test_another_namespace_in_a_kubeconfig() -> None:
 
 
 def test_errors_of_the_front_door_are_one_line_of_their_own() -> None:
-    from fairlead.portal.client.errors import Unreachable
+    from fairlead.portal.client.addresses import Unreachable
 
     assert explain(Unreachable("a.example\nis away")) == "a.example is away"

@@ -33,7 +33,7 @@ def command(url: str, **where: Any) -> None:
         fairlead logout
         fairlead logout https://bind.example.org
     """  # noqa: D301
-    from fairlead.portal.client.errors import FrontDoorError, SignInNeeded
+    from fairlead.portal.client.addresses import FrontDoorError, SignInNeeded
 
     chosen = Where(**where)
     front_door = find_server(chosen, url)

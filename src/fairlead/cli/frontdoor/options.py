@@ -130,7 +130,7 @@ def backend(where: Where, entry: ConfiguredServer, *, signed_in: bool = True) ->
 
 
 def _token(entry: ConfiguredServer) -> str:
-    from fairlead.portal.client.errors import SignInNeeded
+    from fairlead.portal.client.addresses import SignInNeeded
 
     cluster = f" --cluster {entry.address.cluster}" if entry.address.cluster else ""
     login = f"fairlead login {entry.address.url}{cluster}"

@@ -24,8 +24,8 @@ from fairlead.client.authorities import (
     trust_only,
 )
 from fairlead.client.transport import parse_warnings
-from fairlead.portal.client.addresses import Address
-from fairlead.portal.client.errors import (
+from fairlead.portal.client.addresses import (
+    Address,
     FrontDoorError,
     Refused,
     SignInNeeded,
@@ -84,9 +84,9 @@ class Trust(msgspec.Struct, frozen=True):
 class BackendClient:
     """A client of one server for one person.
 
-    Every method raises :class:`~fairlead.portal.client.errors.Refused` if the server refuses,
-    :class:`~fairlead.portal.client.errors.Unreachable` if there is no complete answer, and
-    :class:`~fairlead.portal.client.errors.StrangeAnswer` if the answer is not a front door's.
+    Every method raises :class:`~fairlead.portal.client.addresses.Refused` if the server refuses,
+    :class:`~fairlead.portal.client.addresses.Unreachable` if there is no complete answer, and
+    :class:`~fairlead.portal.client.addresses.StrangeAnswer` if the answer is not a front door's.
 
     Args:
         address: the server and its cluster.
@@ -132,10 +132,10 @@ class BackendClient:
 
     async def provider(self) -> JSON:
         """Return the server's BindingProvider."""
-        found = self._json(await self._ask("GET", "/api/exports"), "BindingProvider")
-        if found.get("kind", "BindingProvider") != "BindingProvider":
+        provider = self._json(await self._ask("GET", "/api/exports"), "BindingProvider")
+        if provider.get("kind", "BindingProvider") != "BindingProvider":
             raise self._strange("is no BindingProvider")
-        return found
+        return provider
 
     async def ping(self) -> None:
         """Check that the server still accepts the token."""
@@ -191,8 +191,8 @@ class BackendClient:
                 timeout=aiohttp.ClientTimeout(total=seconds or self._seconds, sock_connect=15),
             ) as answer:
                 content = await _read(answer)
-                status, told = answer.status, answer.headers
-                self.warnings = parse_warnings(told.getall("Warning", ()))
+                status, answer_headers = answer.status, answer.headers
+                self.warnings = parse_warnings(answer_headers.getall("Warning", ()))
         except (TimeoutError, aiohttp.ClientError, OSError, ValueError) as error:
             if refusal := refused_certificate(error):
                 raise Unreachable(await self._distrust(refusal)) from None
@@ -200,7 +200,7 @@ class BackendClient:
         if content is None:
             raise self._strange(f"is larger than {MOST_BYTES} bytes")
         if not 200 <= status < 300:
-            raise self._refusal(status, told, content)
+            raise self._refusal(status, answer_headers, content)
         return content
 
     def _refusal(self, status: int, headers: Mapping[str, str], body: bytes) -> FrontDoorError:
@@ -210,20 +210,22 @@ class BackendClient:
                 f"{_origin(headers.get('Location', ''))}: if you trust that, use its address"
             )
         try:
-            found = msgspec.json.decode(body)
+            decoded = msgspec.json.decode(body)
         except (msgspec.DecodeError, RecursionError, ValueError):
-            found = {}
-        error = found if isinstance(found, dict) else {}
+            decoded = {}
+        error = decoded if isinstance(decoded, dict) else {}
         if status == 401:
             return SignInNeeded(
                 f"{self.address.url} does not know you, or your sign-in has ended: "
                 f"{self._login()}{_details(error)}"
             )
-        told = _text(error, "message") or _text(error, "error")
+        reason = _text(error, "message") or _text(error, "error")
         code = _text(error, "code")
         text = f"{self.address.url} answers {status}"
-        text += f": {told}{_details(error)}" if told else ": it is not a front door of kube-bind, "
-        if not told:
+        text += (
+            f": {reason}{_details(error)}" if reason else ": it is not a front door of kube-bind, "
+        )
+        if not reason:
             text += "or a proxy answers for it"
         after = headers.get("Retry-After", "")
         if after.isascii() and after.isdigit():
@@ -236,24 +238,24 @@ class BackendClient:
 
     def _json(self, body: bytes, what: str) -> JSON:
         try:
-            found: Any = msgspec.json.decode(body)
+            value: Any = msgspec.json.decode(body)
         except (msgspec.DecodeError, RecursionError, ValueError):
             raise self._strange(f"is not JSON, but a {what} was expected") from None
-        if not isinstance(found, dict):
+        if not isinstance(value, dict):
             raise self._strange(f"is no {what}")
-        return found
+        return value
 
     def _items(self, body: bytes, kind: str) -> list[JSON]:
         items = self._json(body, f"list of {kind}s").get("items")
-        found = [] if items is None else items
-        if not isinstance(found, list):
+        entries = [] if items is None else items
+        if not isinstance(entries, list):
             raise self._strange(f"is no list of {kind}s")
-        for item in found:
+        for item in entries:
             metadata = item.get("metadata") if isinstance(item, dict) else None
             name = metadata.get("name") if isinstance(metadata, dict) else None
             if not isinstance(name, str) or not name:
                 raise self._strange(f"is no list of {kind}s: one has no metadata.name")
-        return found
+        return entries
 
     def _response(self, body: bytes) -> BindingResponse:
         try:

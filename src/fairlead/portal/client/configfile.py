@@ -19,8 +19,7 @@ import msgspec
 
 from fairlead.api.meta import JSON
 from fairlead.api.timestamps import format_time, moment, parse_time
-from fairlead.portal.client.addresses import Address, parse_server, server_url
-from fairlead.portal.client.errors import FrontDoorError
+from fairlead.portal.client.addresses import Address, FrontDoorError, parse_server, server_url
 
 
 EARLY = timedelta(minutes=5)
@@ -93,21 +92,21 @@ class Servers:
         """Store a server with its token, and make it the current one."""
         key = self._key(entry.address) or entry.address.key
         self._servers.setdefault(key, {})
-        kept = self._object(self._servers, key)
+        server_entry = self._object(self._servers, key)
         token = entry.token or StoredToken("")
-        kept["url"] = entry.address.url
-        kept["accessToken"], kept["tokenType"] = token.text, token.type
+        server_entry["url"] = entry.address.url
+        server_entry["accessToken"], server_entry["tokenType"] = token.text, token.type
         # kube-bind's command reads the field into Go's time.Time, which an empty text would break.
-        kept["expiresAt"] = format_time(token.expires) if token.expires else _UNSET
-        known = {
+        server_entry["expiresAt"] = format_time(token.expires) if token.expires else _UNSET
+        others = {
             "cluster": entry.address.cluster,
             "username": entry.username,
             "certificateAuthority": entry.certificate_authority,
         }
-        for name, value in known.items():
-            kept.pop(name, None)
+        for name, value in others.items():
+            server_entry.pop(name, None)
             if value:
-                kept[name] = value
+                server_entry[name] = value
         self.raw["servers"] = self._servers
         self.raw["current"] = key
 
@@ -115,10 +114,10 @@ class Servers:
         """Remove a server's token, and keep the server."""
         key = self._key(address)
         if key is not None:
-            kept = self._object(self._servers, key)
+            entry = self._object(self._servers, key)
             for name in ("accessToken", "tokenType", "username"):
-                kept.pop(name, None)
-            kept["expiresAt"] = _UNSET
+                entry.pop(name, None)
+            entry["expiresAt"] = _UNSET
 
     def _key(self, address: Address) -> str | None:
         if address.key in self._servers:
@@ -228,14 +227,14 @@ class ConfigFile:
         if len(data) > _MOST_BYTES:
             raise ConfigFileError(f"{self.path} is larger than {_MOST_BYTES} bytes")
         try:
-            found: Any = msgspec.json.decode(data)
+            value: Any = msgspec.json.decode(data)
         except (msgspec.DecodeError, RecursionError, ValueError):
             raise ConfigFileError(
                 f"{self.path} is no JSON: mend it, or remove it and log in anew"
             ) from None
-        if not isinstance(found, dict) or found.get("kind", "Config") != "Config":
+        if not isinstance(value, dict) or value.get("kind", "Config") != "Config":
             raise ConfigFileError(f"{self.path} is no config file of kube-bind")
-        return {**fresh, **found}
+        return {**fresh, **value}
 
 
 @contextlib.contextmanager
@@ -252,17 +251,17 @@ def _alone(path: Path) -> Iterator[None]:
 def _replace(path: Path, data: bytes) -> None:
     """Replace a file atomically with one that only its owner can read."""
     descriptor, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
-    made = Path(name)
+    temporary = Path(name)
     try:
         with os.fdopen(descriptor, "wb") as file:
             file.write(data)
             file.flush()
             # Before the rename: otherwise a crash may leave an empty file in place of all tokens.
             os.fsync(file.fileno())
-        made.replace(path)
+        temporary.replace(path)
     except BaseException:
         with contextlib.suppress(OSError):
-            made.unlink()
+            temporary.unlink()
         raise
 
 

@@ -18,10 +18,9 @@ from aiohttp import web
 
 from fairlead.api.kubebind import BindingResponse, decode_binding_response
 from fairlead.api.meta import JSON
-from fairlead.portal.client.addresses import Address
+from fairlead.portal.client.addresses import Address, FrontDoorError, StrangeAnswer
 from fairlead.portal.client.backend import BackendClient
 from fairlead.portal.client.configfile import StoredToken, expiry
-from fairlead.portal.client.errors import FrontDoorError, StrangeAnswer
 
 
 _MOST_BYTES = 1 << 20
@@ -93,36 +92,40 @@ class Callback:
         assert self._answer is not None  # noqa: S101
         try:
             async with asyncio.timeout(seconds):
-                found = await self._answer
+                parameters = await self._answer
         except TimeoutError:
             raise FrontDoorError(
                 f"no answer came within {seconds:g} s: look at the page in the browser"
             ) from None
-        if found.get("success") == "false" and not found.get("error"):
-            found["error"] = found.get("message") or "it gave no reason"
-        if error := found.get("error"):
-            told = found.get("error_description") or ""
+        if parameters.get("success") == "false" and not parameters.get("error"):
+            parameters["error"] = parameters.get("message") or "it gave no reason"
+        if error := parameters.get("error"):
+            reason = parameters.get("error_description") or ""
             raise FrontDoorError(
-                f"the server refused: {error[:300]}" + (told and f": {told[:600]}")
+                f"the server refused: {error[:300]}" + (reason and f": {reason[:600]}")
             )
-        return found
+        return parameters
 
     async def _called(self, request: web.Request) -> web.Response:
         assert self._answer is not None  # noqa: S101
         query = request.query
-        found = {name: query.getall(name)[0] for name in query}
-        given = found.get("session_id", "")
+        parameters = {name: query.getall(name)[0] for name in query}
+        given = parameters.get("session_id", "")
         # Another page in the browser could guess the port, and send an answer of its own.
         mine = hmac.compare_digest(given.encode(), self.session_id.encode())
         if not mine and (given or self._strict):
             return _page(401, "Not for this terminal", "This answer belongs to another command.")
-        if len(found) != len(query):
+        if len(parameters) != len(query):
             return _page(400, "Not understood", "A parameter is given twice.")
         if not self._answer.done():
-            self._answer.set_result(found)
-        if found.get("error") or found.get("success") == "false":
-            told = found.get("error_description") or found.get("error") or found.get("message")
-            return _page(200, "Refused", escape(told or "The terminal says more."))
+            self._answer.set_result(parameters)
+        if parameters.get("error") or parameters.get("success") == "false":
+            reason = (
+                parameters.get("error_description")
+                or parameters.get("error")
+                or parameters.get("message")
+            )
+            return _page(200, "Refused", escape(reason or "The terminal says more."))
         return _page(200, "Done", "Go back to the terminal; this page can be closed.")
 
 
@@ -185,32 +188,32 @@ async def sign_in(
     proof = Proof()
     where = authorize_url(await backend.provider(), backend.address)
     async with Callback(strict=False) as callback:
-        asked = {
+        query = {
             "redirect_url": callback.url,
             "session_id": callback.session_id,
             "client_type": "cli",
             **({"cluster_id": backend.address.cluster} if backend.address.cluster else {}),
             **proof.parameters,
         }
-        show(with_query(where, asked))
-        found: Mapping[str, Any] = await callback.answer(timeout)
-    if "code" in found:
-        found = await backend.redeem(found["code"], proof.verifier)
-    return _signed_in(found, backend.address)
+        show(with_query(where, query))
+        parameters: Mapping[str, Any] = await callback.answer(timeout)
+    if "code" in parameters:
+        parameters = await backend.redeem(parameters["code"], proof.verifier)
+    return _signed_in(parameters, backend.address)
 
 
-def _signed_in(found: Mapping[str, Any], address: Address) -> SignedIn:
-    text, type_ = found.get("access_token"), found.get("token_type") or "Bearer"
+def _signed_in(parameters: Mapping[str, Any], address: Address) -> SignedIn:
+    text, type_ = parameters.get("access_token"), parameters.get("token_type") or "Bearer"
     if not isinstance(text, str) or not _TOKEN.fullmatch(text):
         raise StrangeAnswer(f"{address.url} sent no usable token")
     if str(type_).lower() != "bearer":
         raise StrangeAnswer(f"{address.url} sent a token of an unknown type")
-    cluster = str(found.get("cluster_id") or "")
+    cluster = str(parameters.get("cluster_id") or "")
     if address.cluster and cluster not in {"", address.cluster}:
         raise StrangeAnswer(f"{address.url} signed in to another cluster than requested")
-    username = found.get("username")
+    username = parameters.get("username")
     name = username if isinstance(username, str) else ""
-    return SignedIn(StoredToken(text, expiry(found.get("expires_in"))), name)
+    return SignedIn(StoredToken(text, expiry(parameters.get("expires_in"))), name)
 
 
 async def choose_on_page(
@@ -235,21 +238,21 @@ async def choose_on_page(
     cluster = backend.address.cluster
     # The page sends session_id back, kube-bind's, too; kube-bind's sign-in does not.
     async with Callback(strict=True) as callback:
-        asked = {
+        query = {
             "session_id": callback.session_id,
             "redirect_url": callback.url,
             "consumer_id": identity,
             **({"cluster_id": cluster} if cluster else {}),
             **proof.parameters,
         }
-        show(with_query(backend.address.url + "/", asked))
-        found = await callback.answer(timeout)
-    if "code" in found:
-        return await backend.redeem_response(found["code"], proof.verifier)
-    if not found.get("binding_response"):
-        told = found.get("message") or "it gave no reason"
-        raise StrangeAnswer(f"the page of {backend.address.url} bound nothing: {told[:300]}")
-    return decode_page_response(found["binding_response"])
+        show(with_query(backend.address.url + "/", query))
+        parameters = await callback.answer(timeout)
+    if "code" in parameters:
+        return await backend.redeem_response(parameters["code"], proof.verifier)
+    if not parameters.get("binding_response"):
+        reason = parameters.get("message") or "it gave no reason"
+        raise StrangeAnswer(f"the page of {backend.address.url} bound nothing: {reason[:300]}")
+    return decode_page_response(parameters["binding_response"])
 
 
 def decode_page_response(text: str) -> BindingResponse:
@@ -306,9 +309,9 @@ def authorize_url(provider: JSON, address: Address) -> str:
 def with_query(url: str, parameters: Mapping[str, str]) -> str:
     """Set query parameters of an address, in place of those with the same names."""
     parts = urlsplit(url)
-    kept = [
+    others = [
         (name, value)
         for name, value in parse_qsl(parts.query, keep_blank_values=True)
         if name not in parameters and not (name == "cluster_id" and not value)
     ]
-    return urlunsplit(parts._replace(query=urlencode([*kept, *parameters.items()])))
+    return urlunsplit(parts._replace(query=urlencode([*others, *parameters.items()])))

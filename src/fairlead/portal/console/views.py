@@ -25,7 +25,7 @@ from fairlead.portal.model.lists import (
     order,
     page_of,
 )
-from fairlead.portal.model.states import RANKS, STATES
+from fairlead.portal.model.thing import RANKS, STATES
 
 
 MOST_CHOICES = 50
@@ -39,16 +39,16 @@ class _OfSource(View):
     def __init__(self, source: ConsoleSource) -> None:
         self._source = source
 
-    async def scope(self, session: BrowserSession, asked: AskedPage) -> Hashable:
+    async def scope(self, session: BrowserSession, page: AskedPage) -> Hashable:
         """Return the source's scope of the page."""
-        return await self._source.everything(session, asked)
+        return await self._source.everything(session, page)
 
     def topics(self, scope: Any) -> Topics:
         """Return the topics of the scope."""
         return self._source.topics(scope)
 
-    def _check(self, scope: Any, asked: AskedPage) -> None:
-        if missing := self._source.gone(scope, asked):
+    def _check(self, scope: Any, page: AskedPage) -> None:
+        if missing := self._source.gone(scope, page):
             raise missing
 
 
@@ -58,7 +58,7 @@ class OverviewPage(_OfSource):
     route = "/overview"
     template = "overview.html"
 
-    async def values(self, scope: Any, asked: AskedPage) -> Mapping[str, Any]:
+    async def values(self, scope: Any, page: AskedPage) -> Mapping[str, Any]:
         """Return the overview."""
         return {"seen": await self._source.overview(scope)}
 
@@ -69,19 +69,19 @@ class BindingsPage(_OfSource):
     route = "/bindings"
     template = "bindings.html"
 
-    async def values(self, scope: Any, asked: AskedPage) -> Mapping[str, Any]:
+    async def values(self, scope: Any, page: AskedPage) -> Mapping[str, Any]:
         """Return a row for each binding, and for each cluster without one."""
-        seen = await self._source.bindings(scope)
-        every: BindingList = seen.value or BindingList()
-        wanted = ListQuery.of(asked.get)
+        last = await self._source.bindings(scope)
+        every: BindingList = last.value or BindingList()
+        query = ListQuery.of(page.get)
         clusters = sorted({row.cluster for row in every.rows if row.cluster})
-        found = [row for row in every.rows if wanted.selects(row) and _is_of(row, wanted)]
+        rows = [row for row in every.rows if query.selects(row) and _is_of(row, query)]
         return {
-            "seen": seen,
+            "seen": last,
             "page": page_of(
-                order(found, wanted.sort, _BINDING_ORDERS, "cluster"), len(every.rows), wanted
+                order(rows, query.sort, _BINDING_ORDERS, "cluster"), len(every.rows), query
             ),
-            "wanted": wanted,
+            "wanted": query,
             "all": every.all,
             "states": STATES,
             "kinds": sorted({kind for row in every.rows for kind in row.kinds}),
@@ -99,13 +99,13 @@ class ObjectsPage(_OfSource):
     template = "objects.html"
     _source: OwnCluster
 
-    async def values(self, scope: Any, asked: AskedPage) -> Mapping[str, Any]:
+    async def values(self, scope: Any, page: AskedPage) -> Mapping[str, Any]:
         """Return the objects that the query selects, the worst first."""
-        seen = await self._source.objects(scope)
-        every: ListedObjects = seen.value or ListedObjects()
+        last = await self._source.objects(scope)
+        every: ListedObjects = last.value or ListedObjects()
         return {
-            "seen": seen,
-            **_listed(every.rows, asked, lambda row: row.kind),
+            "seen": last,
+            **_listed(every.rows, page, lambda row: row.kind),
             "counts": Counts.of(row.state for row in every.rows),
             "kinds": sorted({row.kind for row in every.rows}),
             "namespaces": sorted({row.namespace for row in every.rows if row.namespace}),
@@ -123,32 +123,30 @@ class BindingPage(_OfSource):
         super().__init__(source)
         self.route = source.binding_route
 
-    async def scope(self, session: BrowserSession, asked: AskedPage) -> Hashable:
+    async def scope(self, session: BrowserSession, page: AskedPage) -> Hashable:
         """Return the source's scope of the binding."""
-        return await self._source.binding(session, asked)
+        return await self._source.binding(session, page)
 
-    async def values(self, scope: Any, asked: AskedPage) -> Mapping[str, Any]:
+    async def values(self, scope: Any, page: AskedPage) -> Mapping[str, Any]:
         """Return the binding and its objects, the worst first."""
-        seen = await self._source.binding_detail(scope, asked)
-        objects = seen.value.objects if seen.value is not None else ()
+        last = await self._source.binding_detail(scope, page)
+        objects = last.value.objects if last.value is not None else ()
         return {
-            "seen": seen,
-            "name": asked.name("name"),
+            "seen": last,
+            "name": page.name("name"),
             "other": self._source.other,
-            **_listed(objects, asked, lambda row: row.resource),
+            **_listed(objects, page, lambda row: row.resource),
         }
 
-    async def own(
-        self, session: BrowserSession, scope: Any, asked: AskedPage
-    ) -> Mapping[str, Any]:
+    async def own(self, session: BrowserSession, scope: Any, page: AskedPage) -> Mapping[str, Any]:
         """Return whether the person typed the binding's name, and whether they may delete it.
 
         Raises:
             MissingError: the binding does not exist.
         """
-        self._check(scope, asked)
-        typed = asked.get("unbind", 253)
-        may = typed == asked.name("name") and await self._source.may_delete(session, asked)
+        self._check(scope, page)
+        typed = page.get("unbind", 253)
+        may = typed == page.name("name") and await self._source.may_delete(session, page)
         return {"typed": typed, "may_delete": may}
 
 
@@ -161,23 +159,21 @@ class ObjectPage(_OfSource):
         super().__init__(source)
         self.route = source.object_route
 
-    async def scope(self, session: BrowserSession, asked: AskedPage) -> Hashable:
+    async def scope(self, session: BrowserSession, page: AskedPage) -> Hashable:
         """Return the source's scope of the object."""
-        return await self._source.object(session, asked)
+        return await self._source.object(session, page)
 
-    async def values(self, scope: Any, asked: AskedPage) -> Mapping[str, Any]:
+    async def values(self, scope: Any, page: AskedPage) -> Mapping[str, Any]:
         """Return the object as of now."""
-        return {"seen": await self._source.thing(scope, asked), "name": asked.name("name")}
+        return {"seen": await self._source.thing(scope, page), "name": page.name("name")}
 
-    async def own(
-        self, session: BrowserSession, scope: Any, asked: AskedPage
-    ) -> Mapping[str, Any]:
+    async def own(self, session: BrowserSession, scope: Any, page: AskedPage) -> Mapping[str, Any]:
         """Return nothing, but fail if the object does not exist.
 
         Raises:
             MissingError: the object does not exist.
         """
-        self._check(scope, asked)
+        self._check(scope, page)
         return {}
 
 
@@ -187,22 +183,22 @@ class TopologyPage(_OfSource):
     route = "/topology"
     template = "topology.html"
 
-    async def scope(self, session: BrowserSession, asked: AskedPage) -> Hashable:
+    async def scope(self, session: BrowserSession, page: AskedPage) -> Hashable:
         """Return the source's scope of the chains."""
-        return await self._source.chains(session, asked)
+        return await self._source.chains(session, page)
 
-    async def values(self, scope: Any, asked: AskedPage) -> Mapping[str, Any]:
+    async def values(self, scope: Any, page: AskedPage) -> Mapping[str, Any]:
         """Return the tree and the table's rows."""
-        shown: Shown = "problems" if asked.get("shown") == "problems" else "all"
-        seen = await self._source.graph(scope, asked.get("cluster", 253))
-        graph, notes, wanted = seen.value or SeenGraph(Graph())
-        advised = seen.value is not None and not graph.nodes and not wanted
+        shown: Shown = "problems" if page.get("shown") == "problems" else "all"
+        last = await self._source.graph(scope, page.get("cluster", 253))
+        graph, notes, cluster = last.value or SeenGraph(Graph())
+        advised = last.value is not None and not graph.nodes and not cluster
         return {
-            "seen": seen,
+            "seen": last,
             "tree": grow(graph, shown) if graph.nodes else None,
             "table": rows(graph, shown),
             "shown": shown,
-            "wanted": wanted,
+            "wanted": cluster,
             "notes": notes,
             "empty": await self._advice(scope) if advised else (),
         }
@@ -223,14 +219,14 @@ class NewObjectPage(View):
         self._consumers = consumers
         self._sights = sights
 
-    async def scope(self, session: BrowserSession, asked: AskedPage) -> str:
+    async def scope(self, session: BrowserSession, page: AskedPage) -> str:
         """Return the kind as ``plural.group``.
 
         Raises:
             MissingError: the person may not see the binding, or it has no such kind.
         """
-        consumer, name = asked.name("namespace"), asked.name("name")
-        resource = asked.name("resource")
+        consumer, name = page.name("namespace"), page.name("name")
+        resource = page.name("resource")
         export = self._consumers.export(consumer, name)
         sight = await self._sights.one(session.person, consumer, ())
         kinds = self._consumers.read(export).kinds if export is not None else ()
@@ -241,7 +237,7 @@ class NewObjectPage(View):
             )
         return resource
 
-    async def values(self, scope: Any, asked: AskedPage) -> Mapping[str, Any]:
+    async def values(self, scope: Any, page: AskedPage) -> Mapping[str, Any]:
         """Return the binding, the kind and the example.
 
         Raises:
@@ -251,7 +247,7 @@ class NewObjectPage(View):
         kind, schema = kinds.get(scope), kinds.schema(scope)
         if kind is None or schema is None:
             raise MissingError(f"The fields of {scope} are not known", kinds.problem(scope))
-        resource, consumer, name = kind.resource, asked.name("namespace"), asked.name("name")
+        resource, consumer, name = kind.resource, page.name("namespace"), page.name("name")
         return {
             "crumbs": (("My bindings", "/bindings"), (name, path_of("bindings", consumer, name))),
             "cluster": self._consumers.title(consumer),
@@ -267,24 +263,24 @@ class NewObjectPage(View):
 
 
 def _listed(
-    every: Sequence[ObjectRow], asked: AskedPage, kind: Callable[[ObjectRow], str]
+    every: Sequence[ObjectRow], page: AskedPage, kind: Callable[[ObjectRow], str]
 ) -> dict[str, Any]:
     """Return the page of a list of objects that the query names, the worst first."""
-    wanted = ListQuery.of(asked.get)
-    found = [
+    query = ListQuery.of(page.get)
+    selected = [
         row
         for row in every
-        if wanted.selects(row)
-        and wanted.kind in {"", kind(row)}
-        and wanted.namespace in {"", row.namespace}
+        if query.selects(row)
+        and query.kind in {"", kind(row)}
+        and query.namespace in {"", row.namespace}
     ]
-    rows = order(found, wanted.sort, _OBJECT_ORDERS, "state")
-    return {"page": page_of(rows, len(every), wanted), "wanted": wanted, "states": STATES}
+    rows = order(selected, query.sort, _OBJECT_ORDERS, "state")
+    return {"page": page_of(rows, len(every), query), "wanted": query, "states": STATES}
 
 
-def _is_of(row: BindingRow, wanted: ListQuery) -> bool:
-    of_kind = not wanted.kind or wanted.kind in row.kinds
-    return of_kind and (not wanted.cluster or wanted.cluster in {row.cluster, row.namespace})
+def _is_of(row: BindingRow, query: ListQuery) -> bool:
+    of_kind = not query.kind or query.kind in row.kinds
+    return of_kind and (not query.cluster or query.cluster in {row.cluster, row.namespace})
 
 
 def _by_cluster(row: BindingRow) -> tuple[str, ...]:

@@ -157,11 +157,11 @@ class Applying:
         config = inline_cluster(body.consumer_kubeconfig)
         identity = request.query.get("consumer_id", "") or session.person.author
         # The person's own bind first: without one the server connects to no address for them.
-        asked = await self._asked(session, name, identity)
+        bind = await self._asked(session, name, identity)
         with self._turn(session.person):
-            message = await self._applied(request, session, asked, config)
-        found: JSON = {"konnectorDeployed": False, "bundleCreated": True, "message": message}
-        return web.json_response(found)
+            message = await self._applied(request, session, bind, config)
+        response: JSON = {"konnectorDeployed": False, "bundleCreated": True, "message": message}
+        return web.json_response(response)
 
     @contextmanager
     def _turn(self, person: Person) -> Iterator[None]:
@@ -190,7 +190,7 @@ class Applying:
         self,
         request: web.Request,
         session: BrowserSession,
-        asked: AskedBind,
+        bind: AskedBind,
         config: ClusterConfig,
     ) -> str:
         """Check the cluster, bind, and write the binding; return the message for the person."""
@@ -207,7 +207,7 @@ class Applying:
                 caution=caution,
             ) as consumer:
                 await _looked_at(consumer, self._patience.look)
-                response = await self._bind.bound(request, session.person, session.key, asked)
+                response = await self._bind.bound(request, session.person, session.key, bind)
                 bundle = await self._written(consumer, named_response(response))
                 return await _told(consumer, bundle, self._patience.look)
         except Refusal as refusal:
@@ -222,11 +222,11 @@ class Applying:
             audit(
                 "apply-binding",
                 who=session.person.author,
-                what=asked.template,
+                what=bind.template,
                 result=result,
                 request=request,
-                identity=asked.identity,
-                binding=asked.name,
+                identity=bind.identity,
+                binding=bind.name,
                 server=urlsplit(config.server).netloc,
             )
 
@@ -240,7 +240,7 @@ class Applying:
         for template in sorted(
             await self._catalog.offered(session),
             # Most bindings have the name of their template: try that first.
-            key=lambda one: (one.meta.name != name, one.meta.name),
+            key=lambda obj: (obj.meta.name != name, obj.meta.name),
         ):
             if _brings(template, export):
                 pretty = session.person.name or identity
@@ -261,9 +261,9 @@ class Applying:
                             reason=f"identity {identity!r} is another's",
                         )
                     if owned.namespace and self._exports.get(owned.namespace, name):
-                        found = await find(self._client, APISERVICEEXPORTS, name, owned.namespace)
-                        if found is not None:
-                            return found
+                        export = await find(self._client, APISERVICEEXPORTS, name, owned.namespace)
+                        if export is not None:
+                            return export
                     # The cache gets a new export by its watch, a moment after the bind.
                     await asyncio.sleep(_LOOK_AGAIN_SECONDS)
         except TimeoutError:
@@ -324,8 +324,8 @@ def inline_cluster(encoded: str) -> ClusterConfig:
             config.token or config.client_certificate
         ),
     }
-    for problem, found in wrong.items():
-        if found:
+    for problem, message in wrong.items():
+        if message:
             raise _unusable(problem)
     return config
 
@@ -356,10 +356,10 @@ def _brings(template: Object, export: Object) -> bool:
     """Whether the export has what a bind of the template requests."""
     try:
         spec = export.decode(APIServiceExport).spec
-        wanted = request_from_template(
+        expected = request_from_template(
             template.decode(APIServiceExportTemplate).spec, name=export.meta.name
         )
-        request = msgspec.convert(wanted, ExportRequestResponse)
+        request = msgspec.convert(expected, ExportRequestResponse)
     except msgspec.ValidationError:
         return False
     return not difference(request, export, spec.resources, spec.permission_claims)

@@ -86,15 +86,15 @@ class Consents:
         self._store = store
         self._codes = Codes(store)
 
-    async def agree(self, session: BrowserSession, asked: AskedBind, challenge: str) -> str:
+    async def agree(self, session: BrowserSession, bind: AskedBind, challenge: str) -> str:
         """Return a code for the program that has the challenge's verifier.
 
         Raises:
             Refusal: the person may not bind this, or the store is unavailable.
             ClientError: the API server refused or is unavailable.
         """
-        await self._bind.check(session.person, asked)
-        grant = msgspec.json.encode(_Consent(session.key, asked)).decode()
+        await self._bind.check(session.person, bind)
+        grant = msgspec.json.encode(_Consent(session.key, bind)).decode()
         return await self._codes.make(session.person, challenge, grant)
 
     async def redeem(self, request: web.Request, person: Person, grant: str) -> web.Response:
@@ -168,25 +168,25 @@ async def request_export(server: ClusterConfig, answer: JSON, request: JSON) -> 
 async def _requested(consumer: Client, namespace: str, request: JSON) -> str:
     name: str = request["metadata"]["name"]
     try:
-        made = await consumer.create(APISERVICEEXPORTREQUESTS, request, namespace)
+        created = await consumer.create(APISERVICEEXPORTREQUESTS, request, namespace)
     except AlreadyExists:
-        wanted = msgspec.convert(request["spec"], ExportRequestSpec)
-        for one in (await consumer.list(APISERVICEEXPORTREQUESTS, namespace)).items:
-            known = one.meta.name == name or one.meta.name.startswith(f"{name}-")
-            if known and _asks_for(one, wanted) and not await in_vain(consumer, one):
-                return one.meta.name
+        spec = msgspec.convert(request["spec"], ExportRequestSpec)
+        for obj in (await consumer.list(APISERVICEEXPORTREQUESTS, namespace)).items:
+            is_named = obj.meta.name == name or obj.meta.name.startswith(f"{name}-")
+            if is_named and _asks_for(obj, spec) and not await in_vain(consumer, obj):
+                return obj.meta.name
         # As kube-bind does: a taken name gets a suffix.
         another = request | {"metadata": {"generateName": f"{name}-"}}
-        made = await consumer.create(APISERVICEEXPORTREQUESTS, another, namespace)
-    return made.meta.name
+        created = await consumer.create(APISERVICEEXPORTREQUESTS, another, namespace)
+    return created.meta.name
 
 
-def _asks_for(request: Object, wanted: ExportRequestSpec) -> bool:
+def _asks_for(request: Object, wish: ExportRequestSpec) -> bool:
     try:
         spec = request.decode(APIServiceExportRequest).spec
     except msgspec.ValidationError:
         return False
-    return spec == wanted and not request.meta.deleting
+    return spec == wish and not request.meta.deleting
 
 
 ANSWER_SECONDS = 30.0
@@ -299,11 +299,11 @@ class Bind:
         # Counted before the body is read, so that a limited client costs little.
         count(request, session.person.author, "bind")
         body = await read_json(request, _Body)
-        asked = _asked(body, request, session.person)
-        return web.json_response(await self.bound(request, session.person, session.key, asked))
+        bind = _asked(body, request, session.person)
+        return web.json_response(await self.bound(request, session.person, session.key, bind))
 
     async def bound(
-        self, request: web.Request, person: Person, session: str, asked: AskedBind
+        self, request: web.Request, person: Person, session: str, bind: AskedBind
     ) -> JSON:
         """Bind for a person; return the BindingResponse, which contains credentials.
 
@@ -311,14 +311,14 @@ class Bind:
             request: the HTTP request, for audit and metrics.
             person: the person who binds.
             session: the key of their session.
-            asked: the checked request.
+            bind: the checked request.
 
         Raises:
             Refusal: the person has no right, or the provider does not answer or refuses.
             ClientError: the API server refused or is unavailable.
         """
         try:
-            response = await self._bound(person, session, asked)
+            response = await self._bound(person, session, bind)
         except Exception as error:
             refusal = error if isinstance(error, Refusal) else refusal_of(error)
             request[BIND_RESULT] = result_of(refusal.status)
@@ -327,24 +327,24 @@ class Bind:
         audit(
             "bind",
             who=person.author,
-            what=asked.template,
+            what=bind.template,
             result="done",
             request=request,
-            identity=asked.identity,
+            identity=bind.identity,
             namespace=response["providerNamespace"],
         )
         return response
 
-    async def check(self, person: Person, asked: AskedBind) -> None:
+    async def check(self, person: Person, bind: AskedBind) -> None:
         """Check that a person may bind a template for a cluster, without writing anything.
 
         Raises:
             Refusal: the person has no right, or the template does not exist.
             ClientError: the API server refused or is unavailable.
         """
-        await self._check_right(person, asked.template)
-        await self._template(asked.template)
-        self._owned(person, asked.identity)
+        await self._check_right(person, bind.template)
+        await self._template(bind.template)
+        self._owned(person, bind.identity)
 
     async def consumer_status(self, request: web.Request) -> web.Response:
         """Answer whether the consumer of ``consumer_id``, or of the person, has exports."""
@@ -354,23 +354,23 @@ class Bind:
         if owned is None or not owned.namespace:
             return web.json_response({"connected": False})
         names = sorted(one.meta.name for one in self._exports.list(owned.namespace))
-        found: JSON = {"connected": bool(names), "namespace": owned.namespace}
-        return web.json_response(found | ({"exports": names} if names else {}))
+        response: JSON = {"connected": bool(names), "namespace": owned.namespace}
+        return web.json_response(response | ({"exports": names} if names else {}))
 
-    async def _bound(self, person: Person, session: str, asked: AskedBind) -> JSON:
+    async def _bound(self, person: Person, session: str, bind: AskedBind) -> JSON:
         """Check the right, have the controllers answer, and return the BindingResponse."""
         # The right first: without it the answer must not reveal whether the template exists.
-        await self._check_right(person, asked.template)
-        template = await self._template(asked.template)
+        await self._check_right(person, bind.template)
+        template = await self._template(bind.template)
         # One bind per person at a time: the controllers work on a person's requests in turn, and
         # a queue of one person's must not hold up the others.
         async with self._slots.setdefault(person.author, asyncio.Lock()):
             # Checked again: the right may have been revoked while waiting for the lock.
-            await self._check_right(person, asked.template)
-            owned = self._owned(person, asked.identity)
+            await self._check_right(person, bind.template)
+            owned = self._owned(person, bind.identity)
             # The controllers enforce this number exactly; the server's cache may lag.
             most = max(0, self._limit - self._ownership.count_original(person))
-            answer = await self._answered(asked, owned, most)
+            answer = await self._answered(bind, owned, most)
         response: JSON = {
             "kind": "BindingResponse",
             "apiVersion": API_VERSION,
@@ -379,25 +379,25 @@ class Bind:
             "kubeconfig": answer["kubeconfig"],
             "requests": [
                 request_from_template(
-                    template.decode(APIServiceExportTemplate).spec, name=asked.name
+                    template.decode(APIServiceExportTemplate).spec, name=bind.name
                 )
             ],
             "providerNamespace": answer["providerNamespace"],
         }
-        if asked.page:
+        if bind.page:
             request = response["requests"][0]
             name = await request_export(self._client.config, response, request)
             response["bindingName"] = name
         return response
 
     async def _template(self, name: str) -> Object:
-        found = self._catalog.template(name)
-        if found is None:
+        template = self._catalog.template(name)
+        if template is None:
             # The cache may lag behind a new template.
-            found = await find(self._client, APISERVICEEXPORTTEMPLATES, name)
-        if found is None:
+            template = await find(self._client, APISERVICEEXPORTTEMPLATES, name)
+        if template is None:
             raise _no_template(name)
-        return found
+        return template
 
     async def _check_right(self, person: Person, template: str) -> None:
         if not await self._reviews.may(person, template):
@@ -418,14 +418,14 @@ class Bind:
             raise _too_many(self._limit)
         return owned
 
-    async def _answered(self, asked: AskedBind, owned: OwnedNamespace, most: int) -> JSON:
+    async def _answered(self, bind: AskedBind, owned: OwnedNamespace, most: int) -> JSON:
         """Return the provider's BindingResponse, which contains credentials.
 
         Raises:
             Refusal: the provider does not answer or refuses.
             ClientError: the API server refused or is unavailable.
         """
-        async with self._declared(asked, owned, most) as (key, coming):
+        async with self._declared(bind, owned, most) as (key, coming):
             try:
                 async with asyncio.timeout(self._seconds):
                     status = await coming
@@ -439,7 +439,7 @@ class Bind:
                     retry_after=5.0,
                 ) from None
             if status.phase == "Failed":
-                raise _failure(status, asked.template, self._limit)
+                raise _failure(status, bind.template, self._limit)
             ref = status.kubeconfig_secret_ref
             if ref is None:
                 raise RuntimeError(f"{key} has succeeded but names no Secret")
@@ -451,7 +451,7 @@ class Bind:
 
     @asynccontextmanager
     async def _declared(
-        self, asked: AskedBind, owned: OwnedNamespace, most: int
+        self, bind: AskedBind, owned: OwnedNamespace, most: int
     ) -> AsyncIterator[tuple[Key, asyncio.Future[BindableResourcesRequestStatus]]]:
         """Create a request, and delete it at the end, also if the bind is canceled."""
         name = f"fairlead-bind-{secrets.token_hex(8)}"
@@ -465,10 +465,10 @@ class Bind:
                 "annotations": {ANNOTATION_MOST_CONSUMERS: str(most)},
             },
             "spec": {
-                "templateRef": {"name": asked.template},
+                "templateRef": {"name": bind.template},
                 "clusterIdentity": {
-                    "identity": asked.identity,
-                    "prettyName": asked.pretty_name,
+                    "identity": bind.identity,
+                    "prettyName": bind.pretty_name,
                 },
                 "author": owned.author,
                 "kubeconfigSecretRef": {"name": name, "key": RESPONSE_KEY},

@@ -49,8 +49,8 @@ class _Listing:
     def objects(self) -> dict[str, Object]:
         """Return the objects by name, in the order of their names."""
         if self._objects is None:
-            found = sorted(self._informer.list(), key=lambda item: item.meta.name)
-            self._objects = {item.meta.name: item for item in found}
+            objects = sorted(self._informer.list(), key=lambda item: item.meta.name)
+            self._objects = {item.meta.name: item for item in objects}
             self._names = tuple(self._objects)
         return self._objects
 
@@ -156,12 +156,12 @@ def _offered(templates: Iterable[Object], offered: frozenset[str]) -> Iterator[J
 
 def _collected(collections: Iterable[Object], offered: frozenset[str]) -> Iterator[JSON]:
     """Yield collections with their offered templates, without empty ones."""
-    for one in collections:
-        names = [ref.name for ref in one.decode(TemplateCollection).spec.templates]
-        kept = [{"name": name} for name in names if name in offered]
-        if kept:
-            body = one.to_dict()
-            body["spec"]["templates"] = kept
+    for collection in collections:
+        names = [ref.name for ref in collection.decode(TemplateCollection).spec.templates]
+        templates = [{"name": name} for name in names if name in offered]
+        if templates:
+            body = collection.to_dict()
+            body["spec"]["templates"] = templates
             yield body
 
 

@@ -50,16 +50,16 @@ class Ownership:
 
     def of(self, person: Person, identity: str) -> OwnedNamespace | None:
         """Return the identity with its owner and namespace; None if it is another person's."""
-        found = list(self._namespaces.by_index(_BY_IDENTITY, identity))
-        if not found:
+        namespaces = list(self._namespaces.by_index(_BY_IDENTITY, identity))
+        if not namespaces:
             return None if self._is_anothers(person, identity) else OwnedNamespace(person.author)
         names = self.authors(person)
-        for one in found:
-            author = one.meta.annotations.get(ANNOTATION_AUTHOR, "")
+        for namespace in namespaces:
+            author = namespace.meta.annotations.get(ANNOTATION_AUTHOR, "")
             # Two namespaces with one identity: it is not known which of the authors owns it, so
             # neither gets credentials.
-            if author and author in names and len(found) == 1:
-                return OwnedNamespace(author, one.meta.name)
+            if author and author in names and len(namespaces) == 1:
+                return OwnedNamespace(author, namespace.meta.name)
         return None
 
     def _is_anothers(self, person: Person, identity: str) -> bool:
@@ -85,9 +85,9 @@ class Ownership:
     def namespaces(self, person: Person) -> list[Object]:
         """Return the cluster namespaces of a person and of their groups."""
         return [
-            found
+            namespace
             for author in sorted(self.authors(person))
-            for found in self._namespaces.by_index(_BY_AUTHOR, author)
+            for namespace in self._namespaces.by_index(_BY_AUTHOR, author)
         ]
 
     def count(self, person: Person) -> int:

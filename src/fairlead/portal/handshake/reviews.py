@@ -159,15 +159,15 @@ class AccessReviews:
             Refusal: the person's name begins with ``system:``.
         """
         asker = self._asker(person)
-        known = self._offers.get(asker.hashed)
-        if known is not None and known.until > self._clock() and known.templates == templates:
-            return known.offered
-        found = await self._offer(asker, templates)
+        offer = self._offers.get(asker.hashed)
+        if offer is not None and offer.until > self._clock() and offer.templates == templates:
+            return offer.offered
+        fresh = await self._offer(asker, templates)
         self._offers.pop(asker.hashed, None)
-        self._offers[asker.hashed] = found
+        self._offers[asker.hashed] = fresh
         if len(self._offers) > _MOST_OFFERS:
             self._offers.popitem(last=False)
-        return found.offered
+        return fresh.offered
 
     async def _offer(self, asker: _Asker, templates: tuple[str, ...]) -> _Offer:
         every = await self._every(asker)
@@ -204,9 +204,9 @@ class AccessReviews:
 
     async def _answer(self, asker: _Asker, action: ReviewedAction) -> _Answer:
         question = (asker.hashed, action)
-        known = self._known.get(question)
-        if known is not None and known.until > self._clock():
-            return known
+        answer = self._known.get(question)
+        if answer is not None and answer.until > self._clock():
+            return answer
         task = self._asked.get(question)
         if task is None:
             # Concurrent requests share one review, which goes on if one of them is canceled.

@@ -49,8 +49,8 @@ class Buckets:
             return 0.0
         now = self._clock()
         # Removed and set again below, so that the order of the dictionary is that of use.
-        tokens, seen = self._buckets.pop(key, (float(rate.burst), now))
-        tokens = min(float(rate.burst), tokens + (now - seen) * rate.per_second)
+        tokens, since = self._buckets.pop(key, (float(rate.burst), now))
+        tokens = min(float(rate.burst), tokens + (now - since) * rate.per_second)
         wait = 0.0
         if tokens >= 1.0:
             tokens -= 1.0

@@ -79,6 +79,6 @@ class Introduction:
 
 def wire_version(own: str) -> str:
     """Return Fairlead's version as SemVer with a ``v``, raised to the least the CLI accepts."""
-    found = _RELEASE.match(own)
-    release = tuple(map(int, found.groups())) if found else (0, 0, 0)
+    match = _RELEASE.match(own)
+    release = tuple(map(int, match.groups())) if match else (0, 0, 0)
     return "v" + ".".join(map(str, max(release, _LEAST)))

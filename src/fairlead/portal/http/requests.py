@@ -59,17 +59,17 @@ def client_address(peer: str, forwarded: Sequence[str], trusted: Sequence[Networ
     if not forwarded or not trusted:
         return _text(peer)
     # Only a trusted proxy may speak for others: any client can send the header.
-    found = _parse(peer)
-    if found is None or not _within(found, trusted):
+    address = _parse(peer)
+    if address is None or not _within(address, trusted):
         return _text(peer)
     for text in reversed(",".join(forwarded).split(",")):
         said = _parse(text.strip())
         if said is None:
             break
-        found = said
-        if not _within(found, trusted):
+        address = said
+        if not _within(address, trusted):
             break
-    return str(found)
+    return str(address)
 
 
 def neighbourhood(address: str) -> str:
@@ -81,14 +81,14 @@ def neighbourhood(address: str) -> str:
 
 def trusts(networks: Sequence[Network], address: str) -> bool:
     """Whether ``address`` is in one of the networks."""
-    found = _parse(address)
-    return found is not None and _within(found, networks)
+    parsed = _parse(address)
+    return parsed is not None and _within(parsed, networks)
 
 
 @lru_cache(_REMEMBERED)
 def _text(peer: str) -> str:
-    found = _parse(peer)
-    return "" if found is None else str(found)
+    parsed = _parse(peer)
+    return "" if parsed is None else str(parsed)
 
 
 def _within(address: _Address, networks: Sequence[Network]) -> bool:
@@ -121,8 +121,8 @@ _LONGEST_NAME = 64
 
 def parameters(request: web.Request) -> dict[str, str]:
     """Return the query's parameters, none of them repeated."""
-    found: dict[str, str] = request.get(PARAMETERS, {})
-    return found
+    parameters: dict[str, str] = request.get(PARAMETERS, {})
+    return parameters
 
 
 def parse_query(query: str, limits: Limits) -> dict[str, str]:
@@ -131,7 +131,7 @@ def parse_query(query: str, limits: Limits) -> dict[str, str]:
     Raises:
         Refusal: a parameter is repeated, too long, not UTF-8, or has control characters.
     """
-    found: dict[str, str] = {}
+    parameters: dict[str, str] = {}
     # No browser sends a fragment. Parsers disagree on whether the query ends there.
     if "#" in query:
         raise bad_request("the query has a fragment (#): leave it out")
@@ -142,7 +142,7 @@ def parse_query(query: str, limits: Limits) -> dict[str, str]:
         name = _decode(raw_name)
         if name is None or len(name) > _LONGEST_NAME:
             raise bad_request("a parameter's name is too long, or is not percent-encoded UTF-8")
-        if name in found:
+        if name in parameters:
             raise bad_request(f"parameter {name!r} is given twice: give it once")
         value = _decode(raw_value)
         if value is None:
@@ -151,10 +151,10 @@ def parse_query(query: str, limits: Limits) -> dict[str, str]:
             raise bad_request(
                 f"parameter {name!r} is too long: give at most {limits.parameter} characters"
             )
-        found[name] = value
-        if len(found) > limits.parameters:
+        parameters[name] = value
+        if len(parameters) > limits.parameters:
             raise bad_request(f"the query has more than {limits.parameters} parameters")
-    return found
+    return parameters
 
 
 def _decode(raw: str) -> str | None:

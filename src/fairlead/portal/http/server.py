@@ -71,9 +71,9 @@ def application(
     makes the page for a browser at an unknown path.
     """
     limits = options.limits
-    found = list(routes)
+    all_routes = list(routes)
     metrics = metrics or PortalMetrics()
-    paths = frozenset(route.path for route in found)
+    paths = frozenset(route.path for route in all_routes)
     door = _Door(options, Limiter(limits, clock), metrics, paths, lost)
     app = web.Application(
         middlewares=[door.passed],
@@ -83,14 +83,14 @@ def application(
     app[LIMITS] = limits
     app[LIMITER] = door.limiter
     app[METRICS] = metrics
-    app.router.add_routes(found)
+    app.router.add_routes(all_routes)
     if prefix := options.external_url.path:
         app.router.add_routes(
             # Without its name, which has to be unique within an application.
             web.RouteDef(
                 route.method, prefix + route.path, route.handler, route.kwargs | {"name": None}
             )
-            for route in found
+            for route in all_routes
         )
     return app
 

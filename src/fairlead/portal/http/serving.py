@@ -268,7 +268,9 @@ class _Connections:
         if not waiting:
             return False
         # Connections of trusted proxies come last, for each carries many clients.
-        max(waiting, key=lambda one: self._open[one.key] if one.key else 0).force_close()
+        max(
+            waiting, key=lambda connection: self._open[connection.key] if connection.key else 0
+        ).force_close()
         return True
 
     def close(self, peer: str) -> None:
@@ -328,7 +330,7 @@ class _Handshake(asyncio.Protocol):
 
     async def _shake(self, accepted: socket.socket, peer: str) -> None:
         """Do the handshake in its time; stop counting the connection if it fails."""
-        made = False
+        is_made = False
         try:
             await asyncio.get_running_loop().connect_accepted_socket(
                 lambda: self._connection,
@@ -337,12 +339,12 @@ class _Handshake(asyncio.Protocol):
                 # asyncio's default of 60 s would let slow handshakes pile up.
                 ssl_handshake_timeout=self._connections.limits.header_seconds,
             )
-            made = True
+            is_made = True
         except OSError as error:
             _log.debug("no TLS was agreed on", address=peer, reason=str(error))
         finally:
             # After a handshake connection_lost stops the counting instead.
-            if not made:
+            if not is_made:
                 self._connections.close(peer)
 
 

@@ -72,22 +72,25 @@ class Codes:
         if value is None:
             return None, False
         try:
-            found = msgspec.json.decode(value, type=Code)
+            stored = msgspec.json.decode(value, type=Code)
         except ValueError as error:
             _log.warning("a stored code cannot be read", error=str(error))
             return None, False
         # The code is used up even if the verifier is wrong: no second try of a stolen code.
         given = challenge_of(verifier).encode()
-        return found, hmac.compare_digest(given, found.challenge.encode())
+        return stored, hmac.compare_digest(given, stored.challenge.encode())
 
 
-def challenge_in(asked: Mapping[str, str]) -> str:
+def challenge_in(parameters: Mapping[str, str]) -> str:
     """Return the PKCE challenge among the parameters, "" if there is none.
 
     Raises:
         Refusal: the challenge is malformed, or its method is not S256.
     """
-    challenge, method = asked.get("code_challenge", ""), asked.get("code_challenge_method", "")
+    challenge, method = (
+        parameters.get("code_challenge", ""),
+        parameters.get("code_challenge_method", ""),
+    )
     if not challenge and not method:
         return ""
     if method != "S256" or not is_challenge(challenge):

@@ -141,15 +141,15 @@ class SecretKeys:
         """
         async with asyncio.timeout(CALL_SECONDS):
             try:
-                found = await self._client.get(SECRETS, KEYS_SECRET, self._namespace)
+                secret = await self._client.get(SECRETS, KEYS_SECRET, self._namespace)
             except NotFound as error:
                 if not error.concerns(KEYS_SECRET):
                     raise
                 return await self._create()
-            self._take(found)
+            self._take(secret)
             if self._keys and self._keys[0].made > time.time() - self._seconds:
                 return False
-            return await self._replace(found)
+            return await self._replace(secret)
 
     async def _create(self) -> bool:
         """Create the Secret with a first key; return False if another replica was faster."""
@@ -171,9 +171,9 @@ class SecretKeys:
             return False
         return True
 
-    async def _replace(self, found: Object) -> bool:
+    async def _replace(self, obj: Object) -> bool:
         """Put a new key first; return False if another replica was faster."""
-        body = found.to_dict()
+        body = obj.to_dict()
         # The newest first; older ones go on to open what they have sealed.
         body["data"] = _encoded([_made(), *self._keys][:KEPT])
         # The update carries the resourceVersion that was read: another replica may be faster.
@@ -227,8 +227,8 @@ class Sealing:
             body = fernet.decrypt_at_time(padded, int(seconds), int(time.time()))
             # The purpose is inside the sealed body: a form's token is no sign-in cookie, though
             # the same keys seal both.
-            found, value = msgspec.msgpack.decode(body, type=tuple[str, msgspec.Raw])
-            return msgspec.msgpack.decode(value, type=type_) if found == purpose else None
+            sealed_for, value = msgspec.msgpack.decode(body, type=tuple[str, msgspec.Raw])
+            return msgspec.msgpack.decode(value, type=type_) if sealed_for == purpose else None
         except (InvalidToken, ValueError):
             return None
 

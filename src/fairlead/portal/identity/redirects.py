@@ -37,14 +37,14 @@ def of_cli(text: str) -> str:
     Raises:
         Refusal: the address is another.
     """
-    found = _loopback(_plain(text))
-    if found is None or not 0 < int(found[1]) <= 65535:
+    address = _loopback(_plain(text))
+    if address is None or not 0 < int(address[1]) <= 65535:
         raise bad_request(
             "redirect_url of a program (client_type cli) has to be http://127.0.0.1:PORT,"
             " http://[::1]:PORT or http://localhost:PORT, with any path and without a fragment"
         )
     # Otherwise the program could not tell a parameter of its own from that of the server.
-    _check_query(found[2])
+    _check_query(address[2])
     return text
 
 
@@ -57,12 +57,12 @@ def of_page(text: str, external: ExternalURL) -> str:
     # The scheme and host are cut off before the path is looked at, so //host and other origins do
     # not match it.
     plain = _plain(text).removeprefix(external.origin)
-    found = _path(plain)
-    if found is None or not _below(found[1], external.path):
+    path = _path(plain)
+    if path is None or not _below(path[1], external.path):
         raise bad_request(
             f"redirect_url has to be a path of {external.absolute('/')}, without a fragment"
         )
-    _check_query(found[2])
+    _check_query(path[2])
     return external.origin + plain
 
 

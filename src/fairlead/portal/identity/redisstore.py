@@ -56,7 +56,7 @@ def _asked(method: Callable[P, Awaitable[T]]) -> Callable[P, Coroutine[Any, Any,
     """Decorate a method to raise a Refusal with status 503 if Redis fails, so clients retry."""
 
     @functools.wraps(method)
-    async def asked(*args: P.args, **kwargs: P.kwargs) -> T:
+    async def call(*args: P.args, **kwargs: P.kwargs) -> T:
         try:
             async with asyncio.timeout(CALL_SECONDS):
                 return await method(*args, **kwargs)
@@ -64,7 +64,7 @@ def _asked(method: Callable[P, Awaitable[T]]) -> Callable[P, Coroutine[Any, Any,
             store = cast("RedisStore", args[0])
             raise unavailable(f"Redis: {store.reason(error)}") from error
 
-    return asked
+    return call
 
 
 class RedisStore(SessionStore):
@@ -230,8 +230,8 @@ class RedisStore(SessionStore):
     @_asked
     async def held(self, owner: str | None) -> Sequence[HeldSession]:
         """Return the sessions of an owner or of all; ended ones of the index are left out."""
-        found = await self._redis.zrange(_index(owner), 0, -1, withscores=True)
-        named = [(member.decode(errors="replace"), float(score)) for member, score in found]
+        entries = await self._redis.zrange(_index(owner), 0, -1, withscores=True)
+        named = [(member.decode(errors="replace"), float(score)) for member, score in entries]
         sessions = [(m.partition(":")[2], s) for m, s in named if m.startswith("session:")]
         if not sessions:
             return []

@@ -118,11 +118,11 @@ class SecretStore(SessionStore):
         now = time.time()
         # Every replica sweeps; the uid keeps each from deleting a new Secret of the same name.
         over = [one for one in self._informer.list(self._namespace) if _over(one.meta, now)]
-        for one in over[:SWEPT_AT_ONCE]:
+        for secret in over[:SWEPT_AT_ONCE]:
             with contextlib.suppress(NotFound, Conflict):
                 async with asyncio.timeout(CALL_SECONDS):
                     await self._client.delete(
-                        SECRETS, one.meta.name, self._namespace, uid=one.meta.uid
+                        SECRETS, secret.meta.name, self._namespace, uid=secret.meta.uid
                     )
         return len(over[:SWEPT_AT_ONCE])
 
@@ -151,55 +151,55 @@ class SecretStore(SessionStore):
                 await self._client.create(SECRETS, body, self._namespace)
             except AlreadyExists:
                 return False
-        wanted = _secret(kind, name)
-        if kind == "session" and self._informer.get(self._namespace, wanted) is None:
-            self._recent[wanted] = owner, HeldSession(name, expires)
+        secret_name = _secret(kind, name)
+        if kind == "session" and self._informer.get(self._namespace, secret_name) is None:
+            self._recent[secret_name] = owner, HeldSession(name, expires)
             if len(self._recent) > _RECENT:
                 self._recent.popitem(last=False)
         return True
 
     async def get(self, name: str, *, kind: str) -> bytes | None:
         """Return the Secret's value, None if it is missing or expired."""
-        found = await self._read(name, kind)
-        return None if found is None else read_entry(found)
+        secret = await self._read(name, kind)
+        return None if secret is None else read_entry(secret)
 
     async def take(self, name: str, *, kind: str) -> bytes | None:
         """Read the Secret and delete it by uid; only the replica that deletes it returns it."""
-        found = await self._read(name, kind)
-        if found is None:
+        secret = await self._read(name, kind)
+        if secret is None:
             return None
         async with self._calling():
             try:
                 await self._client.delete(
-                    SECRETS, found.meta.name, self._namespace, uid=found.meta.uid
+                    SECRETS, secret.meta.name, self._namespace, uid=secret.meta.uid
                 )
             except (NotFound, Conflict):
                 # Another replica was faster: the Secret is gone, or another one has its name.
                 return None
-        return read_entry(found)
+        return read_entry(secret)
 
     async def remove(self, name: str, *, kind: str) -> None:
         """Delete the Secret if it exists."""
-        wanted = _secret(kind, name)
+        secret_name = _secret(kind, name)
         async with self._calling():
             try:
-                await self._client.delete(SECRETS, wanted, self._namespace)
+                await self._client.delete(SECRETS, secret_name, self._namespace)
             except NotFound as error:
-                if not error.concerns(wanted):
+                if not error.concerns(secret_name):
                     raise
-        self._recent.pop(wanted, None)
+        self._recent.pop(secret_name, None)
 
     async def held(self, owner: str) -> Sequence[HeldSession]:
         """Return the cached sessions of an owner, and own ones that the cache lacks yet."""
         now = time.time()
-        found = {
-            one.meta.name: HeldSession(_hash(one.meta), _expires(one.meta) or 0.0)
-            for one in self._informer.by_index(LABEL_OWNER, owner_label(owner))
-            if one.meta.labels.get(LABEL_KIND) == "session"
+        entries = {
+            secret.meta.name: HeldSession(_hash(secret.meta), _expires(secret.meta) or 0.0)
+            for secret in self._informer.by_index(LABEL_OWNER, owner_label(owner))
+            if secret.meta.labels.get(LABEL_KIND) == "session"
         }
-        found |= {name: held for name, (whose, held) in self._recent.items() if whose == owner}
-        alive = (held for held in found.values() if held.expires > now)
-        return sorted(alive, key=lambda held: held.expires)
+        entries |= {name: entry for name, (whose, entry) in self._recent.items() if whose == owner}
+        alive = (entry for entry in entries.values() if entry.expires > now)
+        return sorted(alive, key=lambda entry: entry.expires)
 
     async def count(self) -> int:
         """Count the cached sessions, and own ones that the cache lacks yet."""
@@ -209,34 +209,37 @@ class SecretStore(SessionStore):
 
     async def _read(self, name: str, kind: str) -> Object | None:
         """Read a Secret; reads of names that the cache lacks are limited."""
-        wanted = _secret(kind, name)
-        if wanted in self._recent or self._informer.get(self._namespace, wanted) is not None:
-            return await self._get(wanted, kind)
+        secret_name = _secret(kind, name)
+        if (
+            secret_name in self._recent
+            or self._informer.get(self._namespace, secret_name) is not None
+        ):
+            return await self._get(secret_name, kind)
         # Another replica may have just made it; or a client guesses tokens, which must neither
         # load the API server nor delay others.
         if self._unheard_of >= UNHEARD_OF_AT_ONCE:
             raise unavailable(f"{UNHEARD_OF_AT_ONCE} Secrets that the cache lacks are being read")
         self._unheard_of += 1
         try:
-            return await self._get(wanted, kind)
+            return await self._get(secret_name, kind)
         finally:
             self._unheard_of -= 1
 
-    async def _get(self, wanted: str, kind: str) -> Object | None:
+    async def _get(self, name: str, kind: str) -> Object | None:
         """Return the Secret if it is of this kind and has not expired."""
         async with self._calling():
             try:
-                found = await self._client.get(SECRETS, wanted, self._namespace)
+                secret = await self._client.get(SECRETS, name, self._namespace)
             except NotFound as error:
                 # A 404 of a proxy is about another object, and must not end the session.
-                if not error.concerns(wanted):
+                if not error.concerns(name):
                     raise
                 return None
-        meta = found.meta
+        meta = secret.meta
         if meta.deleting or meta.labels.get(LABEL_KIND) != kind:
             return None
         expires = _expires(meta)
-        return found if expires is not None and expires > time.time() else None
+        return secret if expires is not None and expires > time.time() else None
 
     @contextlib.asynccontextmanager
     async def _calling(self) -> AsyncIterator[None]:
@@ -267,7 +270,7 @@ async def sign_out(
     Raises:
         ClientError: the API server refused or is unavailable; some sessions may have ended.
     """
-    found = await client.list(SECRETS, namespace, labels=labels_of(owner), metadata_only=True)
+    listed = await client.list(SECRETS, namespace, labels=labels_of(owner), metadata_only=True)
     if not dry_run:
         slots = asyncio.Semaphore(_AT_ONCE)
 
@@ -276,8 +279,8 @@ async def sign_out(
                 with contextlib.suppress(NotFound):
                     await client.delete(SECRETS, name, namespace)
 
-        await asyncio.gather(*(end(one.meta.name) for one in found.items))
-    return sum(one.meta.labels.get(LABEL_KIND) == "session" for one in found.items)
+        await asyncio.gather(*(end(one.meta.name) for one in listed.items))
+    return sum(one.meta.labels.get(LABEL_KIND) == "session" for one in listed.items)
 
 
 def _secret(kind: str, name: str) -> str:

@@ -215,23 +215,23 @@ class MemoryStore(SessionStore):
 
     async def held(self, owner: str) -> Sequence[HeldSession]:
         """Return the sessions of an owner, ordered by expiry."""
-        found = [
+        entries = [
             HeldSession(name, expires)
             for (kind, name), (_, of, expires) in self.there.items()
             if kind == "session" and of == owner
         ]
-        return sorted(found, key=lambda one: one.expires)
+        return sorted(entries, key=lambda entry: entry.expires)
 
     async def count(self) -> int:
         """Return the number of sessions."""
         return sum(kind == "session" for kind, _ in self.there)
 
     def _found(self, kind: str, name: str) -> bytes | None:
-        found = self.there.get((kind, name))
-        if found is None:
+        entry = self.there.get((kind, name))
+        if entry is None:
             return None
-        if found[2] > time.time():
-            return found[0]
+        if entry[2] > time.time():
+            return entry[0]
         del self.there[kind, name]
         return None
 
@@ -330,9 +330,9 @@ class BrowserSessions:
         if not _token(token):
             return None
         key = hashed(token)
-        known = self._known.get(key)
-        if known is not None and known[1] > time.monotonic():
-            return _current(known[0])
+        cached = self._known.get(key)
+        if cached is not None and cached[1] > time.monotonic():
+            return _current(cached[0])
         self._known.pop(key, None)
         # From before the read: the answer may be older than its arrival.
         begun, evictions = time.monotonic(), self._evictions
@@ -362,8 +362,8 @@ class BrowserSessions:
         Raises:
             Refusal: the store is unavailable.
         """
-        held = await self._store.held(author)
-        return held[-1].expires - self.lifetime if held else None
+        entries = await self._store.held(author)
+        return entries[-1].expires - self.lifetime if entries else None
 
     async def end(self, session: BrowserSession) -> None:
         """End a session: every replica refuses its token, and drops it from its cache.
@@ -378,9 +378,9 @@ class BrowserSessions:
 
     async def _make_room(self, author: str) -> None:
         """End a person's oldest sessions; refuse a new one if there are too many in all."""
-        held = await self._store.held(author)
+        entries = await self._store.held(author)
         # By expiry, which is the order of sign-in as long as the lifetime is the same.
-        for oldest in held[: max(0, len(held) - self._of_a_person + 1)]:
+        for oldest in entries[: max(0, len(entries) - self._of_a_person + 1)]:
             await self._store.remove(oldest.name, kind="session")
             self._gone(oldest.name)
         if await self._store.count() >= self._in_all:

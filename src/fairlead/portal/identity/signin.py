@@ -116,17 +116,17 @@ class SignIn:
 
     async def authorize(self, request: web.Request) -> web.StreamResponse:
         """Redirect a browser to the issuer; a sealed cookie carries the pending sign-in."""
-        asked: Mapping[str, str] = {}
+        parameters: Mapping[str, str] = {}
         try:
-            asked = await _asked(request)
-            begun = self._begin(request, asked)
+            parameters = await _asked(request)
+            begun = self._begin(request, parameters)
             location = self._issuer.authorization_url(
                 state=begun.state, nonce=begun.nonce, verifier=begun.verifier
             )
             sealed = self._sealing.seal(_PURPOSE, begun)
         except Refusal as refusal:
             _audit_refusal(request, refusal)
-            return _refused(request, refusal, cli=asked.get("client_type") == "cli")
+            return _refused(request, refusal, cli=parameters.get("client_type") == "cli")
         response = _redirect(location)
         self._make_room(request, response)
         name = self._cookies.sign_in(hashed(begun.state))
@@ -159,26 +159,26 @@ class SignIn:
         Raises:
             Refusal: the code is unknown, used, expired or another program's.
         """
-        asked = await read_json(request, _Redemption)
-        found, proven = await self._codes.take(asked.code, asked.code_verifier)
-        event = "bind" if found and found.grant else "sign-in"
+        redemption = await read_json(request, _Redemption)
+        code, proven = await self._codes.take(redemption.code, redemption.code_verifier)
+        event = "bind" if code and code.grant else "sign-in"
         # One answer for all, so that it tells nothing about a guessed code.
-        if found is None or not proven or (found.grant and self._redeem is None):
-            who = found.person.author if found else ""
+        if code is None or not proven or (code.grant and self._redeem is None):
+            who = code.person.author if code else ""
             audit(event, who=who, what="code", result="refused", request=request)
             raise bad_request("the code is unknown, used, expired or not yours: sign in again")
-        if found.grant and self._redeem is not None:
-            return await self._redeem(request, found.person, found.grant)
-        token, session = await self._sessions.create(found.person, "cli")
-        _audit_sign_in(request, found.person, "cli")
+        if code.grant and self._redeem is not None:
+            return await self._redeem(request, code.person, code.grant)
+        token, session = await self._sessions.create(code.person, "cli")
+        _audit_sign_in(request, code.person, "cli")
         body = {
             "access_token": token,
             "token_type": "Bearer",
             "expires_in": _seconds_left(session.expires),
             "cluster_id": "",
-            "username": found.person.name,
+            "username": code.person.name,
         }
-        return web.json_response(body, headers={**PRIVATE, **found.person.warnings})
+        return web.json_response(body, headers={**PRIVATE, **code.person.warnings})
 
     async def logout(self, request: web.Request) -> web.StreamResponse:
         """End the sender's session on all replicas.
@@ -207,20 +207,22 @@ class SignIn:
         await self._guard.session(request)
         return web.Response(body=b"pong", headers=_PONG)
 
-    def _begin(self, request: web.Request, asked: Mapping[str, str]) -> Begun:
+    def _begin(self, request: web.Request, parameters: Mapping[str, str]) -> Begun:
         """Check the parameters, and return a new pending sign-in."""
-        url, session_id = asked.get("redirect_url", ""), asked.get("session_id", "")
+        url, session_id = parameters.get("redirect_url", ""), parameters.get("session_id", "")
         if not url or not session_id:
             raise bad_request("missing redirect_url or session_id")
         check_cluster(request)
-        if asked.get("cluster_id"):
+        if parameters.get("cluster_id"):
             raise forbidden("there is no such cluster: leave cluster_id empty")
         for name, most in _MOST.items():
-            if len(asked.get(name, "")) > most:
+            if len(parameters.get(name, "")) > most:
                 raise bad_request(f"{name} is longer than {most} characters")
-        cli = asked.get("client_type") == "cli"
+        cli = parameters.get("client_type") == "cli"
         url = redirects.of_cli(url) if cli else redirects.of_page(url, self._external)
-        if not cli and (asked.get("code_challenge") or asked.get("code_challenge_method")):
+        if not cli and (
+            parameters.get("code_challenge") or parameters.get("code_challenge_method")
+        ):
             raise bad_request("code_challenge is for client_type cli")
         # The state ties the callback to this browser (RFC 6749, 10.12), the nonce the id_token to
         # this sign-in (OIDC Core, 3.1.2.1), and the verifier the code to this server (RFC 7636).
@@ -232,9 +234,9 @@ class SignIn:
             redirect_url=url,
             session_id=session_id,
             cli=cli,
-            consumer_id=asked.get("consumer_id", ""),
-            challenge=challenge_in(asked),
-            page=asked.get("client_type") == "page",
+            consumer_id=parameters.get("consumer_id", ""),
+            challenge=challenge_in(parameters),
+            page=parameters.get("client_type") == "page",
         )
 
     def _begun(self, request: web.Request, state: str) -> Begun:
@@ -253,8 +255,8 @@ class SignIn:
         if error := answered.get("error", ""):
             # The text is of the address, and anyone can write one: only what looks like an error
             # code of RFC 6749, 4.1.2.1 is repeated.
-            told = re.sub(r"[^a-z_]", "", error)[:40]
-            raise bad_request(f"the issuer refused the sign-in: {told or 'error'}")
+            reason = re.sub(r"[^a-z_]", "", error)[:40]
+            raise bad_request(f"the issuer refused the sign-in: {reason or 'error'}")
         code = answered.get("code", "")
         if not code:
             raise bad_request("the issuer sent no code")
@@ -290,13 +292,13 @@ class SignIn:
         _audit_sign_in(request, person, session.kind, consumer=begun.consumer_id)
         if begun.cli:
             # kube-bind's CLI takes the token only from the query.
-            told = {
+            query = {
                 "access_token": token,
                 "token_type": "Bearer",
                 "expires_in": str(_seconds_left(session.expires)),
                 "cluster_id": "",
             }
-            return _redirect(redirects.with_parameters(begun.redirect_url, told | echoed))
+            return _redirect(redirects.with_parameters(begun.redirect_url, query | echoed))
         # Our pages do not need session_id, and the address may be shared.
         location = begun.redirect_url
         response = _redirect(
@@ -309,8 +311,8 @@ class SignIn:
         """Expire the browser's cookies of old sign-ins, and of the oldest if there are many."""
         pending: list[tuple[float, str, int]] = []
         for name, value in self._cookies.sign_ins(request):
-            found = self._sealing.open(_PURPOSE, value, Begun, seconds=SIGN_IN_SECONDS)
-            pending.append((found.begun if found else 0.0, name, len(name) + len(value)))
+            earlier = self._sealing.open(_PURPOSE, value, Begun, seconds=SIGN_IN_SECONDS)
+            pending.append((earlier.begun if earlier else 0.0, name, len(name) + len(value)))
         room = _MOST_PENDING_BYTES
         # The newest first: the sum of all cookies has to fit into one header.
         for begun, name, size in sorted(pending, reverse=True):
@@ -327,8 +329,8 @@ async def _asked(request: web.Request) -> Mapping[str, str]:
     try:
         body = msgspec.json.decode(content, type=dict[str, msgspec.Raw])
         # Unknown members may be of any type, as kube-bind ignores them.
-        known = {name: body[name] for name in _NAMES if name in body}
-        return {name: msgspec.json.decode(raw, type=str) for name, raw in known.items()}
+        present = {name: body[name] for name in _NAMES if name in body}
+        return {name: msgspec.json.decode(raw, type=str) for name, raw in present.items()}
     except (ValueError, RecursionError):
         raise bad_request("invalid JSON request") from None
 
@@ -340,12 +342,12 @@ def _redirect(location: str) -> web.Response:
 def _told_cli(begun: Begun, refusal: Refusal) -> web.Response:
     """Redirect the refusal to Fairlead's CLI, which waits for an answer."""
     unwilling = refusal.status < 500
-    told = {
+    query = {
         "error": "access_denied" if unwilling else "temporarily_unavailable",
         "error_description": refusal.message,
         "session_id": begun.session_id,
     }
-    return _redirect(redirects.with_parameters(begun.redirect_url, told))
+    return _redirect(redirects.with_parameters(begun.redirect_url, query))
 
 
 def _refused(request: web.Request, refusal: Refusal, *, cli: bool) -> web.Response:
@@ -353,11 +355,11 @@ def _refused(request: web.Request, refusal: Refusal, *, cli: bool) -> web.Respon
     headers = {**PRIVATE, **refusal.headers}
     if refusal.retry_after is not None:
         headers["Retry-After"] = str(max(1, round(refusal.retry_after)))
-    known = request.get(REQUEST_ID, "")
+    request_id = request.get(REQUEST_ID, "")
     if cli:
-        body = {"success": False, "error": refusal.message, "request": known}
+        body = {"success": False, "error": refusal.message, "request": request_id}
         return web.json_response(body, status=refusal.status, headers=headers)
-    text = f"{refusal.message}\nrequest {known}\n"
+    text = f"{refusal.message}\nrequest {request_id}\n"
     return web.Response(status=refusal.status, text=text, headers=headers)
 
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import heapq
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from datetime import UTC, datetime
 from typing import Any, Final, Generic, Protocol, TypeVar
 
 import msgspec
@@ -11,8 +13,106 @@ import msgspec
 from fairlead.api.meta import Object
 from fairlead.api.reasons.model import State
 from fairlead.api.reasons.verdict import Judgement
-from fairlead.portal.model.states import STATES
-from fairlead.portal.model.thing import ConditionRow
+from fairlead.api.timestamps import parse_time
+from fairlead.portal.model.thing import STATES, ConditionRow
+
+
+MOST_FAILURES = 5
+"""Largest number of failures, and of silent konnectors, that the overview names."""
+_LONG_AGO: Final = datetime.min.replace(tzinfo=UTC)
+T = TypeVar("T")
+
+
+class CountedList(msgspec.Struct, frozen=True):
+    """Numbers of a list's rows by state; ``at`` is the list's path, "" without one.
+
+    ``more`` says that there may be rows that the reader may not see.
+    """
+
+    title: str
+    counts: Counts
+    at: str = ""
+    more: bool = False
+
+
+class Failure(msgspec.Struct, frozen=True, kw_only=True):
+    """Something that failed: ``text`` names it for people, ``at`` is the path of its page."""
+
+    text: str
+    at: str
+    state: State = "failed"
+    message: str = ""
+    remedy: str = ""
+    since: str = ""
+
+
+def failure_of(row: ObjectRow | BindingRow, of: str = "", since: str = "") -> Failure:
+    """Return the row of a list as a failure; ``of`` names its consumer's cluster."""
+    return Failure(
+        text=f"{row.text} of {of}" if of else row.text,
+        at=row.at,
+        state=row.state,
+        message=row.about,
+        remedy=row.helps,
+        since=since or row.since,
+    )
+
+
+class ConsoleOverview(msgspec.Struct, frozen=True):
+    """All that an overview shows; ``more_silent`` konnectors are not named."""
+
+    lists: tuple[CountedList, ...]
+    failures: tuple[Failure, ...]
+    silent: tuple[Failure, ...]
+    more_silent: int = 0
+    notes: tuple[str, ...] = ()
+
+    @property
+    def failed(self) -> int:
+        """The number of all that failed."""
+        return sum(counted.counts.failed for counted in self.lists)
+
+    @property
+    def title(self) -> str:
+        """The page's title, with the number of what failed."""
+        return f"({self.failed:,}) Overview" if self.failed else "Overview"
+
+    @property
+    def more_failures(self) -> int:
+        """The number of failures that are not named."""
+        return max(self.failed - len(self.failures), 0)
+
+
+def overview_of(
+    lists: Iterable[CountedList],
+    failures: Iterable[Failure],
+    silent: Sequence[Failure],
+    notes: Iterable[str] = (),
+) -> ConsoleOverview:
+    """Return the overview; of failures and silent konnectors it names the latest."""
+    return ConsoleOverview(
+        tuple(lists),
+        tuple(latest(failures, _since)),
+        tuple(latest(silent, _since)),
+        max(len(silent) - MOST_FAILURES, 0),
+        tuple(notes),
+    )
+
+
+def latest(failures: Iterable[T], since: Callable[[T], str]) -> list[T]:
+    """Return the latest failures by their times, those of an unknown time last."""
+    return heapq.nlargest(MOST_FAILURES, failures, key=lambda failure: _time(since(failure)))
+
+
+def _since(failure: Failure) -> str:
+    return failure.since
+
+
+def _time(text: str) -> datetime:
+    try:
+        return parse_time(text)
+    except ValueError:
+        return _LONG_AGO
 
 
 ROWS_OF_A_PAGE = 200
@@ -41,8 +141,8 @@ class Counts(msgspec.Struct, frozen=True):
     @classmethod
     def of(cls, states: Iterable[State] | Mapping[State, int]) -> Counts:
         """Return the numbers of objects by state, from their states or from counts by state."""
-        found = Counter(states)
-        return cls(found["ok"], found["waiting"], found["failed"], found["unknown"])
+        counted = Counter(states)
+        return cls(counted["ok"], counted["waiting"], counted["failed"], counted["unknown"])
 
     @classmethod
     def sum(cls, counts: Iterable[Counts]) -> Counts:
@@ -101,9 +201,9 @@ def row_of(
 ) -> ObjectRow:
     """Return the row of an object with the verdict on it."""
     if verdict.state != "ok":
-        about = verdict.text or (f"{verdict.type} is not True" if verdict.type else "")
+        text = verdict.text or (f"{verdict.type} is not True" if verdict.type else "")
     else:
-        about = next((f"remark: {remark.text}" for remark in verdict.remarks), "")
+        text = next((f"remark: {remark.text}" for remark in verdict.remarks), "")
     return ObjectRow(
         kind=obj.kind,
         namespace=obj.meta.namespace,
@@ -111,7 +211,7 @@ def row_of(
         resource=resource,
         where=where,
         state=verdict.state,
-        about=about,
+        about=text,
         helps=verdict.remedy if verdict.state != "ok" else "",
         since=verdict.since,
         sync=sync,

@@ -93,8 +93,8 @@ def _lifetime(obj: Object) -> Iterator[TimelineEntry]:
     if meta.creation_timestamp:
         yield TimelineEntry(at=meta.creation_timestamp, what="object", title="created")
     if meta.deletion_timestamp:
-        held = ", ".join(meta.finalizers)
-        text = f"finalizers hold it: {held}" if held else ""
+        finalizers = ", ".join(meta.finalizers)
+        text = f"finalizers hold it: {finalizers}" if finalizers else ""
         yield TimelineEntry(
             at=meta.deletion_timestamp, what="object", title="deletion began", text=short(text)
         )

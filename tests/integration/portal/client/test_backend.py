@@ -15,15 +15,15 @@ from tests.support.frontdoor import TOKEN, FrontDoor, error
 from tests.support.pki import Authority
 
 from fairlead.portal.client import backend
-from fairlead.portal.client.addresses import Address
-from fairlead.portal.client.backend import BackendClient, Trust
-from fairlead.portal.client.errors import (
+from fairlead.portal.client.addresses import (
+    Address,
     FrontDoorError,
     Refused,
     SignInNeeded,
     StrangeAnswer,
     Unreachable,
 )
+from fairlead.portal.client.backend import BackendClient, Trust
 
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]

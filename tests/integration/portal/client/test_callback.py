@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from tests.support.frontdoor import browse
 
 from fairlead.api.kubebind import new_binding_response
-from fairlead.portal.client.errors import FrontDoorError
+from fairlead.portal.client.addresses import FrontDoorError
 from fairlead.portal.client.handshakes import Callback, decode_page_response
 
 

@@ -22,9 +22,8 @@ from tests.support.recordings import Exchange, filled, lacking, recording
 
 from fairlead.api.meta import JSON
 from fairlead.client import parse_kubeconfig
-from fairlead.portal.client.addresses import Address
+from fairlead.portal.client.addresses import Address, Refused, SignInNeeded, StrangeAnswer
 from fairlead.portal.client.backend import BackendClient
-from fairlead.portal.client.errors import Refused, SignInNeeded, StrangeAnswer
 from fairlead.portal.client.handshakes import SignedIn, choose_on_page, sign_in
 
 

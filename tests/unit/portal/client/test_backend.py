@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from fairlead.portal.client.addresses import Address
+from fairlead.portal.client.addresses import Address, FrontDoorError
 from fairlead.portal.client.backend import BackendClient, Trust
-from fairlead.portal.client.errors import FrontDoorError
 
 
 def test_authorities_are_read_where_there_is_a_certificate_to_check() -> None:

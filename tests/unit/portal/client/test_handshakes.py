@@ -13,8 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fairlead.api.kubebind import new_binding_response
-from fairlead.portal.client.addresses import Address
-from fairlead.portal.client.errors import FrontDoorError, StrangeAnswer
+from fairlead.portal.client.addresses import Address, FrontDoorError, StrangeAnswer
 from fairlead.portal.client.handshakes import (
     Proof,
     authorize_url,

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from fairlead.portal.model.lists import Counts
-from fairlead.portal.model.overview import CountedList, Failure, overview_of
+from fairlead.portal.model.lists import CountedList, Counts, Failure, overview_of
 
 
 def failure(name: str, since: str) -> Failure:

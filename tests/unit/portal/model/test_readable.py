@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from fairlead.api.meta import JSON
-from fairlead.portal.model.readable import HIDDEN, masked
+from fairlead.portal.model.thing import HIDDEN, masked
 
 
 @pytest.mark.parametrize(

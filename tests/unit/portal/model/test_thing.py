@@ -10,8 +10,7 @@ from fairlead.api.meta import JSON
 from fairlead.api.reasons.model import State
 from fairlead.api.reasons.verdict import Judgement, Remark
 from fairlead.explain.chains import Chain, join
-from fairlead.portal.model.readable import HIDDEN
-from fairlead.portal.model.thing import PageAnswer, answer_of, differences_of
+from fairlead.portal.model.thing import HIDDEN, PageAnswer, answer_of, differences_of
 
 
 OK = Judgement("ok", since="2026-01-01T00:00:00Z")

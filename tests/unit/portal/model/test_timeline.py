@@ -14,8 +14,14 @@ from fairlead.portal.console.sources.kinds import (
     kept_of,
 )
 from fairlead.portal.console.sources.provided import provider_chain
-from fairlead.portal.model.readable import MOST_CHARACTERS, keys_of, parts, text
-from fairlead.portal.model.thing import PageAnswer, answer_of
+from fairlead.portal.model.thing import (
+    MOST_CHARACTERS,
+    PageAnswer,
+    answer_of,
+    keys_of,
+    parts,
+    text,
+)
 from fairlead.portal.model.timeline import timeline, writes_of
 from fairlead.runtime import Delta
 

@@ -24,8 +24,7 @@ from fairlead.api.timestamps import moment
 from fairlead.portal.console.pages.live import Hub
 from fairlead.portal.console.pages.viewing import of_namespace
 from fairlead.portal.console.sources.kinds import Kinds
-from fairlead.portal.model.states import WORDS
-from fairlead.portal.model.thing import PageAnswer
+from fairlead.portal.model.thing import WORDS, PageAnswer
 from fairlead.provider.commands.overview import ConsumerRow, ProviderState, rows
 from fairlead.provider.commands.revoke.belonging import count
 from fairlead.provider.controllers.clusterbinding.reconcile import health
@@ -175,7 +174,9 @@ class Directory:
             self._counted(self._known(namespace, now))
             for namespace in self._namespaces.by_index(_CONSUMER, _ANY)
         ]
-        return sorted(consumers, key=lambda known: (known.row.identity, known.row.namespace))
+        return sorted(
+            consumers, key=lambda consumer: (consumer.row.identity, consumer.row.namespace)
+        )
 
     def get(self, namespace: str, granted: frozenset[str] = GRANTED) -> KnownConsumer | None:
         """Return a consumer; ``granted`` names the ClusterRoleBindings whose rights it has."""
@@ -198,11 +199,11 @@ class Directory:
             await asyncio.sleep(_REST_SECONDS)
 
     def _known(self, consumer: Object, now: datetime) -> _Kept:
-        kept = self._kept.get(consumer.meta.name)
+        cached = self._kept.get(consumer.meta.name)
         # A heartbeat becomes late without a change of its object.
-        if kept is None or kept.until <= now.timestamp():
-            kept = self._kept[consumer.meta.name] = self._make(consumer, now, GRANTED)
-        return kept
+        if cached is None or cached.until <= now.timestamp():
+            cached = self._kept[consumer.meta.name] = self._make(consumer, now, GRANTED)
+        return cached
 
     def _make(self, consumer: Object, now: datetime, granted: frozenset[str]) -> _Kept:
         binding, exports = self.binding(consumer.meta.name), self.exports(consumer.meta.name)
@@ -215,18 +216,18 @@ class Directory:
             granted=granted,
         )
         (row,) = rows(state, now=now)
-        known = KnownConsumer(row, consumer.meta.annotations.get(ANNOTATION_AUTHOR, ""))
+        known_consumer = KnownConsumer(row, consumer.meta.annotations.get(ANNOTATION_AUTHOR, ""))
         kinds = sorted({kind for export in exports for kind in exported(export)})
-        return _Kept(_until(binding, now), known, tuple(kinds))
+        return _Kept(_until(binding, now), known_consumer, tuple(kinds))
 
-    def _counted(self, kept: _Kept) -> KnownConsumer:
-        problems = {kind: self._kinds.problem(kind) for kind in kept.kinds}
+    def _counted(self, cached: _Kept) -> KnownConsumer:
+        problems = {kind: self._kinds.problem(kind) for kind in cached.kinds}
         row = msgspec.structs.replace(
-            kept.known.row,
-            objects=sum(self.copies(kept.known.row.namespace).values()),
+            cached.known.row,
+            objects=sum(self.copies(cached.known.row.namespace).values()),
             not_counted={kind: problem for kind, problem in problems.items() if problem},
         )
-        return kept.known._replace(row=row)
+        return cached.known._replace(row=row)
 
     def _heard(self, delta: Delta) -> None:
         self._stir(delta.object.meta.namespace or delta.object.meta.name)

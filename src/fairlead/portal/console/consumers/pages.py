@@ -21,8 +21,7 @@ from fairlead.portal.handshake.reviews import ReviewedAction as Review
 from fairlead.portal.http.errors import Refusal
 from fairlead.portal.identity.sessions import BrowserSession, Person
 from fairlead.portal.model.lists import ListQuery, order, page_of
-from fairlead.portal.model.states import RANKS, STATES
-from fairlead.portal.model.thing import ConditionRow, shown_conditions
+from fairlead.portal.model.thing import RANKS, STATES, ConditionRow, shown_conditions
 from fairlead.provider.commands.revoke.inventory import Inventory
 from fairlead.provider.commands.rotation.reconcile import silent, tells
 from fairlead.provider.identity import GROUP_AUTHOR
@@ -41,7 +40,7 @@ class ConsumerList(View):
         self._directory = directory
         self._access = access
 
-    async def scope(self, session: BrowserSession, asked: AskedPage) -> Hashable:
+    async def scope(self, session: BrowserSession, page: AskedPage) -> Hashable:
         """Check that the person is an administrator; all of them see the same.
 
         Raises:
@@ -54,27 +53,31 @@ class ConsumerList(View):
         """Return all consumers, and "" for new ones."""
         return ("", *self._directory.names())
 
-    async def values(self, scope: Any, asked: AskedPage) -> Mapping[str, Any]:
+    async def values(self, scope: Any, asked_page: AskedPage) -> Mapping[str, Any]:
         """Return one page's consumers."""
         every = self._directory.all()
-        query = ListQuery.of(asked.get)
+        query = ListQuery.of(asked_page.get)
         matches = [consumer for consumer in every if query.selects(consumer)]
         page = page_of(order(matches, query.sort, _KEYS, "name"), len(every), query)
         return {
             "page": page,
-            "names": Counter(known.row.pretty_name or known.row.identity for known in every),
+            "names": Counter(
+                consumer.row.pretty_name or consumer.row.identity for consumer in every
+            ),
             "wanted": query,
             "states": STATES,
-            "problems": sorted({one for known in every for one in known.row.not_counted.values()}),
+            "problems": sorted(
+                {one for consumer in every for one in consumer.row.not_counted.values()}
+            ),
         }
 
 
 _KEYS: Final[Mapping[str, Callable[[KnownConsumer], Any]]] = {
-    "name": lambda one: (one.row.title.lower(), one.row.namespace),
-    "state": lambda one: RANKS[one.state],
-    "heartbeat": lambda one: one.row.last_heartbeat_time,
-    "exports": lambda one: -len(one.row.exports),
-    "objects": lambda one: -one.row.objects,
+    "name": lambda consumer: (consumer.row.title.lower(), consumer.row.namespace),
+    "state": lambda consumer: RANKS[consumer.state],
+    "heartbeat": lambda consumer: consumer.row.last_heartbeat_time,
+    "exports": lambda consumer: -len(consumer.row.exports),
+    "objects": lambda consumer: -consumer.row.objects,
 }
 """Keys by which consumers are sorted: the worst states and the largest numbers come first."""
 
@@ -125,11 +128,11 @@ async def _last_sign_in(signed_in: SignedIn, author: str) -> datetime | None:
     if not author or author.startswith(GROUP_AUTHOR):
         return None
     try:
-        found = await signed_in(author)
+        time = await signed_in(author)
     except Refusal:
         # The session store is unavailable; the list is shown without it.
         return None
-    return datetime.fromtimestamp(found, UTC) if found is not None else None
+    return datetime.fromtimestamp(time, UTC) if time is not None else None
 
 
 class ShownExport(msgspec.Struct, frozen=True):
@@ -168,13 +171,13 @@ class ConsumerPage(View):
         self._reviews = reviews
         self._signed_in = signed_in
 
-    async def scope(self, session: BrowserSession, asked: AskedPage) -> Hashable:
+    async def scope(self, session: BrowserSession, page: AskedPage) -> Hashable:
         """Return the cluster namespace.
 
         Raises:
             MissingError: the consumer does not exist, or the person is no administrator.
         """
-        name = asked.name("namespace")
+        name = page.name("namespace")
         await self._access.check(session, f"consumer {name}")
         if self._directory.consumer(name) is None:
             raise _gone(name)
@@ -184,24 +187,24 @@ class ConsumerPage(View):
         """Return the topics of the consumer and of cluster-scoped objects."""
         return ("", str(scope))
 
-    async def values(self, scope: Any, asked: AskedPage) -> Mapping[str, Any]:
+    async def values(self, scope: Any, page: AskedPage) -> Mapping[str, Any]:
         """Return the consumer's details, and the preview of each action."""
         binding = self._directory.binding(scope)
         granted, unasked = await self._granted(scope, binding)
-        known = self._directory.get(scope, granted)
-        if known is None:
+        consumer = self._directory.get(scope, granted)
+        if consumer is None:
             raise _gone(scope)
         return {
-            "consumer": known,
-            "row": known.row,
-            "answer": known.answer,
-            "signed_in": await _last_sign_in(self._signed_in, known.author),
+            "consumer": consumer,
+            "row": consumer.row,
+            "answer": consumer.answer,
+            "signed_in": await _last_sign_in(self._signed_in, consumer.author),
             "conditions": shown_conditions(binding) if binding is not None else (),
             "exports": [_export(one) for one in self._directory.exports(scope)],
             "namespaces": self._directory.provider_namespaces(scope),
             "copies": self._directory.copies(scope),
             "unasked": unasked,
-            "previews": _previews(self._directory, known),
+            "previews": _previews(self._directory, consumer),
         }
 
     async def _granted(self, name: str, binding: Object | None) -> tuple[frozenset[str], str]:
@@ -213,7 +216,7 @@ class ConsumerPage(View):
         """
         if binding is None or not is_original(binding):
             return GRANTED, ""
-        found: set[str] = set()
+        names: set[str] = set()
         try:
             for export in self._directory.exports(name):
                 for role, kinds in _watched(export).items():
@@ -222,10 +225,10 @@ class ConsumerPage(View):
                         if not await self._reviews.allows_account(name, BINDER_NAME, review):
                             break
                     else:
-                        found.add(role)
+                        names.add(role)
         except ClientError as error:
             return GRANTED, f"its konnector's rights cannot be read: {error}"
-        return frozenset(found), ""
+        return frozenset(names), ""
 
 
 def _export(export: Object) -> ShownExport:
@@ -260,9 +263,9 @@ def _watched(export: Object) -> Mapping[str, list[tuple[str, str]]]:
     }
 
 
-def _previews(directory: Directory, known: KnownConsumer) -> list[Preview]:
+def _previews(directory: Directory, consumer: KnownConsumer) -> list[Preview]:
     """Return the effects of each action by the caches."""
-    row, namespace = known.row, known.row.namespace
+    row, namespace = consumer.row, consumer.row.namespace
     command = "fairlead provider {} " + shlex.quote(namespace)
     inventory = Inventory(
         row.identity,
@@ -272,7 +275,7 @@ def _previews(directory: Directory, known: KnownConsumer) -> list[Preview]:
         row.objects,
     )
     begun = ("Its revocation has begun: revoke it again to continue.",) if row.deleting else ()
-    kept = "no object, export or namespace is deleted"
+    nothing_goes = "no object, export or namespace is deleted"
     valid = (
         "Its present kubeconfig stays valid for all who have it:"
         f" `fairlead provider rotate {namespace}` ends that."
@@ -282,15 +285,15 @@ def _previews(directory: Directory, known: KnownConsumer) -> list[Preview]:
             "rotate",
             "Give it a new token",
             f"{row.identity} ({namespace}) gets a new token, which its konnector fetches by"
-            f" itself; {kept}",
+            f" itself; {nothing_goes}",
             command.format("rotate"),
             (_moves(directory.binding(namespace)),),
         ),
         Preview(
             "hand-over",
             "Hand it over",
-            f"{row.identity} ({namespace}) belongs to {known.author or 'no author'}, and will"
-            f" belong to the person you name; {kept}",
+            f"{row.identity} ({namespace}) belongs to {consumer.author or 'no author'}, and will"
+            f" belong to the person you name; {nothing_goes}",
             command.format("hand-over") + " --to ISSUER/SUB",
             (valid,),
         ),
@@ -307,9 +310,9 @@ def _moves(binding: Object | None) -> str:
     if record_of(binding).revoked:
         return "It is being revoked, and gets no new token."
     if is_original(binding) or not tells(binding):
-        told = silent(binding)
+        text = silent(binding)
         return (
-            f"Both tokens stay valid, for {told}: check that its heartbeat continues, then delete"
+            f"Both tokens stay valid, for {text}: check that its heartbeat continues, then delete"
             " the old token with --finish."
         )
     return (

@@ -75,12 +75,12 @@ class BindPage(TemplatePage, FormView):
         self._binds = binds
         self._consents = consents
 
-    async def values(self, scope: Any, asked: AskedPage) -> Mapping[str, Any]:
+    async def values(self, scope: Any, page: AskedPage) -> Mapping[str, Any]:
         """Return the template's resources and the rights that a binding grants."""
-        values = await super().values(scope, asked)
-        found = self._offers.template(scope)
-        assert found is not None  # noqa: S101  the line above has raised else
-        spec = found.decode(APIServiceExportTemplate).spec
+        values = await super().values(scope, page)
+        template = self._offers.template(scope)
+        assert template is not None  # noqa: S101  the line above has raised else
+        spec = template.decode(APIServiceExportTemplate).spec
         everywhere = [one.name for one in values["resources"] if one.scope == "Cluster"]
         sides = {
             "provider_side": at_provider(spec, everywhere),
@@ -88,14 +88,12 @@ class BindPage(TemplatePage, FormView):
         }
         return {**values, **sides}
 
-    async def own(
-        self, session: BrowserSession, scope: Any, asked: AskedPage
-    ) -> Mapping[str, Any]:
+    async def own(self, session: BrowserSession, scope: Any, page: AskedPage) -> Mapping[str, Any]:
         """Return the form's token, the person's clusters and the initial values."""
         clusters = self._clusters.of(session.person)
         first = clusters[0].namespace if clusters else NEW
         return {
-            **await super().own(session, scope, asked),
+            **await super().own(session, scope, page),
             "token": self._tokens.token(session, f"bind/{scope}"),
             "clusters": clusters,
             "by_identity": {one.identity: one for one in clusters},
@@ -132,11 +130,11 @@ class BindPage(TemplatePage, FormView):
                 " which, and send the form again"
             )
             raise _again(session, given, text, web.HTTPConflict.status_code)
-        asked = self._asked(session, template, given, terminal)
+        bind = self._asked(session, template, given, terminal)
         try:
             if terminal is None:
-                return await self._follow(request, session, asked)
-            response = await self._answer(request, session, asked, terminal)
+                return await self._follow(request, session, bind)
+            response = await self._answer(request, session, bind, terminal)
         except (Refusal, ClientError, TimeoutError) as error:
             failure = logged(error)
             if terminal is None or failure.status not in _FINAL:
@@ -147,30 +145,30 @@ class BindPage(TemplatePage, FormView):
         return response
 
     async def _answer(
-        self, request: web.Request, session: BrowserSession, asked: AskedBind, terminal: Terminal
+        self, request: web.Request, session: BrowserSession, bind: AskedBind, terminal: Terminal
     ) -> web.Response:
         """Redirect to the terminal with a code, or with the whole BindingResponse."""
         if terminal.challenge:
-            code = await self._consents.agree(session, asked, terminal.challenge)
+            code = await self._consents.agree(session, bind, terminal.challenge)
             return terminal.answered({"code": code})
         # kube-bind's CLI sends no challenge, and takes the answer only from the query.
         count(request, session.person.author, "bind")
-        found = await self._binds.bound(request, session.person, session.key, asked)
-        return terminal.answered({"binding_response": encoded(found)})
+        response = await self._binds.bound(request, session.person, session.key, bind)
+        return terminal.answered({"binding_response": encoded(response)})
 
     async def _follow(
-        self, request: web.Request, session: BrowserSession, asked: AskedBind
+        self, request: web.Request, session: BrowserSession, bind: AskedBind
     ) -> web.Response:
         """Bind, and redirect to the page that shows its progress."""
         count(request, session.person.author, "bind")
-        found = await self._binds.bound(request, session.person, session.key, asked)
-        namespace, name = found["providerNamespace"], found["bindingName"]
+        response = await self._binds.bound(request, session.person, session.key, bind)
+        namespace, name = response["providerNamespace"], response["bindingName"]
         with suppress(TimeoutError):
             async with asyncio.timeout(_SEEN_SECONDS):
                 # The page needs the new namespace, which the cache gets by its watch.
                 while self._clusters.get(session.person, namespace) is None:  # noqa: ASYNC110
                     await asyncio.sleep(_LOOK_AGAIN_SECONDS)
-        return self._pages.redirect(BoundPage.at(asked.template, namespace, name))
+        return self._pages.redirect(BoundPage.at(bind.template, namespace, name))
 
     def _asked(
         self,
@@ -189,14 +187,14 @@ class BindPage(TemplatePage, FormView):
             raise _again(session, given, f"Name: {errors[0]}.", wrong="name")
         clusters = self._clusters.of(person)
         identity = terminal.consumer if terminal is not None else ""
-        known = next((one for one in clusters if one.identity == identity), None)
+        cluster = next((one for one in clusters if one.identity == identity), None)
         if not identity and given.cluster != NEW:
-            known = next((one for one in clusters if one.namespace == given.cluster), None)
-            if known is None:
+            cluster = next((one for one in clusters if one.namespace == given.cluster), None)
+            if cluster is None:
                 text = "Cluster: it is no longer yours. Choose another."
                 raise _again(session, given, text, wrong="cluster")
-        if known is not None:
-            identity, title = known.identity, known.name
+        if cluster is not None:
+            identity, title = cluster.identity, cluster.name
         else:
             identity = identity or given.identity
             title = given.title or person.name or identity

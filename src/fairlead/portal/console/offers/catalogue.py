@@ -52,12 +52,12 @@ class SchemaField(msgspec.Struct, frozen=True):
 
 def fields(schema: Any) -> list[SchemaField]:
     """Return the fields of a schema in their order, at most :data:`MOST`."""
-    found: list[SchemaField] = []
-    for one in _walk(schema, 0):
-        if len(found) == MOST:
+    rows: list[SchemaField] = []
+    for row in _walk(schema, 0):
+        if len(rows) == MOST:
             break
-        found.append(one)
-    return found
+        rows.append(row)
+    return rows
 
 
 def _walk(schema: Any, depth: int) -> Iterator[SchemaField]:
@@ -91,7 +91,7 @@ def _below(schema: JSON) -> JSON:
     """Return the schema with the fields of a list's item, of a map's value, or its own."""
     while True:
         inner = next(
-            (one for name in _REPEATED if isinstance(one := schema.get(name), dict)), None
+            (below for name in _REPEATED if isinstance(below := schema.get(name), dict)), None
         )
         if inner is None:
             return schema
@@ -102,19 +102,19 @@ _REPEATED = ("items", "additionalProperties")
 
 
 def _type(schema: JSON) -> str:
-    told = ""
+    text = ""
     for _ in range(DEEPEST):
         kind = _text(schema.get("type")) or "any"
         if schema.get("x-kubernetes-int-or-string"):
-            return f"{told}integer or string"
+            return f"{text}integer or string"
         if kind == "array" and isinstance(schema.get("items"), dict):
-            told, schema = f"{told}list of ", schema["items"]
+            text, schema = f"{text}list of ", schema["items"]
         elif kind == "object" and isinstance(schema.get("additionalProperties"), dict):
-            told, schema = f"{told}map of ", schema["additionalProperties"]
+            text, schema = f"{text}map of ", schema["additionalProperties"]
         else:
             form = _text(schema.get("format"))
-            return f"{told}{kind} ({form})" if form else told + kind
-    return f"{told}…"
+            return f"{text}{kind} ({form})" if form else text + kind
+    return f"{text}…"
 
 
 def _text(value: Any) -> str:
@@ -122,8 +122,8 @@ def _text(value: Any) -> str:
 
 
 def _json(value: Any) -> str:
-    told = value if isinstance(value, str) else msgspec.json.encode(value).decode()
-    return told if len(told) <= _DESCRIPTION else f"{told[:_DESCRIPTION]}…"
+    text = value if isinstance(value, str) else msgspec.json.encode(value).decode()
+    return text if len(text) <= _DESCRIPTION else f"{text[:_DESCRIPTION]}…"
 
 
 OWNER = "a8r.io/owner"
@@ -216,41 +216,41 @@ class Catalogue(View):
         self._collections = hub.informer(cluster, COLLECTIONS)
         hub.informer(cluster, APISERVICEEXPORTTEMPLATES)
 
-    async def scope(self, session: BrowserSession, asked: AskedPage) -> Hashable:
+    async def scope(self, session: BrowserSession, page: AskedPage) -> Hashable:
         """Return the names of the templates that the person may bind, and which are bound."""
         offered = await self._offers.offered(session)
         kinds = [kinds for _, kinds in self._clusters.bindings(session.person)]
         bound = (
-            one.meta.name
-            for one in offered
-            if any(each.issuperset(self._resources(one)) for each in kinds)
+            template.meta.name
+            for template in offered
+            if any(each.issuperset(self._resources(template)) for each in kinds)
         )
         return tuple(one.meta.name for one in offered), frozenset(bound)
 
     def _resources(self, template: Object) -> tuple[str, ...]:
         """Return the resources of a template, read once for each of its versions."""
         name, version = template.meta.name, template.meta.resource_version
-        known = self._read.get(name)
-        if known is None or known[0] != version:
-            known = self._read[name] = version, _card(template).resources
-        return known[1]
+        cached = self._read.get(name)
+        if cached is None or cached[0] != version:
+            cached = self._read[name] = version, _card(template).resources
+        return cached[1]
 
     def topics(self, scope: Any) -> Topics:
         """Return the topic of cluster-scoped objects."""
         return ("",)
 
-    async def values(self, scope: Any, asked: AskedPage) -> Mapping[str, Any]:
+    async def values(self, scope: Any, page: AskedPage) -> Mapping[str, Any]:
         """Return shelves of cards."""
         names, bound = scope
-        wanted = asked.get("q")
-        found = [one for name in names if (one := self._offers.template(name)) is not None]
-        cards = {card.name: card for card in map(_card, found) if _fits(card, wanted)}
+        words = page.get("q")
+        templates = [
+            template for name in names if (template := self._offers.template(name)) is not None
+        ]
+        cards = {card.name: card for card in map(_card, templates) if _fits(card, words)}
         shelves = _shelves(self._collections.list(), cards)
-        return {"shelves": shelves, "wanted": wanted, "offers": len(names), "bound": bound}
+        return {"shelves": shelves, "wanted": words, "offers": len(names), "bound": bound}
 
-    async def own(
-        self, session: BrowserSession, scope: Any, asked: AskedPage
-    ) -> Mapping[str, Any]:
+    async def own(self, session: BrowserSession, scope: Any, page: AskedPage) -> Mapping[str, Any]:
         """Return the reason why rights by group do not count."""
         return {"remark": session.person.remark}
 
@@ -276,13 +276,13 @@ class TemplatePage(View):
             cluster, CUSTOMRESOURCEDEFINITIONS, labels=f"{LABEL_EXPORTED}=true"
         )
 
-    async def scope(self, session: BrowserSession, asked: AskedPage) -> Hashable:
+    async def scope(self, session: BrowserSession, page: AskedPage) -> Hashable:
         """Return the template's name.
 
         Raises:
             MissingError: the template does not exist, or the person may not bind it.
         """
-        name = asked.name("name")
+        name = page.name("name")
         if all(one.meta.name != name for one in await self._offers.offered(session)):
             raise MissingError(
                 f"There is no template {name} for you",
@@ -296,36 +296,34 @@ class TemplatePage(View):
         """Return the topic of cluster-scoped objects."""
         return ("",)
 
-    async def values(self, scope: Any, asked: AskedPage) -> Mapping[str, Any]:
+    async def values(self, scope: Any, page: AskedPage) -> Mapping[str, Any]:
         """Return the template, its resources and its claims."""
-        found = self._offers.template(scope)
-        if found is None:
+        template = self._offers.template(scope)
+        if template is None:
             raise MissingError(f"There is no template {scope} any more")
-        spec = found.decode(APIServiceExportTemplate).spec
+        spec = template.decode(APIServiceExportTemplate).spec
         return {
-            "card": _card(found),
+            "card": _card(template),
             "resources": [self._shown(one.group, one.resource) for one in spec.resources],
             "claims": in_words(spec.permission_claims),
             "namespaces": [one.name for one in spec.namespaces],
         }
 
-    async def own(
-        self, session: BrowserSession, scope: Any, asked: AskedPage
-    ) -> Mapping[str, Any]:
+    async def own(self, session: BrowserSession, scope: Any, page: AskedPage) -> Mapping[str, Any]:
         """Return the bindings of the template in the person's clusters."""
-        found = self._offers.template(scope)
+        template = self._offers.template(scope)
         # No export has the kind "": without the template nothing is bound.
-        resources = _card(found).resources if found is not None else ("",)
+        resources = _card(template).resources if template is not None else ("",)
         bindings = self._clusters.bindings(session.person)
         return {"bound": [bound for bound, kinds in bindings if kinds.issuperset(resources)]}
 
     def _shown(self, group: str, resource: str) -> ShownResource:
         name = f"{resource}.{group}" if group else resource
-        found = self._crds.get("", name)
-        if found is None:
+        crd = self._crds.get("", name)
+        if crd is None:
             return ShownResource(name=name)
         try:
-            body = found.to_dict()["spec"]
+            body = crd.to_dict()["spec"]
         except NestedTooDeeply:
             return ShownResource(name=name)
         served = [one for one in body.get("versions", []) if one.get("served")]
@@ -353,15 +351,16 @@ class TemplatePage(View):
 def _properties(schema: object) -> JSON:
     """Return the properties of a schema without apiVersion, kind and metadata."""
     properties = schema.get("properties") if isinstance(schema, dict) else None
-    known = {"apiVersion", "kind", "metadata"}
-    found = properties if isinstance(properties, dict) else {}
-    return {key: one for key, one in found.items() if key not in known}
+    usual = {"apiVersion", "kind", "metadata"}
+    members = properties if isinstance(properties, dict) else {}
+    return {key: one for key, one in members.items() if key not in usual}
 
 
 def _card(template: Object) -> Card:
     spec = template.decode(APIServiceExportTemplate).spec
     names = [
-        f"{one.resource}.{one.group}" if one.group else one.resource for one in spec.resources
+        f"{resource.resource}.{resource.group}" if resource.group else resource.resource
+        for resource in spec.resources
     ]
     owner = short(template.meta.annotations.get(OWNER, ""))
     return Card(template.meta.name, spec.description, tuple(names), owner)
@@ -380,6 +379,6 @@ def _shelves(collections: Iterable[Object], cards: Mapping[str, Card]) -> list[S
     return [*shelves, *([Shelf("", "", rest)] if rest else [])]
 
 
-def _fits(card: Card, wanted: str) -> bool:
+def _fits(card: Card, words: str) -> bool:
     text = " ".join([card.name, card.description, *card.resources]).lower()
-    return all(word in text for word in wanted.lower().split())
+    return all(word in text for word in words.lower().split())

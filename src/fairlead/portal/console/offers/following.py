@@ -95,54 +95,52 @@ class BoundPage(FormView):
         """Return the path of a binding's page."""
         return f"/bind/{segment(template)}/{segment(namespace)}/{segment(name)}"
 
-    async def scope(self, session: BrowserSession, asked: AskedPage) -> Hashable:
+    async def scope(self, session: BrowserSession, page: AskedPage) -> Hashable:
         """Return the cluster's name, its namespace, and the binding's name.
 
         Raises:
             MissingError: the namespace is not the person's.
         """
-        namespace, name = asked.name("namespace"), asked.name("name")
-        found = self._clusters.get(session.person, namespace)
-        odd = subdomain_errors(name) or subdomain_errors(asked.name("template"))
-        if found is None or odd:
+        namespace, name = page.name("namespace"), page.name("name")
+        cluster = self._clusters.get(session.person, namespace)
+        odd = subdomain_errors(name) or subdomain_errors(page.name("template"))
+        if cluster is None or odd:
             raise MissingError(
                 f"There is no binding {name} of yours in {namespace}",
                 "It no longer exists, or is another person's.",
             )
-        return found.name, namespace, name
+        return cluster.name, namespace, name
 
     def topics(self, scope: Any) -> Topics:
         """Return the topics of the cluster namespace and of cluster-scoped objects."""
         return ("", scope[1])
 
-    async def values(self, scope: Any, asked: AskedPage) -> Mapping[str, Any]:
+    async def values(self, scope: Any, page: AskedPage) -> Mapping[str, Any]:
         """Return the steps, and the first that is not done."""
         cluster, namespace, name = scope
         export = self._exports.get(namespace, name)
-        known = list(_conditions(export, APIServiceExport))
-        theirs = [one for one in known if one.type in _PROVIDERS]
+        conditions = list(_conditions(export, APIServiceExport))
+        theirs = [one for one in conditions if one.type in _PROVIDERS]
         connection = self._connections.get(namespace, CLUSTER_BINDING_NAME)
         konnector = _conditions(connection, ClusterBinding)
         steps = [
             *(_steps(_PROVIDER, export, theirs) if theirs else [_exported(export)]),
             *_steps("The konnector in your cluster", connection, konnector),
-            *_bound(export, [one for one in known if one.type not in _PROVIDERS]),
+            *_bound(export, [one for one in conditions if one.type not in _PROVIDERS]),
         ]
         return {
             "cluster": cluster,
             "binding": name,
             "space": namespace,
-            "chosen": asked.name("template"),
+            "chosen": page.name("template"),
             "steps": steps,
             "waits": next((one for one in steps if one.state != "ok"), None),
         }
 
-    async def own(
-        self, session: BrowserSession, scope: Any, asked: AskedPage
-    ) -> Mapping[str, Any]:
+    async def own(self, session: BrowserSession, scope: Any, page: AskedPage) -> Mapping[str, Any]:
         """Return the form tokens of the files."""
         _, namespace, name = scope
-        path = self.at(asked.name("template"), namespace, name)
+        path = self.at(page.name("template"), namespace, name)
         tokens = {one: self._tokens.token(session, f"{one} of {path}") for one in _FILES}
         return {"tokens": tokens, "error": ""}
 
@@ -158,23 +156,23 @@ class BoundPage(FormView):
         template, namespace, name = map(
             request.match_info.__getitem__, ("template", "namespace", "name")
         )
-        wanted = field(fields, "file")
-        known = self._clusters.get(session.person, namespace)
-        if known is None or wanted not in _FILES:
+        format_ = field(fields, "file")
+        cluster = self._clusters.get(session.person, namespace)
+        if cluster is None or format_ not in _FILES:
             raise bad_request("there is no such file here: load the page again")
         try:
             path = self.at(template, namespace, name)
-            await self._tokens.check(session, fields, f"{wanted} of {path}")
+            await self._tokens.check(session, fields, f"{format_} of {path}")
             count(request, session.person.author, "bind")
-            asked = AskedBind(template, name, known.identity, known.name, page=True)
-            response = await self._binds.bound(request, session.person, session.key, asked)
+            bind = AskedBind(template, name, cluster.identity, cluster.name, page=True)
+            response = await self._binds.bound(request, session.person, session.key, bind)
         except (Refusal, ClientError, TimeoutError) as error:
             refusal = logged(error)
             raise FormError(session, refusal.status, error=refusal.message) from None
-        file, media = _FILES[wanted]
+        file, media = _FILES[format_]
         content = (
             bundle(response)
-            if wanted == "bundle"
+            if format_ == "bundle"
             else msgspec.json.format(msgspec.json.encode(response), indent=2)
         )
         disposition = {"Content-Disposition": f"attachment; filename={file}"}
@@ -229,10 +227,10 @@ def _exported(export: Object | None) -> FollowedStep:
 
 
 def _conditions(
-    found: Object | None, kind: type[APIServiceExport | ClusterBinding]
+    obj: Object | None, kind: type[APIServiceExport | ClusterBinding]
 ) -> Iterable[KubeBindCondition]:
     try:
-        return found.decode(kind).status.conditions if found is not None else ()
+        return obj.decode(kind).status.conditions if obj is not None else ()
     except msgspec.ValidationError as error:
         return [KubeBindCondition(READY, "False", reason="Invalid", message=str(error))]
 
@@ -246,26 +244,26 @@ def _bound(export: Object | None, conditions: list[KubeBindCondition]) -> Iterat
 
 
 def _steps(
-    title: str, found: Object | None, conditions: Iterable[KubeBindCondition]
+    title: str, obj: Object | None, conditions: Iterable[KubeBindCondition]
 ) -> Iterator[FollowedStep]:
     """Yield a step per condition of an object that is not ok, or one step if all are."""
-    known = list(conditions)
-    ready = next((one for one in known if one.type == READY), None)
-    states = [(condition_state(found, one), one) for one in known] if found is not None else []
+    present = list(conditions)
+    ready = next((one for one in present if one.type == READY), None)
+    states = [(condition_state(obj, one), one) for one in present] if obj is not None else []
     wrong = [(state, one) for state, one in states if state is not None and state != "ok"]
     # Ready repeats the message of another condition.
     finer = [pair for pair in wrong if pair[1].type != READY] or wrong
-    if not known:
+    if not present:
         yield FollowedStep(title, "waiting", "No konnector has reported yet.")
-    for state, one in finer:
+    for state, step in finer:
         yield FollowedStep(
             title,
             state,
-            ": ".join(part for part in (one.reason, one.message) if part),
+            ": ".join(part for part in (step.reason, step.message) if part),
             # Who binds a service reads it, and has the consumer's cluster.
-            remedy_of(one.reason, one.message, place="consumer"),
-            one.last_transition_time or "",
+            remedy_of(step.reason, step.message, place="consumer"),
+            step.last_transition_time or "",
         )
-    if known and not finer:
+    if present and not finer:
         since = (ready.last_transition_time or "") if ready is not None else ""
         yield FollowedStep(title, "ok", "", "", since)

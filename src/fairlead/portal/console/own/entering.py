@@ -108,7 +108,7 @@ class ByLink(Entrance):
         code = request.query.get("code", "")
         if not await self._links.use(code):
             audit("enter", who="", what="link", result="used, over or none", request=request)
-            return self._stranger(request, told="This link was used before, or has expired.")
+            return self._stranger(request, text="This link was used before, or has expired.")
         token, session = await self._sessions.create(self._person, "browser")
         audit("enter", who=session.person.author, what="link", result="done", request=request)
         response = self._pages.redirect("/")
@@ -134,16 +134,16 @@ class ByLink(Entrance):
             )
         self._told = now
         self._tell(await self._links.make())
-        return self._stranger(request, status=200, told="A new link was printed in the terminal.")
+        return self._stranger(request, status=200, text="A new link was printed in the terminal.")
 
     def stranger(self, request: web.Request) -> web.Response:
         """Return the page that asks for a new link."""
         return self._stranger(request)
 
     def _stranger(
-        self, request: web.Request, *, status: int = 401, told: str = ""
+        self, request: web.Request, *, status: int = 401, text: str = ""
     ) -> web.Response:
-        return self._pages.page(request, "own/enter.html", status=status, told=told)
+        return self._pages.page(request, "own/enter.html", status=status, told=text)
 
 
 def at_home(external: ExternalURL) -> Middleware:

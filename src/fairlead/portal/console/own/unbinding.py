@@ -79,21 +79,21 @@ class Unbindings:
             await asyncio.wait(tasks)
 
     async def _unbind(self, name: str, *, orphan: bool) -> None:
-        known = self._known[name]
+        running = self._known[name]
 
-        def told(line: str) -> None:
-            known.lines = [*known.lines, line][-MOST_LINES:]
+        def report(line: str) -> None:
+            running.lines = [*running.lines, line][-MOST_LINES:]
             self._changed(name)
 
         try:
-            await unbind(self._client, name, orphan=orphan, progress=told)
+            await unbind(self._client, name, orphan=orphan, progress=report)
         except ClientError as error:
-            known.problem, known.state = str(error), "failed"
+            running.problem, running.state = str(error), "failed"
         except BaseException:
-            known.problem, known.state = "it was interrupted; unbind it again", "failed"
+            running.problem, running.state = "it was interrupted; unbind it again", "failed"
             raise
         else:
-            known.state = "done"
+            running.state = "done"
         finally:
             del self._tasks[name]
             self._looks.again(SEEN_TOPIC)
@@ -117,17 +117,17 @@ class UnbindPage(FormView):
         self._unbindings = unbindings
         self._tokens = tokens
 
-    async def scope(self, session: BrowserSession, asked: AskedPage) -> str:
+    async def scope(self, session: BrowserSession, page: AskedPage) -> str:
         """Return the binding's name.
 
         Raises:
             MissingError: the binding does not exist and was not unbound here.
             ClientError: the API server refused or is unavailable.
         """
-        name = asked.name("name")
+        name = page.name("name")
         if self._unbindings.of(name) is None:
-            found = await find_custom(self._client, APISERVICEBINDINGS, name)
-            if found is None:
+            binding = await find_custom(self._client, APISERVICEBINDINGS, name)
+            if binding is None:
                 raise no_binding(name)
         return name
 
@@ -135,16 +135,14 @@ class UnbindPage(FormView):
         """Return the topic that changes with the progress of the unbinding."""
         return (unbinding_topic(scope),)
 
-    async def values(self, scope: Any, asked: AskedPage) -> Mapping[str, Any]:
+    async def values(self, scope: Any, page: AskedPage) -> Mapping[str, Any]:
         """Return the binding's name and the progress of its unbinding, None before the start."""
-        found = self._unbindings.of(scope)
+        unbinding = self._unbindings.of(scope)
         # A copy, for the task may change it before the page is rendered.
-        copied = msgspec.structs.replace(found) if found is not None else None
+        copied = msgspec.structs.replace(unbinding) if unbinding is not None else None
         return {"name": scope, "progress": copied}
 
-    async def own(
-        self, session: BrowserSession, scope: Any, asked: AskedPage
-    ) -> Mapping[str, Any]:
+    async def own(self, session: BrowserSession, scope: Any, page: AskedPage) -> Mapping[str, Any]:
         """Return the preview, whether the person may unbind, and the form."""
         allowed = await may(self._client, APISERVICEBINDINGS, "delete", Key("", scope))
         token = self._tokens.token(session, f"unbind/{scope}") if allowed else ""

@@ -63,8 +63,8 @@ class Hub:
         """End all streams: browsers reconnect to another replica."""
         self.closed = True
         for waiting in list(self._waiting.values()):
-            for one in waiting:
-                one.wake()
+            for subscription in waiting:
+                subscription.wake()
 
     def __len__(self) -> int:
         return self._people.total()
@@ -82,7 +82,7 @@ class Hub:
         ``topics`` returns an object's topics, by default its namespace. ``scope`` is passed on to
         :meth:`Cluster.informer`.
         """
-        found = cluster.informer(resource, **scope)
+        informer = cluster.informer(resource, **scope)
 
         def heard(delta: Delta) -> None:
             if topics is None:
@@ -93,8 +93,8 @@ class Hub:
             now = topics(delta.new) if delta.new is not None else ()
             self.changed(*dict.fromkeys((*before, *now)))
 
-        found.subscribe(heard)
-        return found
+        informer.subscribe(heard)
+        return informer
 
     def changed(self, *topics: str) -> None:
         """Wake the streams of the topics."""
@@ -102,8 +102,8 @@ class Hub:
         for topic in topics:
             if topic in self._waiting:
                 self._changed[topic] = self._clock
-                for one in self._waiting[topic]:
-                    one.wake()
+                for subscription in self._waiting[topic]:
+                    subscription.wake()
 
     def waits(self, topic: str) -> bool:
         """Whether a stream waits for ``topic``."""
@@ -124,31 +124,33 @@ class Hub:
             raise Refusal(
                 503, ErrorCode.INTERNAL_ERROR, "too many pages are open", retry_after=LOOK_SECONDS
             )
-        found = Subscription(self, author)
+        subscription = Subscription(self, author)
         self._people[author] += 1
         try:
-            yield found
+            yield subscription
         finally:
             self._people[author] -= 1
             if not self._people[author]:
                 del self._people[author]
-            found.take(())
+            subscription.take(())
 
     def of(self, author: str) -> int:
         """Return the number of a person's open streams."""
         return self._people[author]
 
-    def _move(self, one: Subscription, before: Collection[str], topics: Collection[str]) -> None:
+    def _move(
+        self, subscription: Subscription, before: Collection[str], topics: Collection[str]
+    ) -> None:
         for topic in set(before) - set(topics):
             waiting = self._waiting[topic]
-            del waiting[one]
+            del waiting[subscription]
             if not waiting:
                 del self._waiting[topic]
                 # Without a stream the topic is forgotten, so that memory is bounded by the open
                 # pages.
                 self._changed.pop(topic, None)
         for topic in set(topics) - set(before):
-            self._waiting.setdefault(topic, {})[one] = None
+            self._waiting.setdefault(topic, {})[subscription] = None
             # The present number: changes while no stream waited have to make the cached parts old.
             self._changed.setdefault(topic, self._clock)
 
@@ -183,17 +185,17 @@ class Subscription:
 
         Without it a person with many expensive pages could keep the event loop busy.
         """
-        wanted = SHARE * seconds * self._hub.of(self._author)
-        found = max(REST_SECONDS, min(wanted, STALE_SECONDS))
-        self._until = asyncio.get_running_loop().time() + found
-        return found
+        share = SHARE * seconds * self._hub.of(self._author)
+        rest = max(REST_SECONDS, min(share, STALE_SECONDS))
+        self._until = asyncio.get_running_loop().time() + rest
+        return rest
 
     async def wait(self) -> None:
         """Wait for a change and the end of the pause, or for the next check of rights."""
         loop = asyncio.get_running_loop()
-        look = loop.time() + LOOK_SECONDS
+        until = loop.time() + LOOK_SECONDS
         try:
-            async with asyncio.timeout_at(look):
+            async with asyncio.timeout_at(until):
                 await self._awake.wait()
                 if not self._hub.closed:
                     await asyncio.sleep(self._until - loop.time())
@@ -212,27 +214,27 @@ class Live:
         self._hub = hub
         self._parts: OrderedDict[Hashable, tuple[Hashable, asyncio.Task[PagePart]]] = OrderedDict()
 
-    async def part(self, view: View, scope: Hashable, asked: AskedPage) -> PagePart:
+    async def part(self, view: View, scope: Hashable, page: AskedPage) -> PagePart:
         """Return the live part of a page."""
-        key = (view.route, scope, asked)
+        key = (view.route, scope, page)
         # The time is part of the version: a heartbeat is late without any change.
         version = (self._hub.version(view.topics(scope)), int(time.time() / STALE_SECONDS))
-        known = self._parts.get(key)
+        cached = self._parts.get(key)
         # A failed rendering is not shared: its next viewer renders anew.
-        if known is not None and known[0] == version and not _failed(known[1]):
+        if cached is not None and cached[0] == version and not _failed(cached[1]):
             self._parts.move_to_end(key)
-            return (await asyncio.shield(known[1]))._replace(seconds=0.0)
-        task = asyncio.create_task(self._render(view, scope, asked))
+            return (await asyncio.shield(cached[1]))._replace(seconds=0.0)
+        task = asyncio.create_task(self._render(view, scope, page))
         self._parts[key] = version, task
         self._parts.move_to_end(key)
         if len(self._parts) > _KEPT:
             self._parts.popitem(last=False)
         return await asyncio.shield(task)
 
-    async def _render(self, view: View, scope: Hashable, asked: AskedPage) -> PagePart:
+    async def _render(self, view: View, scope: Hashable, page: AskedPage) -> PagePart:
         # CPU time and not the time of waiting, for only CPU time holds up others.
         begun = time.thread_time()
-        values = await view.values(scope, asked)
+        values = await view.values(scope, page)
         text = self._pages.part(view.template, values)
         return PagePart(digest(text), text, time.thread_time() - begun)
 

@@ -77,63 +77,63 @@ class Looks:
 
     async def see(self, topic: str, work: Work) -> SeenLook:
         """Return a topic's result, after a short wait for a newer one."""
-        look = self._looks.pop(topic, None) or _Look(work)
+        poll = self._looks.pop(topic, None) or _Look(work)
         # Moved to the end: the order is that of use.
-        self._looks[topic] = look
-        look.work = work
+        self._looks[topic] = poll
+        poll.work = work
         self._forget()
-        if look.task is None and time.monotonic() - look.ended > FRESH_SECONDS:
-            self._begin(topic, look)
-        if look.task is not None:
-            first = look.seen.at is None and not look.seen.problem
-            await asyncio.wait({look.task}, timeout=FIRST_SECONDS if first else NEXT_SECONDS)
-        return look.seen
+        if poll.task is None and time.monotonic() - poll.ended > FRESH_SECONDS:
+            self._begin(topic, poll)
+        if poll.task is not None:
+            first = poll.seen.at is None and not poll.seen.problem
+            await asyncio.wait({poll.task}, timeout=FIRST_SECONDS if first else NEXT_SECONDS)
+        return poll.seen
 
     def again(self, topic: str) -> None:
         """Invalidate a topic's result after a change."""
-        if look := self._looks.get(topic):
-            look.ended, look.due = -FRESH_SECONDS, 0.0
+        if poll := self._looks.get(topic):
+            poll.ended, poll.due = -FRESH_SECONDS, 0.0
 
     async def run(self) -> None:
         """Repeat the looks of open pages, until canceled."""
         try:
             while True:
                 await asyncio.sleep(_TICK_SECONDS)
-                for topic, look in list(self._looks.items()):
-                    due = look.task is None and look.due <= time.monotonic()
+                for topic, poll in list(self._looks.items()):
+                    due = poll.task is None and poll.due <= time.monotonic()
                     if due and self._hub.waits(topic):
-                        self._begin(topic, look)
+                        self._begin(topic, poll)
         finally:
-            tasks = [look.task for look in self._looks.values() if look.task is not None]
+            tasks = [poll.task for poll in self._looks.values() if poll.task is not None]
             for task in tasks:
                 task.cancel()
             if tasks:
                 await asyncio.wait(tasks)
 
-    def _begin(self, topic: str, look: _Look) -> None:
-        look.task = asyncio.create_task(self._look(topic, look))
+    def _begin(self, topic: str, poll: _Look) -> None:
+        poll.task = asyncio.create_task(self._look(topic, poll))
 
-    async def _look(self, topic: str, look: _Look) -> None:
+    async def _look(self, topic: str, poll: _Look) -> None:
         async with self._slots:
             begun = time.monotonic()
             try:
-                seen = SeenLook(await look.work(), at=moment())
+                result = SeenLook(await poll.work(), at=moment())
             except Exception as error:  # noqa: BLE001  a page tells what is wrong
-                seen = look.seen._replace(problem=_told(error))
+                result = poll.seen._replace(problem=_told(error))
             finally:
-                look.task = None
-                look.ended = time.monotonic()
-                look.due = look.ended + max(self._every, SHARE * (look.ended - begun))
-        before, look.seen = look.seen, seen
+                poll.task = None
+                poll.ended = time.monotonic()
+                poll.due = poll.ended + max(self._every, SHARE * (poll.ended - begun))
+        before, poll.seen = poll.seen, result
         # Without the time of the look, which always differs.
-        if seen[:2] != before[:2]:
+        if result[:2] != before[:2]:
             self._hub.changed(topic)
 
     def _forget(self) -> None:
-        for topic, look in list(self._looks.items()):
+        for topic, poll in list(self._looks.items()):
             if len(self._looks) <= MOST:
                 break
-            if look.task is None and not self._hub.waits(topic):
+            if poll.task is None and not self._hub.waits(topic):
                 del self._looks[topic]
 
 

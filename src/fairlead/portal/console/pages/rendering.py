@@ -22,7 +22,7 @@ from fairlead.portal.console.pages.terminal import Terminal
 from fairlead.portal.http.headers import Headers
 from fairlead.portal.http.requests import PATH, REQUEST_ID
 from fairlead.portal.identity.sessions import BrowserSession, Person
-from fairlead.portal.model.states import WORDS
+from fairlead.portal.model.thing import WORDS
 from fairlead.portal.options import ExternalURL
 
 
@@ -149,8 +149,8 @@ class Pages:
 
     def path(self, path: str, **query: str) -> str:
         """Return the path of a page, with the prefix of the external URL and a query."""
-        told = {name: value for name, value in query.items() if value}
-        return f"{self._external.path}{path}{'?' + urlencode(told) if told else ''}"
+        parameters = {name: value for name, value in query.items() if value}
+        return f"{self._external.path}{path}{'?' + urlencode(parameters) if parameters else ''}"
 
     def redirect(self, path: str, headers: Mapping[str, str] | None = None) -> web.Response:
         """Return a redirect to a page after a form."""
@@ -217,9 +217,9 @@ class Pages:
 
     def part(self, template: str, values: Mapping[str, Any]) -> str:
         """Render a template's block ``live``, which its stream keeps up to date."""
-        found = self._environment.get_template(template)
-        context = found.new_context(dict(values))
-        return "".join(found.blocks["live"](context))
+        parsed = self._environment.get_template(template)
+        context = parsed.new_context(dict(values))
+        return "".join(parsed.blocks["live"](context))
 
 
 def legible(text: str) -> str:
@@ -240,15 +240,15 @@ def digest(text: str) -> str:
     return hashlib.sha256(_TIME.sub(r"\1</time>", text).encode()).hexdigest()[:16]
 
 
-def ago(told: str | datetime | None, missing: str = "never") -> Markup:
+def ago(time: str | datetime | None, missing: str = "never") -> Markup:
     """Return a relative time with the exact one on hover; a script updates it."""
-    if not told:
+    if not time:
         return Markup("<span>{}</span>").format(missing)
     try:
-        then = told if isinstance(told, datetime) else parse_time(told)
+        then = time if isinstance(time, datetime) else parse_time(time)
         passed = rough_duration(moment() - then)
     except (ValueError, OverflowError):
-        return Markup("<span>{}</span>").format(unturned(told))
+        return Markup("<span>{}</span>").format(unturned(time))
     exact = then.strftime("%Y-%m-%dT%H:%M:%SZ")
     return Markup('<time datetime="{0}" title="{0}" data-ago>{1} ago</time>').format(exact, passed)
 

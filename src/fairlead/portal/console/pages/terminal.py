@@ -71,12 +71,12 @@ class Terminal(msgspec.Struct, frozen=True, array_like=True):
         """A hash that tells the terminal from others."""
         return hashlib.sha256(msgspec.json.encode(self)).hexdigest()[:32]
 
-    def answered(self, told: Mapping[str, str]) -> web.Response:
+    def answered(self, parameters: Mapping[str, str]) -> web.Response:
         """Return a redirect to the terminal with the parameters."""
         echoed = {"session_id": self.session_id}
         if self.consumer:
             echoed["consumer_id"] = self.consumer
-        location = redirects.with_parameters(self.redirect_url, echoed | dict(told))
+        location = redirects.with_parameters(self.redirect_url, echoed | dict(parameters))
         return web.Response(status=303, headers={"Location": location})
 
     def refused(self, description: str) -> web.Response:
@@ -122,19 +122,19 @@ class Terminals:
         self._cookies.expire(response, self._cookies.terminal)
 
 
-def introduced(asked: Mapping[str, str]) -> Terminal:
+def introduced(parameters: Mapping[str, str]) -> Terminal:
     """Read and check the parameters of `bind URL`.
 
     Raises:
         Refusal: a parameter is invalid; the message names it.
     """
-    if asked.get("cluster_id"):
+    if parameters.get("cluster_id"):
         raise bad_request("there is no such cluster here: leave cluster_id empty")
-    url = redirects.of_cli(asked.get("redirect_url", ""))
-    session = asked.get("session_id", "")
+    url = redirects.of_cli(parameters.get("redirect_url", ""))
+    session = parameters.get("session_id", "")
     if not session or len(session) > _MOST_SESSION:
         raise bad_request(f"session_id is missing, or longer than {_MOST_SESSION} characters")
-    consumer = asked.get("consumer_id", "")
+    consumer = parameters.get("consumer_id", "")
     if consumer and (problem := problem_of(consumer)):
         raise bad_request(f"consumer_id {problem}")
-    return Terminal(url, session, consumer, challenge_in(asked))
+    return Terminal(url, session, consumer, challenge_in(parameters))

@@ -47,9 +47,9 @@ class MissingError(Exception):
     ``helps`` is the remedy.
     """
 
-    def __init__(self, text: str, helps: str = "") -> None:
+    def __init__(self, text: str, remedy: str = "") -> None:
         super().__init__(text)
-        self.helps = helps
+        self.helps = remedy
 
 
 class View(ABC):
@@ -66,7 +66,7 @@ class View(ABC):
     """The template's file."""
 
     @abstractmethod
-    async def scope(self, session: BrowserSession, asked: AskedPage) -> Hashable:
+    async def scope(self, session: BrowserSession, page: AskedPage) -> Hashable:
         """Return what the person may see of the page.
 
         Raises:
@@ -80,12 +80,10 @@ class View(ABC):
         return ()
 
     @abstractmethod
-    async def values(self, scope: Any, asked: AskedPage) -> Mapping[str, Any]:
+    async def values(self, scope: Any, page: AskedPage) -> Mapping[str, Any]:
         """Return the template's variables, also those outside the block ``live``."""
 
-    async def own(
-        self, session: BrowserSession, scope: Any, asked: AskedPage
-    ) -> Mapping[str, Any]:
+    async def own(self, session: BrowserSession, scope: Any, page: AskedPage) -> Mapping[str, Any]:
         """Return variables for this person only: their rights and form tokens."""
         return {}
 

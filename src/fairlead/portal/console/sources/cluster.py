@@ -39,18 +39,20 @@ from fairlead.portal.model.lists import (
     BindingDetail,
     BindingList,
     BindingRow,
+    CountedList,
     Counts,
     ListedObjects,
     ObjectRow,
+    failure_of,
+    overview_of,
 )
-from fairlead.portal.model.overview import CountedList, failure_of, overview_of
-from fairlead.portal.model.readable import keys_of
 from fairlead.portal.model.thing import (
     ThingPage,
     answer_of,
     body_of,
     differences_of,
     explain_command,
+    keys_of,
     shown_conditions,
     side_of,
 )
@@ -105,42 +107,42 @@ class OwnCluster(ConsoleSource):
         self._unbinds = unbinds
         self._look = partial(look, client, overview)
 
-    async def everything(self, session: BrowserSession, asked: AskedPage) -> Hashable:
+    async def everything(self, session: BrowserSession, page: AskedPage) -> Hashable:
         """Return the topic of the look over the whole cluster."""
         return (SEEN_TOPIC,)
 
-    async def chains(self, session: BrowserSession, asked: AskedPage) -> Hashable:
+    async def chains(self, session: BrowserSession, page: AskedPage) -> Hashable:
         """Return the topic of the chains."""
         return ("topology",)
 
-    async def binding(self, session: BrowserSession, asked: AskedPage) -> Hashable:
+    async def binding(self, session: BrowserSession, page: AskedPage) -> Hashable:
         """Return the topics of the look and of the binding's unbinding.
 
         Raises:
             MissingError: the look found no such binding.
         """
-        name = asked.name("name")
-        seen = await self._looks.see(SEEN_TOPIC, self._look)
+        name = page.name("name")
+        last = await self._looks.see(SEEN_TOPIC, self._look)
         # Without a first result the binding may exist: the page then says that it is being read.
-        if seen.value is not None and _bound(seen.value, name) is None:
+        if last.value is not None and _bound(last.value, name) is None:
             raise no_binding(name)
         return SEEN_TOPIC, unbinding_topic(name)
 
-    async def object(self, session: BrowserSession, asked: AskedPage) -> Hashable:
+    async def object(self, session: BrowserSession, page: AskedPage) -> Hashable:
         """Return the topic of the look at the object.
 
         Raises:
             MissingError: the look found no such object.
         """
-        seen = await self.thing((), asked)
-        if seen.at is not None and seen.value is None:
-            names = (asked.name(name) for name in ("namespace", "name"))
+        shown = await self.thing((), page)
+        if shown.at is not None and shown.value is None:
+            names = (page.name(name) for name in ("namespace", "name"))
             place = "/".join(name for name in names if name != NO_NAMESPACE)
             raise MissingError(
-                f"There is no {asked.name('resource')} {place}",
+                f"There is no {page.name('resource')} {place}",
                 "It no longer exists, or has another name. The first page lists all objects.",
             )
-        return (_topic(asked),)
+        return (_topic(page),)
 
     def topics(self, scope: Any) -> Topics:
         """Return the topics, which are the scope."""
@@ -189,9 +191,9 @@ class OwnCluster(ConsoleSource):
         """Return the chains of the cluster."""
         return await self._looks.see(scope[0], self._all_chains)
 
-    async def binding_detail(self, scope: Any, asked: AskedPage) -> SeenLook:
+    async def binding_detail(self, scope: Any, page: AskedPage) -> SeenLook:
         """Return the binding with its objects."""
-        name = asked.name("name")
+        name = page.name("name")
 
         def detail(sight: OwnSight) -> BindingDetail | None:
             bound = _bound(sight, name)
@@ -202,20 +204,20 @@ class OwnCluster(ConsoleSource):
 
         return await self._see(detail)
 
-    async def thing(self, scope: Any, asked: AskedPage) -> SeenLook:
+    async def thing(self, scope: Any, page: AskedPage) -> SeenLook:
         """Return the object with its copy, its chains and its timeline."""
-        within = asked.name("namespace")
+        within = page.name("namespace")
         names = (
-            asked.name("name"),
+            page.name("name"),
             "" if within == NO_NAMESPACE else within,
-            asked.name("resource"),
+            page.name("resource"),
         )
-        return await self._looks.see(_topic(asked), lambda: self._tell(*names))
+        return await self._looks.see(_topic(page), lambda: self._tell(*names))
 
-    async def _see(self, made: Callable[[OwnSight], Any]) -> SeenLook:
+    async def _see(self, make: Callable[[OwnSight], Any]) -> SeenLook:
         """Return what is made of the look over the whole cluster."""
-        seen = await self._looks.see(SEEN_TOPIC, self._look)
-        return seen if seen.value is None else seen._replace(value=made(seen.value))
+        last = await self._looks.see(SEEN_TOPIC, self._look)
+        return last if last.value is None else last._replace(value=make(last.value))
 
     async def _all_chains(self) -> SeenGraph:
         """Follow the chains of all ServiceBindings, and of objects that none of them uses.
@@ -223,24 +225,24 @@ class OwnCluster(ConsoleSource):
         Raises:
             ClientError: the cluster is unavailable.
         """
-        seen = await self._looks.see(SEEN_TOPIC, self._look)
-        sight: OwnSight = seen.value if seen.value is not None else await self._look()
+        last = await self._looks.see(SEEN_TOPIC, self._look)
+        sight: OwnSight = last.value if last.value is not None else await self._look()
         services = [one for one in sight.things if one.resource in _SERVICE_BINDINGS]
         spaces = {one.namespace for one in services}
         # Namespaces with a problem first, since the number is limited.
         bad = {one.namespace for one in services if one.state != "ok"}
-        ordered = sorted(spaces, key=lambda one: (one not in bad, one))
-        found, notes = await self._follow([(ExplainedTarget(), space) for space in ordered])
-        told = {_named(link.object) for chain in found for link in chain}
+        ordered = sorted(spaces, key=lambda space: (space not in bad, space))
+        chains, notes = await self._follow([(ExplainedTarget(), space) for space in ordered])
+        names = {_named(link.object) for chain in chains for link in chain}
         # Workloads are only shown as ends of their ServiceBindings' chains.
         others = [
-            one
-            for one in sight.things
-            if one.resource != APISERVICEBINDINGS.group_resource
-            and one.resource not in _SERVICE_BINDINGS
-            and (one.kind, one.place) not in told
+            thing
+            for thing in sight.things
+            if thing.resource != APISERVICEBINDINGS.group_resource
+            and thing.resource not in _SERVICE_BINDINGS
+            and (thing.kind, thing.place) not in names
         ]
-        others.sort(key=lambda one: (one.state == "ok", one))
+        others.sort(key=lambda thing: (thing.state == "ok", thing))
         more, unseen = await self._follow(
             [(ExplainedTarget(one.resource, one.name), one.namespace) for one in others]
         )
@@ -251,8 +253,8 @@ class OwnCluster(ConsoleSource):
                 " come first, and the others are not shown."
             )
         notes += sight.notes
-        known = {(thing.kind, thing.place): thing for thing in sight.things}
-        graph = of_chains([*found, *more], lambda link: _path(link, known))
+        rows = {(thing.kind, thing.place): thing for thing in sight.things}
+        graph = of_chains([*chains, *more], lambda link: _path(link, rows))
         return SeenGraph(graph, tuple(sorted(dict.fromkeys(notes))))
 
     async def _follow(
@@ -264,15 +266,17 @@ class OwnCluster(ConsoleSource):
         async def follow(target: ExplainedTarget, namespace: str) -> list[tuple[Link, ...]]:
             async with slots:
                 try:
-                    told = await explain(self._client, target, namespace, self._operator_namespace)
+                    explanation = await explain(
+                        self._client, target, namespace, self._operator_namespace
+                    )
                 except UnknownTargetError:
                     # It was deleted since the look.
                     return []
                 except ApiError as error:
                     notes.append(f"chains of {target.name or namespace} are not seen: {error}")
                     return []
-            notes.extend(told.notes)
-            return [one.links for one in told.chains]
+            notes.extend(explanation.notes)
+            return [one.links for one in explanation.chains]
 
         async with asyncio.TaskGroup() as group:
             tasks = [group.create_task(follow(*one)) for one in targets[:MOST_TARGETS]]
@@ -291,41 +295,41 @@ class OwnCluster(ConsoleSource):
             return None
         if kind.namespaced != bool(namespace):
             return None
-        found = await find(self._client, kind, name, namespace)
-        if found is None:
+        obj = await find(self._client, kind, name, namespace)
+        if obj is None:
             return None
-        return await self._whole(kind, found)
+        return await self._whole(kind, obj)
 
-    async def _whole(self, kind: Resource, found: Object) -> ThingPage:
+    async def _whole(self, kind: Resource, obj: Object) -> ThingPage:
         notes: list[str] = []
-        chains = await self._chains_of(kind, found, notes)
-        bound, copy = await self._copy(kind, found, notes)
-        here = timeline(found, (), await self._events(kind, found, notes), cluster="here")
+        chains = await self._chains_of(kind, obj, notes)
+        bound, copy = await self._copy(kind, obj, notes)
+        here = timeline(obj, (), await self._events(kind, obj, notes), cluster="here")
         there = (
             timeline(copy, (), await self._events_there(bound, copy, notes), cluster="provider")
             if copy is not None
             else []
         )
-        body = body_of(found)
+        body = body_of(obj)
         sides, differences = [side_of("In this cluster", body)], None
         if copy is not None:
             body_there = body_of(copy)
             sides.append(side_of(f"On the provider, as {copy.key}", body_there))
             differences = differences_of(body, body_there)
-        meta = found.meta
+        meta = obj.meta
         bindings = [bound.binding.meta.name] if bound is not None else []
         return ThingPage(
-            kind=found.kind,
+            kind=obj.kind,
             name=meta.name,
             namespace=meta.namespace,
-            answer=answer_of(verdict_of(found), chains),
+            answer=answer_of(verdict_of(obj), chains),
             command=explain_command(kind.group_resource, meta.name, meta.namespace),
             facts=(
-                ("Kind", f"{found.kind} {found.api_version}"),
-                ("Written by", ", ".join(dict.fromkeys(one.manager for one in writes_of(found)))),
+                ("Kind", f"{obj.kind} {obj.api_version}"),
+                ("Written by", ", ".join(dict.fromkeys(one.manager for one in writes_of(obj)))),
             ),
             chains=chains,
-            conditions=shown_conditions(found),
+            conditions=shown_conditions(obj),
             # No part of a Secret is shown, and nothing tells whether its values differ.
             sides=() if kind == SECRETS else tuple(sides),
             differences=None if kind == SECRETS else differences,
@@ -338,25 +342,23 @@ class OwnCluster(ConsoleSource):
             ),
         )
 
-    async def _chains_of(
-        self, kind: Resource, found: Object, notes: list[str]
-    ) -> tuple[Chain, ...]:
-        target = ExplainedTarget(kind.group_resource, found.meta.name)
+    async def _chains_of(self, kind: Resource, obj: Object, notes: list[str]) -> tuple[Chain, ...]:
+        target = ExplainedTarget(kind.group_resource, obj.meta.name)
         try:
-            told = await explain(
-                self._client, target, found.meta.namespace, self._operator_namespace
+            explanation = await explain(
+                self._client, target, obj.meta.namespace, self._operator_namespace
             )
         except UnknownTargetError as error:
             notes.append(str(error))
             return ()
-        notes += told.notes
-        return told.chains
+        notes += explanation.notes
+        return explanation.chains
 
     async def _copy(
-        self, kind: Resource, found: Object, notes: list[str]
+        self, kind: Resource, obj: Object, notes: list[str]
     ) -> tuple[FetchedBinding | None, Object | None]:
         try:
-            bound = await self._overview.look_at_object(kind, found)
+            bound = await self._overview.look_at_object(kind, obj)
         except ClientError as error:
             notes.append(f"whether a provider brings {kind.kind} is not known: {error}")
             return None, None
@@ -365,13 +367,13 @@ class OwnCluster(ConsoleSource):
         if bound.problem:
             notes.append(f"the provider's side was not seen: {bound.problem}")
         copies = bound.kinds[0].copies if bound.kinds else None
-        target = copies.strategy.place(found.key).target if copies is not None else None
+        target = copies.strategy.place(obj.key).target if copies is not None else None
         if copies is None or target is None:
             return bound, None
         return bound, copies.objects.get(target)
 
-    async def _events(self, kind: Resource, found: Object, notes: list[str]) -> Sequence[Object]:
-        meta = found.meta
+    async def _events(self, kind: Resource, obj: Object, notes: list[str]) -> Sequence[Object]:
+        meta = obj.meta
         fields = f"involvedObject.kind={kind.kind},involvedObject.name={meta.name}"
         try:
             # Recorders put Events about cluster-scoped objects into namespace default.
@@ -409,19 +411,19 @@ def no_binding(name: str) -> MissingError:
     )
 
 
-def _topic(asked: AskedPage) -> str:
-    return "/".join(("object", *(asked.name(name) for name in ("resource", "namespace", "name"))))
+def _topic(page: AskedPage) -> str:
+    return "/".join(("object", *(page.name(name) for name in ("resource", "namespace", "name"))))
 
 
 def _bound(sight: OwnSight, name: str) -> BindingDetail | None:
     return next((bound for bound in sight.bindings if bound.row.binding == name), None)
 
 
-def _path(link: Link, known: Mapping[tuple[str, str], ObjectRow]) -> str:
-    if found := _BINDING.search(link.object):
-        return path_of("bindings", found[1])
+def _path(link: Link, rows: Mapping[tuple[str, str], ObjectRow]) -> str:
+    if match := _BINDING.search(link.object):
+        return path_of("bindings", match[1])
     kind, place = _named(link.object)
-    if thing := known.get((kind, place)):
+    if thing := rows.get((kind, place)):
         return thing.at
     namespace, slash, name = place.partition("/")
     return (

@@ -28,7 +28,7 @@ from fairlead.portal.console.pages.live import Hub
 from fairlead.portal.console.pages.rendering import legible
 from fairlead.portal.console.pages.viewing import of_namespace
 from fairlead.portal.console.sources.kinds import Kinds, spec_of
-from fairlead.portal.model.states import RANKS
+from fairlead.portal.model.thing import RANKS
 from fairlead.provider.commands.overview import connection_verdict
 from fairlead.provider.controllers.clusterbinding.reconcile import health
 from fairlead.provider.identity import title_of
@@ -90,11 +90,11 @@ class Consumers:
 
     def exported(self) -> dict[str, frozenset[str]]:
         """Return the kinds exported to each consumer, by cluster namespace."""
-        found: dict[str, set[str]] = {consumer: set() for consumer in self._clusters}
+        exported: dict[str, set[str]] = {consumer: set() for consumer in self._clusters}
         for key, export in self._read.items():
-            if key.namespace in found:
-                found[key.namespace].update(export.kinds)
-        return {name: frozenset(kinds) for name, kinds in found.items()}
+            if key.namespace in exported:
+                exported[key.namespace].update(export.kinds)
+        return {name: frozenset(kinds) for name, kinds in exported.items()}
 
     def export(self, consumer: str, name: str) -> Object | None:
         """Return the cached export of this name; None without it or without the consumer."""
@@ -102,7 +102,7 @@ class Consumers:
 
     def exports(self, consumer: str) -> list[Object]:
         """Return the exports of a consumer, ordered by name."""
-        return sorted(self._exports.list(consumer), key=lambda one: one.meta.name)
+        return sorted(self._exports.list(consumer), key=lambda export: export.meta.name)
 
     def title(self, consumer: str) -> str:
         """Return name and identity of a consumer's cluster; "" without such a consumer."""
@@ -115,19 +115,19 @@ class Consumers:
 
     def connection(self, consumer: str) -> ConsumerConnection | None:
         """Return a consumer's connection; None without a valid ClusterBinding."""
-        found = self._beats.get(consumer)
-        if found is None:
+        beat = self._beats.get(consumer)
+        if beat is None:
             return None
-        if found.until <= time.time():
+        if beat.until <= time.time():
             # A heartbeat becomes late without a change of its object.
-            known = found.connection
-            found = self._beats[consumer] = _judged(known.status, known.templates)
-        return found.connection
+            connection = beat.connection
+            beat = self._beats[consumer] = _judged(connection.status, connection.templates)
+        return beat.connection
 
     def read(self, export: Object) -> _Export:
         """Return the kinds and the state of a cached export."""
-        known = self._read.get(export.key)
-        return known if known is not None else _read(export)
+        cached = self._read.get(export.key)
+        return cached if cached is not None else _read(export)
 
     def _named(self, delta: Delta) -> None:
         self._entitle(delta.object.meta.name)
@@ -140,8 +140,8 @@ class Consumers:
             self._clusters.pop(consumer, None)
             return
         connection = self._connections.get(consumer, CLUSTER_BINDING_NAME)
-        told = connection.meta.annotations if connection is not None else {}
-        name = told.get(ANNOTATION_CLUSTER_PRETTY_NAME) or identity
+        annotations = connection.meta.annotations if connection is not None else {}
+        name = annotations.get(ANNOTATION_CLUSTER_PRETTY_NAME) or identity
         title = short(legible(title_of(identity, name)))
         self._clusters[consumer] = KnownCluster(consumer, identity, name, title)
 
@@ -190,10 +190,10 @@ def _read(export: Object) -> _Export:
     return _Export(kinds, verdict_of(export))
 
 
-def _beat(found: Object) -> _Beat | None:
+def _beat(obj: Object) -> _Beat | None:
     try:
-        status = found.decode(ClusterBinding).status
-        templates = record_of(found).templates or ()
+        status = obj.decode(ClusterBinding).status
+        templates = record_of(obj).templates or ()
     except msgspec.ValidationError:
         return None
     return _judged(
@@ -217,11 +217,11 @@ def _judged(status: ClusterBindingStatus, templates: tuple[str, ...]) -> _Beat:
     return _Beat(ConsumerConnection(status, verdict, templates), until)
 
 
-def together(verdict: Judgement, known: ConsumerConnection | None) -> Judgement:
+def together(verdict: Judgement, connection: ConsumerConnection | None) -> Judgement:
     """Return the worse of the export's state and the connection's."""
-    if known is None or RANKS[verdict.state] <= RANKS[known.verdict.state]:
+    if connection is None or RANKS[verdict.state] <= RANKS[connection.verdict.state]:
         return verdict
-    return known.verdict
+    return connection.verdict
 
 
 def problems(kinds: Kinds, names: Iterable[str]) -> tuple[str, ...]:

@@ -78,17 +78,17 @@ def turned(old: Sequence[Condition], new: Sequence[Condition], *, at: str) -> li
     """Return the transitions in status or reason; ``at`` is used for conditions without a time."""
     before = {one.type: one for one in old}
     turns: list[Transition] = []
-    for one in new:
-        was = before.get(one.type)
-        if was is not None and (was.status, was.reason) == (one.status, one.reason):
+    for obj in new:
+        was = before.get(obj.type)
+        if was is not None and (was.status, was.reason) == (obj.status, obj.reason):
             continue
         turns.append(
             Transition(
-                short(one.type),
-                one.status,
-                short(one.reason),
-                short(one.message),
-                short(one.last_transition_time) or at,
+                short(obj.type),
+                obj.status,
+                short(obj.reason),
+                short(obj.message),
+                short(obj.last_transition_time) or at,
                 was.status if was is not None else "",
             )
         )
@@ -152,10 +152,10 @@ class FollowedKind:
             )
         return short(self.events.error)
 
-    def verdict(self, found: Object) -> Judgement:
+    def verdict(self, obj: Object) -> Judgement:
         """Return the state of a cached object."""
-        known = self._verdicts.get(found.meta.namespace, {}).get(found.meta.name)
-        return known if known is not None else verdict_of(found)
+        cached = self._verdicts.get(obj.meta.namespace, {}).get(obj.meta.name)
+        return cached if cached is not None else verdict_of(obj)
 
     def verdicts(self, namespace: str) -> Mapping[str, Judgement]:
         """Return the states of a namespace's objects, by name."""
@@ -171,9 +171,9 @@ class FollowedKind:
         namespace, name = delta.object.key
         names = self._verdicts.setdefault(namespace, {})
         numbers = self._numbers.setdefault(namespace, Counter())
-        known = names.pop(name, None)
-        if known is not None:
-            numbers[known.state] -= 1
+        former = names.pop(name, None)
+        if former is not None:
+            numbers[former.state] -= 1
         if delta.new is not None:
             verdict = names[name] = verdict_of(delta.new)
             numbers[verdict.state] += 1
@@ -183,15 +183,15 @@ class FollowedKind:
     def owned(self, where: CopyNamespaces) -> Mapping[str, Sequence[Object]]:
         """Return all objects by consumer; grouped once after a change and not per consumer."""
         if self._owned is None or self._owned[0] is not where:
-            found: dict[str, list[Object]] = {}
-            for one in self.objects.list():
-                found.setdefault(where.whose(self.resource, one.meta), []).append(one)
-            self._owned = where, found
+            by_owner: dict[str, list[Object]] = {}
+            for obj in self.objects.list():
+                by_owner.setdefault(where.whose(self.resource, obj.meta), []).append(obj)
+            self._owned = where, by_owner
         return self._owned[1]
 
-    def about(self, found: Object) -> list[Object]:
+    def about(self, obj: Object) -> list[Object]:
         """Return the Events about an object."""
-        return self.events.by_index(_ABOUT, found.meta.uid)
+        return self.events.by_index(_ABOUT, obj.meta.uid)
 
     async def close(self) -> None:
         """Stop watching the kind."""
@@ -244,9 +244,9 @@ class Kinds:
 
     def problem(self, name: str) -> str:
         """Return why a kind's objects are unknown or stale, with the remedy; "" if current."""
-        found = self._kinds.get(name)
-        if found is not None:
-            return found.problem
+        kind = self._kinds.get(name)
+        if kind is not None:
+            return kind.problem
         if self._crds.get("", name) is None:
             return (
                 f"Objects of {name} are unknown: its CustomResourceDefinition does not exist, or"
@@ -256,15 +256,15 @@ class Kinds:
 
     def namespaces(self, consumer: str) -> list[str]:
         """Return a consumer's namespaces on the provider, the cluster namespace first."""
-        found = self._namespaces.by_index(_BY_CONSUMER, consumer)
-        return [consumer, *sorted(one.meta.name for one in found)]
+        namespaces = self._namespaces.by_index(_BY_CONSUMER, consumer)
+        return [consumer, *sorted(one.meta.name for one in namespaces)]
 
-    def whose(self, kind: FollowedKind, found: Object) -> Whose | None:
+    def whose(self, kind: FollowedKind, obj: Object) -> Whose | None:
         """Return the consumer and namespace that an object is a copy for; None without one."""
-        consumer = self._where().whose(kind.resource, found.meta)
+        consumer = self._where().whose(kind.resource, obj.meta)
         if not consumer:
             return None
-        namespace = self._namespaces.get("", found.meta.namespace)
+        namespace = self._namespaces.get("", obj.meta.namespace)
         owner = owner_of(namespace) if namespace is not None else None
         return Whose(consumer, owner.name if owner is not None else "")
 
@@ -283,28 +283,30 @@ class Kinds:
         while True:
             await self._dirty.wait()
             self._dirty.clear()
-            wanted = self._wanted()
+            wanted_kinds = self._wanted()
             for name, kind in list(self._kinds.items()):
-                if wanted.get(name) != kind.resource:
+                if wanted_kinds.get(name) != kind.resource:
                     del self._kinds[name]
                     await kind.close()
                     _log.info("a kind is no longer watched", kind=name)
-            for name, resource in wanted.items():
+            for name, resource in wanted_kinds.items():
                 if name not in self._kinds:
                     self._open(name, resource)
                     _log.info("a kind is watched for the pages", kind=name)
 
     def _wanted(self) -> dict[str, Resource]:
         names = {one.name for export in self._exports.list() for one in spec_of(export).resources}
-        found = {name: _served(crd) for name in sorted(names) if (crd := self._crds.get("", name))}
-        return {name: one for name, one in found.items() if one is not None}
+        served = {
+            name: _served(crd) for name in sorted(names) if (crd := self._crds.get("", name))
+        }
+        return {name: one for name, one in served.items() if one is not None}
 
     def _open(self, name: str, resource: Resource) -> None:
-        def whose(found: Object) -> Topics:
-            consumer = self._where().whose(resource, found.meta)
+        def whose(obj: Object) -> Topics:
+            consumer = self._where().whose(resource, obj.meta)
             return (consumer,) if consumer else ()
 
-        def about(event: Object) -> Topics:
+        def topics_about(event: Object) -> Topics:
             home = self._where().homes.get(event.meta.namespace)
             if home is not None:
                 return (home,)
@@ -318,7 +320,7 @@ class Kinds:
             # Not by apiVersion, which would leave out Events about other versions; an object of
             # the same kind in another group has another uid.
             fields=f"involvedObject.kind={resource.kind}",
-            topics=about,
+            topics=topics_about,
             transform=_brief,
         )
         events.add_index(_ABOUT, _uid)
@@ -370,10 +372,10 @@ _NOTHING = ExportSpec(resources=[], informer_scope="Namespaced", isolation="Name
 
 def _served(crd: Object) -> Resource | None:
     try:
-        found = crd_spec(crd).readable()
+        versions = crd_spec(crd).readable()
     except msgspec.ValidationError:
         return None
-    return found if found is not None and found.group else None
+    return versions if versions is not None and versions.group else None
 
 
 def _consumer_of(namespace: Object) -> list[str]:
@@ -385,14 +387,14 @@ def _uid(event: Object) -> list[str]:
     return [event.decode(ShownEvent).involved_object.uid]
 
 
-def _condensed(found: Object) -> Object:
+def _condensed(obj: Object) -> Object:
     """Return an object without its writers' field lists, and cut if it is large."""
-    body = found.to_dict()
+    body = obj.to_dict()
     metadata = body["metadata"]
     written = metadata.get("managedFields")
     if isinstance(written, list):
-        kept = [one for one in written if isinstance(one, dict)][-MOST_WRITERS:]
-        metadata["managedFields"] = [_without(one, "fieldsV1", "fieldsType") for one in kept]
+        entries = [one for one in written if isinstance(one, dict)][-MOST_WRITERS:]
+        metadata["managedFields"] = [_without(one, "fieldsV1", "fieldsType") for one in entries]
     raw = msgspec.json.encode(body)
     if len(raw) > MOST_BYTES:
         status = body.get("status")
@@ -406,14 +408,14 @@ def _condensed(found: Object) -> Object:
         if len(raw) > MOST_BYTES:
             # Even its conditions or its metadata are too large: nothing of its content is shown.
             raw = b"{}"
-    return msgspec.structs.replace(found, raw=raw)
+    return msgspec.structs.replace(obj, raw=raw)
 
 
 def _brief(event: Object) -> Object:
     """Return an Event with only the fields that pages show."""
-    told = event.decode(ShownEvent)
-    told.message, told.reason = short(told.message), short(told.reason)
-    return msgspec.structs.replace(event, raw=msgspec.json.encode(told))
+    shown = event.decode(ShownEvent)
+    shown.message, shown.reason = short(shown.message), short(shown.reason)
+    return msgspec.structs.replace(event, raw=msgspec.json.encode(shown))
 
 
 def _without(body: JSON, *names: str) -> JSON:

@@ -86,8 +86,8 @@ class _Look:
         bindings = bound.result()
         things: dict[tuple[str, str, str], ObjectRow] = {}
         for resource, task in listed.items():
-            for one in task.result():
-                thing = thing_of(resource, one)
+            for row in task.result():
+                thing = thing_of(resource, row)
                 things[thing.resource, thing.namespace, thing.name] = thing
         for binding in bindings:
             for thing in binding.objects:
@@ -98,9 +98,9 @@ class _Look:
             *((COREOS_SERVICEBINDINGS, one) for one in listed[COREOS_SERVICEBINDINGS].result()),
         ]
         bad = _not_working(things.values())
-        for resource, one in services:
-            key = resource.group_resource, *one.key
-            things[key] = _behind(things[key], one, bad)
+        for resource, row in services:
+            key = resource.group_resource, *row.key
+            things[key] = _behind(things[key], row, bad)
         workloads = await self._workloads(
             [(things[resource.group_resource, *one.key], one) for resource, one in services]
         )
@@ -115,7 +115,7 @@ class _Look:
 
     async def _bindings(self) -> list[BindingDetail]:
         try:
-            found = await self._overview.fetch()
+            bindings = await self._overview.fetch()
         except Forbidden:
             self._notes.append(
                 f"You may not list {APISERVICEBINDINGS.group_resource}: what providers bring is"
@@ -124,13 +124,13 @@ class _Look:
             return []
         open_ = [
             pair.consumer
-            for one in found
-            for kind in one.kinds or ()
+            for binding in bindings
+            for kind in binding.kinds or ()
             for pair, _ in unsynced(kind)
             if pair.consumer is not None
         ]
         warnings = await self._overview.warnings(open_)
-        return [bound_of(one, warnings) for one in found]
+        return [bound_of(one, warnings) for one in bindings]
 
     async def _listed(self, resource: Resource) -> Sequence[Object]:
         name = resource.group_resource
@@ -143,7 +143,7 @@ class _Look:
             # As kubectl does with a context without a namespace.
             there = self._client.config.namespace or "default"
         try:
-            found = await self._list(resource, there)
+            objects = await self._list(resource, there)
         except (Forbidden, NotFound):
             self._notes.append(
                 f"You may not list {name}, neither in all namespaces nor in {there}: none of them"
@@ -155,18 +155,18 @@ class _Look:
             f"You may not list {name} in all namespaces: only those of namespace {there} are"
             " shown."
         )
-        return found
+        return objects
 
     async def _list(
         self, resource: Resource, namespace: str = "", *, metadata_only: bool = False
     ) -> Sequence[Object]:
         async with self._slots:
-            found = await self._client.list(resource, namespace, metadata_only=metadata_only)
-        return found.items
+            listed = await self._client.list(resource, namespace, metadata_only=metadata_only)
+        return listed.items
 
     async def _workloads(self, services: Sequence[tuple[ObjectRow, Object]]) -> list[ObjectRow]:
         """Return the workloads of ServiceBindings, each in the state of its worst binding."""
-        found: dict[tuple[str, str, str], ObjectRow] = {}
+        rows: dict[tuple[str, str, str], ObjectRow] = {}
         selectors = 0
         for of, binding in services:
             reference = wish_of(binding).workload
@@ -181,9 +181,9 @@ class _Look:
                 break
             for thing in await self._named(reference, of):
                 key = thing.resource, thing.namespace, thing.name
-                if key not in found or found[key].state == "ok":
-                    found[key] = thing
-        return list(found.values())
+                if key not in rows or rows[key].state == "ok":
+                    rows[key] = thing
+        return list(rows.values())
 
     async def _named(self, reference: Reference, binding: ObjectRow) -> list[ObjectRow]:
         try:
@@ -206,7 +206,7 @@ class _Look:
             self._notes.append(f"{reference.text} cannot be looked for: {error}")
             return []
         state: State = "ok" if binding.state == "ok" else "waiting"
-        about = "" if state == "ok" else f"waits for ServiceBinding {binding.name}"
+        text = "" if state == "ok" else f"waits for ServiceBinding {binding.name}"
         return [
             ObjectRow(
                 kind=resource.kind,
@@ -214,8 +214,8 @@ class _Look:
                 name=name,
                 resource=resource.group_resource,
                 state=state,
-                about=about,
-                since=binding.since if about else "",
+                about=text,
+                since=binding.since if text else "",
                 at=path_of("objects", resource.group_resource, reference.namespace, name),
             )
             for name in names
@@ -237,10 +237,10 @@ _Place = tuple[str, str, str]
 def _not_working(things: Iterable[ObjectRow]) -> frozenset[_Place]:
     """Return the places of things that do not work, by kind and by resource."""
     return frozenset(
-        (name, one.namespace, one.name)
-        for one in things
-        if one.state in {"failed", "waiting"}
-        for name in (one.kind, one.resource)
+        (name, thing.namespace, thing.name)
+        for thing in things
+        if thing.state in {"failed", "waiting"}
+        for name in (thing.kind, thing.resource)
     )
 
 
@@ -248,19 +248,19 @@ def _behind(thing: ObjectRow, binding: Object, bad: frozenset[_Place]) -> Object
     """Return a ServiceBinding, as waiting if it failed and one of its services does not work."""
     if thing.state != "failed":
         return thing
-    wanted = ((one.shown, one.namespace, one.name) for one in wish_of(binding).services)
-    if bad.isdisjoint(wanted):
+    services = ((one.shown, one.namespace, one.name) for one in wish_of(binding).services)
+    if bad.isdisjoint(services):
         return thing
     return msgspec.structs.replace(thing, state="waiting")
 
 
-def bound_of(found: FetchedBinding, warnings: Mapping[str, Object]) -> BindingDetail:
+def bound_of(bound: FetchedBinding, warnings: Mapping[str, Object]) -> BindingDetail:
     """Return the page of a fetched binding."""
     now = moment()
-    row = make_row(found, now)
+    row = make_row(bound, now)
     lag = None if row.lag_seconds is None else now - timedelta(seconds=row.lag_seconds)
-    objects = tuple(_crossings(found, warnings))
-    stop = found.stop
+    objects = tuple(_crossings(bound, warnings))
+    stop = bound.stop
     return BindingDetail(
         row=BindingRow(
             cluster=row.provider,
@@ -269,19 +269,19 @@ def bound_of(found: FetchedBinding, warnings: Mapping[str, Object]) -> BindingDe
             state=row.state,
             about=row.problem or next((f"remark: {one.text}" for one in row.remarks), ""),
             helps=row.remedy if row.state != "ok" else "",
-            since=row.since if row.state != "ok" else verdict_of(found.binding).since,
+            since=row.since if row.state != "ok" else verdict_of(bound.binding).since,
             heartbeat=row.last_heartbeat_time or "",
             kinds=tuple(row.resources),
             objects=Counts.of(each.state for each in objects),
             sync=f"{_number(row.in_sync)}/{_number(row.objects)}",
             lag_since=_second(lag),
-            silent_since=stop.since if stop is not None else "" if found.absence else None,
+            silent_since=stop.since if stop is not None else "" if bound.absence else None,
         ),
-        conditions=shown_conditions(found.binding),
+        conditions=shown_conditions(bound.binding),
         objects=objects,
         crumbs=(("Bindings", "/bindings"), (row.provider, "")),
         unbind=path_of("bindings", row.binding, "unbind"),
-        unbinds=found.binding.meta.deleting,
+        unbinds=bound.binding.meta.deleting,
     )
 
 
@@ -308,16 +308,16 @@ def binding_thing(row: BindingRow) -> ObjectRow:
 
 
 def thing_of(
-    resource: Resource, found: Object, findings: Iterable[Finding] = (), sync: str = ""
+    resource: Resource, obj: Object, findings: Iterable[Finding] = (), sync: str = ""
 ) -> ObjectRow:
     """Return the row of an object, with the verdict on it."""
     name = resource.group_resource
-    at = path_of("objects", name, found.meta.namespace, found.meta.name)
-    return row_of(found, verdict_of(found, findings), resource=name, at=at, sync=sync)
+    at = path_of("objects", name, obj.meta.namespace, obj.meta.name)
+    return row_of(obj, verdict_of(obj, findings), resource=name, at=at, sync=sync)
 
 
-def _crossings(found: FetchedBinding, warnings: Mapping[str, Object]) -> Iterator[ObjectRow]:
-    for kind in found.kinds or ():
+def _crossings(bound: FetchedBinding, warnings: Mapping[str, Object]) -> Iterator[ObjectRow]:
+    for kind in bound.kinds or ():
         awaited = {pair.key: (pair, step) for pair, step in unsynced(kind)}
         for obj in sorted(kind.objects, key=lambda obj: obj.key):
             resource = kind.resource or Resource("", "", obj.kind.lower(), obj.kind)
@@ -326,18 +326,18 @@ def _crossings(found: FetchedBinding, warnings: Mapping[str, Object]) -> Iterato
             if obj.key in awaited:
                 pair, step = awaited[obj.key]
                 finding = crossing_finding(
-                    step, pair, found.binding, warning, kind.delay(pair.key)
+                    step, pair, bound.binding, warning, kind.delay(pair.key)
                 )
                 # Only the status is left to do, so the spec has arrived at the provider.
                 spec = "sent" if isinstance(step.step, ReplaceStatus) else "not sent yet"
                 sync = f"spec {spec}, status not returned yet"
             elif kind.copies is not None:
                 # Between two writes an object that others change looks as if it were in sync.
-                fight = rewriting_finding(obj, found.binding, warning)
+                fight = rewriting_finding(obj, bound.binding, warning)
                 finding, sync = fight or Finding("ok", "is in sync"), "spec sent, status returned"
             yield thing_of(resource, obj, [finding], sync)
 
 
-def _second(found: datetime | None) -> str:
+def _second(time: datetime | None) -> str:
     """Return a time rounded to the second, as times of objects are."""
-    return "" if found is None else format_time(found + timedelta(milliseconds=500))
+    return "" if time is None else format_time(time + timedelta(milliseconds=500))

@@ -40,13 +40,17 @@ from fairlead.portal.model.lists import (
     BindingDetail,
     BindingList,
     BindingRow,
+    CountedList,
     Counts,
+    Failure,
     ObjectRow,
+    failure_of,
+    latest,
+    overview_of,
     row_of,
 )
-from fairlead.portal.model.overview import CountedList, Failure, failure_of, latest, overview_of
-from fairlead.portal.model.states import RANKS
 from fairlead.portal.model.thing import (
+    RANKS,
     ThingPage,
     answer_of,
     body_of,
@@ -109,19 +113,19 @@ class Provided(ConsoleSource):
         self._sights = sights
         self._history = history
 
-    async def everything(self, session: BrowserSession, asked: AskedPage) -> Hashable:
+    async def everything(self, session: BrowserSession, page: AskedPage) -> Hashable:
         """Return what the person may see of all consumers."""
         return await self._sights.all(session.person, self._consumers.exported())
 
     chains = everything
 
-    async def binding(self, session: BrowserSession, asked: AskedPage) -> Hashable:
+    async def binding(self, session: BrowserSession, page: AskedPage) -> Hashable:
         """Return what the person may see of the consumer, for the binding's kinds.
 
         Raises:
             MissingError: the person neither owns the consumer nor may read its exports.
         """
-        consumer, name = asked.name("namespace"), asked.name("name")
+        consumer, name = page.name("namespace"), page.name("name")
         export = self._consumers.export(consumer, name)
         kinds = kinds_of(export) if export is not None else ()
         sight = await self._sights.one(session.person, consumer, kinds)
@@ -129,14 +133,14 @@ class Provided(ConsoleSource):
             raise _no_binding(name)
         return sight
 
-    async def object(self, session: BrowserSession, asked: AskedPage) -> Hashable:
+    async def object(self, session: BrowserSession, page: AskedPage) -> Hashable:
         """Return what the person may see of the object.
 
         Raises:
             MissingError: the person has no right, or the object is not this consumer's.
         """
-        consumer, resource = asked.name("namespace"), asked.name("resource")
-        within, name = asked.name("within"), asked.name("name")
+        consumer, resource = page.name("namespace"), page.name("resource")
+        within, name = page.name("within"), page.name("name")
         namespace = "" if within == NO_NAMESPACE else within
         kind = self._kinds.get(resource)
         missing = _no_object(resource, namespace, name)
@@ -207,17 +211,21 @@ class Provided(ConsoleSource):
         names = sorted({name for row in bindings for name in row.kinds})
         return _now(overview_of(lists, failures, silent, problems(self._kinds, names)))
 
-    async def binding_detail(self, scope: Any, asked: AskedPage) -> SeenLook:
+    async def binding_detail(self, scope: Any, page: AskedPage) -> SeenLook:
         """Return the export, its consumer's heartbeat, and the objects; None if it is gone."""
-        consumer, name = asked.name("namespace"), asked.name("name")
+        consumer, name = page.name("namespace"), page.name("name")
         export = self._consumers.export(consumer, name)
         if export is None:
             return _now(None)
         row = self._row(scope, consumer, export)
         objects, notes = self._seen(scope, consumer, row.kinds)
-        known = self._connection(scope, consumer)
-        if known is not None and known.verdict.state != "ok" and known.verdict.text != row.about:
-            notes.append(f"Its konnector: {known.verdict.text}.")
+        connection = self._connection(scope, consumer)
+        if (
+            connection is not None
+            and connection.verdict.state != "ok"
+            and connection.verdict.text != row.about
+        ):
+            notes.append(f"Its konnector: {connection.verdict.text}.")
         spec = spec_of(export)
         copied = f"Your objects of {', '.join(row.kinds)} are copied to the provider, and their"
         return _now(
@@ -233,11 +241,11 @@ class Provided(ConsoleSource):
                     *in_words(spec.permission_claims),
                     f"informerScope {spec.informer_scope}, isolation {spec.isolation}",
                 ),
-                templates=known.templates if known is not None else (),
+                templates=connection.templates if connection is not None else (),
             )
         )
 
-    async def thing(self, scope: Any, asked: AskedPage) -> SeenLook:
+    async def thing(self, scope: Any, page: AskedPage) -> SeenLook:
         """Return the object as of now; an open page stays open after its deletion."""
         obj = self._object(scope)
         if obj is None:
@@ -311,8 +319,8 @@ class Provided(ConsoleSource):
                         verdict = Judgement("unknown", message=short(problem))
                     nodes.append(_node(node, "kind", "Kind", kind, verdict, title))
                     edges.append(Edge(source=node, target=binding))
-                    seen, hidden = self._seen(scope, consumer, (kind,))
-                    objects += ((of.verdict(obj), of, obj, consumer, node) for of, obj in seen)
+                    visible, hidden = self._seen(scope, consumer, (kind,))
+                    objects += ((of.verdict(obj), of, obj, consumer, node) for of, obj in visible)
                     notes |= dict.fromkeys(hidden)
         objects.sort(key=lambda each: RANKS[each[0].state])
         for verdict, of, obj, consumer, parent in objects[:MOST_OBJECTS]:
@@ -325,29 +333,31 @@ class Provided(ConsoleSource):
             edges.append(Edge(source=node, target=parent))
             if of.name == _ACCESSES:
                 link, role = role_by_status(obj), f"role of {node}"
-                about = Judgement(
+                judgement = Judgement(
                     link.state, link.reason, short(link.about), link.since, remedy=link.remedy
                 )
-                nodes.append(_node(role, "role", "Role", link.object.removeprefix("role "), about))
+                nodes.append(
+                    _node(role, "role", "Role", link.object.removeprefix("role "), judgement)
+                )
                 edges.append(Edge(source=node, target=role))
         if (left := len(objects) - MOST_OBJECTS) > 0:
             notes[f"{left:,} objects are not shown: those with a problem come first."] = None
         graph = Graph(columns=PROVIDED, nodes=tuple(nodes), edges=tuple(edges))
         return _now(SeenGraph(graph, tuple(notes), cluster))
 
-    def gone(self, scope: Any, asked: AskedPage) -> MissingError | None:
+    def gone(self, scope: Any, page: AskedPage) -> MissingError | None:
         """Return the error if the binding or object that a new page names is gone."""
         if isinstance(scope, VisibleObject):
             there = self._object(scope) is not None
             return None if there else _no_object(scope.kind, scope.namespace, scope.name)
-        name = asked.name("name")
-        there = self._consumers.export(asked.name("namespace"), name) is not None
+        name = page.name("name")
+        there = self._consumers.export(page.name("namespace"), name) is not None
         return None if there else _no_binding(name)
 
-    async def may_delete(self, session: BrowserSession, asked: AskedPage) -> bool:
+    async def may_delete(self, session: BrowserSession, page: AskedPage) -> bool:
         """Whether the person may delete the binding's export at the provider."""
         return await self._sights.may_delete(
-            session.person, asked.name("namespace"), asked.name("name")
+            session.person, page.name("namespace"), page.name("name")
         )
 
     def _visible(self, sight: Sight) -> list[str]:
@@ -373,12 +383,14 @@ class Provided(ConsoleSource):
 
     def _plain(self, sight: Sight, consumer: str) -> BindingRow:
         """Return the row of a consumer without a binding."""
-        known = self._connection(sight, consumer)
+        connection = self._connection(sight, consumer)
         return BindingRow(
             cluster=self._consumers.title(consumer),
             namespace=consumer,
-            heartbeat=known.status.last_heartbeat_time or "" if known is not None else "",
-            version=known.status.konnector_version if known is not None else "",
+            heartbeat=connection.status.last_heartbeat_time or ""
+            if connection is not None
+            else "",
+            version=connection.status.konnector_version if connection is not None else "",
         )
 
     def _row(self, sight: Sight, consumer: str, export: Object) -> BindingRow:
@@ -480,30 +492,30 @@ class Provided(ConsoleSource):
         return failure_of(row, self._consumers.title(failed.consumer))
 
     def _silent(self, sight: Sight, consumer: str) -> Iterator[Failure]:
-        known = self._connection(sight, consumer)
-        if known is None or known.verdict.reason != HEARTBEAT_TIMEOUT:
+        connection = self._connection(sight, consumer)
+        if connection is None or connection.verdict.reason != HEARTBEAT_TIMEOUT:
             return
         exports = self._consumers.exports(consumer) if consumer in sight.consumers else []
         names = (consumer, exports[0].meta.name) if exports else ()
         yield Failure(
             text=self._consumers.title(consumer),
             at=path_of("bindings", *names),
-            state=known.verdict.state,
-            message=known.verdict.text,
-            remedy=known.verdict.remedy,
-            since=known.status.last_heartbeat_time or known.verdict.since,
+            state=connection.verdict.state,
+            message=connection.verdict.text,
+            remedy=connection.verdict.remedy,
+            since=connection.status.last_heartbeat_time or connection.verdict.since,
         )
 
-    def _object(self, seen: VisibleObject) -> Object | None:
-        kind = self._kinds.get(seen.kind)
-        found = kind.objects.get(seen.namespace, seen.name) if kind is not None else None
-        if kind is None or found is None:
+    def _object(self, visible: VisibleObject) -> Object | None:
+        kind = self._kinds.get(visible.kind)
+        obj = kind.objects.get(visible.namespace, visible.name) if kind is not None else None
+        if kind is None or obj is None:
             return None
-        whose = self._kinds.whose(kind, found)
-        return found if whose is not None and whose.consumer == seen.consumer else None
+        whose = self._kinds.whose(kind, obj)
+        return obj if whose is not None and whose.consumer == visible.consumer else None
 
-    def _notes(self, seen: VisibleObject, kind: FollowedKind) -> Iterator[str]:
-        connection = self._consumers.connection(seen.consumer) if seen.connection else None
+    def _notes(self, visible: VisibleObject, kind: FollowedKind) -> Iterator[str]:
+        connection = self._consumers.connection(visible.consumer) if visible.connection else None
         if connection is not None and connection.verdict.state != "ok":
             silent = connection.verdict
             yield (
@@ -514,27 +526,27 @@ class Provided(ConsoleSource):
             yield f"{kind.problem}."
         if kind.events_problem:
             yield f"{kind.events_problem}."
-        elif not seen.events:
-            where = seen.namespace or _EVENTS_OF_CLUSTER
+        elif not visible.events:
+            where = visible.namespace or _EVENTS_OF_CLUSTER
             yield (
                 f"Events are not shown: you may not list events in namespace {where}, and your"
                 " cluster's login may not either."
             )
 
-    def _claimed(self, consumer: str, found: Object, body: JSON) -> list[tuple[str, str]]:
+    def _claimed(self, consumer: str, obj: Object, body: JSON) -> list[tuple[str, str]]:
         """Return kind and name of the related objects that the object's fields name."""
         named: dict[tuple[str, str], None] = {}
         for export in self._consumers.exports(consumer):
             for claim in spec_of(export).permission_claims:
-                for name in self._named(claim, found, body):
+                for name in self._named(claim, obj, body):
                     named[(KINDS.get(claim.resource, claim.resource), short(name))] = None
         return list(named)[:MOST_NAMED]
 
-    def _named(self, claim: PermissionClaim, found: Object, body: JSON) -> Iterator[str]:
-        group = found.api_version.partition("/")[0]
+    def _named(self, claim: PermissionClaim, obj: Object, body: JSON) -> Iterator[str]:
+        group = obj.api_version.partition("/")[0]
         for reference in claim.selector.references:
             kind = self._kinds.get(reference.name)
-            if kind and (reference.group, kind.resource.kind) == (group, found.kind):
+            if kind and (reference.group, kind.resource.kind) == (group, obj.kind):
                 yield from sorted(key.name for key in reference_targets(reference, body).keys)
 
 
@@ -583,11 +595,11 @@ def provider_chain(obj: Object, verdict: Judgement) -> Chain:
     return join(subject, [link, role_by_status(obj)])
 
 
-def _unbound(row: BindingRow, known: ConsumerConnection | None) -> BindingRow:
+def _unbound(row: BindingRow, connection: ConsumerConnection | None) -> BindingRow:
     """Return the row of a cluster without a binding; a problem of its konnector comes first."""
-    if known is None or known.verdict.state in {"ok", "unknown"}:
+    if connection is None or connection.verdict.state in {"ok", "unknown"}:
         return msgspec.structs.replace(row, helps="bind a template of the catalogue")
-    verdict = known.verdict
+    verdict = connection.verdict
     return msgspec.structs.replace(
         row, state=verdict.state, about=verdict.text, helps=verdict.remedy, since=verdict.since
     )

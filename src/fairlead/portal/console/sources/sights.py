@@ -75,7 +75,7 @@ class Sights:
         parts = await asyncio.gather(
             *(self._own(one, exported.get(one, frozenset()) - wide) for one in own)
         )
-        found = frozenset((_PERSON, kind, EVERYWHERE) for kind in wide)
+        rights = frozenset((_PERSON, kind, EVERYWHERE) for kind in wide)
         none: frozenset[str] = frozenset()
         return Sight(
             own=own,
@@ -83,7 +83,7 @@ class Sights:
             connections=(names if everything and beating else none).union(
                 *(one.connections for one in parts)
             ),
-            objects=found.union(*(one.objects for one in parts)),
+            objects=rights.union(*(one.objects for one in parts)),
             all=everything,
         )
 
@@ -94,19 +94,19 @@ class Sights:
             ClientError: the API server refused or is unavailable.
             Refusal: the person's name begins with ``system:``.
         """
-        wanted = frozenset(kinds)
+        kinds_asked = frozenset(kinds)
         own = tuple(one for one in self.own(person) if one == consumer)
         may, beating, wide = await asyncio.gather(
             self._allows(person, APISERVICEEXPORTS, consumer),
             self._allows(person, CLUSTERBINDINGS, consumer),
-            self._wide(person, wanted),
+            self._wide(person, kinds_asked),
         )
-        found = frozenset((_PERSON, kind, EVERYWHERE) for kind in wide)
+        rights = frozenset((_PERSON, kind, EVERYWHERE) for kind in wide)
         if may:
             # Without the right to list the consumer's exports, the person may not learn that
             # the consumer exists.
-            found |= await self._narrow(person, consumer, wanted - wide)
-        parts = [await self._own(one, wanted - wide) for one in own]
+            rights |= await self._narrow(person, consumer, kinds_asked - wide)
+        parts = [await self._own(one, kinds_asked - wide) for one in own]
         here = frozenset({consumer})
         return Sight(
             own=own,
@@ -114,7 +114,7 @@ class Sights:
             connections=(here if beating and may else frozenset()).union(
                 *(one.connections for one in parts)
             ),
-            objects=found.union(*(one.objects for one in parts)),
+            objects=rights.union(*(one.objects for one in parts)),
         )
 
     async def reads(
@@ -140,8 +140,8 @@ class Sights:
 
     def own(self, person: Person) -> tuple[str, ...]:
         """Return the cluster namespaces of a person's and their groups' consumers."""
-        found = {one.meta.name for one in self._ownership.namespaces(person)}
-        return tuple(sorted(found))
+        names = {one.meta.name for one in self._ownership.namespaces(person)}
+        return tuple(sorted(names))
 
     async def _own(self, consumer: str, kinds: frozenset[str]) -> Sight:
         """Return what a consumer's ServiceAccount may read."""
@@ -150,16 +150,16 @@ class Sights:
             self._account(consumer, CLUSTERBINDINGS, consumer),
         )
         here = frozenset({consumer})
-        found = [
-            one
+        names = [
+            namespace
             for part in await asyncio.gather(*(self._of_kind(consumer, kind) for kind in kinds))
-            for one in part
+            for namespace in part
         ]
         return Sight(
             own=(consumer,),
             consumers=here if may else frozenset(),
             connections=here if beating else frozenset(),
-            objects=frozenset(found),
+            objects=frozenset(names),
         )
 
     async def _of_kind(self, consumer: str, name: str) -> list[tuple[str, str, str]]:
@@ -179,7 +179,7 @@ class Sights:
         self, person: Person, consumer: str, kinds: Iterable[str]
     ) -> frozenset[tuple[str, str, str]]:
         """Return the person's own rights to objects, checked namespace by namespace."""
-        found: set[tuple[str, str, str]] = set()
+        rights: set[tuple[str, str, str]] = set()
         for name in kinds:
             kind = self._kinds.get(name)
             if kind is None:
@@ -188,10 +188,10 @@ class Sights:
             answers = await asyncio.gather(
                 *(self._allows(person, kind.resource, one) for one in where)
             )
-            found.update(
-                (_PERSON, name, one) for one, may in zip(where, answers, strict=True) if may
+            rights.update(
+                (_PERSON, name, place) for place, may in zip(where, answers, strict=True) if may
             )
-        return frozenset(found)
+        return frozenset(rights)
 
     def _with_objects(self, consumer: str, kind: FollowedKind) -> list[str]:
         if not kind.resource.namespaced:
@@ -201,9 +201,13 @@ class Sights:
 
     async def _wide(self, person: Person, kinds: Iterable[str]) -> frozenset[str]:
         """Return the kinds whose objects a person may list in all namespaces."""
-        known = [kind for name in sorted(kinds) if (kind := self._kinds.get(name)) is not None]
-        answers = await asyncio.gather(*(self._allows(person, one.resource) for one in known))
-        return frozenset(one.name for one, may in zip(known, answers, strict=True) if may)
+        kinds_known = [
+            kind for name in sorted(kinds) if (kind := self._kinds.get(name)) is not None
+        ]
+        answers = await asyncio.gather(
+            *(self._allows(person, one.resource) for one in kinds_known)
+        )
+        return frozenset(one.name for one, may in zip(kinds_known, answers, strict=True) if may)
 
     async def _allows(self, person: Person, resource: Resource, namespace: str = "") -> bool:
         return await self._reviews.allows(person, ReviewedAction.on(resource, "list", namespace))

@@ -38,19 +38,19 @@ class ConsoleSource(ABC):
     """The noun for the cluster at the other end of a binding."""
 
     @abstractmethod
-    async def everything(self, session: BrowserSession, asked: AskedPage) -> Hashable:
+    async def everything(self, session: BrowserSession, page: AskedPage) -> Hashable:
         """Return the scope of all bindings and objects."""
 
     @abstractmethod
-    async def chains(self, session: BrowserSession, asked: AskedPage) -> Hashable:
+    async def chains(self, session: BrowserSession, page: AskedPage) -> Hashable:
         """Return the scope of the topology."""
 
     @abstractmethod
-    async def binding(self, session: BrowserSession, asked: AskedPage) -> Hashable:
+    async def binding(self, session: BrowserSession, page: AskedPage) -> Hashable:
         """Return the scope of the binding that the page names."""
 
     @abstractmethod
-    async def object(self, session: BrowserSession, asked: AskedPage) -> Hashable:
+    async def object(self, session: BrowserSession, page: AskedPage) -> Hashable:
         """Return the scope of the object that the page names."""
 
     @abstractmethod
@@ -70,17 +70,17 @@ class ConsoleSource(ABC):
         """Return the :class:`SeenGraph` of one cluster, or of all."""
 
     @abstractmethod
-    async def binding_detail(self, scope: Any, asked: AskedPage) -> SeenLook:
+    async def binding_detail(self, scope: Any, page: AskedPage) -> SeenLook:
         """Return the :class:`BindingDetail`, None if it is gone."""
 
     @abstractmethod
-    async def thing(self, scope: Any, asked: AskedPage) -> SeenLook:
+    async def thing(self, scope: Any, page: AskedPage) -> SeenLook:
         """Return the :class:`ThingPage`, None if the object is gone."""
 
-    def gone(self, scope: Any, asked: AskedPage) -> MissingError | None:
+    def gone(self, scope: Any, page: AskedPage) -> MissingError | None:
         """Return the error if the binding or object that a new page names is gone."""
         return None
 
-    async def may_delete(self, session: BrowserSession, asked: AskedPage) -> bool:
+    async def may_delete(self, session: BrowserSession, page: AskedPage) -> bool:
         """Whether the person may delete the binding's export at the provider."""
         return False

@@ -22,7 +22,7 @@ from fairlead.portal.console.topology.graph import (
     wire,
 )
 from fairlead.portal.model.lists import Counts
-from fairlead.portal.model.states import RANKS, STATES, WORDS
+from fairlead.portal.model.thing import RANKS, STATES, WORDS
 
 
 MOST_ROWS: Final = 500
@@ -60,7 +60,7 @@ def rows(graph: Graph, shown: Shown = "all", *, most: int = MOST_ROWS) -> Rows:
         range(len(wired.nodes)),
         key=lambda number: (number not in roots, RANKS[wired.nodes[number].state]),
     )
-    made = tuple(
+    table = tuple(
         TableRow(
             wired.nodes[number],
             tuple(wired.nodes[other].text for other in wired.needs[number][:MOST_NEEDS]),
@@ -68,7 +68,7 @@ def rows(graph: Graph, shown: Shown = "all", *, most: int = MOST_ROWS) -> Rows:
         )
         for number in islice(numbers, most)
     )
-    return Rows(made, len(numbers) - len(made))
+    return Rows(table, len(numbers) - len(table))
 
 
 MOST: Final = 50

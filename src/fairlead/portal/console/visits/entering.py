@@ -82,10 +82,12 @@ class Arriving(Entrance):
 
     def _here(self, request: web.Request) -> str:
         """Return the requested path with its query, without parameters that sign-in adds."""
-        told = [(name, one) for name, one in request.query.items() if name not in redirects.ADDED]
+        parameters = [
+            (name, value) for name, value in request.query.items() if name not in redirects.ADDED
+        ]
         path = self._pages.path(quote(request.get(PATH, request.path)))
-        found = f"{path}?{urlencode(told)}" if told else path
-        return found if len(found) <= _LONGEST else path
+        target = f"{path}?{urlencode(parameters)}" if parameters else path
+        return target if len(target) <= _LONGEST else path
 
     async def session(self, request: web.Request) -> BrowserSession | web.Response:
         """See :class:`Entrance`; a redirect first moves a terminal's parameters to a cookie.
@@ -93,10 +95,10 @@ class Arriving(Entrance):
         Raises:
             Refusal: the request is not served.
         """
-        asked = parameters(request)
-        if request.get(PATH, request.path) == "/" and "redirect_url" in asked:
+        query = parameters(request)
+        if request.get(PATH, request.path) == "/" and "redirect_url" in query:
             try:
-                terminal = introduced(asked)
+                terminal = introduced(query)
             except Refusal as refusal:
                 return self._pages.page(
                     request, "terminal.html", status=refusal.status, told=refusal.message

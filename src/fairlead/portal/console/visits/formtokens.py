@@ -98,13 +98,13 @@ class FormTokens:
         Raises:
             Refusal: the token is missing, forged, expired, another form's, or used.
         """
-        found = self._sealing.open(
+        content = self._sealing.open(
             _PURPOSE, field(fields, FIELD, 4000), _Form, seconds=FORM_SECONDS
         )
-        if found is None or (found.session, found.action) != (session.key, action):
+        if content is None or (content.session, content.action) != (session.key, action):
             raise forbidden("this form is of another session or too old: load its page again")
         free = await self._store.put(
-            hashed(found.once),
+            hashed(content.once),
             b"{}",
             kind="used",
             owner="",

@@ -136,14 +136,14 @@ class Site:
 
     def routes(self) -> list[web.RouteDef]:
         """Return the routes of each view's page and stream, relative to the root."""
-        found: list[web.RouteDef] = []
+        routes: list[web.RouteDef] = []
         for view in self._views:
             stream = STREAMS + view.route.rstrip("/")
-            found.append(web.get(view.route, partial(self._page, view)))
-            found.append(web.get(stream, partial(self._stream, view)))
+            routes.append(web.get(view.route, partial(self._page, view)))
+            routes.append(web.get(stream, partial(self._stream, view)))
             if isinstance(view, FormView):
-                found.append(web.post(view.route, partial(self._submit, view)))
-        return found
+                routes.append(web.post(view.route, partial(self._submit, view)))
+        return routes
 
     async def run(self) -> None:
         """Wait until canceled, and end all streams then."""
@@ -167,20 +167,20 @@ class Site:
             Refusal: the request is refused.
             ClientError: the API server refused or is unavailable.
         """
-        asked = asked_of(request)
+        page = asked_of(request)
         tabs = await self._pages.tabs(session)
         try:
-            scope = await view.scope(session, asked)
+            scope = await view.scope(session, page)
             async with self._turns.of(session.person.author):
-                values = dict(await view.values(scope, asked))
-                own = await view.own(session, scope, asked)
+                values = dict(await view.values(scope, page))
+                own = await view.own(session, scope, page)
                 part = self._pages.part(view.template, values)
         except MissingError as missing:
             return await self.missing(request, session, missing)
         stream = ""
         if view.topics(scope):
-            query = dict(asked.query) | {_SEEN: digest(part)}
-            stream = self._pages.path(STREAMS + asked.path.rstrip("/"), **query)
+            query = dict(page.query) | {_SEEN: digest(part)}
+            stream = self._pages.path(STREAMS + page.path.rstrip("/"), **query)
         return self._pages.page(
             request,
             view.template,
@@ -224,10 +224,10 @@ class Site:
         """Answer with server-sent events, until the person leaves or loses the right."""
         session = await self._guard.session(request)
         page = asked_of(request, _SEEN)
-        asked = page._replace(path=page.path.removeprefix(STREAMS) or "/")
+        page_asked = page._replace(path=page.path.removeprefix(STREAMS) or "/")
         with self._hub.subscribed(session.person.author) as subscription:
             try:
-                scope = await view.scope(session, asked)
+                scope = await view.scope(session, page_asked)
             except MissingError as missing:
                 raise web.HTTPNotFound from missing
             # Rights are checked before the headers are sent; later refusals end the stream.
@@ -246,16 +246,16 @@ class Site:
             # streams.
             request[ENDLESS]()
             await response.prepare(request)
-            seen = request.headers.get("Last-Event-ID") or request.query.get(_SEEN, "")
+            last_seen = request.headers.get("Last-Event-ID") or request.query.get(_SEEN, "")
             try:
                 await self._follow(
-                    view, session, scope, asked, request, response, subscription, seen
+                    view, session, scope, page_asked, request, response, subscription, last_seen
                 )
             except (ClientConnectionResetError, ConnectionResetError):
                 pass
             except (ClientError, Refusal) as error:
                 # The browser reconnects, and its page load shows the error.
-                _log.info("a stream ends", page=asked.path, reason=str(error))
+                _log.info("a stream ends", page=page_asked.path, reason=str(error))
             return response
 
     async def _follow(
@@ -263,26 +263,26 @@ class Site:
         view: View,
         session: BrowserSession,
         scope: Hashable,
-        asked: AskedPage,
+        page: AskedPage,
         request: web.Request,
         response: web.StreamResponse,
         subscription: Subscription,
-        seen: str,
+        digest: str,
     ) -> None:
         """Send the part after each change; check session and rights in between."""
         while True:
             subscription.take(frozenset(view.topics(scope)))
             if not subscription.rests:
                 try:
-                    part = await self._live.part(view, scope, asked)
+                    part = await self._live.part(view, scope, page)
                 except MissingError:
                     # The object was deleted since the check of rights.
                     await response.write(_OVER)
                     return
                 # A page that shows this part already does not get it again, also after a new
                 # connection.
-                await response.write(_ALIVE if part.digest == seen else message(part))
-                seen = part.digest
+                await response.write(_ALIVE if part.digest == digest else message(part))
+                digest = part.digest
                 subscription.rest(part.seconds)
             else:
                 # Only a write shows whether the browser is still connected.
@@ -294,7 +294,7 @@ class Site:
                 await response.write(_OVER)
                 return
             try:
-                scope = await view.scope(session, asked)
+                scope = await view.scope(session, page)
             except MissingError:
                 await response.write(_OVER)
                 return

@@ -104,8 +104,8 @@ class EmbeddedIssuer:
 
     def authorization_url(self, *, state: str, verifier: str, **_token: object) -> str:
         """Return the address of the form; the verifier alone binds the code to this sign-in."""
-        asked = {"state": state, "code_challenge": challenge_of(verifier)}
-        return with_parameters(self._external.absolute(_PATH), asked)
+        query = {"state": state, "code_challenge": challenge_of(verifier)}
+        return with_parameters(self._external.absolute(_PATH), query)
 
     async def person(self, code: str, *, verifier: str, **_token: object) -> Person:
         """Redeem a code; other arguments are for an id_token, of which there is none.
@@ -132,8 +132,8 @@ class EmbeddedIssuer:
         form = parameters(request)
         if request.method == "POST":
             # Some browsers send neither of them with a form.
-            told = "Origin" in request.headers or "Sec-Fetch-Site" in request.headers
-            if told and not is_of_own_page(request, self._external):
+            is_browser = "Origin" in request.headers or "Sec-Fetch-Site" in request.headers
+            if is_browser and not is_of_own_page(request, self._external):
                 return _refused("this form was not sent from its own page", status=403)
             content = await read_body(request, content_type=FORM_TYPE)
             form = parse_query(content.decode("latin-1"), request.config_dict[LIMITS])
@@ -163,8 +163,8 @@ class EmbeddedIssuer:
         self._codes[hashed(code)] = _Issued(form["code_challenge"], person, expires)
         if len(self._codes) > _MOST_CODES:
             self._codes.popitem(last=False)
-        told = {"code": code, "state": form["state"], "iss": self.url}
-        location = with_parameters(self._external.absolute(CALLBACK_PATH), told)
+        query = {"code": code, "state": form["state"], "iss": self.url}
+        location = with_parameters(self._external.absolute(CALLBACK_PATH), query)
         # 303 and not 302 or 307: the browser must not post the password to the callback.
         return web.Response(status=303, headers=HEADERS | {"Location": location})
 

@@ -156,26 +156,26 @@ def read_people(text: str | bytes) -> list[EmbeddedPerson]:
     """
     try:
         body = load(text, aliases=False, max_depth=8)
-        found = msgspec.convert(body, _File).people
+        people = msgspec.convert(body, _File).people
     except msgspec.ValidationError as error:
         raise PasswordError(f"the file of people is wrong: {error}") from None
     except (YAMLError, ValueError) as error:
         raise PasswordError(f"the file of people {refusal(error)}") from None
-    if not found:
+    if not people:
         raise PasswordError("the file of people is empty: no one could sign in")
     for what in ("name", "subject"):
-        seen: set[str] = set()
-        for person in found:
+        names: set[str] = set()
+        for person in people:
             value = person.name if what == "name" else person.subject or person.name
-            if not value or value in seen:
+            if not value or value in names:
                 raise PasswordError(f"the {what} {value!r} is empty, or given to two people")
-            seen.add(value)
-    for person in found:
+            names.add(value)
+    for person in people:
         try:
             PasswordHash.parse(person.password)
         except PasswordError as error:
             raise PasswordError(f"password of {person.name!r}: {error}") from None
-    return found
+    return people
 
 
 class People:

@@ -43,12 +43,12 @@ _parts = re.compile(r"[A-Za-z0-9_-]+\.[A-Za-z0-9_-]+\.[A-Za-z0-9_-]+").fullmatch
 class UntrustedError(Exception):
     """A rejected id_token; the text is for the log, and contains no token.
 
-    ``told`` is the message for the person, "" if they only learn of the refusal.
+    ``shown`` is the message for the person, "" if they only learn of the refusal.
     """
 
-    def __init__(self, text: str, *, told: str = "") -> None:
+    def __init__(self, text: str, *, shown: str = "") -> None:
         super().__init__(text)
-        self.told = told
+        self.told = shown
 
 
 class UnknownKeyError(UntrustedError):
@@ -87,12 +87,12 @@ def read_keys(body: bytes) -> list[Key]:
         UntrustedError: the body is not a JWKS.
     """
     try:
-        found = msgspec.json.decode(body, type=dict[str, Any])["keys"]
+        entries = msgspec.json.decode(body, type=dict[str, Any])["keys"]
     except (ValueError, KeyError, RecursionError) as error:
         raise UntrustedError(f"the issuer's keys are no JWKS: {error}") from None
-    if not isinstance(found, list):
+    if not isinstance(entries, list):
         raise UntrustedError("the issuer's keys are no JWKS: keys is no list")
-    keys = (_key(one) for one in found[:_MOST_KEYS])
+    keys = (_key(one) for one in entries[:_MOST_KEYS])
     return [key for key in keys if key is not None]
 
 
@@ -126,7 +126,7 @@ def verified(token: str, keys: Sequence[Key]) -> tuple[_Header, Mapping[str, Any
     if len(token) > MOST_TOKEN_BYTES:
         raise UntrustedError(
             f"the id_token is too long: {len(token)} bytes",
-            told=f"the issuer's id_token is longer than {MOST_TOKEN_BYTES} bytes: {FEWER_GROUPS}",
+            shown=f"the issuer's id_token is longer than {MOST_TOKEN_BYTES} bytes: {FEWER_GROUPS}",
         )
     if not _parts(token):
         raise UntrustedError("the id_token is not a signed token")
@@ -169,15 +169,15 @@ def _payload(token: str, key: Key, algorithm: str) -> bytes | None:
             return None
 
 
-def _key(found: object) -> Key | None:
+def _key(value: object) -> Key | None:
     """Return a signing key of a JWKS, None if it is of no use here."""
     # Lists and not sets: the issuer's values may be unhashable.
-    if not isinstance(found, dict) or found.get("use") not in [None, "sig"]:
+    if not isinstance(value, dict) or value.get("use") not in [None, "sig"]:
         return None
-    if found.get("kty") not in ["RSA", "EC", "OKP"]:
+    if value.get("kty") not in ["RSA", "EC", "OKP"]:
         return None
     # Ignore private and unknown members, which could change how the key is imported.
-    public = {k: v for k, v in found.items() if k in {"kty", "kid", "n", "e", "crv", "x", "y"}}
+    public = {k: v for k, v in value.items() if k in {"kty", "kid", "n", "e", "crv", "x", "y"}}
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", SecurityWarning)
@@ -225,26 +225,26 @@ def _check_times(claims: Mapping[str, Any], expected: Expected, now: float) -> N
         raise UntrustedError("exp or iat is missing")
     begins = _time(claims, "nbf")
     if expires <= now - SKEW_SECONDS:
-        raise UntrustedError(f"exp was {now - expires:.0f} s ago", told=_CLOCKS)
+        raise UntrustedError(f"exp was {now - expires:.0f} s ago", shown=_CLOCKS)
     if issued > now + SKEW_SECONDS:
-        raise UntrustedError(f"iat is {issued - now:.0f} s ahead", told=_CLOCKS)
+        raise UntrustedError(f"iat is {issued - now:.0f} s ahead", shown=_CLOCKS)
     if begins is not None and begins > now + SKEW_SECONDS:
-        raise UntrustedError(f"nbf is {begins - now:.0f} s ahead", told=_CLOCKS)
+        raise UntrustedError(f"nbf is {begins - now:.0f} s ahead", shown=_CLOCKS)
     # The token is issued for this sign-in, so an older one is a replay.
     if issued < expected.begun - SKEW_SECONDS:
         raise UntrustedError(
-            f"iat is {expected.begun - issued:.0f} s before the sign-in", told=_CLOCKS
+            f"iat is {expected.begun - issued:.0f} s before the sign-in", shown=_CLOCKS
         )
 
 
 def _time(claims: Mapping[str, Any], name: str) -> float | None:
-    found = claims.get(name)
-    if found is None:
+    value = claims.get(name)
+    if value is None:
         return None
     # In Python True is a number. A time in milliseconds would be far beyond 1e11.
-    if isinstance(found, bool) or not isinstance(found, int | float) or not 0 < found < 1e11:
-        raise UntrustedError(f"{name} is {_shown(found)}, no time")
-    return float(found)
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < 1e11:
+        raise UntrustedError(f"{name} is {_shown(value)}, no time")
+    return float(value)
 
 
 def _check_access_token(claim: object, algorithm: str, access_token: str) -> None:
@@ -274,13 +274,13 @@ def _subject(claims: Mapping[str, Any], name: str) -> str:
     if not isinstance(subject, str) or not _is_name(subject):
         raise UntrustedError(
             f"{name} is {_shown(subject)}, no name",
-            told=f"the issuer's claim {name} names no person; --oidc-subject-claim asks for it",
+            shown=f"the issuer's claim {name} names no person; --oidc-subject-claim asks for it",
         )
     # A person may write any address into their profile at some issuers (OIDC Core, 5.1 and 5.7).
     if name == "email" and claims.get("email_verified") is not True:
         raise UntrustedError(
             f"email_verified is {_shown(claims.get('email_verified'))}, not true",
-            told="the issuer does not say that it has verified your email address, which"
+            shown="the issuer does not say that it has verified your email address, which"
             " --oidc-subject-claim email needs",
         )
     return subject
@@ -297,19 +297,19 @@ def _groups(claims: Mapping[str, Any], named: PersonClaims) -> tuple[str, ...]:
     if not isinstance(groups, list) or not all(isinstance(group, str) for group in groups):
         raise UntrustedError(
             f"{named.groups} is {_shown(groups)}, no list of names",
-            told=f"the issuer's claim {named.groups} is no list of names; --oidc-groups-claim"
+            shown=f"the issuer's claim {named.groups} is no list of names; --oidc-groups-claim"
             " names the claim that is read",
         )
     if len(groups) > named.most_groups:
         raise UntrustedError(
             f"{named.groups} has {len(groups)} names",
-            told=f"the issuer's claim {named.groups} has {len(groups)} names, more than the"
+            shown=f"the issuer's claim {named.groups} has {len(groups)} names, more than the"
             f" {named.most_groups} of --oidc-most-groups: {FEWER_GROUPS}",
         )
     if not all(_is_name(group) for group in groups):
         raise UntrustedError(
             f"{named.groups} has a name that cannot be used",
-            told=f"each name in the issuer's claim {named.groups} may have 1 to {MOST_NAME}"
+            shown=f"each name in the issuer's claim {named.groups} may have 1 to {MOST_NAME}"
             " characters, all of which can be printed",
         )
     return tuple(dict.fromkeys(groups))

@@ -237,17 +237,17 @@ class Issuer:
             place = self.url.rstrip("/") + "/.well-known/openid-configuration"
             body = await self._document(place)
             try:
-                found = msgspec.json.decode(body, type=IssuerMetadata)
+                metadata = msgspec.json.decode(body, type=IssuerMetadata)
             except (ValueError, RecursionError) as error:
                 raise IssuerAway(f"its discovery cannot be read: {error}") from None
-            self._check(found)
-            await self._read_keys(found)
+            self._check(metadata)
+            await self._read_keys(metadata)
         except (IssuerAway, UntrustedError) as error:
             self._fault = str(error)
             raise IssuerAway(self._fault) from error
         if self._discovery is None:
             _log.info("the issuer is there", issuer=self.url)
-        self._discovery = found
+        self._discovery = metadata
 
     def authorization_url(self, *, state: str, nonce: str, verifier: str) -> str:
         """Return the address at the issuer where a browser signs in.
@@ -255,8 +255,8 @@ class Issuer:
         Raises:
             Refusal: the issuer's discovery has not been read yet.
         """
-        found = self._known()
-        supported = found.scopes_supported
+        metadata = self._known()
+        supported = metadata.scopes_supported
         # Some issuers refuse a sign-in with a scope that they do not know.
         scopes = [s for s in self._scopes if supported is None or s in supported or s == "openid"]
         query = urlencode(
@@ -271,8 +271,8 @@ class Issuer:
                 "code_challenge_method": "S256",
             }
         )
-        separator = "&" if urlsplit(found.authorization_endpoint).query else "?"
-        return f"{found.authorization_endpoint}{separator}{query}"
+        separator = "&" if urlsplit(metadata.authorization_endpoint).query else "?"
+        return f"{metadata.authorization_endpoint}{separator}{query}"
 
     async def person(
         self, code: str, *, verifier: str, nonce: str, begun: float, iss: str | None = None
@@ -282,9 +282,9 @@ class Issuer:
         Raises:
             Refusal: the issuer is unavailable or refuses the code, or its token is not valid.
         """
-        found = self._known()
+        metadata = self._known()
         # RFC 9207: a code of another issuer must not be sent to this one (mix-up attack).
-        if (iss is None and found.authorization_response_iss_parameter_supported) or (
+        if (iss is None and metadata.authorization_response_iss_parameter_supported) or (
             iss is not None and iss != self.url
         ):
             raise _untrusted(f"the callback's iss is {iss!r:.100}, not {self.url!r}")
@@ -293,14 +293,14 @@ class Issuer:
             raise _away(f"{EXCHANGES_AT_ONCE} codes are being redeemed already")
         self._exchanges += 1
         try:
-            return await self._redeemed(found, code, verifier, nonce, begun)
+            return await self._redeemed(metadata, code, verifier, nonce, begun)
         finally:
             self._exchanges -= 1
 
     async def _redeemed(
-        self, found: IssuerMetadata, code: str, verifier: str, nonce: str, begun: float
+        self, metadata: IssuerMetadata, code: str, verifier: str, nonce: str, begun: float
     ) -> Person:
-        tokens = await self._exchange(found, code, verifier)
+        tokens = await self._exchange(metadata, code, verifier)
         expected = Expected(
             issuer=self.url,
             client_id=self._client[0],
@@ -310,39 +310,39 @@ class Issuer:
             claims=self._claims,
         )
         try:
-            return await self._checked(found, tokens.id_token, expected)
+            return await self._checked(metadata, tokens.id_token, expected)
         except UntrustedError as error:
-            raise _untrusted(str(error), told=error.told) from error
+            raise _untrusted(str(error), shown=error.told) from error
         except IssuerAway as error:
             raise _away(str(error)) from error
 
-    async def _checked(self, found: IssuerMetadata, token: str, expected: Expected) -> Person:
+    async def _checked(self, metadata: IssuerMetadata, token: str, expected: Expected) -> Person:
         """Verify a token; read the keys again if none of them signed it."""
         # The hourly refresh is late or has failed, and the issuer may have withdrawn a key.
         if time.monotonic() - self._keys_read > REFRESH_SECONDS:
-            await self._refetch(found)
+            await self._refetch(metadata)
         try:
             return idtokens.check(token, self._keys, expected, now=time.time())
         except UnknownKeyError:
-            if not await self._refetch(found):
+            if not await self._refetch(metadata):
                 raise
         return idtokens.check(token, self._keys, expected, now=time.time())
 
-    async def _refetch(self, found: IssuerMetadata) -> bool:
+    async def _refetch(self, metadata: IssuerMetadata) -> bool:
         """Read the keys again, but not too often; return True if they are new since the call."""
-        asked = time.monotonic()
+        now = time.monotonic()
         async with self._lock:
-            if self._keys_read >= asked:
+            if self._keys_read >= now:
                 return True
             # Tokens with invented key ids would make the server ask the issuer without end.
             if time.monotonic() - self._keys_tried < REFETCH_SECONDS:
                 return False
-            await self._read_keys(found)
+            await self._read_keys(metadata)
             return True
 
-    async def _read_keys(self, found: IssuerMetadata) -> None:
+    async def _read_keys(self, metadata: IssuerMetadata) -> None:
         self._keys_tried = time.monotonic()
-        keys = idtokens.read_keys(await self._document(found.jwks_uri))
+        keys = idtokens.read_keys(await self._document(metadata.jwks_uri))
         if not keys:
             raise UntrustedError("the issuer has no key of an accepted algorithm")
         self._keys, self._keys_read = keys, time.monotonic()
@@ -353,7 +353,7 @@ class Issuer:
             raise IssuerAway(f"{url} answered {answer.status}")
         return answer.body
 
-    async def _exchange(self, found: IssuerMetadata, code: str, verifier: str) -> _Tokens:
+    async def _exchange(self, metadata: IssuerMetadata, code: str, verifier: str) -> _Tokens:
         """Redeem a code at the token endpoint (OIDC Core, 3.1.3)."""
         form = {
             "grant_type": "authorization_code",
@@ -363,7 +363,7 @@ class Issuer:
         }
         headers: dict[str, str] = {}
         client, secret = self._client
-        methods = found.token_endpoint_auth_methods_supported
+        methods = metadata.token_endpoint_auth_methods_supported
         if not secret:
             form["client_id"] = client
         elif "client_secret_basic" not in methods and "client_secret_post" in methods:
@@ -373,20 +373,24 @@ class Issuer:
             pair = f"{quote_plus(client)}:{quote_plus(secret)}"
             headers["Authorization"] = f"Basic {base64.b64encode(pair.encode()).decode()}"
         try:
-            answer = await self._issuing.ask(found.token_endpoint, form, **headers)
+            answer = await self._issuing.ask(metadata.token_endpoint, form, **headers)
         except IssuerAway as error:
             raise _away(str(error)) from error
         return _read_tokens(answer)
 
-    def _check(self, found: IssuerMetadata) -> None:
+    def _check(self, metadata: IssuerMetadata) -> None:
         """Refuse a discovery document of another issuer, or with unsafe endpoints."""
         # OIDC Discovery, 4.3: otherwise another issuer could be put in place of this one.
-        if found.issuer != self.url:
+        if metadata.issuer != self.url:
             raise IssuerAway(
-                f"its discovery names the issuer {found.issuer!r:.200}; --oidc-issuer-url has to"
-                " be the same, to the last slash"
+                f"its discovery names the issuer {metadata.issuer!r:.200}; --oidc-issuer-url has"
+                " to be the same, to the last slash"
             )
-        for address in (found.authorization_endpoint, found.token_endpoint, found.jwks_uri):
+        for address in (
+            metadata.authorization_endpoint,
+            metadata.token_endpoint,
+            metadata.jwks_uri,
+        ):
             try:
                 check_address(address, "the issuer's endpoint")
             except ValueError as error:
@@ -396,7 +400,7 @@ class Issuer:
                 raise IssuerAway(
                     f"the issuer's endpoint {address!r:.200} has to be https, as it is"
                 )
-        methods = found.code_challenge_methods_supported
+        methods = metadata.code_challenge_methods_supported
         if methods is not None and "S256" not in methods:
             raise IssuerAway("its discovery says that it has no PKCE by S256")
 
@@ -445,8 +449,8 @@ def _away(reason: str) -> Refusal:
     return refusal
 
 
-def _untrusted(reason: str, *, told: str = "") -> Refusal:
-    message = told or "the issuer's answer cannot be trusted"
+def _untrusted(reason: str, *, shown: str = "") -> Refusal:
+    message = shown or "the issuer's answer cannot be trusted"
     return Refusal(401, ErrorCode.AUTHENTICATION_FAILED, message, reason=reason)
 
 
