@@ -41,13 +41,17 @@ async def test_the_front_doors_overview_counts_and_names_what_failed_last(
     await filled.export("ben-1", "hidden", BAD)
     async with house(plane, admin, provider=False) as there:
         text = await tells(
-            there, ADA, "/overview", "Objects 7 failed 1 waiting 1 healthy", "Bindings 2 failed"
+            there,
+            ADA,
+            "/overview",
+            "Objects 7 failed 1 waiting 1 healthy",
+            "Bindings 1 failed 1 healthy",
         )
         page = await shown(there, ADA, "/overview")
         # The title has the number, which is that of the lists below it.
-        assert text.startswith("(9) Overview · ")
-        assert "4 more failed" in text
-        # The latest first; what fails by its objects alone is named by them.
+        assert text.startswith("(8) Overview · ")
+        assert "3 more failed" in text
+        # The latest first.
         links = [at for at in page.addresses if at.startswith("/objects/ada-1/")]
         assert [at.rpartition("/")[2] for at in links] == [f"bad-{day}" for day in (7, 6, 5, 4, 3)]
         assert "BuildFailed: it does not turn" in text
@@ -60,4 +64,4 @@ async def test_the_front_doors_overview_counts_and_names_what_failed_last(
             await admin.delete(GADGETS, "bad-7", where)
             _, part = await stream.told()
             assert "bad-2" in part
-            assert 'data-title="(8) Overview"' in part
+            assert 'data-title="(7) Overview"' in part
