@@ -38,6 +38,8 @@ async def test_a_replica_tells_what_it_has_answered(
         before = await scraped(f"{url}/metrics")
         assert before["binds_total"] == {("done",): 0, ("refused",): 0, ("failed",): 0}
         await ada.sign_in(one)
+        # On a busy machine the first attempts come before what they need of the API server.
+        refused = (await scraped(f"{url}/metrics"))["sign_ins_total"]["refused",]
         # The CLI of ours signs in by a code, and that counts as once.
         more = {"code_challenge": CHALLENGE, "code_challenge_method": "S256"}
         told = await ada.end(one, await ada.to_callback(one, **more))
@@ -59,7 +61,7 @@ async def test_a_replica_tells_what_it_has_answered(
         strange = await ada.browser._ask("MOVE", f"{one.url}/api/bind")
         assert strange.status == 405
         found = await scraped(f"{url}/metrics")
-    assert found["sign_ins_total"] == {("done",): 2, ("refused",): 1}
+    assert found["sign_ins_total"] == {("done",): 2, ("refused",): refused + 1}
     assert found["sign_outs_total"] == {(): 1}
     assert found["binds_total"] == {("done",): 2, ("refused",): 1, ("failed",): 0}
     assert found["refusals_total"] == {
