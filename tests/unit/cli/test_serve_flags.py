@@ -132,7 +132,6 @@ def test_the_embedded_issuer_needs_people_alone(
     embedded = ("--oidc-type", "embedded", "--oidc-people-file", str(people))
     options, _ = start(monkeypatch, *embedded)
     assert options.oidc.issuer_url == "http://127.0.0.1:8080/oidc"
-    assert options.oidc.client_id
     beyond = (*embedded, "--external-url", "https://x.org", "--listen-address", ":8080")
     once = "--embedded-issuer-beyond-loopback"
     assert invoke(*beyond, once).exit_code == 2

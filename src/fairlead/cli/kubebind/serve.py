@@ -28,7 +28,6 @@ from fairlead.runtime.manager.health import AddressError, split_address
 
 F = TypeVar("F", bound=Callable[..., Any])
 
-_EMBEDDED_CLIENT = "fairlead"
 # How often --embedded-issuer-beyond-loopback has to be given: the issuer is for one machine, and a
 # single flag may be a slip.
 _TWICE = 2
@@ -135,7 +134,7 @@ def options_of(given: Mapping[str, Any]) -> ServeOptions:
         "port": port,
         "external_url": external,
         "oidc_issuer_url": parse_issuer_url(issuer or external.absolute(ISSUER_PATH)),
-        "oidc_issuer_client_id": client or (_EMBEDDED_CLIENT if embedded else ""),
+        "oidc_issuer_client_id": client or "",
         "oidc_callback_url": given["oidc_callback_url"] or external.absolute(CALLBACK_PATH),
         "cookie_signing_key": keys,
         "redis": parse_redis(given),
