@@ -379,5 +379,11 @@ def test_when_to_look_again(
     assert seconds_left(PasswordInfo(next_rotation=next_rotation), NOW, logins) == expected
 
 
+def test_a_login_that_ends_during_a_pass_is_followed_by_another_pass() -> None:
+    later = NOW + timedelta(hours=2)
+    assert seconds_left(None, later, [ENDING]) is None
+    assert seconds_left(None, later, [ENDING], planned_at=NOW) == 0
+
+
 def test_an_end_that_is_no_time_is_none() -> None:
     assert ends_of([A, LoginInfo(name="app_b", ends_at="soon")]) == {}

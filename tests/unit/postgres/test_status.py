@@ -613,6 +613,17 @@ def ending(spec: JSON, **metadata: object) -> Desired:
     return desired_of(object_from_dict(body), PostgresOptions(), NEW_YEAR + timedelta(days=100))
 
 
+def test_an_end_that_comes_during_a_pass_is_followed_by_another_pass() -> None:
+    desired, planned_at = ending({"expiresAfter": "2400h1s"}), NEW_YEAR + timedelta(days=100)
+    end = planned_at + timedelta(seconds=1)
+    assert not desired.expired
+    assert desired.seconds_to_end(end + timedelta(seconds=2)) == 0
+    again = desired_of(desired.obj, PostgresOptions(), end)
+    assert again.expired
+    # The pass that ends the access is the last one.
+    assert again.seconds_to_end(end) is None
+
+
 @pytest.mark.parametrize("ends", [pytest.param(ends, id=name) for name, ends in ENDS.items()])
 def test_the_status_says_in_time_that_a_login_ends(ends: Ends) -> None:
     desired, now = ending(ends.spec), NEW_YEAR + timedelta(days=100)

@@ -365,7 +365,10 @@ class AccessController:
             # The access or a Secret of it has changed while the server was at work.
             return Result(_AT_ONCE_SECONDS)
         if synced is not None:
-            result = sooner(result, seconds_left(status.password, moment(), status.logins))
+            left = seconds_left(
+                status.password, moment(), status.logins, planned_at=desired.planned_at
+            )
+            result = sooner(result, left)
             if observed.credentials.postponed or not self._publication.is_cached(
                 desired, observed
             ):

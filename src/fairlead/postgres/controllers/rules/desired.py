@@ -125,6 +125,8 @@ class Desired:
 
     obj: Object
     access: PostgresAccess
+    planned_at: datetime
+    """Time of the plan: whatever comes after it, even during the pass, is for another pass."""
     password: PasswordRules | AccessError = _NO_RULES
     """Rules of the password, or the error in them."""
     owner: str = ""
@@ -190,11 +192,15 @@ class Desired:
         return groups == "Shared"
 
     def seconds_to_end(self, now: datetime) -> float | None:
-        """Return the seconds until the end is remarked on or comes, None where neither will."""
+        """Return the seconds until the end is remarked on or comes, None where neither will.
+
+        An end that came after the plan of this pass returns 0.
+        """
         times = [] if self.end is None else [self.end.remark, self.end.at]
         if self.ends:
             times.append(parse_time(self.ends))
-        return min(((time - now).total_seconds() for time in times if time > now), default=None)
+        to_come = [time for time in times if time > self.planned_at]
+        return max(0.0, (min(to_come) - now).total_seconds()) if to_come else None
 
     def at(self, endpoint: Endpoint) -> Desired:
         """Return the desired state of an access whose server was found at ``endpoint``."""
@@ -266,20 +272,26 @@ def desired_of(obj: Object, settings: PostgresOptions | AccessError, now: dateti
     except AccessError as error:
         unread = PostgresAccessSpec(generated_secret="", username="", connection=Connection())
         access = PostgresAccess(metadata=obj.meta, spec=unread)
-        return _marked(obj, access, refused=error)
+        return _marked(obj, access, now, refused=error)
     if isinstance(settings, AccessError):
-        return _marked(obj, access, refused=settings, owner=owner_of(access))
+        return _marked(obj, access, now, refused=settings, owner=owner_of(access))
     return desired_of_access(access, settings, now, obj=obj)
 
 
 def _marked(
-    obj: Object, access: PostgresAccess, *, refused: AccessError | None, owner: str = ""
+    obj: Object,
+    access: PostgresAccess,
+    now: datetime,
+    *,
+    refused: AccessError | None,
+    owner: str = "",
 ) -> Desired:
     """Return the desired state of an object by its metadata."""
     meta = obj.meta
     return Desired(
         obj=obj,
         access=access,
+        planned_at=now,
         owner=owner,
         refused=refused,
         deleting=meta.deleting,
@@ -317,7 +329,7 @@ def desired_of_access(
     users, patterns = settings.excluded_users, settings.excluded_user_patterns
     waits: HeldBackBy = "Manual" if spec.approval == "Manual" else ""
     return replace(
-        _marked(obj, access, refused=refused, owner=owner_of(access)),
+        _marked(obj, access, now, refused=refused, owner=owner_of(access)),
         password=wrong or rules,
         names=names,
         needed=needed_names(access),

@@ -372,13 +372,21 @@ def password_info(
 
 
 def seconds_left(
-    info: PasswordInfo | None, now: datetime, infos: Iterable[LoginInfo] = ()
+    info: PasswordInfo | None,
+    now: datetime,
+    infos: Iterable[LoginInfo] = (),
+    *,
+    planned_at: datetime | None = None,
 ) -> float | None:
     """Return the seconds until the next rotation or the next end of a login, None for never.
 
-    A late rotation returns 0. A rotation by the clock waits for the ends.
+    A late rotation returns 0, and so does an end that came after the plan of this pass, which
+    ``planned_at`` is. A rotation by the clock waits for the ends.
     """
-    ends = [end for one in infos if (end := _moment(one.ends_at)) is not None and end > now]
+    planned_at = planned_at or now
+    ends = [
+        end for login in infos if (end := _moment(login.ends_at)) is not None and end > planned_at
+    ]
     due = _moment(info.next_rotation) if info is not None else None
     if due is not None and ends:
         due = max(due, *ends)
