@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from fairlead.api.reasons.kbind import KBIND
 from fairlead.api.reasons.kubebind import KUBE_BIND
 from fairlead.api.reasons.model import Reason, Reasons
 from fairlead.api.reasons.postgres import POSTGRES
@@ -17,7 +18,8 @@ goes on by itself, or when another object is there. `fairlead explain` prints th
 object.
 
 There is one table for each system: [PostgresAccess](#postgresaccess),
-[Service Binding](#service-binding) and [kube-bind](#kube-bind).
+[Service Binding](#service-binding), [kube-bind](#kube-bind), and [kbind v2](#kbind-v2) for its
+successor.
 """
 _TAIL = """\
 This page is made of the program's own tables: `python -m hack.reasons > docs/reasons.md`.
@@ -27,7 +29,7 @@ _BAD = {"failed": "failed", "waiting": "waiting", "unknown": "unknown", "ok": "h
 
 def page() -> str:
     """The page in Markdown."""
-    return "\n".join([_HEAD, *map(_section, (POSTGRES, SERVICE_BINDING, KUBE_BIND)), _TAIL])
+    return "\n".join([_HEAD, *map(_section, (POSTGRES, SERVICE_BINDING, KUBE_BIND, KBIND)), _TAIL])
 
 
 def _section(table: Reasons) -> str:

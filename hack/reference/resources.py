@@ -19,6 +19,7 @@ CustomResourceDefinitions, and `kubectl explain` shows the same texts.
 _GROUPS = {
     "access.k8s.delta10.nl": "PostgresAccess: logins for databases",
     "kube-bind.io": "kube-bind: services across clusters",
+    "core.kbind.io": "kbind v2: services across clusters, with nothing installed at the provider",
     "servicebinding.io": "Service Binding, as the specification has it",
     "binding.operators.coreos.com": "Service Binding, as the Service Binding Operator has it",
 }
@@ -76,8 +77,8 @@ def _file(crd: Mapping[str, Any]) -> str:
 def _title(crd: Mapping[str, Any]) -> str:
     kind: str = crd["spec"]["names"]["kind"]
     group: str = crd["spec"]["group"]
-    # Two groups have a ServiceBinding.
-    return f"{kind} ({group})" if kind == "ServiceBinding" else kind
+    # Two groups have each of these.
+    return f"{kind} ({group})" if kind in {"ClusterBinding", "ServiceBinding"} else kind
 
 
 def _index(crds: Iterable[Mapping[str, Any]]) -> str:

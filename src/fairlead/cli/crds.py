@@ -8,7 +8,7 @@ from typing import Any
 import click
 import yaml
 
-from fairlead.api import kubebind
+from fairlead.api import kbind, kubebind
 from fairlead.api import postgresaccess as access
 from fairlead.api.meta import JSON
 from fairlead.api.servicebinding import spec as servicebinding
@@ -17,6 +17,7 @@ from fairlead.api.servicebinding import spec as servicebinding
 GROUPS = {
     "provider": kubebind.provider_crds,
     "consumer": kubebind.consumer_crds,
+    "kbind": kbind.crds,
     "postgres": access.crds,
     "binding": servicebinding.crds,
 }

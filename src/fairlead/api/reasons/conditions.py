@@ -12,9 +12,11 @@ from typing import Final, Literal, Protocol
 import msgspec
 
 from fairlead.api.conditions import ConditionStatus
+from fairlead.api.kbind import names as kbind
 from fairlead.api.kubebind import conditions as kubebind
 from fairlead.api.postgresaccess import EXPIRING, IN_PROGRESS, RECONCILING, STALLED, SUCCESS
 from fairlead.api.postgresaccess.server import REACHABLE
+from fairlead.api.reasons.kbind import KBIND
 from fairlead.api.reasons.kubebind import KUBE_BIND
 from fairlead.api.reasons.model import State
 from fairlead.api.reasons.postgres import POSTGRES
@@ -46,7 +48,7 @@ class ConditionType(msgspec.Struct, frozen=True):
     state: State = "failed"
 
 
-TABLES: Final = (KUBE_BIND, POSTGRES, SERVICE_BINDING)
+TABLES: Final = (KUBE_BIND, POSTGRES, SERVICE_BINDING, KBIND)
 
 TYPES: Final[Mapping[str, ConditionType]] = MappingProxyType(
     {
@@ -72,6 +74,7 @@ TYPES: Final[Mapping[str, ConditionType]] = MappingProxyType(
             ConditionType(kubebind.SYNCED),
             ConditionType(kubebind.VALID_VERSION),
             ConditionType(kubebind.WITHOUT_STATUS),
+            ConditionType(kbind.PERMISSION_DENIED, "True"),
             # It tells of an end, and Ready whether the login works.
             ConditionType(EXPIRING),
             ConditionType(REACHABLE),

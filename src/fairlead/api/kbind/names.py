@@ -1,0 +1,115 @@
+"""Names of kbind v2: resources, metadata keys, conditions, reasons and names made from names."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from fairlead.api.kubebind.names import spec_hash
+from fairlead.api.meta import JSON
+from fairlead.api.resource import Resource
+
+
+GROUP: Final = "core.kbind.io"
+VERSION: Final = "v1alpha1"
+API_VERSION: Final = f"{GROUP}/{VERSION}"
+CATEGORY: Final = "kbind"
+
+CONNECTIONS = Resource(GROUP, VERSION, "connections", "Connection", namespaced=False)
+CLUSTERBINDINGS = Resource(GROUP, VERSION, "clusterbindings", "ClusterBinding", namespaced=False)
+BINDINGS = Resource(GROUP, VERSION, "bindings", "Binding")
+LOGICALCLUSTERS = Resource(
+    "core.kcp.io", "v1alpha1", "logicalclusters", "LogicalCluster", namespaced=False
+)
+"""kcp's kind of one object, :data:`LOGICALCLUSTER_NAME`, whose uid tells workspaces apart."""
+LOGICALCLUSTER_NAME: Final = "cluster"
+IDENTITY_NAMESPACE: Final = "kube-system"
+"""Namespace whose uid identifies a cluster that has no LogicalCluster."""
+
+LABEL_EXPORTED: Final = "core.kbind.io/exported"
+"""Label of a provider's CRD; with the value ``true`` it is offered (schema source CRD)."""
+LABEL_MANAGED: Final = "core.kbind.io/managed"
+"""Label with the value ``true`` of all that a konnector writes.
+
+Copies and namespaces at the provider, copies of related objects, pulled CRDs, the ClusterBinding
+of autoBind and the Lease have it.
+"""
+ANNOTATION_CONNECTION: Final = "core.kbind.io/connection"
+"""Annotation of a pulled CRD: the Connection's name, which decides where its objects go."""
+ANNOTATION_SCHEMA_HASH: Final = "core.kbind.io/schema-hash"
+"""Annotation of a pulled CRD: :func:`schema_hash` of the spec that the konnector wrote."""
+CONSUMER_CLUSTER_UID: Final = "core.kbind.io/consumer-cluster-uid"
+"""Annotation of copies, of related copies and of the Lease: uid of the consumer's cluster.
+
+A namespace that was made for an object has it as a label, one that was made for a related object
+as an annotation.
+"""
+ANNOTATION_CONSUMER_OBJECT_UID: Final = "core.kbind.io/consumer-object-uid"
+"""Annotation of a copy: uid of the consumer's object."""
+ANNOTATION_RELATED_BINDING: Final = "core.kbind.io/related-binding"
+"""Annotation of a related copy: uid of the binding whose rule it follows."""
+ANNOTATION_CONFLICT: Final = "core.kbind.io/conflict"
+"""Annotation of a consumer's object: :data:`FOREIGN_OBJECT` or :data:`OWNED_BY_ANOTHER`."""
+ANNOTATION_DELETION_POLICY: Final = "core.kbind.io/deletion-policy"
+"""Annotation that users set on an object; ``Orphan`` leaves its copy when the object goes."""
+DELETION_POLICY_ORPHAN: Final = "Orphan"
+
+FINALIZER_SYNCER: Final = "core.kbind.io/syncer"
+"""Finalizer of a consumer's object until its copy is gone."""
+FINALIZER_CLEANUP: Final = "core.kbind.io/cleanup"
+"""Finalizer of Connections, bindings and kubeconfig Secrets until they are unwound."""
+
+FIELD_MANAGER: Final = "kbind-konnector"
+"""Field manager of the specs of copies, and source of the Events."""
+FIELD_MANAGER_RELATED: Final = "kbind-konnector-related"
+
+LEASE_NAMESPACE: Final = "kbind"
+"""Namespace of the Leases in the provider's cluster; by convention also the konnector's own."""
+LEASE_SECONDS: Final = 60
+"""leaseDurationSeconds of a Lease."""
+ANNOTATION_RENEWED_AT: Final = "fairlead.dev/renewed-at"
+"""Fairlead's annotation of a Lease: the renewTime that Fairlead wrote last.
+
+All konnectors of a cluster have the same holderIdentity; another renewTime than this is of a
+konnector of another kind.
+"""
+DEFAULT_KUBECONFIG_KEY: Final = "kubeconfig"
+
+READY: Final = "Ready"
+SECRET_VALID: Final = "SecretValid"  # noqa: S105  # the type of a condition
+CONNECTED: Final = "Connected"
+PERMISSION_DENIED: Final = "PermissionDenied"
+SYNCED: Final = "Synced"
+CONFLICTS: Final = "Conflicts"
+ANOTHER_KONNECTOR: Final = "AnotherKonnector"
+"""Fairlead's, on a Connection: True while another konnector renews its Lease."""
+
+AS_EXPECTED: Final = "AsExpected"
+SECRET_NOT_FOUND: Final = "SecretNotFound"  # noqa: S105  # a reason
+"""The Secret or its key is missing or empty, or its kubeconfig is unreadable."""
+SECRET_REFUSED: Final = "SecretRefused"  # noqa: S105  # a reason
+"""Fairlead's: a Secret of another namespace, or a kubeconfig that runs programs or reads files."""
+PENDING: Final = "Pending"
+CLUSTER_IDENTITY_CHANGED: Final = "ClusterIdentityChanged"
+FORBIDDEN: Final = "Forbidden"
+DRAINING_BINDINGS: Final = "DrainingBindings"
+LEASE_HELD: Final = "LeaseHeld"
+"""Fairlead's reason of AnotherKonnector."""
+API_NOT_EXPORTED: Final = "APINotExported"
+FOREIGN_OBJECT: Final = "ForeignObjectExists"
+OWNED_BY_ANOTHER: Final = "OwnedByAnother"
+FOREIGN_CRD: Final = "ForeignCustomResourceDefinition"
+"""Fairlead's reason of Ready on bindings: the CRD is not ours, or another Connection's."""
+CONVERSION_REFUSED: Final = "ConversionRefused"
+"""Fairlead's reason of Ready on bindings: the provider converts the kind by a webhook."""
+NO_VERSION_SERVED: Final = "NoVersionServed"
+"""Fairlead's reason of Ready on bindings: no version that both clusters can have is served."""
+
+
+def lease_name(cluster_uid: str) -> str:
+    """Return the name of a consumer's Lease, one for all its Connections to a provider."""
+    return f"consumer-{cluster_uid}"
+
+
+def schema_hash(spec: JSON) -> str:
+    """Return ``sha256:`` and 16 hexadecimal digits over a CRD's spec, whatever order it has."""
+    return f"sha256:{spec_hash(spec)[:16]}"

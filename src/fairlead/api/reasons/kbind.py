@@ -1,0 +1,85 @@
+"""The reasons of kbind v2's objects: the protocol's own, and those that Fairlead adds."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from fairlead.api.kbind import names
+from fairlead.api.reasons.model import Reason, Reasons
+
+
+_PROVIDER = "ask the provider's team"
+_KUBECONFIG = (
+    "create the Secret in the konnector's namespace, with the provider's kubeconfig under the key"
+    " that the Connection names"
+)
+_RIGHTS = "have the provider's team grant the right that the message names"
+
+KBIND: Final = Reasons(
+    "kbind v2",
+    (
+        Reason(names.AS_EXPECTED, "it is as it should be", state="ok"),
+        Reason(
+            names.SECRET_NOT_FOUND,
+            "the Secret or its key is not there, or holds no usable kubeconfig",
+            _KUBECONFIG,
+        ),
+        Reason(
+            names.SECRET_REFUSED,
+            "the Secret is outside of the konnector's namespace, or its kubeconfig runs a program"
+            " or reads files",
+            "name a Secret of the konnector's namespace, whose kubeconfig has all it needs in"
+            " itself: kubectl config view --raw --flatten",
+        ),
+        Reason(
+            names.PENDING,
+            "the provider gives no answer, or the Connection or CRD is not ready",
+            "see the Connection, and have the provider's API server answer at the address of the"
+            " kubeconfig; it goes on by itself then",
+            "waiting",
+        ),
+        Reason(
+            names.CLUSTER_IDENTITY_CHANGED,
+            "another cluster answers than the one that was connected first",
+            "restore the former cluster, or delete the Connection and create it again for the new"
+            " one",
+        ),
+        Reason(names.FORBIDDEN, "the provider's credentials lack a right", _RIGHTS),
+        Reason(
+            names.DRAINING_BINDINGS,
+            "the Connection is being deleted, and waits for the bindings that name it",
+            "delete the ClusterBindings and Bindings that the message names",
+            "waiting",
+        ),
+        Reason(
+            names.LEASE_HELD,
+            "another konnector serves this cluster's Connection, and Fairlead's stands back",
+            "stop one of the two; Fairlead's goes on a minute after the other has stopped",
+        ),
+        Reason(names.API_NOT_EXPORTED, "the provider does not offer the API", _PROVIDER),
+        Reason(
+            names.FOREIGN_OBJECT,
+            "an object that is no copy of this one has the copy's place",
+            "rename one of them, or set conflictPolicy Adopt on the binding",
+        ),
+        Reason(
+            names.OWNED_BY_ANOTHER,
+            "the copy's place has a copy of another object or cluster",
+            "rename one of them, or have the provider's team delete the copy",
+        ),
+        Reason(
+            names.FOREIGN_CRD,
+            "the CRD is there, and not of this Connection",
+            "delete the CRD where its objects are not needed, or bind by the Connection that owns"
+            " it",
+        ),
+        Reason(
+            names.CONVERSION_REFUSED,
+            "the provider converts the kind by a webhook, which serves its cluster alone",
+            "ask the provider's team for a CRD that converts by the strategy None",
+        ),
+        Reason(
+            names.NO_VERSION_SERVED, "no version of the kind is served by both clusters", _PROVIDER
+        ),
+    ),
+)
