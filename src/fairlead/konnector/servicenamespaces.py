@@ -58,6 +58,11 @@ class ServiceNamespaces:
         """Return the APIServiceNamespace for a consumer namespace."""
         return self._informer.get(self._cluster_namespace, namespace)
 
+    @property
+    def has_synced(self) -> bool:
+        """Whether the mapping is complete."""
+        return self._informer.has_synced
+
     async def synced(self) -> None:
         """Wait until the mapping is complete."""
         await self._informer.synced()

@@ -9,12 +9,12 @@ added them.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 import msgspec
 
 from fairlead.api.kubebind.names import ANNOTATION_CONSUMER_UID, FIELD_MANAGER
-from fairlead.api.meta import JSON
+from fairlead.api.meta import JSON, Object
 from fairlead.konnector.policies.copies import Metadata
 from fairlead.konnector.policies.localkeys import LocalMetadataKeys
 
@@ -24,6 +24,60 @@ Owned = Mapping[str, Any]
 
 _NOTHING: Final = object()
 _STATUS = "status"
+
+
+class CrossingFields(Protocol):
+    """The fields of an object that go to its copy, and those of a copy that are a konnector's."""
+
+    def payload(self, obj: Object) -> JSON:
+        """Return the part of an object that goes to its copy."""
+        ...
+
+    def owned(self, body: JSON) -> Owned:
+        """Return the fields of a copy that a konnector has written."""
+        ...
+
+    def wrote(self, body: JSON) -> bool:
+        """Whether a konnector has written more of a copy than its metadata."""
+        ...
+
+
+class BoundFields(msgspec.Struct, frozen=True):
+    """The fields of kube-bind's v1alpha2: all but the ``local`` labels and annotations."""
+
+    local: LocalMetadataKeys = LocalMetadataKeys()
+
+    def payload(self, obj: Object) -> JSON:
+        """Return the part of an object that goes to its copy."""
+        return self.local.payload(obj)
+
+    def owned(self, body: JSON) -> Owned:
+        """Return the fields of a copy that a konnector has written."""
+        return owned_fields(body, self.local)
+
+    def wrote(self, body: JSON) -> bool:
+        """Whether a konnector has written more of a copy than its metadata."""
+        return wrote(body)
+
+
+def applied_fields(body: JSON, manager: str) -> Owned:
+    """Return the fields of an object that a manager owns by server-side apply.
+
+    If a server tracks no fields, all but the metadata count as the manager's.
+    """
+    entries = body.get("metadata", {}).get("managedFields") or []
+    if not entries:
+        return {f"f:{name}": {} for name in body if name not in {"metadata", _STATUS}}
+    fields = (
+        entry.get("fieldsV1") or {}
+        for entry in entries
+        if (entry.get("manager"), entry.get("operation")) == (manager, "Apply")
+        and not entry.get("subresource")
+    )
+    result: dict[str, Any] = {}
+    for owned in fields:
+        result = _union(result, owned)
+    return result
 
 
 def owned_fields(body: JSON, local: LocalMetadataKeys) -> Owned:

@@ -20,12 +20,15 @@ from fairlead.konnector.policies.merge import Owned
 Side = Literal["consumer", "provider"]
 
 FOREIGN_OBJECT: Final = "ForeignObjectExists"
+OWNED_BY_ANOTHER: Final = "OwnedByAnother"
 OWNER_UNKNOWN: Final = "OwnerUnknown"
 NAME_TOO_LONG: Final = "NameTooLong"
 NAMESPACE_REFUSED: Final = "NamespaceRefused"
 COPY_HELD: Final = "CopyHeld"
 """The reason of a :class:`Refuse` that keeps the copy of another cluster's object."""
-CONFLICTS: Final = frozenset({FOREIGN_OBJECT, OWNER_UNKNOWN, NAME_TOO_LONG, NAMESPACE_REFUSED})
+CONFLICTS: Final = frozenset(
+    {FOREIGN_OBJECT, OWNED_BY_ANOTHER, OWNER_UNKNOWN, NAME_TOO_LONG, NAMESPACE_REFUSED}
+)
 """The reasons of :class:`Refuse` that the binding's condition ``Conflicts`` counts."""
 SYNC_FAILED: Final = "SyncFailed"
 WRITE_UNDONE: Final = "WriteUndone"
@@ -259,11 +262,28 @@ class Replace(Step, frozen=True):
     body: JSON
 
 
-class ReplaceStatus(Step, frozen=True):
-    """Replace the status of the object in the cluster of ``side``; as with :class:`Replace`."""
+class Apply(Step, frozen=True):
+    """Apply the object in the cluster of ``side`` by server-side apply.
+
+    Without ``force`` an object that is there, with fields of other managers, is looked at instead.
+    ``namespace`` is created if it is missing.
+    """
 
     side: Side
     body: JSON
+    force: bool = True
+    namespace: JSON | None = None
+
+
+class ReplaceStatus(Step, frozen=True):
+    """Replace the status of the object in the cluster of ``side``; as with :class:`Replace`.
+
+    That a server refuses an ``optional`` status is no fault: the next step follows.
+    """
+
+    side: Side
+    body: JSON
+    optional: bool = False
 
 
 class Delete(Step, frozen=True):
@@ -282,7 +302,7 @@ class Settle(Step, frozen=True):
 
 TERMINAL = (Done, Wait, Refuse)
 """Steps that are not carried out."""
-CROSSINGS = (Create, Replace, ReplaceStatus, Delete)
+CROSSINGS = (Create, Apply, Replace, ReplaceStatus, Delete)
 """Steps that copy content from one cluster to the other.
 
 Other steps only ask, or prepare: a server that accepts a finalizer may refuse the writes after it.

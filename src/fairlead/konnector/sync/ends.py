@@ -8,17 +8,21 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from contextlib import suppress
+from typing import Protocol
 
 import msgspec
 
-from fairlead.api.meta import Key, Object, OwnerReference
-from fairlead.api.resource import Resource
+from fairlead.api.meta import JSON, Key, Object, OwnerReference
+from fairlead.api.resource import NAMESPACES, Resource
 from fairlead.client.bounds import cost
 from fairlead.client.errors import (
     AlreadyExists,
     AnswerTooLarge,
+    BadRequest,
     Conflict,
     Forbidden,
+    Invalid,
     MethodNotAllowed,
     NotFound,
     NotServed,
@@ -26,9 +30,9 @@ from fairlead.client.errors import (
 from fairlead.client.lookups import find
 from fairlead.konnector.files import WatchBudget
 from fairlead.konnector.policies.isolation import IsolationStrategy
-from fairlead.konnector.policies.localkeys import LocalMetadataKeys
-from fairlead.konnector.policies.merge import owned_fields, wrote
+from fairlead.konnector.policies.merge import BoundFields, CrossingFields
 from fairlead.konnector.policies.steps import (
+    Apply,
     AskNamespace,
     ConfirmNamespace,
     Create,
@@ -44,7 +48,6 @@ from fairlead.konnector.policies.steps import (
     StepOutcome,
 )
 from fairlead.konnector.reports import SyncFault
-from fairlead.konnector.servicenamespaces import ServiceNamespaces
 from fairlead.runtime import (
     Cluster,
     Handler,
@@ -257,6 +260,13 @@ def _same(left: Object, other: Object) -> bool:
     )
 
 
+def _lacks_namespace(error: NotFound, namespace: JSON) -> bool:
+    """Whether a server says that the namespace of the object is missing."""
+    details = error.status.details
+    kind = details.kind if details is not None else ""
+    return kind == NAMESPACES.plural and error.concerns(namespace["metadata"]["name"])
+
+
 def faults_of(lease: Informer) -> SyncFault:
     """Return the fault of a lease's watch, with "" if it works."""
     return SyncFault(lease.error, lease.cause)
@@ -272,6 +282,43 @@ async def _announce(namespace: str, lease: Informer, announce: Callable[[str], N
     announce(namespace)
 
 
+class NamespaceAssignments(Protocol):
+    """The provider's namespaces for the consumer's, as the engine follows them."""
+
+    @property
+    def has_synced(self) -> bool:
+        """Whether all assignments are known."""
+        ...
+
+    async def synced(self) -> None:
+        """Wait until all assignments are known."""
+        ...
+
+    def provider(self, namespace: str) -> str:
+        """Return the provider namespace for a consumer namespace, "" if none is assigned."""
+        ...
+
+    def consumer(self, namespace: str) -> str:
+        """Return the consumer namespace for a provider namespace, "" if it is none of ours."""
+        ...
+
+    def listen(self, listener: Callable[[str, str], None]) -> None:
+        """Call the listener with both namespaces of each change, "" for an assignment's end."""
+        ...
+
+    def unlisten(self, listener: Callable[[str, str], None]) -> None:
+        """Call the listener no more."""
+        ...
+
+    async def ask(self, namespace: str, export: OwnerReference) -> None:
+        """Ask the provider for a namespace."""
+        ...
+
+    async def gone(self, namespace: str) -> bool:
+        """Whether the provider itself says that it has no namespace for this one."""
+        ...
+
+
 class BothEnds(msgspec.Struct, frozen=True):
     """Both ends of one resource, and the mapping between their keys.
 
@@ -281,7 +328,7 @@ class BothEnds(msgspec.Struct, frozen=True):
     consumer: WatchedCollection
     provider: WatchedCollection
     strategy: IsolationStrategy
-    namespaces: ServiceNamespaces
+    namespaces: NamespaceAssignments
     export: OwnerReference
 
     def at(self, side: Side) -> WatchedCollection:
@@ -321,22 +368,21 @@ class Executor:
     """Carries out one write or read per step, and records the outcome in the pair.
 
     Writes name the uid and the resourceVersion of the object that was seen. ``outcome`` compares
-    one end with its wanted content, after a write and for :class:`Settle`. ``local`` has the keys
-    of labels and annotations that do not cross. ``forbidden_steps`` has
-    the first refusal of each kind of step that the consumer's server forbids, until it allows
-    one.
+    one end with its wanted content, after a write and for :class:`Settle`. ``fields`` says which
+    fields of a copy are ours. ``forbidden_steps`` has the first refusal of each kind of step that
+    the consumer's server forbids, until it allows one.
     """
 
     def __init__(
         self,
         ends: BothEnds,
         outcome: Callable[[Side, Pair], StepOutcome | None],
-        local: LocalMetadataKeys = LocalMetadataKeys(),  # noqa: B008  it is frozen
+        fields: CrossingFields = BoundFields(),  # noqa: B008  it is frozen
     ) -> None:
         self.forbidden_steps: dict[type[Step], Forbidden] = {}
         self._ends = ends
         self._outcome = outcome
-        self._local = local
+        self._fields = fields
 
     async def carry_out(self, step: Step, pair: Pair) -> Pair | None:
         """Carry out one step; None if no step can follow until an event.
@@ -382,6 +428,8 @@ class Executor:
                 return await self._patch(step, pair)
             case Create():
                 return await self._create(step, pair)
+            case Apply():
+                return await self._apply(step, pair)
             case Replace():
                 return await self._replace(step, pair)
             case ReplaceStatus():
@@ -412,7 +460,7 @@ class Executor:
         end.keep_body(obj)
         if side == "provider":
             body = obj.to_dict()
-            pair = pair.knowing(owned=owned_fields(body, self._local), wrote=wrote(body))
+            pair = pair.knowing(owned=self._fields.owned(body), wrote=self._fields.wrote(body))
         if not end.has(place):
             # It may be gone again before a watch shows it, like an object that was just created.
             end.expectations.wrote(obj, created=True)
@@ -448,6 +496,24 @@ class Executor:
             pair = pair.knowing(created=created.meta.uid)
         return self._wrote(step.side, pair, created, created=True)
 
+    async def _apply(self, step: Apply, pair: Pair) -> Pair | None:
+        end = self._ends.at(step.side)
+        try:
+            written = await end.client.apply(end.resource, step.body, force=step.force)
+        except NotFound as error:
+            if step.namespace is None or not _lacks_namespace(error, step.namespace):
+                raise
+            # Asked for only now: a credential may well write where it may make no namespace.
+            with suppress(AlreadyExists):
+                await end.client.create(NAMESPACES, step.namespace)
+            written = await end.client.apply(end.resource, step.body, force=step.force)
+        except Conflict:
+            if step.force:
+                raise
+            # The object exists after all, with fields of others: it decides the next step.
+            return await self._read(step.side, pair)
+        return self._wrote(step.side, pair, written)
+
     async def _replace(self, step: Replace, pair: Pair) -> Pair | None:
         end = self._ends.at(step.side)
         try:
@@ -466,6 +532,10 @@ class Executor:
             written = await end.client.update(end.resource, step.body, subresource="status")
         except NotFound:
             return None
+        except (BadRequest, Forbidden, Invalid):
+            if not step.optional:
+                raise
+            return self._remember_outcome(step.side, pair)
         return self._wrote(step.side, pair, written)
 
     async def _delete(self, step: Delete, pair: Pair) -> Pair | None:

@@ -26,6 +26,7 @@ from fairlead.konnector.policies.bound import BoundPolicy
 from fairlead.konnector.policies.copies import is_orphan, is_ours
 from fairlead.konnector.policies.holding import Holding
 from fairlead.konnector.policies.isolation import choose
+from fairlead.konnector.policies.merge import BoundFields
 from fairlead.konnector.policies.work import BoundSpec, WorkKey
 from fairlead.konnector.sync.ends import EVERYWHERE, BothEnds, WatchedCollection
 from fairlead.konnector.sync.engine import Engine
@@ -63,7 +64,7 @@ def context_of(
         controller=provider.consumer.controller,
         workers=consumer.options.workers,
         interval=consumer.options.health_interval,
-        local=consumer.local_keys,
+        fields=BoundFields(consumer.local_keys),
         **more,
     )
 
@@ -78,7 +79,7 @@ def leftovers(
     """
     consumer, provider = ends.consumer, ends.provider
     listed = consumer.all_listed() and provider.all_listed()
-    if not (ends.namespaces.informer.has_synced and listed):
+    if not (ends.namespaces.has_synced and listed):
         return None
     texts: list[str] = []
     for cached in provider.objects():

@@ -27,12 +27,14 @@ from fairlead.client.errors import (
 from fairlead.konnector.metrics import SyncLook, SyncMetrics
 from fairlead.konnector.policies.copies import payload
 from fairlead.konnector.policies.localkeys import INSTANCE, LocalMetadataKeys
+from fairlead.konnector.policies.merge import BoundFields, CrossingFields
 from fairlead.konnector.policies.steps import (
     COPY_DELETED,
     CROSSINGS,
     SYNC_FAILED,
     TERMINAL,
     WRITE_UNDONE,
+    Apply,
     AskNamespace,
     ConfirmNamespace,
     Create,
@@ -115,7 +117,7 @@ class EngineContext(msgspec.Struct, frozen=True, kw_only=True):
     ``interval`` is the seconds between looks at the watches; it costs no request.
     ``failed`` is the reason of Events of objects that could not be synchronised, ``faults`` are
     why something of the consumer that decisions depend on is not known, and ``ready`` waits until
-    decisions can be made. ``local`` has the labels and annotations that do not cross.
+    decisions can be made. ``fields`` are those that cross.
     """
 
     name: str
@@ -129,7 +131,7 @@ class EngineContext(msgspec.Struct, frozen=True, kw_only=True):
     failed: str = SYNC_FAILED
     faults: Callable[[], Iterable[SyncFault]] = tuple
     ready: Callable[[], Awaitable[None]] = at_once
-    local: LocalMetadataKeys = LocalMetadataKeys()
+    fields: CrossingFields = BoundFields()
 
 
 class _Waiting(NamedTuple):
@@ -157,10 +159,10 @@ class Passes:
         self._policy = policy
         self._context = context
         self._report = context.report
-        self._executor = Executor(ends, policy.outcome, context.local)
+        self._executor = Executor(ends, policy.outcome, context.fields)
         self._waiting: dict[Key, _Waiting] = {}
         self._unanswered: dict[Key, float] = {}
-        self._undone = UndoneWrites(local=context.local)
+        self._undone = UndoneWrites(fields=context.fields)
         self._altered: set[Key] = set()
         self._in_sync: set[Key] = set()
         self._deleted: dict[Key, tuple[Side, str]] = {}
@@ -351,11 +353,12 @@ class Passes:
             raise
         self._heard(pair.key)
         side, marks = self._deleted.get(pair.key, (None, ""))
-        deleted = side is not None and isinstance(step, Create) and step.side == side
+        deleted = side is not None and isinstance(step, Create | Apply) and step.side == side
         again = self._undone.wrote(pair, step, deleted=deleted)
         if again and deleted and side is not None and after is not None:
             self._blame_deletion(after, side, marks)
-        if isinstance(step, Create | Replace) and step.side == "provider" and after is not None:
+        crossing = isinstance(step, Create | Apply | Replace) and step.side == "provider"
+        if crossing and after is not None:
             self._look_for_change(after)
         # Only steps between the ends count as written: our finalizer on the consumer's object does
         # not show that the provider accepts our writes.
@@ -371,7 +374,7 @@ class Passes:
             consumer is not None
             and copy is not None
             and contradicts(
-                pair.content("consumer", self._context.local.payload).value,
+                pair.content("consumer", self._context.fields.payload).value,
                 pair.content("provider", payload).value,
             )
         )
@@ -494,7 +497,7 @@ def _is_change_of_leaving(step: Step, pair: Pair) -> bool:
     """Whether the step writes a copy of which either end is being deleted."""
     ends = (pair.consumer, pair.provider)
     leaving = any(end is not None and end.meta.deleting for end in ends)
-    return leaving and isinstance(step, Replace) and step.side == "provider"
+    return leaving and isinstance(step, Apply | Replace) and step.side == "provider"
 
 
 def _side(step: Step) -> str:
@@ -504,7 +507,7 @@ def _side(step: Step) -> str:
 
 def _crossed(step: Step, pass_look: SyncLook) -> None:
     match step:
-        case Create(side="provider") | Replace(side="provider"):
+        case Create(side="provider") | Apply(side="provider") | Replace(side="provider"):
             pass_look.spec_crossed()
         case Create() | Replace() | ReplaceStatus():
             pass_look.status_crossed()

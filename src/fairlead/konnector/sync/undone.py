@@ -16,8 +16,9 @@ import msgspec
 from fairlead.api.kubebind.names import FIELD_MANAGER
 from fairlead.api.meta import Key, Object
 from fairlead.konnector.policies.copies import status_of
-from fairlead.konnector.policies.localkeys import LocalMetadataKeys
+from fairlead.konnector.policies.merge import BoundFields, CrossingFields
 from fairlead.konnector.policies.steps import (
+    Apply,
     Create,
     Pair,
     PatchMetadata,
@@ -60,15 +61,15 @@ class _Series(msgspec.Struct):
 class UndoneWrites:
     """Counts equal writes of one engine in a row, by object; ``clock`` is in seconds.
 
-    A change of ``local`` keys, which do not cross, makes no other write.
+    A change of what does not cross by ``fields`` makes no other write.
     """
 
     def __init__(
         self,
         clock: Callable[[], float] = time.monotonic,
-        local: LocalMetadataKeys = LocalMetadataKeys(),  # noqa: B008  it is frozen
+        fields: CrossingFields = BoundFields(),  # noqa: B008  it is frozen
     ) -> None:
-        self._payload = local.payload
+        self._payload = fields.payload
         self._clock = clock
         self._series: dict[Key, dict[str, _Series]] = {}
 
@@ -137,7 +138,7 @@ class UndoneWrites:
 def _kind(step: Step) -> str:
     """Return the kind of steps that are paced together; "" if a step never is."""
     match step:
-        case Create() | Replace() | ReplaceStatus() | PatchMetadata():
+        case Create() | Apply() | Replace() | ReplaceStatus() | PatchMetadata():
             return f"{type(step).__name__} {step.side}"
     return ""
 
