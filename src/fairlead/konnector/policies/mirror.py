@@ -265,7 +265,7 @@ class MirrorPolicy(msgspec.Struct, frozen=True, kw_only=True):
         return Apply("provider", self._body(consumer, provider.meta.uid))
 
     def _release(self, pair: Pair, consumer: Object, *, covered: bool) -> Step:
-        """Return the step towards the end of a copy, whose object goes or is not bound any more."""
+        """Return the step towards the end of a copy whose object goes or is no longer bound."""
         if FINALIZER_SYNCER not in consumer.meta.finalizers:
             return _untold(consumer) or Done()
         fields: JSON = {"finalizers": consumer.meta.without_finalizer(FINALIZER_SYNCER)}
