@@ -11,7 +11,16 @@ from __future__ import annotations
 import inspect
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Annotated, Any, NamedTuple, TypeVar, get_args, get_origin, get_type_hints
+from typing import (
+    Annotated,
+    Any,
+    Literal,
+    NamedTuple,
+    TypeVar,
+    get_args,
+    get_origin,
+    get_type_hints,
+)
 
 import msgspec
 
@@ -28,8 +37,8 @@ class Flag(msgspec.Struct, frozen=True):
     ``--exported/--no-exported``. The field is what ``parse`` returns for the flag's value, of
     which ``default`` then is one; with None the help has none. A flag of a bool with a ``metavar``
     takes true or false, one of bytes the path of a file with them. ``least`` and ``most`` are
-    inclusive, ``choices`` are all values, those in small letters in any case, and ``environment``
-    is the variable that may have the value.
+    inclusive, ``choices`` are all values, those in small letters in any case, ``environment`` is
+    the variable that may have the value, and ``names`` says what a value is the name of.
 
     ``parse`` raises a ValueError that names the flag.
     """
@@ -42,6 +51,7 @@ class Flag(msgspec.Struct, frozen=True):
     most: float | None = None
     choices: Sequence[str] = ()
     environment: str = ""
+    names: Literal["", "object", "namespace"] = ""
     hidden: bool = False
 
 
@@ -140,12 +150,14 @@ def parse_seconds(flag: str, text: str, *, least: str = "") -> float:
     """
     prefix = f"{flag}: " if flag else ""
     duration = parse_duration(text)
+    # Without isascii, isdigit also takes characters such as ², which float refuses.
+    is_number = text.isascii() and text.replace(".", "", 1).isdigit()
     if duration is not None:
         seconds = duration.total_seconds()
     else:
-        # Without isascii, isdigit also takes characters such as ², which float refuses.
-        number = text.isascii() and text.replace(".", "", 1).isdigit()
-        seconds = float(text) if number else 0.0
+        seconds = float(text) if is_number else -1.0
+    if seconds == 0:
+        raise ValueError(f"{prefix}{text} is too short: give more than 0")
     # More digits than a float holds are infinity.
     if not 0 < seconds < float("inf"):
         raise ValueError(f"{prefix}{text!r} is not a duration: use for example 90s or 2m")

@@ -65,6 +65,11 @@ def label_value_errors(value: str) -> list[str]:
     return errors
 
 
+def is_label(value: str) -> bool:
+    """Whether a text is a DNS label, the form of namespaces' names."""
+    return len(value) <= 63 and "." not in value and _SUBDOMAIN.fullmatch(value) is not None
+
+
 def subdomain_errors(value: str) -> list[str]:
     """Return the errors in a DNS subdomain, the form of most objects' names; [] if it is valid."""
     errors = ["must be no more than 253 characters"] if len(value) > 253 else []

@@ -80,12 +80,14 @@ class Pods(msgspec.Struct, frozen=True, kw_only=True):
     cpu_limit: Annotated[str, Flag(metavar="AMOUNT")] = ""
     memory_request: Annotated[str, Flag(metavar="AMOUNT")] = "128Mi"
     memory_limit: Annotated[str, Flag(metavar="AMOUNT")] = "512Mi"
-    priority_class: Annotated[str, Flag(metavar="NAME")] = ""
+    priority_class: Annotated[str, Flag(metavar="NAME", names="object")] = ""
     tolerations: Annotated[tuple[JSON, ...], Flag("--toleration", "KEY[=VALUE][:EFFECT]")] = ()
     spread: Annotated[tuple[str, ...], Flag("--topology-spread", "LABEL")] = (
         "kubernetes.io/hostname",
     )
-    pull_secrets: Annotated[tuple[str, ...], Flag("--image-pull-secret", "NAME")] = ()
+    pull_secrets: Annotated[
+        tuple[str, ...], Flag("--image-pull-secret", "NAME", names="object")
+    ] = ()
     host_aliases: Annotated[tuple[JSON, ...], Flag("--host-alias", "ADDRESS=NAME[,NAME]")] = ()
 
     def resources(self) -> JSON:

@@ -23,6 +23,7 @@ from click.shell_completion import CompletionItem
 
 from fairlead import garbage
 from fairlead.cli.errors import ARGUMENTS, explained, reported
+from fairlead.cli.texts import open_streams
 
 
 class _Lazy(NamedTuple):
@@ -155,6 +156,10 @@ class _Commands(click.Group):
         # for.
         ctx.meta[ARGUMENTS] = tuple(args)
         return super().parse_args(ctx, args)
+
+    def main(self, *args: Any, **kwargs: Any) -> Any:
+        open_streams()
+        return super().main(*args, **kwargs)
 
     def invoke(self, ctx: click.Context) -> Any:
         garbage.relax()

@@ -17,7 +17,7 @@ import click
 
 from fairlead import process
 from fairlead.cli.frontdoor import browser
-from fairlead.cli.options import check_name, cluster_config, cluster_options
+from fairlead.cli.options import cluster_config, cluster_options
 from fairlead.cli.postgresaccess.shared import operator_namespace_option
 from fairlead.cli.texts import printable
 
@@ -76,7 +76,6 @@ def command(
             f"--address {address}: it listens on 127.0.0.1 alone, for its pages have your rights;"
             " over ssh, forward a port: ssh -L 8088:127.0.0.1:8088 HOST, with --port 8088 there"
         )
-    check_name("--operator-namespace", operator_namespace)
     config = cluster_config(kubeconfig, context)
     # Imported here: an installation without the front door's extra lists its commands too.
     from fairlead.client import Client

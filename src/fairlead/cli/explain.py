@@ -10,7 +10,6 @@ from fairlead import process
 from fairlead.api.links import Link
 from fairlead.binding.commands.explain import parse_target
 from fairlead.cli.options import (
-    check_name,
     cluster_config,
     cluster_options,
     json_option,
@@ -55,8 +54,6 @@ def command(
         fairlead explain postgresaccess/shop-database -n shop
         fairlead explain -n shop --json | jq -r '.chains[] | select(.ready | not).nextStep'
     """  # noqa: D301
-    check_name("--namespace", namespace)
-    check_name("--operator-namespace", operator_namespace)
     try:
         goal = parse_target(target)
     except ValueError as error:

@@ -15,7 +15,7 @@ from fairlead.api.meta import JSON
 from fairlead.binding.manifests import manifests as binding
 from fairlead.binding.options import DEFAULT_DENIED, denied_mistake
 from fairlead.cli.crds import to_yaml
-from fairlead.cli.options import flag_options
+from fairlead.cli.options import IMAGE, NAMESPACE, flag_options
 from fairlead.cli.placing import labels_of, pod_options, pods_of
 from fairlead.konnector.manifests import manifests as konnector
 from fairlead.portal.manifests import manifests as serve
@@ -37,10 +37,13 @@ _PROGRAMS: dict[str, Callable[..., list[JSON]]] = {
 @click.command("manifests")
 @click.argument("program", type=click.Choice(sorted(_PROGRAMS)))
 @click.option(
-    "--namespace", help="Namespace that the program runs in; each program has its own default."
+    "--namespace",
+    type=NAMESPACE,
+    help="Namespace that the program runs in; each program has its own default.",
 )
 @click.option(
     "--image",
+    type=IMAGE,
     default=DEFAULT_IMAGE,
     show_default=True,
     help="Image of the program, as `make image` or the Dockerfile builds it; nodes pull it if "

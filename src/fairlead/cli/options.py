@@ -18,13 +18,85 @@ import os
 from pathlib import Path
 
 from fairlead.api.flags import DeclaredFlag, declarations, parse_seconds, read
-from fairlead.api.label_names import subdomain_errors
+from fairlead.api.label_names import is_label, subdomain_errors
 from fairlead.api.quantities import parse_quantity
 from fairlead.cli import completion
 
 
 F = TypeVar("F", bound=Callable[..., Any])
 T = TypeVar("T")
+
+
+class _Name(click.ParamType[str]):
+    """Name of an object or a namespace; an empty one stands for a default that is empty too."""
+
+    name = "text"
+
+    def __init__(self, is_name: Callable[[str], bool], rule: str) -> None:
+        self._is_name = is_name
+        self._rule = rule
+
+    def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        if not value and param is not None and not param.required and param.default == "":
+            return value
+        if not self._is_name(value):
+            self.fail(f"{value!r} is not {self._rule}", param, ctx)
+        return value
+
+
+OBJECT_NAME = _Name(
+    lambda text: not subdomain_errors(text),
+    "a Kubernetes name: use lower-case letters, digits, '-' and '.', at most 253",
+)
+NAMESPACE = _Name(
+    is_label, "the name of a namespace: use lower-case letters, digits and '-', at most 63"
+)
+
+
+class _Image(click.ParamType[str]):
+    """Reference of an image; registries have rules of their own for its parts."""
+
+    name = "text"
+
+    def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        if not value or not value.isprintable() or " " in value:
+            self.fail(f"{value!r} is not the name of an image, such as fairlead:1.0", param, ctx)
+        return value
+
+
+IMAGE = _Image()
+
+
+class _Duration(click.ParamType[float]):
+    """Duration such as 90s, 2m or 1h30m, above zero; the value is its seconds."""
+
+    name = "text"
+
+    def convert(
+        self, value: str | float, param: click.Parameter | None, ctx: click.Context | None
+    ) -> float:
+        try:
+            return parse_seconds("", value) if isinstance(value, str) else value
+        except ValueError as error:
+            self.fail(str(error), param, ctx)
+
+
+DURATION = _Duration()
+
+
+class _NamespacedName(click.ParamType[str]):
+    """Namespace and name of an object; "" where there is none."""
+
+    name = "text"
+
+    def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        namespace, _, name = value.partition("/")
+        if value and not (is_label(namespace) and not subdomain_errors(name)):
+            self.fail(f"{value!r} is not NAMESPACE/NAME, such as default/app", param, ctx)
+        return value
+
+
+NAMESPACED_NAME = _NamespacedName()
 
 
 def cluster_options(function: F) -> F:
@@ -71,6 +143,8 @@ def timeout_option(default: str, waits: str) -> Callable[[F], F]:
     """Return ``--timeout``; ``waits`` ends the sentence "How long to wait" of its help."""
     return click.option(
         "--timeout",
+        "seconds",
+        type=DURATION,
         default=default,
         show_default=True,
         metavar="DURATION",
@@ -89,6 +163,7 @@ def namespace_option(text: str) -> Callable[[F], F]:
         "-n",
         "--namespace",
         default="",
+        type=NAMESPACE,
         metavar="NAMESPACE",
         shell_complete=completion.names(completion.namespaces),
         help=text,
@@ -110,6 +185,7 @@ def konnector_namespace_option(function: F) -> F:
     return click.option(
         "--namespace",
         default=DEFAULT_NAMESPACE,
+        type=NAMESPACE,
         show_default=True,
         help="The konnector's namespace.",
     )(function)
@@ -156,6 +232,8 @@ def _option(declaration: DeclaredFlag, text: str) -> Callable[[F], F]:
     several = several and issubclass(origin, Collection)
     switch = kind is bool and not (flag.metavar or flag.choices)
     value: Any = bool if kind is bool and flag.metavar else None
+    if flag.names:
+        value = {"object": OBJECT_NAME, "namespace": NAMESPACE}[flag.names]
     if choices := flag.choices or (get_args(kind) if origin is Literal else ()):
         value = click.Choice(choices, case_sensitive=not all(map(str.islower, choices)))
     elif Path in get_args(kind) or kind is bytes:
@@ -177,36 +255,6 @@ def _option(declaration: DeclaredFlag, text: str) -> Callable[[F], F]:
         hidden=flag.hidden,
         help=text,
     )
-
-
-def check_name(option: str, value: str) -> None:
-    """Refuse a value that cannot be the name of an object; "" stands for a default, and passes.
-
-    Raises:
-        click.UsageError: the value is no DNS subdomain (RFC 1123); the message names the option.
-    """
-    if value and subdomain_errors(value):
-        raise click.UsageError(
-            f"{option}: {value!r} is not a Kubernetes name: use lower-case letters, digits, '-' "
-            "and '.', at most 253"
-        )
-
-
-def parse_duration(text: str, *, option: str = "", least: str = "") -> float:
-    """Return the seconds of a duration such as 90s, 2m or 1h30m; a bare number is in seconds.
-
-    Args:
-        text: the given text.
-        option: the option's name, for the message.
-        least: the shortest allowed duration; "" allows all above zero.
-
-    Raises:
-        click.UsageError: the text is no duration, not above zero, or shorter than ``least``.
-    """
-    try:
-        return parse_seconds(option, text, least=least)
-    except ValueError as error:
-        raise click.UsageError(str(error)) from None
 
 
 def parse_size(text: str, *, option: str) -> int:

@@ -38,12 +38,6 @@ def pods_of(values: Mapping[str, Any]) -> Pods:
     limits = {name: _limit(values[name]) for name in ("memory_limit", "cpu_limit")}
     _check_amounts("memory", values["memory_request"], limits["memory_limit"])
     _check_amounts("cpu", values["cpu_request"], limits["cpu_limit"])
-    priority = values["priority_class"]
-    named = [("--priority-class", priority)] if priority else []
-    secrets = [("--image-pull-secret", name) for name in values["image_pull_secret"]]
-    for flag, name in (*named, *secrets):
-        if errors := subdomain_errors(name):
-            raise click.UsageError(f"{flag} {name!r} is not a name: {errors[0]}")
     spread = tuple(key for key in values["topology_spread"] if key != _NONE)
     for key in spread:
         if errors := qualified_name_errors(key):

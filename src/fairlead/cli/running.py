@@ -56,7 +56,7 @@ class RunOptions(msgspec.Struct, kw_only=True):
     health_address: Annotated[str | None, Flag("--health-probe-bind-address", "HOST:PORT")] = None
     metrics_address: Annotated[str | None, Flag("--metrics-bind-address", "HOST:PORT")] = None
     leader_elect: Annotated[bool, Flag(metavar="BOOLEAN")] = False
-    lease_name: Annotated[str, Flag()] = ""
+    lease_name: Annotated[str, Flag(names="object")] = ""
     log_format: Annotated[Literal["auto", "json", "console"], Flag()] = "auto"
 
 

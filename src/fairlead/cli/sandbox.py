@@ -18,7 +18,13 @@ import click
 from fairlead import process
 from fairlead.api import resource
 from fairlead.api.resource import Resource
-from fairlead.cli.options import cluster_config, cluster_options, log_to_stderr, write_private
+from fairlead.cli.options import (
+    NAMESPACE,
+    cluster_config,
+    cluster_options,
+    log_to_stderr,
+    write_private,
+)
 
 
 _KINDS = {
@@ -177,6 +183,7 @@ def without_collections() -> Iterator[None]:
 @click.option(
     "-n",
     "--namespace",
+    type=NAMESPACE,
     default="",
     help="Namespace of the workload; default: the context's, then default.",
 )

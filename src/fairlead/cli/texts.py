@@ -5,7 +5,26 @@ The module imports little, since every command needs it for its errors.
 
 from __future__ import annotations
 
+import os
+import sys
+
 import click
+
+
+def open_streams() -> None:
+    """Put the null device in the place of standard streams that are closed.
+
+    A file or a socket would get their numbers otherwise, and the event loop ends a process whose
+    sockets have these.
+    """
+    for number, name, mode in ((0, "stdin", "r"), (1, "stdout", "w"), (2, "stderr", "w")):
+        try:
+            os.fstat(number)
+        except OSError:
+            # The lowest free number is this one: those below it are open.
+            os.open(os.devnull, os.O_RDWR)
+        if getattr(sys, name) is None:
+            setattr(sys, name, os.fdopen(number, mode))
 
 
 def printable(text: str) -> str:

@@ -12,10 +12,10 @@ from fairlead import process
 from fairlead.cli import completion
 from fairlead.cli.errors import interrupted
 from fairlead.cli.options import (
-    check_name,
+    NAMESPACE,
+    NAMESPACED_NAME,
     cluster_config,
     cluster_options,
-    parse_duration,
     timeout_option,
     yes_option,
 )
@@ -37,6 +37,7 @@ _SHOWN = 20
 @click.option(
     "-n",
     "--namespace",
+    type=NAMESPACE,
     default="",
     metavar="NAMESPACE",
     shell_complete=completion.names(completion.namespaces),
@@ -63,6 +64,7 @@ _SHOWN = 20
 @click.option(
     "--helm-release",
     "release",
+    type=NAMESPACED_NAME,
     default="",
     metavar="NAMESPACE/NAME",
     help="With --prepare: do nothing, and end with exit code 0, unless Helm is uninstalling this "
@@ -85,7 +87,7 @@ def command(
     release: str,
     dry_run: bool,
     yes: bool,
-    timeout: str,
+    seconds: float,
     kubeconfig: str | None,
     context: str | None,
 ) -> None:
@@ -102,8 +104,6 @@ def command(
         fairlead uninstall provider --yes --timeout 5m
         fairlead uninstall postgres --orphan
     """  # noqa: D301
-    seconds = parse_duration(timeout, option="--timeout")
-    check_name("--namespace", namespace)
     if orphan and prepare:
         raise _unprepared(program, namespace)
     place, name = _release(release, prepare=prepare)
@@ -194,10 +194,6 @@ def _release(text: str, *, prepare: bool) -> tuple[str, str]:
     if not prepare:
         raise click.UsageError("--helm-release needs --prepare")
     namespace, _, name = text.partition("/")
-    if not (namespace and name):
-        raise click.UsageError(f"--helm-release {text}: give it as NAMESPACE/NAME")
-    for part in (namespace, name):
-        check_name("--helm-release", part)
     return namespace, name
 
 

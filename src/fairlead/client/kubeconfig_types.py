@@ -7,6 +7,7 @@ from typing import Any
 import msgspec
 
 from fairlead.api import yamltext
+from fairlead.api.decoding import field_message
 from fairlead.client.errors import ConfigError
 
 
@@ -133,4 +134,4 @@ def decode_kubeconfig(data: bytes, *, where: str, aliases: bool) -> Kubeconfig:
     try:
         return msgspec.convert(content, Kubeconfig)
     except msgspec.ValidationError as error:
-        raise ConfigError(f"{where} is not a kubeconfig: {error}") from None
+        raise ConfigError(f"{where} is not a kubeconfig: {field_message(error)}") from None

@@ -413,7 +413,7 @@ class ServeOptions(msgspec.Struct, kw_only=True, frozen=True):
             metadata addresses are never allowed. May be given several times.
     """
 
-    namespace: Annotated[str, Flag()] = DEFAULT_NAMESPACE
+    namespace: Annotated[str, Flag(names="namespace")] = DEFAULT_NAMESPACE
     host: Annotated[str, Flag("--listen-address", "HOST:PORT", DEFAULT_LISTEN)] = "127.0.0.1"
     port: int = 8080
     external_url: Annotated[ExternalURL, Flag(metavar="URL", default="")]

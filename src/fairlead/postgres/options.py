@@ -62,7 +62,7 @@ class PostgresOptions(msgspec.Struct, kw_only=True, frozen=True):
             answer.
     """
 
-    namespace: Annotated[str, Flag()] = DEFAULT_NAMESPACE
+    namespace: Annotated[str, Flag(names="namespace")] = DEFAULT_NAMESPACE
     excluded_users: Annotated[tuple[str, ...], Flag("--exclude-user", "ROLE")] = ()
     excluded_user_patterns: Annotated[
         tuple[str, ...], Flag("--exclude-user-pattern", "PATTERN")

@@ -13,6 +13,7 @@ from urllib.parse import urlsplit
 import msgspec
 
 from fairlead.api.addresses import is_loopback
+from fairlead.api.decoding import field_message
 from fairlead.api.kubebind import (
     ANNOTATION_AUTHOR,
     ANNOTATION_CLUSTER_PRETTY_NAME,
@@ -134,7 +135,9 @@ async def _template(client: Client, name: str) -> TemplateSpec:
     try:
         return template.decode(APIServiceExportTemplate).spec
     except msgspec.ValidationError as error:
-        raise InviteError(f"APIServiceExportTemplate {name} is not valid: {error}") from None
+        raise InviteError(
+            f"APIServiceExportTemplate {name} is not valid: {field_message(error)}"
+        ) from None
 
 
 async def _record(client: Client, body: JSON, template: str) -> None:

@@ -151,7 +151,7 @@ class ProviderOptions(msgspec.Struct, kw_only=True, frozen=True):
             Those that exist stay and count.
     """
 
-    namespace: Annotated[str, Flag()] = DEFAULT_NAMESPACE
+    namespace: Annotated[str, Flag(names="namespace")] = DEFAULT_NAMESPACE
     consumer_scope: Annotated[
         Scope,
         Flag(default="namespaced", parse=parse_consumer_scope, choices=("namespaced", "cluster")),

@@ -7,6 +7,7 @@ from operator import attrgetter
 
 import msgspec
 
+from fairlead.api.decoding import field_message
 from fairlead.api.kubebind import (
     APISERVICEEXPORTREQUESTS,
     APISERVICEEXPORTS,
@@ -177,7 +178,7 @@ def terminal_when_invalid(
         try:
             return await reconcile(request)
         except msgspec.ValidationError as error:
-            raise TerminalError(f"{request}: not valid: {error}") from None
+            raise TerminalError(f"{request}: not valid: {field_message(error)}") from None
 
     return guarded
 

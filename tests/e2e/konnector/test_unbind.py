@@ -24,6 +24,7 @@ from fairlead.konnector import reports
 from fairlead.konnector.commands.bind import BindError, bind
 from fairlead.konnector.commands.unbind import unbind
 from fairlead.konnector.rights import role_labels
+from fairlead.process import INTERRUPTED
 from fairlead.provider.commands.consumers import find_consumer
 from fairlead.provider.commands.revoke.work import revoke
 
@@ -156,7 +157,7 @@ async def test_waiting_can_be_interrupted(world: World, tmp_path: Path) -> None:
         told += line
     process.send_signal(signal.SIGINT)
     out, err = await process.communicate()
-    assert (process.returncode, out) == (1, b"")
+    assert (process.returncode, out) == (INTERRUPTED, b"")
     assert b"Traceback" not in err
     assert b"Aborted!" in err
     assert (await world.consumer.get(APISERVICEBINDINGS, "widgets")).meta.deleting

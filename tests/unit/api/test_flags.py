@@ -5,7 +5,7 @@ from typing import Annotated
 import msgspec
 import pytest
 
-from fairlead.api.flags import Flag, declarations, read
+from fairlead.api.flags import Flag, declarations, parse_seconds, read
 
 
 class Inner(msgspec.Struct):
@@ -52,3 +52,30 @@ def test_a_flag_without_a_text_is_refused() -> None:
 
     with pytest.raises(KeyError, match="forgotten"):
         list(declarations(manifests))
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"),
+    [
+        pytest.param("90s", 90.0, id="seconds"),
+        pytest.param("2m", 120.0, id="minutes"),
+        pytest.param("1h", 3600.0, id="hours"),
+        pytest.param("250ms", 0.25, id="milliseconds"),
+        pytest.param("1.5", 1.5, id="bare"),
+        pytest.param("1h30m", 5400.0, id="compound"),
+    ],
+)
+def test_a_duration_is_read_as_its_seconds(text: str, seconds: float) -> None:
+    assert parse_seconds("--timeout", text) == seconds
+
+
+@pytest.mark.parametrize("text", ["", "s", "-1s", "nan", "inf", "2d", "1e400", "²"])
+def test_what_is_no_duration_is_refused(text: str) -> None:
+    with pytest.raises(ValueError, match=r"--timeout: .* is not a duration"):
+        parse_seconds("--timeout", text)
+
+
+@pytest.mark.parametrize("text", ["0", "0s", "0m0s"])
+def test_no_time_is_too_short_a_duration(text: str) -> None:
+    with pytest.raises(ValueError, match=f"--timeout: {text} is too short: give more than 0"):
+        parse_seconds("--timeout", text)

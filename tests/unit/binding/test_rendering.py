@@ -146,7 +146,7 @@ def test_of_two_bindings_in_one_place_the_one_created_first_has_it() -> None:
         ),
         pytest.param(
             [spec_binding(env=[{"name": "A"}])],
-            "file-0: ServiceBinding ns/sb: spec.env[0]: object missing required field `key`",
+            "file-0: ServiceBinding ns/sb: spec.env[0].key: it is required",
             id="field",
         ),
         pytest.param(
@@ -176,12 +176,12 @@ def test_a_binding_that_cannot_be_projected_is_named_with_its_field(
         ),
         pytest.param(
             [{"apiVersion": "v1", "kind": "X", "metadata": {"name": "x", "labels": {"a": 1}}}],
-            "file-0: X x: metadata.labels[...]: expected `str`, got `int`",
+            "file-0: X x: metadata.labels[*]: it must be a string, not an integer",
             id="label",
         ),
         pytest.param(
             [{"apiVersion": "v1", "kind": "X", "metadata": 3}],
-            "file-0: X: metadata: expected `object`, got `int`",
+            "file-0: X: metadata: it must be an object, not an integer",
             id="metadata",
         ),
         pytest.param(
@@ -206,7 +206,7 @@ def test_a_binding_that_cannot_be_projected_is_named_with_its_field(
         ),
         pytest.param(
             [{**crd(), "spec": {"group": "x.io"}}],
-            "CustomResourceDefinition databases.x.io: spec: object missing required field",
+            "CustomResourceDefinition databases.x.io: spec.names: it is required",
             id="CRD",
         ),
     ],

@@ -15,7 +15,7 @@ from click.testing import CliRunner, Result
 from fairlead.cli import main
 from fairlead.cli.crds import GROUPS, file_name, to_yaml
 from fairlead.cli.kubebind.unbind import question
-from fairlead.cli.options import parse_duration, write_private
+from fairlead.cli.options import write_private
 from fairlead.konnector.commands.unbind import Impact
 
 
@@ -119,11 +119,6 @@ def test_what_is_said_of_commands_that_are_not_imported_is_their_own_first_sente
             "--helm-release needs --prepare",
             id="release-without-prepare",
         ),
-        pytest.param(
-            ["uninstall", "binding", "--prepare", "--helm-release", "fairlead"],
-            "--helm-release fairlead: give it as NAMESPACE/NAME",
-            id="release-without-namespace",
-        ),
         pytest.param(["manifests", "konnector", EXPORT], "for provider only", id="export"),
         pytest.param(
             ["manifests", "serve", "--external-address", "https://h"],
@@ -216,11 +211,6 @@ def test_what_is_said_of_commands_that_are_not_imported_is_their_own_first_sente
             id="external-ca",
         ),
         pytest.param(
-            ["provider", "invite", "a", "--template", "t", "-o", "f", "--name", "My_x"],
-            "--name 'My_x' cannot be the name of a binding",
-            id="binding-name",
-        ),
-        pytest.param(
             ["provider", "invite", "", "--template", "t", "-o", "f"], "NAME is empty", id="nobody"
         ),
         pytest.param(
@@ -252,17 +242,6 @@ def test_what_is_said_of_commands_that_are_not_imported_is_their_own_first_sente
         *(
             pytest.param(["konnector", "run", *arguments], message, id=f"konnector-{name}")
             for name, arguments, message in [
-                (
-                    "lease-name",
-                    ["--lease-name", "A b"],
-                    "--lease-name: 'A b' is not a Kubernetes name",
-                ),
-                ("lease-namespace", ["--lease-namespace", "-"], "--lease-namespace: '-' is no"),
-                (
-                    "namespace",
-                    ["--namespace", "x/y"],
-                    "--namespace: 'x/y' is not a Kubernetes name",
-                ),
                 ("server-address", ["--server-address", "8090"], "write host:port"),
                 (
                     "two-addresses",
@@ -289,7 +268,6 @@ def test_what_is_said_of_commands_that_are_not_imported_is_their_own_first_sente
                     ["--provider-objects-limit", "1000Ki"],
                     "--provider-objects-limit: 1000Ki is too small: 1Mi is the least",
                 ),
-                ("unbind", ["--unbind-timeout", "0"], "--unbind-timeout: '0' is not a duration"),
             ]
         ),
     ],
@@ -458,27 +436,6 @@ def test_the_commands_in_the_manifests_exist_and_keep_to_the_namespace(program: 
         for name in rule.get("resourceNames", [])
     ]
     assert leases == [parsed.params["lease_name"]]
-
-
-@pytest.mark.parametrize(
-    ("text", "seconds"),
-    [
-        pytest.param("90s", 90.0, id="seconds"),
-        pytest.param("2m", 120.0, id="minutes"),
-        pytest.param("1h", 3600.0, id="hours"),
-        pytest.param("250ms", 0.25, id="milliseconds"),
-        pytest.param("1.5", 1.5, id="bare"),
-        pytest.param("1h30m", 5400.0, id="compound"),
-    ],
-)
-def test_durations(text: str, seconds: float) -> None:
-    assert parse_duration(text) == seconds
-
-
-@pytest.mark.parametrize("text", ["", "s", "-1s", "0", "nan", "inf", "2d", "1e400"])
-def test_what_is_no_duration_is_refused(text: str) -> None:
-    with pytest.raises(click.UsageError, match="not a duration"):
-        parse_duration(text)
 
 
 def test_private_files_stay_private_over_what_was_there(tmp_path: Path) -> None:

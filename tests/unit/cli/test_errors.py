@@ -6,6 +6,7 @@ import sys
 
 import click
 import pytest
+from click.testing import CliRunner
 
 from fairlead.cli.errors import explain, explained
 from fairlead.client.errors import refusal
@@ -52,6 +53,30 @@ def test_every_error_is_one_line(error: Exception, line: str) -> None:
     assert explain(error) == line
 
 
+def _prompt(error: BaseException) -> click.Abort:
+    abort = click.Abort()
+    abort.__context__ = error
+    return abort
+
+
+@pytest.mark.parametrize(
+    ("error", "code"),
+    [
+        pytest.param(KeyboardInterrupt(), 130, id="ctrl-c"),
+        pytest.param(_prompt(KeyboardInterrupt()), 130, id="ctrl-c-at-a-prompt"),
+        pytest.param(_prompt(EOFError()), 1, id="no-answer"),
+    ],
+)
+def test_who_ends_a_command_finds_the_exit_code_of_shells(error: BaseException, code: int) -> None:
+    @click.command
+    def command() -> None:
+        with explained():
+            raise error
+
+    result = CliRunner().invoke(command)
+    assert (result.exit_code, result.stderr) == (code, "Aborted!\n")
+
+
 @pytest.mark.parametrize(
     ("reason", "remedy"),
     [
@@ -88,4 +113,4 @@ def test_nothing_is_said_when_nobody_reads_on() -> None:
     command = [sys.executable, "-m", "fairlead", "crds"]
     done = subprocess.run(command, stdout=writer, stderr=subprocess.PIPE, check=False)
     os.close(writer)
-    assert (done.returncode, done.stderr) == (1, b"")
+    assert (done.returncode, done.stderr) == (141, b"")

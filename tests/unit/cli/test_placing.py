@@ -120,8 +120,6 @@ def test_none_takes_limits_and_spread_away() -> None:
         (("--toleration", "a:"), "the effect '' is none of"),
         (("--label", "team"), "is not a label: use KEY=VALUE"),
         (("--label", "team=a b"), "is not a label: a valid label"),
-        (("--priority-class", "A"), "--priority-class 'A' is not a name"),
-        (("--image-pull-secret", ""), "--image-pull-secret '' is not a name"),
         (("--topology-spread", "a b"), "--topology-spread 'a b' is not a label"),
         (("--replicas", "-1"), "'--replicas'"),
     ],

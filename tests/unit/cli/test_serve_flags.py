@@ -183,7 +183,6 @@ def test_flags_of_the_original_that_do_nothing_here_are_warned_about(
         ),
         ((*ISSUER, "--redis-addr", "redis"), "--redis-addr 'redis' is not an address"),
         ((*ISSUER, "--oidc-groups-prefix", "system:"), "--oidc-groups-prefix 'system:'"),
-        ((*ISSUER, "--namespace", "A b"), "--namespace: 'A b' is not a Kubernetes name"),
         ((*ISSUER, "--pretty-name", " "), "--pretty-name is empty"),
         (("--oidc-type", "embedded"), "needs --oidc-people-file"),
     ],

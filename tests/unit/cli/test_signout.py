@@ -18,7 +18,6 @@ ADA = "https://login.example.org/ada"
         (["--all", "--author", ADA], "name the person by --author"),
         (["--author", "ada"], "'ada' is neither a person nor a group"),
         (["--author", "group:oidc:team-a"], "groups have no sessions"),
-        (["--all", "--namespace", "No Name"], "--namespace: 'No Name' is not a Kubernetes name"),
         (
             ["--all", "--redis-addr", "redis"],
             "--redis-addr 'redis' is not an address: use host:port",

@@ -105,7 +105,11 @@ class TestRefuse:
             pytest.param(b"a: [", "is not valid YAML", id="broken"),
             pytest.param(b"a: 1\n---\nb: 1\n", "is not valid YAML", id="two-documents"),
             pytest.param(b"a: \x07", "unacceptable character", id="control-character"),
-            pytest.param(b"- a", "is not a kubeconfig: Expected `object`", id="a-list"),
+            pytest.param(
+                b"- a",
+                "is not a kubeconfig: object: it must be an object, not a list",
+                id="a-list",
+            ),
             pytest.param(b"just text", "is not a kubeconfig", id="text"),
             pytest.param(b"", "has no contexts: it is empty, or no kubeconfig", id="empty"),
             pytest.param(b"kind: Pod", "has no contexts", id="another-kind"),
@@ -197,7 +201,7 @@ class TestRefuse:
             ),
             pytest.param(
                 kubeconfig(user={"token": 7}),
-                "got `int` - at `$.users[0].user.token`",
+                "users[0].user.token: it must be a string, not an integer",
                 id="token-number",
             ),
             pytest.param(

@@ -16,6 +16,7 @@ import msgspec
 
 from fairlead.api import unknownfields, yamltext
 from fairlead.api.crd import object_schema
+from fairlead.api.decoding import field_message
 from fairlead.api.kubebind.catalogue import TemplateSpec
 from fairlead.api.kubebind.names import API_VERSION
 from fairlead.api.kubebind.types import APIServiceExportRequest, ExportRequestSpec
@@ -276,7 +277,7 @@ def _convert(document: JSON, type_: type[T], what: str) -> T:
     try:
         return msgspec.convert(document, type_)
     except msgspec.ValidationError as error:
-        raise ValueError(f"no {what}: {error}") from None
+        raise ValueError(f"no {what}: {field_message(error)}") from None
 
 
 def request_from_template(template: TemplateSpec, *, name: str) -> JSON:

@@ -9,6 +9,7 @@ from typing import NamedTuple
 import msgspec
 
 from fairlead.api import resource as known
+from fairlead.api.decoding import field_message
 from fairlead.api.definitions import CRDSpec
 from fairlead.api.meta import JSON, Object, object_from_dict
 from fairlead.api.resource import Resource, split_api_version
@@ -94,7 +95,7 @@ class Objects:
         try:
             spec = msgspec.convert(body.get("spec"), CRDSpec)
         except msgspec.ValidationError as error:
-            raise ObjectError(field_error(error, "spec")) from None
+            raise ObjectError(field_message(error, "spec")) from None
         for version in spec.versions:
             resource = spec.resource(version.name)
             self._resources[resource.group, resource.version, resource.kind] = resource
@@ -289,14 +290,6 @@ class Objects:
         self._put(_place(self._resource_of(body), context.meta.namespace, context.meta.name), body)
 
 
-def field_error(error: msgspec.ValidationError, root: str = "") -> str:
-    """Return a validation error with its field first; ``root`` is the path of the value."""
-    text, _, path = str(error).partition(" - at `")
-    field = root + path.rstrip("`").removeprefix("$")
-    field = field.lstrip(".") or "object"
-    return f"{field}: {text[:1].lower()}{text[1:]}"
-
-
 def _stored(body: JSON) -> JSON:
     """Return a copy as a server stores it, with ``stringData`` moved to ``data``."""
     for field in ("apiVersion", "kind"):
@@ -305,7 +298,7 @@ def _stored(body: JSON) -> JSON:
     try:
         obj = object_from_dict(body)
     except msgspec.ValidationError as error:
-        raise ObjectError(field_error(error)) from None
+        raise ObjectError(field_message(error)) from None
     except (TypeError, ValueError, RecursionError, OverflowError) as error:
         raise ObjectError(f"object: it has something that JSON has not: {error}") from None
     _check_names(obj)

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 
 import msgspec
 
+from fairlead.api.decoding import field_message
 from fairlead.api.meta import JSON, Object
 from fairlead.api.resource import CUSTOMRESOURCEDEFINITIONS, Resource
 from fairlead.api.servicebinding.common import READY
@@ -17,7 +18,7 @@ from fairlead.binding.apis import Api, coreos_api, spec_api
 from fairlead.binding.contexts.base import BaseContext, FindWorkloads, InvalidBinding
 from fairlead.binding.options import BindingOptions
 from fairlead.binding.outside.documents import DocumentError, Documents
-from fairlead.binding.outside.memory import ObjectPlace, Objects, field_error
+from fairlead.binding.outside.memory import ObjectPlace, Objects
 from fairlead.binding.reads import TooManyReadsError
 from fairlead.binding.services.definitions import registered
 from fairlead.binding.workloads.records import KINDS_ANNOTATION
@@ -111,7 +112,7 @@ class RenderedBindings:
         except (InvalidBinding, TooManyReadsError) as error:
             self.problems[place] = str(error)
         except msgspec.ValidationError as error:
-            self.problems[place] = field_error(error)
+            self.problems[place] = field_message(error)
         else:
             written = objects.apply(context, now=_NOW)
             elsewhere = self._write(context)

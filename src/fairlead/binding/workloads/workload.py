@@ -15,6 +15,7 @@ from typing import Any
 
 import msgspec
 
+from fairlead.api.decoding import field_message
 from fairlead.api.jsonpath import Budget, BudgetExhausted, JSONPath, JSONPathError
 from fairlead.api.meta import JSON, Object
 from fairlead.api.resource import Resource
@@ -184,7 +185,9 @@ def parse_mapping(mapping: JSON) -> MappingSpec:
         return msgspec.convert(mapping.get("spec") or {}, MappingSpec)
     except msgspec.ValidationError as error:
         name = (mapping.get("metadata") or {}).get("name", "")
-        raise MappingError(f"ClusterWorkloadResourceMapping {name}: {error}") from None
+        raise MappingError(
+            f"ClusterWorkloadResourceMapping {name}: {field_message(error)}"
+        ) from None
 
 
 def _container(container: MappingContainer) -> ContainerTemplate:

@@ -9,7 +9,7 @@ import click
 from fairlead import process
 from fairlead.cli import completion
 from fairlead.cli.frontdoor.sources import identity_of
-from fairlead.cli.options import cluster_config, cluster_options
+from fairlead.cli.options import NAMESPACE, cluster_config, cluster_options
 from fairlead.client import Client, ClusterConfig
 
 
@@ -17,6 +17,7 @@ from fairlead.client import Client, ClusterConfig
 @click.option(
     "-n",
     "--namespace",
+    type=NAMESPACE,
     default="kube-system",
     show_default=True,
     shell_complete=completion.names(completion.namespaces),

@@ -10,12 +10,13 @@ from fairlead.api.kubebind import decode_binding_response
 from fairlead.cli.frontdoor.sources import Fetch, given, secret_source
 from fairlead.cli.kubebind.bind import read
 from fairlead.cli.kubebind.binding import carry_out, how_options, make_how
-from fairlead.cli.options import cluster_config, cluster_options
+from fairlead.cli.options import NAMESPACED_NAME, cluster_config, cluster_options
 
 
 @click.command("deploy")
 @click.option(
     "--secret",
+    type=NAMESPACED_NAME,
     metavar="NAMESPACE/NAME",
     default="",
     help="A Secret of this cluster that holds a BindingResponse.",

@@ -27,8 +27,9 @@ from fairlead.cli.frontdoor.sources import Fetch, Identity
 from fairlead.cli.frontdoor.templates import list_templates
 from fairlead.cli.kubebind.bind import From, choose
 from fairlead.cli.kubebind.binding import How, carry_out, make_how
-from fairlead.cli.options import cluster_config
+from fairlead.cli.options import DURATION, NAMESPACE, NAMESPACED_NAME, OBJECT_NAME, cluster_config
 from fairlead.cli.printing import note
+from fairlead.cli.texts import open_streams
 from fairlead.client import ClusterConfig
 from fairlead.client.authorities import AuthorityError, read_authority
 from fairlead.client.config import Impersonation
@@ -61,6 +62,10 @@ _DRY = {
 
 class _Plugin(click.Group):
     """Group that accepts flags before the command, as cobra does; reports errors in one line."""
+
+    def main(self, *args: Any, **kwargs: Any) -> Any:
+        open_streams()
+        return super().main(*args, **kwargs)
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         # These are about the group itself, and not about its hidden command.
@@ -201,6 +206,7 @@ def _bind_options(function: F) -> F:
         ),
         click.option(
             "--cluster-identity-namespace",
+            type=NAMESPACE,
             default="kube-system",
             show_default=True,
             help="Namespace that gives the uid.",
@@ -212,6 +218,8 @@ def _bind_options(function: F) -> F:
         ),
         click.option(
             "--timeout",
+            "seconds",
+            type=DURATION,
             default="10m",
             show_default=True,
             metavar="DURATION",
@@ -233,7 +241,7 @@ def _bind_options(function: F) -> F:
 
 # A flag of kubectl, which the original takes everywhere and none of these commands needs.
 def _namespace_option(function: F) -> F:
-    return click.option("-n", "--namespace", default="", hidden=True)(function)
+    return click.option("-n", "--namespace", type=NAMESPACE, default="", hidden=True)(function)
 
 
 def _cluster(given: dict[str, Any]) -> ClusterConfig:
@@ -275,7 +283,7 @@ def _how(given: dict[str, Any], name: str = "") -> How:
         if why and given.get(flag.lstrip("-").replace("-", "_")):
             note([f"{flag} changes nothing: {why}"])
     how = make_how(
-        timeout=given["timeout"],
+        seconds=given["seconds"],
         namespace="kube-bind",
         dry_run=given["dry_run"],
         # The original's dry run prints YAML.
@@ -316,6 +324,8 @@ def by_page(url: str, **given: Any) -> None:
 @click.argument("url", required=False, default="")
 @click.option(
     "--timeout",
+    "seconds",
+    type=DURATION,
     default="5m",
     show_default=True,
     metavar="DURATION",
@@ -325,14 +335,14 @@ def by_page(url: str, **given: Any) -> None:
 @click.option("--show-token", is_flag=True, help="Print the first 20 characters of the token.")
 @_namespace_option
 @_kubectl_options
-def login(url: str, timeout: str, skip_browser: bool, show_token: bool, **given: Any) -> None:
+def login(url: str, seconds: float, skip_browser: bool, show_token: bool, **given: Any) -> None:
     """Sign in to the front door of a provider.
 
     \b
     Example:
         kubectl bind login https://bind.example.org
     """  # noqa: D301
-    log_in(url, timeout, _where(given), skip_browser=skip_browser, show_token=show_token)
+    log_in(url, seconds, _where(given), skip_browser=skip_browser, show_token=show_token)
 
 
 @main.command("templates", context_settings=_OPTIONS)
@@ -366,15 +376,16 @@ def collections(url: str, output: str | None, **given: Any) -> None:
 
 
 @main.command("apiservice", context_settings=_OPTIONS)
-@click.argument("named", required=False, default="", metavar="[NAME]")
+@click.argument("named", type=OBJECT_NAME, required=False, default="", metavar="[NAME]")
 @click.option(
     "--template-name",
+    type=OBJECT_NAME,
     default="",
     metavar="NAME",
     shell_complete=offered,
     help="Template to bind; default: NAME.",
 )
-@click.option("--name", default="", metavar="NAME", help="Name of the binding.")
+@click.option("--name", type=OBJECT_NAME, default="", metavar="NAME", help="Name of the binding.")
 @click.option(
     "-f", "--file", type=click.File("rb"), help="An APIServiceExportRequest; - is standard input."
 )
@@ -386,13 +397,21 @@ def collections(url: str, output: str | None, **given: Any) -> None:
 )
 @click.option(
     "--remote-kubeconfig-namespace",
+    type=NAMESPACE,
     default="",
     metavar="NAMESPACE",
     help="Namespace of a Secret in this cluster that holds the provider's kubeconfig.",
 )
-@click.option("--remote-kubeconfig-name", default="", metavar="NAME", help="Name of that Secret.")
+@click.option(
+    "--remote-kubeconfig-name",
+    type=OBJECT_NAME,
+    default="",
+    metavar="NAME",
+    help="Name of that Secret.",
+)
 @click.option(
     "--remote-namespace",
+    type=NAMESPACE,
     default="",
     metavar="NAMESPACE",
     help="The namespace on the provider; default: the kubeconfig's.",
@@ -435,6 +454,7 @@ def apiservice(
 @main.command("deploy", context_settings=_OPTIONS)
 @click.option(
     "--secret",
+    type=NAMESPACED_NAME,
     default="",
     metavar="NAMESPACE/NAME",
     help="A Secret of this cluster with the BindingResponse.",
@@ -468,6 +488,7 @@ def deploy(secret: str, secret_key: str, file: BinaryIO | None, **given: Any) ->
 @click.option(
     "-n",
     "--namespace",
+    type=NAMESPACE,
     default="kube-system",
     show_default=True,
     help="Namespace that gives the uid.",

@@ -19,7 +19,7 @@ from fairlead.cli.frontdoor.options import (
     find_server,
     server_options,
 )
-from fairlead.cli.options import parse_duration, timeout_option
+from fairlead.cli.options import timeout_option
 from fairlead.cli.printing import note
 from fairlead.cli.texts import plain
 
@@ -39,7 +39,7 @@ SHOWN = 20
     "--show-token", is_flag=True, help=f"Print the first {SHOWN} characters of the token."
 )
 @server_options
-def command(url: str, timeout: str, skip_browser: bool, show_token: bool, **where: Any) -> None:
+def command(url: str, seconds: float, skip_browser: bool, show_token: bool, **where: Any) -> None:
     """Sign in to the front door of a provider with a browser.
 
     Without URL the server of the last login is used. The token is kept in ~/.kube-bind/config,
@@ -50,15 +50,16 @@ def command(url: str, timeout: str, skip_browser: bool, show_token: bool, **wher
         fairlead login https://bind.example.org
         fairlead login https://bind.example.org --skip-browser     # over ssh
     """  # noqa: D301
-    log_in(url, timeout, Where(**where), skip_browser=skip_browser, show_token=show_token)
+    log_in(url, seconds, Where(**where), skip_browser=skip_browser, show_token=show_token)
 
 
-def log_in(url: str, timeout: str, where: Where, *, skip_browser: bool, show_token: bool) -> None:
+def log_in(
+    url: str, seconds: float, where: Where, *, skip_browser: bool, show_token: bool
+) -> None:
     """Sign in, and store the token and the server."""
     from fairlead.portal.client.configfile import ConfiguredServer
     from fairlead.portal.client.handshakes import sign_in
 
-    seconds = parse_duration(timeout, option="--timeout")
     front_door = find_server(where, url)
     address = front_door.address
     if address.exposed:

@@ -11,6 +11,7 @@ import msgspec
 import yaml
 
 from fairlead.api import yamltext
+from fairlead.api.decoding import field_message
 from fairlead.api.kubebind import (
     API_VERSION,
     BindingResponse,
@@ -103,7 +104,9 @@ def _offered(items: Sequence[JSON], template: str, name: str) -> BindingResponse
         spec = msgspec.convert(without_nulls(offer.get("spec")), TemplateSpec)
         request = msgspec.convert(request_from_template(spec, name=name), ExportRequestResponse)
     except msgspec.ValidationError as error:
-        raise click.ClickException(f"template {template!r} cannot be read: {error}") from None
+        raise click.ClickException(
+            f"template {template!r} cannot be read: {field_message(error)}"
+        ) from None
     return BindingResponse(api_version=API_VERSION, kind="BindingResponse", requests=[request])
 
 

@@ -14,10 +14,10 @@ from fairlead.cli.kubebind.binding import (
     webhook_options,
 )
 from fairlead.cli.options import (
+    OBJECT_NAME,
     cluster_config,
     cluster_options,
     konnector_namespace_option,
-    parse_duration,
     timeout_option,
 )
 from fairlead.cli.texts import say
@@ -29,7 +29,7 @@ from fairlead.konnector.conversions import ACCEPT_FLAG, REMOVE_FLAG
 
 @click.command("accept")
 @cluster_options
-@click.argument("binding", shell_complete=completion.names(completion.bindings))
+@click.argument("binding", type=OBJECT_NAME, shell_complete=completion.names(completion.bindings))
 @webhook_options
 @click.option(
     REMOVE_FLAG,
@@ -49,7 +49,7 @@ def command(
     conversion_allow_cidr: tuple[str, ...],
     remove_conversion_webhook: tuple[str, ...],
     user_roles: bool,
-    timeout: str,
+    seconds: float,
     namespace: str,
     kubeconfig: str | None,
     context: str | None,
@@ -71,7 +71,6 @@ def command(
         fairlead accept postgres --conversion-webhook https://convert.example.org/v1
         fairlead accept postgres --remove-conversion-webhook https://convert.example.org/v1
     """  # noqa: D301
-    seconds = parse_duration(timeout, option="--timeout")
     webhooks = accepted_webhooks(conversion_webhook, conversion_allow_cidr)
     if remove_conversion_webhook and webhooks.urls:
         raise click.UsageError(f"{ACCEPT_FLAG} and {REMOVE_FLAG} exclude each other: give one")

@@ -26,7 +26,13 @@ from fairlead.cli.kubebind.binding import (
     make_how,
     webhook_options,
 )
-from fairlead.cli.options import check_name, cluster_config, cluster_options, parse_duration
+from fairlead.cli.options import (
+    DURATION,
+    NAMESPACE,
+    OBJECT_NAME,
+    cluster_config,
+    cluster_options,
+)
 from fairlead.konnector.commands.copies import Copies
 from fairlead.konnector.commands.names import with_name
 
@@ -50,7 +56,7 @@ class From(msgspec.Struct, kw_only=True):
     remote_kubeconfig_name: str = ""
     remote_namespace: str = ""
     skip_browser: bool = False
-    browser_timeout: str = "5m"
+    browser_timeout: float = 300.0
 
     @property
     def remote(self) -> bool:
@@ -71,6 +77,7 @@ class From(msgspec.Struct, kw_only=True):
 )
 @click.option(
     "--template",
+    type=OBJECT_NAME,
     metavar="NAME",
     default="",
     shell_complete=offered,
@@ -92,11 +99,18 @@ class From(msgspec.Struct, kw_only=True):
 )
 @click.option(
     "--remote-kubeconfig-namespace",
+    type=NAMESPACE,
     metavar="NAMESPACE",
     default="",
     help="Namespace of a Secret in this cluster that holds the provider's kubeconfig.",
 )
-@click.option("--remote-kubeconfig-name", metavar="NAME", default="", help="Name of that Secret.")
+@click.option(
+    "--remote-kubeconfig-name",
+    type=OBJECT_NAME,
+    metavar="NAME",
+    default="",
+    help="Name of that Secret.",
+)
 @click.option(
     "--bundle",
     is_flag=True,
@@ -104,6 +118,7 @@ class From(msgspec.Struct, kw_only=True):
 )
 @click.option(
     "--name",
+    type=OBJECT_NAME,
     metavar="NAME",
     default="",
     help="Name of the binding and of the request at the provider, or with --bundle of the bundle; "
@@ -128,6 +143,7 @@ class From(msgspec.Struct, kw_only=True):
 )
 @click.option(
     "--browser-timeout",
+    type=DURATION,
     default="5m",
     show_default=True,
     metavar="DURATION",
@@ -144,7 +160,7 @@ def command(
     user_roles: bool,
     conversion_webhook: tuple[str, ...],
     conversion_allow_cidr: tuple[str, ...],
-    timeout: str,
+    seconds: float,
     namespace: str,
     dry_run: str,
     output: str | None,
@@ -185,7 +201,7 @@ def command(
     where = Where(**{key: value for key, value in options.items() if key in fields})
     source = From(**{key: value for key, value in options.items() if key not in fields})
     how = make_how(
-        timeout=timeout,
+        seconds=seconds,
         namespace=namespace,
         dry_run=dry_run,
         output=output,
@@ -229,7 +245,6 @@ def choose(source: From, where: Where, how: How, identity: Identity | None = Non
     if source.request_file is not None:
         return _remote(source, source.request_file)
     if source.template:
-        check_name("--template", source.template)
         return template_source(where, source.template, name=how.name, identity=mine, dry=how.dry)
     if how.dry:
         raise click.UsageError(
@@ -239,7 +254,7 @@ def choose(source: From, where: Where, how: How, identity: Identity | None = Non
         where,
         source.url,
         identity=mine,
-        seconds=parse_duration(source.browser_timeout, option="--browser-timeout"),
+        seconds=source.browser_timeout,
         skip_browser=source.skip_browser,
     )
 

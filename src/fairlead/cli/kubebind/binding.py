@@ -16,7 +16,7 @@ from fairlead.api.meta import JSON
 from fairlead.api.resource import Resource
 from fairlead.cli.frontdoor.output import output_option, show
 from fairlead.cli.frontdoor.sources import Fetch
-from fairlead.cli.options import check_name, konnector_namespace_option, parse_duration
+from fairlead.cli.options import DURATION, konnector_namespace_option
 from fairlead.cli.texts import printable, say
 from fairlead.client import Client, ClusterConfig
 from fairlead.konnector.commands.bind import bind, bind_bundle
@@ -81,6 +81,8 @@ def how_options(function: F) -> F:
         ),
         click.option(
             "--timeout",
+            "seconds",
+            type=DURATION,
             default="2m",
             show_default=True,
             metavar="DURATION",
@@ -134,7 +136,7 @@ def accepted_webhooks(urls: Sequence[str], networks: Sequence[str]) -> AcceptedW
 
 def make_how(
     *,
-    timeout: str,
+    seconds: float,
     namespace: str,
     dry_run: str,
     output: str | None,
@@ -149,9 +151,6 @@ def make_how(
     Raises:
         click.UsageError: a value is invalid, or two of them exclude each other.
     """
-    seconds = parse_duration(timeout, option="--timeout")
-    check_name("--name", name)
-    check_name("--namespace", namespace)
     if bundle and dry_run != "none":
         raise click.UsageError(
             "--dry-run cannot say what a bundle would bind: the provider decides that"

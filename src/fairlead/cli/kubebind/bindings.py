@@ -26,7 +26,7 @@ from fairlead import process
 from fairlead.api.durations import rough_duration
 from fairlead.api.timestamps import moment
 from fairlead.cli import completion
-from fairlead.cli.options import cluster_config, cluster_options, json_option
+from fairlead.cli.options import OBJECT_NAME, cluster_config, cluster_options, json_option
 from fairlead.cli.printing import STYLES, note
 from fairlead.cli.texts import to_json
 from fairlead.client import Client, ClientError, ClusterConfig
@@ -67,7 +67,11 @@ _NONE = "Nothing is bound here. With a provider's invitation: fairlead bind -f F
 @click.command("bindings")
 @cluster_options
 @click.argument(
-    "binding", required=False, shell_complete=completion.names(completion.bindings), default=""
+    "binding",
+    type=OBJECT_NAME,
+    required=False,
+    shell_complete=completion.names(completion.bindings),
+    default="",
 )
 @click.option("--once", is_flag=True, help="Print the table once; the default without a terminal.")
 @click.option(

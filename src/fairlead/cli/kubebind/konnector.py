@@ -11,7 +11,7 @@ from click.core import ParameterSource
 
 from fairlead.api.kubebind import consumer_crds
 from fairlead.cli.options import (
-    check_name,
+    NAMESPACE,
     cluster_options,
     flag_options,
     options_of,
@@ -58,12 +58,14 @@ def command() -> None:
 @run_options
 @click.option(
     "--namespace",
+    type=NAMESPACE,
     default=DEFAULT_NAMESPACE,
     show_default=True,
     help="Namespace of the kubeconfig Secrets.",
 )
 @click.option(
     "--lease-namespace",
+    type=NAMESPACE,
     default="",
     envvar="POD_NAMESPACE",
     metavar="NAME",
@@ -100,12 +102,6 @@ def run(
     """  # noqa: D301
     _check_local_keys(flags["local_key"], flags["crossing_key"])
     lease_namespace = lease_namespace or namespace
-    for option, value in (
-        ("--namespace", namespace),
-        ("--lease-namespace", lease_namespace),
-        ("--lease-name", flags["lease_name"] or LEASE),
-    ):
-        check_name(option, value)
     if server_address is not None:
         flags["health_probe_bind_address"] = _health_address(given, server_address)
     # run_program installs CRDs, unless --install-crds says not to. Each watch has a connection,

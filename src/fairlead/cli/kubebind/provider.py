@@ -24,6 +24,7 @@ from fairlead.cli.kubebind.rotate import rotate
 from fairlead.cli.kubebind.serve import serve
 from fairlead.cli.kubebind.signout import sign_out
 from fairlead.cli.options import (
+    OBJECT_NAME,
     cluster_config,
     cluster_options,
     flag_options,
@@ -86,6 +87,7 @@ def run(**flags: Any) -> None:
 @click.argument("name")
 @click.option(
     "--template",
+    type=OBJECT_NAME,
     required=True,
     shell_complete=completion.names(completion.templates),
     help="The APIServiceExportTemplate to offer.",
@@ -100,6 +102,7 @@ def run(**flags: Any) -> None:
 @click.option(
     "--name",
     "binding",
+    type=OBJECT_NAME,
     default="",
     metavar="BINDING",
     help="Name of the binding; default: TEMPLATE.",
@@ -134,8 +137,6 @@ def invite(
             f"--identity {identity!r} begins or ends with a space, or has characters that cannot "
             "be seen: it could not be typed again"
         )
-    if errors := binding and subdomain_errors(binding):
-        raise click.UsageError(f"--name {binding!r} cannot be the name of a binding: {errors[0]}")
     # Looked at first, for inviting makes a namespace and a token, and the invitation would be
     # lost.
     if not output.absolute().parent.is_dir():

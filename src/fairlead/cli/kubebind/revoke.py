@@ -14,7 +14,6 @@ from fairlead.cli.errors import INCOMPLETE
 from fairlead.cli.options import (
     cluster_config,
     cluster_options,
-    parse_duration,
     timeout_option,
     yes_option,
 )
@@ -60,7 +59,7 @@ def revoke(
     keep_data: bool,
     force: bool,
     yes: bool,
-    timeout: str,
+    seconds: float,
     kubeconfig: str | None,
     context: str | None,
 ) -> None:
@@ -75,7 +74,6 @@ def revoke(
     Example:
         fairlead provider revoke shop-team
     """  # noqa: D301
-    seconds = parse_duration(timeout)
     config = cluster_config(kubeconfig, context)
 
     async def read_inventory(stop: asyncio.Event) -> Inventory:

@@ -10,7 +10,7 @@ import click
 from fairlead import process
 from fairlead.cli import completion
 from fairlead.cli.kubebind.reaching import invite_options, reaching_flags
-from fairlead.cli.options import cluster_config, cluster_options, parse_duration, timeout_option
+from fairlead.cli.options import cluster_config, cluster_options, timeout_option
 from fairlead.cli.texts import say
 from fairlead.client import Client
 from fairlead.provider.commands.consumers import find_consumer
@@ -30,7 +30,7 @@ from fairlead.provider.manifests import NAME
 )
 def rotate(
     name: str,
-    timeout: str,
+    seconds: float,
     finish: bool,
     kubeconfig: str | None,
     context: str | None,
@@ -45,7 +45,6 @@ def rotate(
     Example:
         fairlead provider rotate shop-team
     """  # noqa: D301
-    seconds = parse_duration(timeout)
     options = invite_options(reaching)
     config = cluster_config(kubeconfig, context)
 

@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 import click
 
 from fairlead.api.flags import read
-from fairlead.cli.options import check_name, cluster_options, flag_options
+from fairlead.cli.options import cluster_options, flag_options
 from fairlead.cli.running import RunOptions, run_program, serving_options
 from fairlead.portal.options import (
     CALLBACK_PATH,
@@ -74,7 +74,6 @@ def serve(**flags: Any) -> None:
     for flag in _ELSEWHERE:
         if flags[_name(flag)]:
             _warn(f"{flag} has no effect here: give it to `fairlead provider run`")
-    check_name("--namespace", flags["namespace"])
     try:
         options = options_of(flags)
     except ValueError as error:

@@ -8,7 +8,12 @@ from typing import Any
 import click
 
 from fairlead import process
-from fairlead.cli.options import check_name, cluster_config, cluster_options, flag_options
+from fairlead.cli.options import (
+    NAMESPACE,
+    cluster_config,
+    cluster_options,
+    flag_options,
+)
 from fairlead.cli.texts import printable
 from fairlead.client import Client
 from fairlead.portal.options import DEFAULT_NAMESPACE, RedisOptions, parse_redis
@@ -29,6 +34,7 @@ from fairlead.provider.manifests import NAME
 @click.option("--dry-run", is_flag=True, help="Report how many sessions would end.")
 @click.option(
     "--namespace",
+    type=NAMESPACE,
     default=DEFAULT_NAMESPACE,
     show_default=True,
     help="Namespace of `provider serve`, where sessions are Secrets.",
@@ -62,7 +68,6 @@ def sign_out(
             raise click.UsageError(f"--author {error}") from None
         if author.startswith(GROUP_AUTHOR):
             raise click.UsageError("--author is a person, ISSUER/SUB: groups have no sessions")
-    check_name("--namespace", namespace)
     try:
         redis = parse_redis(flags)
     except ValueError as error:

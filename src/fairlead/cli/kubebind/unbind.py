@@ -10,11 +10,10 @@ import click
 from fairlead import process
 from fairlead.cli import completion
 from fairlead.cli.options import (
-    check_name,
+    OBJECT_NAME,
     cluster_config,
     cluster_options,
     konnector_namespace_option,
-    parse_duration,
     timeout_option,
     yes_option,
 )
@@ -27,7 +26,7 @@ from fairlead.konnector.commands.unbind import Impact, bundle_impact, impact, un
 
 @click.command("unbind")
 @cluster_options
-@click.argument("binding", shell_complete=completion.names(completion.bindings))
+@click.argument("binding", type=OBJECT_NAME, shell_complete=completion.names(completion.bindings))
 @click.option(
     "--bundle",
     is_flag=True,
@@ -42,7 +41,7 @@ def command(
     bundle: bool,
     orphan: bool,
     yes: bool,
-    timeout: str,
+    seconds: float,
     namespace: str,
     kubeconfig: str | None,
     context: str | None,
@@ -60,8 +59,6 @@ def command(
         fairlead unbind postgres --orphan --timeout 10m
         fairlead unbind --bundle shop-team
     """  # noqa: D301
-    seconds = parse_duration(timeout, option="--timeout")
-    check_name("--namespace", namespace)
     config = cluster_config(kubeconfig, context)
     if not (orphan or yes):
         _confirm(binding, config, seconds, bundle=bundle)

@@ -12,7 +12,7 @@ from fairlead.api.kubebind.names import bindable
 from fairlead.api.meta import JSON
 from fairlead.cli import completion
 from fairlead.cli.crds import to_yaml
-from fairlead.cli.options import check_name, cluster_config, cluster_options
+from fairlead.cli.options import OBJECT_NAME, cluster_config, cluster_options
 from fairlead.cli.texts import say
 from fairlead.client import Client
 from fairlead.konnector.commands.userroles import roles_for_users
@@ -21,7 +21,9 @@ from fairlead.konnector.rights import user_roles
 
 @click.command("user-roles")
 @cluster_options
-@click.argument("bindings", nargs=-1, shell_complete=completion.names(completion.bindings))
+@click.argument(
+    "bindings", type=OBJECT_NAME, nargs=-1, shell_complete=completion.names(completion.bindings)
+)
 @click.option(
     "--resource",
     "resources",
@@ -48,8 +50,6 @@ def command(
         fairlead user-roles shop-database > roles.yaml
         fairlead user-roles shop-database --resource postgresaccesses.access.k8s.delta10.nl
     """  # noqa: D301
-    for name in bindings:
-        check_name("BINDING", name)
     if resources:
         if len(bindings) != 1:
             raise click.UsageError("--resource needs one BINDING: the roles are named after it")

@@ -7,7 +7,7 @@ from rich.console import Console
 from rich.text import Text
 
 from fairlead.cli import completion
-from fairlead.cli.options import check_name, cluster_options, json_option, namespace_option
+from fairlead.cli.options import OBJECT_NAME, cluster_options, json_option, namespace_option
 from fairlead.cli.postgresaccess.shared import (
     config_of,
     operator_namespace_option,
@@ -22,7 +22,7 @@ from fairlead.postgres.commands.surroundings import Surroundings
 
 @click.command("explain")
 @cluster_options
-@click.argument("name", shell_complete=completion.access_names)
+@click.argument("name", type=OBJECT_NAME, shell_complete=completion.access_names)
 @namespace_option("Namespace of the PostgresAccess; default: the context's.")
 @operator_namespace_option
 @json_option
@@ -47,7 +47,6 @@ def command(
         fairlead postgres explain shop-database -n shop
         fairlead postgres explain shop-database -n shop --json | jq -r .nextStep
     """  # noqa: D301
-    check_name("--namespace", namespace)
     config = config_of(kubeconfig, context)
     there = namespace or config.namespace or "default"
 

@@ -6,7 +6,7 @@ import click
 import yaml
 
 from fairlead.api.postgresaccess import ROTATE_ANNOTATION
-from fairlead.cli.options import check_name, cluster_options, json_option, namespace_option
+from fairlead.cli.options import cluster_options, json_option, namespace_option
 from fairlead.cli.postgresaccess.shared import (
     config_of,
     operator_namespace_option,
@@ -70,7 +70,6 @@ def command(
         fairlead postgres import --server main --role reporting -n analytics > reporting.yaml
         fairlead postgres plan -f reporting.yaml
     """  # noqa: D301
-    check_name("--namespace", namespace)
     config = config_of(kubeconfig, context)
     there = namespace or config.namespace or "default"
 

@@ -7,7 +7,7 @@ from typing import Any
 import click
 
 from fairlead.api.postgresaccess import crds
-from fairlead.cli.options import check_name, cluster_options, flag_options, options_of
+from fairlead.cli.options import cluster_options, flag_options, options_of
 from fairlead.cli.postgresaccess import audit, explain, importing, plan, takingover
 from fairlead.cli.running import RunOptions, run_options, run_program
 from fairlead.postgres import app
@@ -44,7 +44,6 @@ def run(exported: bool, **flags: Any) -> None:
         fairlead postgres run --kubeconfig provider.kubeconfig --exclude-user reporting
     """  # noqa: D301
     options = options_of(PostgresOptions, flags)
-    check_name("--namespace", options.namespace)
 
     async def build(manager: Manager, cluster: Cluster) -> None:
         await app.build(manager, cluster, options)

@@ -9,7 +9,7 @@ import click
 from rich.console import Console
 from rich.text import Text
 
-from fairlead.cli.options import check_name, cluster_options, json_option, namespace_option
+from fairlead.cli.options import cluster_options, json_option, namespace_option
 from fairlead.cli.postgresaccess.shared import (
     Scripted,
     config_of,
@@ -74,7 +74,6 @@ def command(
     # Neither of them, or both.
     if (file is None) != all_:
         raise click.UsageError("give -f FILE, or --all")
-    check_name("--namespace", namespace)
     config = config_of(kubeconfig, context)
     manifests = None
     if file is not None:
@@ -97,7 +96,10 @@ def command(
 def _read(file: BinaryIO, namespace: str) -> Manifests:
     source = "standard input" if file.name in {"-", "<stdin>"} else file.name
     try:
-        manifests = read_manifests(file.read(), namespace)
+        content = file.read()
+        if not content.strip():
+            raise click.ClickException(f"{source}: it is empty")
+        manifests = read_manifests(content, namespace)
     except ManifestError as error:
         raise click.ClickException(f"{source}: {error}") from None
     if not manifests.accesses:

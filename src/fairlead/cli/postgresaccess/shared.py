@@ -11,7 +11,7 @@ from rich.text import Text
 
 from fairlead import process
 from fairlead.cli import completion
-from fairlead.cli.options import check_name, cluster_config
+from fairlead.cli.options import NAMESPACE, OBJECT_NAME, cluster_config
 from fairlead.cli.texts import plain
 from fairlead.client import Client, ClusterConfig
 from fairlead.postgres.commands.plan import DatabasePlan
@@ -63,13 +63,14 @@ def _misused() -> Iterator[None]:
     try:
         yield
     except click.UsageError as error:
-        raise _Misuse(error.message, error.ctx) from None
+        raise _Misuse(error.format_message(), error.ctx) from None
 
 
 def operator_namespace_option(function: F) -> F:
     """Add ``--operator-namespace``, with the Controller and the credentials of PostgresServers."""
     return click.option(
         "--operator-namespace",
+        type=NAMESPACE,
         default=DEFAULT_NAMESPACE,
         show_default=True,
         metavar="NAMESPACE",
@@ -81,6 +82,7 @@ def server_option(function: F) -> F:
     """Add ``--server``, the name of an existing PostgresServer."""
     return click.option(
         "--server",
+        type=OBJECT_NAME,
         required=True,
         metavar="NAME",
         shell_complete=completion.names(completion.postgres_servers),
@@ -105,7 +107,6 @@ def run(
     work: Callable[[Surroundings], Awaitable[T]],
 ) -> T:
     """Run the work of a command on its cluster."""
-    check_name("--operator-namespace", operator_namespace)
 
     async def main() -> T:
         async with Client(config, user_agent="fairlead-postgres") as client:

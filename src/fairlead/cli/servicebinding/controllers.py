@@ -18,7 +18,7 @@ from fairlead.binding.options import (
     BindingOptions,
     denied_mistake,
 )
-from fairlead.cli.options import cluster_options, flag_options, options_of
+from fairlead.cli.options import NAMESPACE, cluster_options, flag_options, options_of
 from fairlead.cli.running import RunOptions, run_options, run_program
 from fairlead.cli.servicebinding import explain
 from fairlead.cli.servicebinding.files import compose, render
@@ -40,7 +40,11 @@ def command() -> None:
 @cluster_options
 @run_options
 @click.option(
-    "--namespace", default=DEFAULT_NAMESPACE, show_default=True, help="Namespace of the Lease."
+    "--namespace",
+    type=NAMESPACE,
+    default=DEFAULT_NAMESPACE,
+    show_default=True,
+    help="Namespace of the Lease.",
 )
 @flag_options(BindingOptions)
 @flag_options(AdmissionOptions)

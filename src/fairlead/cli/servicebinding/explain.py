@@ -11,7 +11,6 @@ from rich.console import Console
 from fairlead import process
 from fairlead.binding.commands.explain import BindingExplanation, explain, parse_target
 from fairlead.cli.options import (
-    check_name,
     cluster_config,
     cluster_options,
     json_option,
@@ -49,7 +48,6 @@ def command(
         fairlead binding explain servicebinding/web-db -n shop
         fairlead binding explain -n shop --json | jq -r '.chains[] | select(.ready | not).nextStep'
     """  # noqa: D301
-    check_name("--namespace", namespace)
     try:
         goal = parse_target(target)
     except ValueError as error:

@@ -17,6 +17,7 @@ from fairlead.binding.outside.documents import Document, DocumentError, collecti
 from fairlead.binding.outside.rendering import redacted
 from fairlead.binding.outside.rendering import render as rendered
 from fairlead.cli.crds import to_yaml
+from fairlead.cli.options import NAMESPACE
 
 
 _SUFFIXES = {".yaml", ".yml", ".json"}
@@ -49,6 +50,7 @@ _cross_namespace = click.option(
 @click.option(
     "-n",
     "--namespace",
+    type=NAMESPACE,
     default="default",
     show_default=True,
     help="Namespace of objects that name none; they are printed without one.",
@@ -165,16 +167,15 @@ def _texts(path: str, *, recursive: bool) -> Iterator[tuple[str, str]]:
     """Yield names and contents of the files of a path.
 
     Raises:
-        DocumentError: a folder has no manifests, or a file is no text.
+        DocumentError: a folder has no manifests, or a file is empty or no text.
         OSError: the path cannot be read.
     """
     if path == "-":
-        name = "standard input"
-        yield name, _text(name, sys.stdin.buffer.read())
+        yield _filled("standard input", sys.stdin.buffer.read())
         return
     folder = Path(path)
     if not folder.is_dir():
-        yield path, _text(path, folder.read_bytes())
+        yield _filled(path, folder.read_bytes())
         return
     paths = folder.rglob("*") if recursive else folder.iterdir()
     files = sorted(
@@ -186,6 +187,13 @@ def _texts(path: str, *, recursive: bool) -> Iterator[tuple[str, str]]:
         raise DocumentError(f"{path}: there is no *.yaml, *.yml or *.json in this folder")
     for file in files:
         yield str(file), _text(file, file.read_bytes())
+
+
+def _filled(origin: str, content: bytes) -> tuple[str, str]:
+    """Return the name and the text of a file that someone named."""
+    if not content.strip():
+        raise DocumentError(f"{origin}: it is empty")
+    return origin, _text(origin, content)
 
 
 def _text(origin: str | Path, content: bytes) -> str:

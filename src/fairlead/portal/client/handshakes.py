@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import base64
 import binascii
+import contextlib
 import hashlib
 import hmac
 import re
@@ -18,7 +19,7 @@ from aiohttp import web
 
 from fairlead.api.kubebind import BindingResponse, decode_binding_response
 from fairlead.api.meta import JSON
-from fairlead.portal.client.addresses import Address, FrontDoorError, StrangeAnswer
+from fairlead.portal.client.addresses import Address, FrontDoorError, Refused, StrangeAnswer
 from fairlead.portal.client.backend import BackendClient
 from fairlead.portal.client.configfile import StoredToken, expiry
 
@@ -234,6 +235,9 @@ async def choose_on_page(
     Raises:
         FrontDoorError: the person or the server refused, or no answer came in time.
     """
+    # A browser shows that no server is there, and the person would be waited for.
+    with contextlib.suppress(StrangeAnswer, Refused):
+        await backend.provider()
     proof = Proof()
     cluster = backend.address.cluster
     # The page sends session_id back, kube-bind's, too; kube-bind's sign-in does not.

@@ -9,6 +9,7 @@ import msgspec
 
 from fairlead.api import unknownfields, yamltext
 from fairlead.api.crd import object_schema
+from fairlead.api.decoding import field_message
 from fairlead.api.meta import JSON, Object
 from fairlead.api.postgresaccess import POSTGRESACCESSES, PostgresAccess
 from fairlead.api.timestamps import now
@@ -119,7 +120,7 @@ def _sort(manifests: Manifests, body: JSON, where: str, namespace: str) -> None:
     try:
         access = msgspec.convert(body, PostgresAccess)
     except msgspec.ValidationError as error:
-        raise ManifestError(f"{where}: PostgresAccess {name}: {error}") from None
+        raise ManifestError(f"{where}: PostgresAccess {name}: {field_message(error)}") from None
     meta = access.metadata
     meta.namespace = meta.namespace or namespace
     # Only an API server sets these fields; a manifest may be a copy of another object.

@@ -23,6 +23,7 @@ from tests.support.waiting import eventually
 
 from fairlead.api.resource import NAMESPACES, SECRETS
 from fairlead.client import AlreadyExists, Client, parse_kubeconfig
+from fairlead.process import INTERRUPTED
 from fairlead_sandbox import Sandbox
 
 
@@ -144,7 +145,7 @@ async def test_a_terminal_that_is_stopped_leaves_nothing(
     arguments = ("bind", there.door.server.url, "--skip-browser", *against(here, tmp_path))
     async with begun(tmp_path, *arguments) as bind:
         bind.process.send_signal(number)
-    assert bind.code == 1
+    assert bind.code == INTERRUPTED
     assert bind.err[len(bind.said) :].split() == ["Aborted!"]
     async with Client(parse_kubeconfig(here.kubeconfig())) as client:
         spaces = {one.meta.name for one in (await client.list(NAMESPACES)).items}

@@ -22,7 +22,13 @@ from tests.support.recordings import Exchange, filled, lacking, recording
 
 from fairlead.api.meta import JSON
 from fairlead.client import parse_kubeconfig
-from fairlead.portal.client.addresses import Address, Refused, SignInNeeded, StrangeAnswer
+from fairlead.portal.client.addresses import (
+    Address,
+    Refused,
+    SignInNeeded,
+    StrangeAnswer,
+    Unreachable,
+)
 from fairlead.portal.client.backend import BackendClient
 from fairlead.portal.client.handshakes import SignedIn, choose_on_page, sign_in
 
@@ -247,6 +253,14 @@ async def test_our_client_takes_what_the_recorded_page_hands_over() -> None:
     assert parse_kubeconfig(response.kubeconfig).namespace == NAMESPACE
     (request,) = response.requests
     assert [one.resource for one in request.spec.resources] == ["widgets"]
+
+
+async def test_no_browser_opens_where_no_server_listens(unused_tcp_port: int) -> None:
+    shown: list[str] = []
+    async with BackendClient(Address(f"http://127.0.0.1:{unused_tcp_port}")) as backend:
+        with pytest.raises(Unreachable, match="connection refused"):
+            await choose_on_page(backend, "cluster-1", shown.append, timeout=30)
+    assert shown == []
 
 
 async def test_what_the_page_hands_over_is_looked_at() -> None:

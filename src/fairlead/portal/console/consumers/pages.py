@@ -10,6 +10,7 @@ from typing import Any, Final
 
 import msgspec
 
+from fairlead.api.decoding import field_message
 from fairlead.api.kubebind import BINDER_NAME, APIServiceExport
 from fairlead.api.meta import Object
 from fairlead.client import ClientError
@@ -235,7 +236,7 @@ def _export(export: Object) -> ShownExport:
     try:
         spec = export.decode(APIServiceExport).spec
     except msgspec.ValidationError as error:
-        return ShownExport(export.meta.name, problem=f"it is not valid: {error}")
+        return ShownExport(export.meta.name, problem=f"it is not valid: {field_message(error)}")
     return ShownExport(
         export.meta.name,
         tuple(" ".join([one.name, ", ".join(one.versions)]).strip() for one in spec.resources),

@@ -10,6 +10,7 @@ import structlog
 import yaml
 from aiohttp import web
 
+from fairlead.api.decoding import field_message
 from fairlead.api.kubebind import (
     API_VERSION,
     APISERVICEBINDINGBUNDLES,
@@ -232,7 +233,7 @@ def _conditions(
     try:
         return obj.decode(kind).status.conditions if obj is not None else ()
     except msgspec.ValidationError as error:
-        return [KubeBindCondition(READY, "False", reason="Invalid", message=str(error))]
+        return [KubeBindCondition(READY, "False", reason="Invalid", message=field_message(error))]
 
 
 def _bound(export: Object | None, conditions: list[KubeBindCondition]) -> Iterator[FollowedStep]:

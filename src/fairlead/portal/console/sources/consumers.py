@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 import msgspec
 
+from fairlead.api.decoding import field_message
 from fairlead.api.kubebind import (
     ANNOTATION_CLUSTER_PRETTY_NAME,
     APISERVICEEXPORTS,
@@ -185,7 +186,7 @@ def _read(export: Object) -> _Export:
     try:
         spec = export.decode(APIServiceExport).spec
     except msgspec.ValidationError as error:
-        return _Export((), Judgement("failed", "Invalid", short(str(error))))
+        return _Export((), Judgement("failed", "Invalid", short(field_message(error))))
     kinds = tuple(dict.fromkeys(one.name for one in spec.resources))
     return _Export(kinds, verdict_of(export))
 

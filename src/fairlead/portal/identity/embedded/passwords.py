@@ -13,6 +13,7 @@ from collections.abc import Sequence
 
 import msgspec
 
+from fairlead.api.decoding import field_message
 from fairlead.api.yamltext import YAMLError, load, refusal
 
 
@@ -158,7 +159,7 @@ def read_people(text: str | bytes) -> list[EmbeddedPerson]:
         body = load(text, aliases=False, max_depth=8)
         people = msgspec.convert(body, _File).people
     except msgspec.ValidationError as error:
-        raise PasswordError(f"the file of people is wrong: {error}") from None
+        raise PasswordError(f"the file of people is wrong: {field_message(error)}") from None
     except (YAMLError, ValueError) as error:
         raise PasswordError(f"the file of people {refusal(error)}") from None
     if not people:

@@ -13,6 +13,7 @@ from typing import Literal, NamedTuple, TypeVar
 import msgspec
 
 from fairlead.api.conditions import get_condition
+from fairlead.api.decoding import field_message
 from fairlead.api.durations import parse_duration
 from fairlead.api.meta import Key, Object
 from fairlead.api.postgresaccess import (
@@ -366,7 +367,7 @@ def decode_access(obj: Object) -> PostgresAccess:
     try:
         return obj.decode(PostgresAccess)
     except msgspec.ValidationError as error:
-        raise invalid("InvalidSpec", f"PostgresAccess {obj.key}: {error}") from None
+        raise invalid("InvalidSpec", f"PostgresAccess {obj.key}: {field_message(error)}") from None
 
 
 def check_spec(access: PostgresAccess) -> None:

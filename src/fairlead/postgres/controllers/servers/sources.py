@@ -11,6 +11,7 @@ from weakref import WeakValueDictionary
 
 import msgspec
 
+from fairlead.api.decoding import field_message
 from fairlead.api.meta import Key, Object
 from fairlead.api.postgresaccess import ABANDON_ANNOTATION, PostgresAccess
 from fairlead.api.postgresaccess.connection import (
@@ -413,7 +414,9 @@ def decode_server(obj: Object) -> PostgresServer:
     try:
         server = obj.decode(PostgresServer)
     except msgspec.ValidationError as error:
-        raise invalid("InvalidSpec", f"PostgresServer {obj.meta.name}: {error}") from None
+        raise invalid(
+            "InvalidSpec", f"PostgresServer {obj.meta.name}: {field_message(error)}"
+        ) from None
     check_server(server)
     return server
 

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 
 import msgspec
 
+from fairlead.api.decoding import field_message
 from fairlead.api.kubebind import (
     ANNOTATION_SOURCE_SPEC_HASH,
     APIServiceExport,
@@ -53,7 +54,9 @@ def reconcile(
         try:
             specs[name] = msgspec.to_builtins(stored.decode(BoundSchema).spec)
         except msgspec.ValidationError as error:
-            return ExportPlan(condition=_missing(f"BoundSchema {name} is not valid: {error}"))
+            return ExportPlan(
+                condition=_missing(f"BoundSchema {name} is not valid: {field_message(error)}")
+            )
         owner = stored.meta.controller()
         if owner is None:
             adopt.append(stored)

@@ -15,6 +15,7 @@ from typing import NamedTuple
 
 import msgspec
 
+from fairlead.api.decoding import field_message
 from fairlead.api.kubebind import (
     ANNOTATION_API_APPROVED,
     ANNOTATION_SOURCE_SPEC_HASH,
@@ -113,7 +114,9 @@ def bound_schema_spec(crd: Object, options: ProviderOptions) -> BoundSchemaSpec:
     try:
         spec = spec_of(body, informer_scope=options.consumer_scope, isolation=options.isolation)
     except msgspec.ValidationError as error:
-        raise NotExportableError("SchemaNotFound", f"cannot be exported: {error}") from None
+        raise NotExportableError(
+            "SchemaNotFound", f"cannot be exported: {field_message(error)}"
+        ) from None
     kind = spec.kind_versions()
     if not any(kind.losses(spec.served[0])):
         return spec
