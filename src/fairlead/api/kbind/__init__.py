@@ -21,23 +21,23 @@ from fairlead.api.kbind.names import (
     schema_hash,
 )
 from fairlead.api.kbind.types import (
-    Binding,
-    BindingSpec,
-    BindingStatus,
     BoundAPI,
     BoundAPIName,
-    ClusterBinding,
-    Connection,
     ConnectionRef,
-    ConnectionSpec,
     ConnectionStatus,
     ExportedAPI,
+    KubeconfigSecretRef,
     RelatedResource,
     RelatedSelector,
     ReportedCondition,
     SchemaPolicy,
-    SecretKeyRef,
 )
+from fairlead.api.kbind.types import KbindBinding as Binding
+from fairlead.api.kbind.types import KbindBindingSpec as BindingSpec
+from fairlead.api.kbind.types import KbindBindingStatus as BindingStatus
+from fairlead.api.kbind.types import KbindClusterBinding as ClusterBinding
+from fairlead.api.kbind.types import KbindConnection as Connection
+from fairlead.api.kbind.types import KbindConnectionSpec as ConnectionSpec
 
 
 __all__ = [
@@ -59,11 +59,11 @@ __all__ = [
     "ConnectionSpec",
     "ConnectionStatus",
     "ExportedAPI",
+    "KubeconfigSecretRef",
     "RelatedResource",
     "RelatedSelector",
     "ReportedCondition",
     "SchemaPolicy",
-    "SecretKeyRef",
     "crds",
     "lease_name",
     "schema_hash",

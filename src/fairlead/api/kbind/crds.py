@@ -6,7 +6,12 @@ from collections.abc import Sequence
 
 from fairlead.api.crd import AGE, PrinterColumn, Version, build_crd
 from fairlead.api.kbind import names
-from fairlead.api.kbind.types import Binding, ClusterBinding, Connection, Kind
+from fairlead.api.kbind.types import (
+    KbindBinding,
+    KbindClusterBinding,
+    KbindConnection,
+    KbindKind,
+)
 from fairlead.api.meta import JSON
 from fairlead.api.resource import Resource
 
@@ -20,14 +25,14 @@ def crds() -> list[JSON]:
     return [
         _crd(
             names.CONNECTIONS,
-            Connection,
+            KbindConnection,
             (_READY, PrinterColumn("Secret", ".spec.kubeconfigSecretRef.name"), AGE),
         ),
-        _crd(names.CLUSTERBINDINGS, ClusterBinding, _BINDING_COLUMNS),
-        _crd(names.BINDINGS, Binding, _BINDING_COLUMNS),
+        _crd(names.CLUSTERBINDINGS, KbindClusterBinding, _BINDING_COLUMNS),
+        _crd(names.BINDINGS, KbindBinding, _BINDING_COLUMNS),
     ]
 
 
-def _crd(resource: Resource, type_: type[Kind], columns: Sequence[PrinterColumn]) -> JSON:
+def _crd(resource: Resource, type_: type[KbindKind], columns: Sequence[PrinterColumn]) -> JSON:
     version = Version(names.VERSION, type_, columns=columns)
     return build_crd(resource, [version], categories=[names.CATEGORY])

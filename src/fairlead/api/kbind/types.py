@@ -1,6 +1,7 @@
 """The kinds of ``core.kbind.io/v1alpha1``; all three are in the consumer's cluster.
 
-An API is named by its CRD, ``<plural>.<group>``.
+An API is named by its CRD, ``<plural>.<group>``. A class whose name another protocol has too is
+called Kbind here, and by its kind in :mod:`fairlead.api.kbind`.
 """
 
 from __future__ import annotations
@@ -105,7 +106,7 @@ Conditions = Annotated[
 ]
 
 
-class SecretKeyRef(Struct, kw_only=True, frozen=True):
+class KubeconfigSecretRef(Struct, kw_only=True, frozen=True):
     """A key of a Secret in the konnector's namespace."""
 
     namespace: Annotated[
@@ -148,11 +149,11 @@ class SchemaPolicy(Struct, kw_only=True, frozen=True):
     ] = "Always"
 
 
-class ConnectionSpec(Struct, kw_only=True, frozen=True):
+class KbindConnectionSpec(Struct, kw_only=True, frozen=True):
     """Kubeconfig of a provider, and what becomes of its APIs here."""
 
     kubeconfig_secret_ref: Annotated[
-        SecretKeyRef,
+        KubeconfigSecretRef,
         Meta(
             description="Key of a Secret that holds the provider's kubeconfig.",
             extra_json_schema=immutable("kubeconfigSecretRef"),
@@ -214,16 +215,16 @@ class ConnectionStatus(Struct, kw_only=True, frozen=True):
     ] = msgspec.field(default=[], name="exportedAPIs")
 
 
-class Kind(msgspec.Struct, rename="camel", omit_defaults=True, kw_only=True):
+class KbindKind(msgspec.Struct, rename="camel", omit_defaults=True, kw_only=True):
     """The base of all kinds."""
 
     metadata: ObjectMeta = msgspec.field(default_factory=ObjectMeta)
 
 
-class Connection(Kind, kw_only=True):
+class KbindConnection(KbindKind, kw_only=True):
     """The way to one provider, by a kubeconfig."""
 
-    spec: ConnectionSpec
+    spec: KbindConnectionSpec
     status: ConnectionStatus = ConnectionStatus()
 
 
@@ -257,7 +258,7 @@ class RelatedResource(Struct, kw_only=True, frozen=True):
     ] = None
 
 
-class BindingSpec(Struct, kw_only=True, frozen=True):
+class KbindBindingSpec(Struct, kw_only=True, frozen=True):
     """APIs of one Connection that are synchronised, with the objects beside them."""
 
     connection_ref: Annotated[
@@ -293,7 +294,7 @@ class BoundAPI(Struct, kw_only=True, frozen=True):
     ] = 0
 
 
-class BindingStatus(Struct, kw_only=True, frozen=True):
+class KbindBindingStatus(Struct, kw_only=True, frozen=True):
     """APIs that are bound, and conditions."""
 
     conditions: Conditions = []
@@ -302,15 +303,15 @@ class BindingStatus(Struct, kw_only=True, frozen=True):
     ] = msgspec.field(default=[], name="boundAPIs")
 
 
-class ClusterBinding(Kind, kw_only=True):
+class KbindClusterBinding(KbindKind, kw_only=True):
     """Binds APIs for all namespaces, and cluster-scoped ones."""
 
-    spec: BindingSpec
-    status: BindingStatus = BindingStatus()
+    spec: KbindBindingSpec
+    status: KbindBindingStatus = KbindBindingStatus()
 
 
-class Binding(Kind, kw_only=True):
+class KbindBinding(KbindKind, kw_only=True):
     """Binds APIs for the objects of its own namespace."""
 
-    spec: BindingSpec
-    status: BindingStatus = BindingStatus()
+    spec: KbindBindingSpec
+    status: KbindBindingStatus = KbindBindingStatus()
