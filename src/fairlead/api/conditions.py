@@ -7,7 +7,7 @@ kube-bind's own conditions carry a severity and live in :mod:`fairlead.api.kubeb
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Annotated, Any, Literal, NamedTuple
+from typing import Annotated, Any, Literal, NamedTuple, TypeVar
 
 import msgspec
 
@@ -54,12 +54,15 @@ _FIELDS = {
 """Types of a condition's fields in JSON."""
 
 
-def set_condition(conditions: Iterable[Condition], new: Condition, *, now: str) -> list[Condition]:
+C = TypeVar("C", bound=Condition)
+
+
+def set_condition(conditions: Iterable[C], new: C, *, now: str) -> list[C]:
     """Return the conditions with ``new`` in the place of the one of its type, or at the end.
 
     The transition time changes only with the status (API conventions).
     """
-    result: list[Condition] = []
+    result: list[C] = []
     is_present = False
     for old in conditions:
         if old.type != new.type:

@@ -36,6 +36,10 @@ _EXEC_VERSIONS = ("client.authentication.k8s.io/v1", "client.authentication.k8s.
 _EXEC_EXTENSION = "client.authentication.k8s.io/exec"
 
 
+class ReferenceRefused(ConfigError):  # noqa: N818  named after what happened
+    """An untrusted kubeconfig names a file to read or a program to run."""
+
+
 def parse_kubeconfig(data: bytes, *, context: str | None = None) -> ClusterConfig:
     """Return the cluster of an untrusted kubeconfig, such as one from a Secret.
 
@@ -43,7 +47,8 @@ def parse_kubeconfig(data: bytes, *, context: str | None = None) -> ClusterConfi
     namespace is "" if the context names none.
 
     Raises:
-        ConfigError: the kubeconfig is unusable or not self-contained; quotes none of its values.
+        ReferenceRefused: it names files or programs.
+        ConfigError: the kubeconfig is unusable; quotes none of its values.
     """
     where = "the kubeconfig"
     if len(data) > MAX_UNTRUSTED_BYTES:
@@ -103,12 +108,12 @@ def _refuse_references(cluster: ClusterFields, user: UserFields, where: str) -> 
     }
     for field, value in references.items():
         if value:
-            raise ConfigError(
+            raise ReferenceRefused(
                 f"{where} refers to a file in {field}: it must be embedded"
                 f" (kubectl config view --raw --flatten does that)"
             )
     if user.exec_ is not None:
-        raise ConfigError(f"{where} runs a command (exec), which is not allowed: use a token")
+        raise ReferenceRefused(f"{where} runs a command (exec), which is not allowed: use a token")
 
 
 def build_config(
