@@ -26,6 +26,7 @@ from fairlead.binding.options import DEFAULT_NAMESPACE as BINDING_NAMESPACE
 from fairlead.binding.options import PROJECTOR
 from fairlead.konnector import manifests as konnector
 from fairlead.konnector.options import DEFAULT_NAMESPACE as KONNECTOR_NAMESPACE
+from fairlead.konnector.options import PROTOCOLS
 from fairlead.portal import manifests as serve
 from fairlead.portal.options import DEFAULT_NAMESPACE as SERVE_NAMESPACE
 from fairlead.portal.options import NAME as SERVE
@@ -205,12 +206,14 @@ def _call(function: Callable[..., list[JSON]], **arguments: object) -> list[JSON
 
 
 def _konnector() -> Program:
+    plain = _call(konnector.manifests)
+    both = _call(konnector.manifests, protocols=PROTOCOLS)
     return _program(
         "konnector",
         konnector.NAME,
         KONNECTOR_NAMESPACE,
         konnector.LEASE,
-        _call(konnector.manifests),
+        when('has "v2" $.Values.konnector.protocols', plain, both),
     )
 
 

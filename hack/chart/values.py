@@ -15,6 +15,7 @@ from fairlead.api.manifests import DEFAULT_PODS, Pods
 from fairlead.api.meta import JSON
 from fairlead.api.quantities import PATTERN
 from fairlead.binding.options import WEBHOOKS
+from fairlead.konnector.options import DEFAULT_PROTOCOLS, PROTOCOLS
 from fairlead.portal.manifests import CREDENTIALS
 from fairlead.portal.options import DEFAULT_PERSON_CLAIMS, LARGEST_MOST_GROUPS
 from fairlead.provider.manifests import DEFAULT_CLAIMS
@@ -242,7 +243,15 @@ _ABOUT = {
 }
 
 _OWN: Mapping[str, Sequence[Value]] = {
-    "konnector": [],
+    "konnector": [
+        Value(
+            "protocols",
+            list(DEFAULT_PROTOCOLS),
+            _one_of(PROTOCOLS) | {"contains": {"const": "v1alpha2"}},
+            "Protocols that it serves: v1alpha2, and v2 for Connections and bindings of"
+            " core.kbind.io.",
+        ),
+    ],
     "binding": [
         Value(
             "crossNamespace",
@@ -535,11 +544,8 @@ def _folder() -> JSON:
 def page(programs: Sequence[Program]) -> str:
     """The tables of the docs: what is common, and what each program has."""
     keys = [one.key for one in programs]
-    alike = {
-        value.path.partition(".")[2]
-        for value in _of_program(programs[0])
-        if value.path.partition(".")[2] not in {"enabled", "namespace"}
-    }
+    paths = [{value.path.partition(".")[2] for value in _of_program(one)} for one in programs]
+    alike = set.intersection(*paths) - {"enabled", "namespace"}
     rows = [
         value
         for value in table(programs)

@@ -82,7 +82,7 @@ def _others(*own: str) -> tuple[str, ...]:
 
 _APISERVER = (
     "tests/contract/",
-    *(f"tests/e2e/{name}/" for name in ("binding", "konnector", "postgres", "provider")),
+    *(f"tests/e2e/{name}/" for name in ("binding", "kbind", "konnector", "postgres", "provider")),
     "tests/e2e/whole/test_examples.py",
     "tests/e2e/whole/test_faults.py",
     "tests/e2e/whole/test_policies.py",

@@ -13,6 +13,7 @@ BY_HAND = {
     "chart.md",
     "image.md",
     "index.md",
+    "kbind.md",
     "postgres-access.md",
     sandbox.PAGE,
     "serve.md",

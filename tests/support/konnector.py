@@ -167,10 +167,10 @@ async def _end(task: asyncio.Task[None]) -> None:
 @contextlib.asynccontextmanager
 async def konnector(admin: Client, **options: Any) -> AsyncIterator[Konnector]:
     """A konnector, installed as on a real cluster."""
-    await install_crds(admin)
-    await create_all(admin, manifests(image="fairlead"))
-    known = {"health_interval": 0.05, **options}
-    one = Konnector(admin, Options(**known))
+    known = Options(**{"health_interval": 0.05, **options})
+    await install_crds(admin, known.protocols)
+    await create_all(admin, manifests(image="fairlead", protocols=known.protocols))
+    one = Konnector(admin, known)
     await one.start()
     try:
         yield one

@@ -57,6 +57,7 @@ _PROGRAMS: dict[str, Callable[..., list[JSON]]] = {
     metavar="KEY=VALUE",
     help="Label for every object and Pod, in addition to their own; may be given several times.",
 )
+@flag_options(konnector, only="konnector")
 @flag_options(provider, only="provider")
 @flag_options(postgres, only="postgres")
 @flag_options(binding, only="binding")

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
+from fairlead.api import kbind
 from fairlead.api.kubebind import consumer_crds
+from fairlead.api.meta import JSON
 from fairlead.client import Bounds, Client
 from fairlead.konnector.connections import RunningConnections
 from fairlead.konnector.consumer import Consumer
@@ -12,18 +16,25 @@ from fairlead.konnector.controllers.connections.controller import ConnectionsCon
 from fairlead.konnector.controllers.connections.engage import ProviderConnector
 from fairlead.konnector.controllers.conversions.controller import ConversionsController
 from fairlead.konnector.controllers.unbind.controller import UnbindController
-from fairlead.konnector.options import Options
+from fairlead.konnector.options import DEFAULT_PROTOCOLS, Options
+from fairlead.konnector.v2.connection.controller import ConnectionController
+from fairlead.konnector.v2.providers import ConnectedProviders
 from fairlead.runtime import Cluster, Manager
 from fairlead.runtime import install_crds as install
 
 
-async def install_crds(client: Client) -> None:
+def crds(protocols: Sequence[str] = DEFAULT_PROTOCOLS) -> list[JSON]:
+    """Return the CRDs of a consumer cluster in which the konnector serves these protocols."""
+    return [*consumer_crds(), *(kbind.crds() if "v2" in protocols else ())]
+
+
+async def install_crds(client: Client, protocols: Sequence[str] = DEFAULT_PROTOCOLS) -> None:
     """Create or update the CRDs of a consumer cluster and wait until they are served.
 
     Raises:
         ClientError: the server refused, or did not serve them in time.
     """
-    await install(client, consumer_crds())
+    await install(client, crds(protocols))
 
 
 async def build(
@@ -41,7 +52,7 @@ async def build(
     """
     options = options or Options()
     if options.install_crds:
-        await install_crds(cluster.client)
+        await install_crds(cluster.client, options.protocols)
     manager.add_cluster(cluster)
     consumer = Consumer(cluster, options, manager.metrics)
     connections = RunningConnections()
@@ -51,4 +62,6 @@ async def build(
     manager.add(UnbindController(consumer, connections))
     manager.add(ConversionsController(consumer))
     manager.add(BundleController(consumer, connections))
+    if "v2" in options.protocols:
+        manager.add(ConnectionController(manager, consumer, ConnectedProviders(), bounds))
     return consumer

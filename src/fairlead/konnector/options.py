@@ -9,7 +9,7 @@ from typing import Annotated
 
 import msgspec
 
-from fairlead.api.flags import Flag, parse_seconds
+from fairlead.api.flags import Flag, parse_seconds, separated
 
 
 DEFAULT_NAMESPACE = "kube-bind"
@@ -17,6 +17,30 @@ DEFAULT_NAMESPACE = "kube-bind"
 DEFAULT_WORKERS = 32
 HEARTBEAT_INTERVAL = timedelta(minutes=5)
 """Time between two heartbeats that the provider is promised; they are sent twice as often."""
+
+
+PROTOCOLS = ("v1alpha2", "v2")
+"""Protocols that the konnector has: kube-bind's, and kbind v2."""
+DEFAULT_PROTOCOLS = ("v1alpha2",)
+
+
+def parse_protocols(text: str) -> tuple[str, ...]:
+    """Return the protocols in a text, in the order of :data:`PROTOCOLS`.
+
+    Raises:
+        ValueError: there is another one among them, or v1alpha2 is not.
+    """
+    names = separated([text])
+    for name in names:
+        if name not in PROTOCOLS:
+            raise ValueError(f"--protocols: {name!r} is none of {', '.join(PROTOCOLS)}")
+    if "v1alpha2" not in names:
+        raise ValueError("--protocols: v1alpha2 cannot be left out yet")
+    return tuple(name for name in PROTOCOLS if name in names)
+
+
+ProtocolsFlag = Flag(metavar="NAMES", default=",".join(DEFAULT_PROTOCOLS), parse=parse_protocols)
+"""Flag of the konnector and of its manifests."""
 
 
 class Options(msgspec.Struct, frozen=True, kw_only=True):
@@ -28,6 +52,9 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     closed when there is less to do.
 
     Attributes:
+        protocols: Protocols that are served, with commas: v1alpha2, v2. For v2, that is for
+            Connections and bindings of core.kbind.io, the konnector needs the rights that
+            `fairlead manifests konnector --protocols v1alpha2,v2` has.
         provider_polling_interval: Time between two checks of the provider's exports by an
             APIServiceBindingBundle, in addition to the watch; at least 1s.
         unbind_timeout: How long a binding that is deleted waits for a provider that cannot be
@@ -40,6 +67,7 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
             written as for --local-key; * for all. May be given several times.
     """
 
+    protocols: Annotated[tuple[str, ...], ProtocolsFlag] = DEFAULT_PROTOCOLS
     namespace: str = DEFAULT_NAMESPACE
     version: str = msgspec.field(default_factory=lambda: metadata.version("fairlead"))
     install_crds: bool = True

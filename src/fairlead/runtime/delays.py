@@ -34,6 +34,8 @@ CRD_ESTABLISHED = BackoffPolicy(initial=0.05, maximum=1.0, factor=1.5, jitter=0.
 """Delays between looks at a CRD that was written and is not served yet."""
 NO_WATCH = BackoffPolicy(initial=1.0, maximum=60.0, jitter=0.1)
 """Delays between passes of a binding that waits for a state that no watch reports."""
+SILENT_PROVIDER = BackoffPolicy(initial=1.0)
+"""Delays between attempts to reach the provider of a Connection."""
 NEW_CREDENTIALS = BackoffPolicy(initial=1.0, maximum=60.0, jitter=0.1)
 """Delays between tries of a consumer's new kubeconfig that does not work."""
 NAMESPACE_EMPTY = BackoffPolicy(initial=5.0, maximum=60.0, factor=1.5)

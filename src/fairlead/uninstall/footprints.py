@@ -28,6 +28,7 @@ from fairlead.binding import manifests as binding
 from fairlead.binding.options import DEFAULT_NAMESPACE as BINDING_NAMESPACE
 from fairlead.konnector import manifests as konnector
 from fairlead.konnector.options import DEFAULT_NAMESPACE as KONNECTOR_NAMESPACE
+from fairlead.konnector.options import PROTOCOLS
 from fairlead.portal import manifests as serve
 from fairlead.portal.options import DEFAULT_NAMESPACE as SERVE_NAMESPACE
 from fairlead.portal.options import NAME as SERVE
@@ -126,7 +127,7 @@ def _binding(namespace: str) -> tuple[list[JSON], str, str]:
 
 
 def _konnector(namespace: str) -> tuple[list[JSON], str, str]:
-    objects = konnector.manifests(namespace=namespace, image=_IMAGE)
+    objects = konnector.manifests(namespace=namespace, image=_IMAGE, protocols=PROTOCOLS)
     return objects, konnector.NAME, konnector.LEASE
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import subprocess
 import tempfile
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from importlib.metadata import version
 from pathlib import Path
 
@@ -13,6 +13,7 @@ import pytest
 from tests.support.image import ROOT, Build, stages
 from tests.support.pods import pod
 
+from fairlead.api.meta import JSON
 from fairlead.api.resource import DEPLOYMENTS
 from fairlead.binding.manifests import manifests as binding
 from fairlead.cli.manifests import DEFAULT_IMAGE
@@ -37,7 +38,7 @@ PACKAGES = {
     # The front door: tokens of issuers, and sessions in Redis.
     *("jinja2", "joserfc", "markupsafe", "redis"),
 }
-PROGRAMS = {
+PROGRAMS: dict[str, Callable[..., list[JSON]]] = {
     "binding": binding,
     "konnector": konnector,
     "postgres": postgres,

@@ -133,6 +133,12 @@ def test_each_flag_about_pods_has_its_value(helm: Helm, name: str) -> None:
         ),
         pytest.param("postgres", ("--exported",), {"exported": True}, id="postgres"),
         pytest.param(
+            "konnector",
+            ("--protocols", "v1alpha2,v2"),
+            {"protocols": ["v1alpha2", "v2"]},
+            id="konnector",
+        ),
+        pytest.param(
             "postgres", ("--no-user-roles",), {"userRoles": False}, id="no-rights-of-people"
         ),
         pytest.param("binding", ("--webhooks",), {"webhooks": {"enabled": True}}, id="webhooks"),

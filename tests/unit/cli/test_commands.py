@@ -113,6 +113,16 @@ def test_what_is_said_of_commands_that_are_not_imported_is_their_own_first_sente
             "--crossing-key '/*' is not KEY, PREFIX/* or KEY=VALUE",
             id="crossing-key",
         ),
+        pytest.param(
+            ["konnector", "run", "--protocols", "v1alpha2,v3"],
+            "--protocols: 'v3' is none of v1alpha2, v2",
+            id="protocol",
+        ),
+        pytest.param(
+            ["manifests", "konnector", "--protocols", "v2"],
+            "--protocols: v1alpha2 cannot be left out yet",
+            id="protocols",
+        ),
         pytest.param(["demo", "--json", "--keep"], "exclude each other", id="json-and-keep"),
         pytest.param(
             ["uninstall", "binding", "--helm-release", "a/b"],

@@ -9,7 +9,6 @@ from typing import Any, TypeVar
 import click
 from click.core import ParameterSource
 
-from fairlead.api.kubebind import consumer_crds
 from fairlead.cli.options import (
     NAMESPACE,
     cluster_options,
@@ -120,7 +119,12 @@ def run(
         await app.build(manager, cluster, options, bounds)
 
     run_program(
-        NAME, lease_namespace, options_of(RunOptions, flags), consumer_crds(), build, lease=LEASE
+        NAME,
+        lease_namespace,
+        options_of(RunOptions, flags),
+        app.crds(options.protocols),
+        build,
+        lease=LEASE,
     )
 
 

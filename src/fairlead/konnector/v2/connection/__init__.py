@@ -1,0 +1,1 @@
+"""Connections: one link for each, its identity, its exports and its Lease."""

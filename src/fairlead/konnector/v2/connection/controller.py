@@ -1,0 +1,361 @@
+"""Connections: a link for each, finalizers on it and on its Secret, and its status."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable, Iterator
+from contextlib import AsyncExitStack
+
+import msgspec
+import structlog
+
+from fairlead.api.conditions import Event, stored_conditions, turned
+from fairlead.api.kbind import (
+    BINDINGS,
+    CLUSTERBINDINGS,
+    CONNECTIONS,
+    Binding,
+    Connection,
+    ConnectionStatus,
+)
+from fairlead.api.kbind.names import FIELD_MANAGER, FINALIZER_CLEANUP, READY
+from fairlead.api.meta import Key, Object
+from fairlead.api.resource import SECRETS
+from fairlead.api.timestamps import now
+from fairlead.client import Bounds, ClientError, ConfigError, parse_kubeconfig
+from fairlead.client.errors import Conflict
+from fairlead.client.kubeconfig import ReferenceRefused
+from fairlead.konnector.consumer import Consumer
+from fairlead.konnector.secrets import content
+from fairlead.konnector.v2.connection.link import LinkOptions, ProviderLink
+from fairlead.konnector.v2.connection.reconcile import (
+    ConnectionState,
+    LinkState,
+    SecretFault,
+    reconcile,
+    secret_fault,
+)
+from fairlead.konnector.v2.identity import cluster_uid
+from fairlead.konnector.v2.providers import ConnectedProviders
+from fairlead.runtime import (
+    Backoff,
+    Delta,
+    Manager,
+    Request,
+    Result,
+    StatusWriter,
+    add_finalizer,
+    any_of,
+    delays,
+    metadata_changed,
+    remove_finalizer,
+    spec_changed,
+)
+
+
+_log = structlog.get_logger(logger_name="fairlead.konnector.v2.connection")
+
+_STATUS_FIELDS = {field.encode_name for field in msgspec.structs.fields(ConnectionStatus)}
+_WORKERS = 4
+"""Connections whose statuses are written at the same time; none waits for a provider."""
+
+
+class _Links:
+    """The link of a Connection that is in use, and one that is tried before it is."""
+
+    def __init__(self, current: ProviderLink) -> None:
+        self.current = current
+        self.candidate: ProviderLink | None = None
+
+    def all(self) -> Iterator[ProviderLink]:
+        yield self.current
+        if self.candidate is not None:
+            yield self.candidate
+
+
+class ConnectionController:
+    """Watches Connections, the Secrets of the konnector's namespace, and bindings."""
+
+    name = "kbind-connections"
+
+    def __init__(
+        self,
+        manager: Manager,
+        consumer: Consumer,
+        providers: ConnectedProviders,
+        bounds: Bounds | None = None,
+    ) -> None:
+        self._manager = manager
+        self._consumer = consumer
+        self._providers = providers
+        self._bounds = bounds
+        cluster = consumer.cluster
+        self._connections = cluster.informer(CONNECTIONS)
+        self._cluster_bindings = cluster.informer(CLUSTERBINDINGS)
+        self._bindings = cluster.informer(BINDINGS)
+        self._writer = StatusWriter(
+            cluster.client, CONNECTIONS, cluster.events(FIELD_MANAGER), _events
+        )
+        self._links: dict[str, _Links] = {}
+        self._local_uid = ""
+        self._controller = consumer.controller(
+            "kbind-connections", self._reconcile, workers=_WORKERS
+        )
+
+    async def run(self) -> None:
+        """Work until cancelled, then leave all providers."""
+        controller, consumer = self._controller, self._consumer
+        async with AsyncExitStack() as stack:
+            for informer in (self._connections, self._cluster_bindings, self._bindings):
+                stack.push_async_callback(informer.close)
+            controller.watch(
+                self._connections,
+                predicate=any_of(spec_changed, metadata_changed("finalizers")),
+            )
+            for informer in (self._cluster_bindings, self._bindings):
+                controller.watch(informer, _named, predicate=spec_changed)
+            consumer.secrets.listen(self._secret_changed)
+            stack.callback(consumer.secrets.unlisten, self._secret_changed)
+            await consumer.secrets.synced()
+            self._local_uid = await self._identity()
+            stack.push_async_callback(self._leave_all)
+            await controller.run()
+
+    async def _identity(self) -> str:
+        """Return the uid of the consumer's cluster, which is awaited."""
+        backoff = Backoff(delays.NO_WATCH)
+        while True:
+            try:
+                return await cluster_uid(self._consumer.client)
+            except ClientError as error:
+                _log.warning("this cluster's identity is not known", error=str(error))
+            await asyncio.sleep(backoff.failed(asyncio.get_running_loop().time()))
+
+    def _secret_changed(self, key: Key) -> None:
+        for name in self._users(key):
+            self._controller.enqueue(Request("", "", name))
+
+    def _users(self, secret: Key) -> list[str]:
+        """Return the Connections that name a Secret."""
+        return [
+            obj.meta.name
+            for obj in self._connections.list()
+            if (parsed := obj.try_decode(Connection)) is not None and _source(parsed) == secret
+        ]
+
+    async def _reconcile(self, request: Request) -> Result | None:
+        name = request.name
+        obj = self._connections.get("", name)
+        if obj is None:
+            await self._leave(name)
+            await self._release_secrets()
+            return None
+        connection = obj.decode(Connection)
+        bindings = self._naming(name)
+        if obj.meta.deleting and not bindings:
+            await self._finish(obj, connection)
+            return None
+        fault = self._fault(connection)
+        if not obj.meta.deleting:
+            obj = await self._hold(obj, connection)
+        await self._connect(connection, fault)
+        links = self._links.get(name)
+        state = ConnectionState(
+            connection=connection,
+            local_uid=self._local_uid,
+            secret_fault=fault,
+            link=links.current.state if links is not None else None,
+            untried=_untried(links),
+            bindings=tuple(bindings),
+        )
+        await self._commit(obj, state)
+        return None
+
+    async def _commit(self, obj: Object, state: ConnectionState) -> None:
+        outcome = reconcile(state, now=now())
+        name = obj.meta.name
+        links = self._links.get(name)
+        usable = outcome.usable and links is not None
+        self._providers.put(name, links.current.provider if usable and links else None)
+        if outcome.status is not None:
+            body = obj.to_dict()
+            # A list that is empty now is not written, and must not stay as it was.
+            others = {
+                field: value
+                for field, value in body.get("status", {}).items()
+                if field not in _STATUS_FIELDS
+            }
+            body["status"] = others | msgspec.to_builtins(outcome.status)
+            await self._writer.write(obj, body)
+
+    def _fault(self, connection: Connection) -> SecretFault | None:
+        ref = connection.spec.kubeconfig_secret_ref
+        key = _source(connection)
+        secrets = self._consumer.secrets
+        secret = secrets.get(key)
+        kubeconfig = content(secret, ref.key)
+        fault, refused = "", False
+        if kubeconfig:
+            try:
+                parse_kubeconfig(kubeconfig)
+            except ConfigError as error:
+                fault, refused = str(error), isinstance(error, ReferenceRefused)
+        return secret_fault(
+            ref,
+            self._consumer.options.namespace,
+            exists=secret is not None,
+            content=kubeconfig,
+            unreadable=secrets.error(key),
+            fault=fault,
+            refused=refused,
+        )
+
+    async def _hold(self, obj: Object, connection: Connection) -> Object:
+        """Add the finalizers to the Secret and to the Connection, unless another one is at work.
+
+        Raises:
+            ClientError: a finalizer cannot be added; without one, nothing would be unwound.
+        """
+        links = self._links.get(obj.meta.name)
+        if links is not None and links.current.state.holder == "Another":
+            return obj
+        client = self._consumer.client
+        # Of another namespace's Secret nothing is known here, and nothing is written to it.
+        secret = self._consumer.secrets.get(_source(connection))
+        if secret is not None and not secret.meta.deleting:
+            await add_finalizer(client, SECRETS, secret, FINALIZER_CLEANUP)
+        return await add_finalizer(client, CONNECTIONS, obj, FINALIZER_CLEANUP)
+
+    async def _connect(self, connection: Connection, fault: SecretFault | None) -> None:
+        """Have the link that the Secret asks for, and try new credentials beside those in use."""
+        name = connection.metadata.name
+        links = self._links.get(name)
+        if fault is not None:
+            await self._leave(name)
+            return
+        ref = connection.spec.kubeconfig_secret_ref
+        kubeconfig = content(self._consumer.secrets.get(_source(connection)), ref.key)
+        if links is None:
+            links = self._links[name] = _Links(self._link(connection, kubeconfig))
+            await links.current.start()
+            return
+        candidate = links.candidate
+        if links.current.kubeconfig == kubeconfig:
+            links.candidate = None
+            if candidate is not None:
+                await candidate.stop()
+            return
+        if candidate is None or candidate.kubeconfig != kubeconfig:
+            links.candidate = self._link(connection, kubeconfig)
+            if candidate is not None:
+                await candidate.stop()
+            await links.candidate.start()
+            candidate = links.candidate
+        if _is_better(candidate.state, links.current.state, connection):
+            former, links.current, links.candidate = links.current, candidate, None
+            # Bindings leave the former provider before its tasks end.
+            self._providers.put(name, None)
+            await former.stop()
+
+    def _link(self, connection: Connection, kubeconfig: bytes) -> ProviderLink:
+        name = connection.metadata.name
+        options = self._consumer.options
+        return ProviderLink(
+            name,
+            kubeconfig,
+            parse_kubeconfig(kubeconfig),
+            LinkOptions(
+                self._local_uid,
+                self._consumer.instance,
+                options.health_interval,
+                options.health_patience,
+            ),
+            lambda: self._controller.enqueue(Request("", "", name)),
+            pinned=connection.status.remote_cluster_uid,
+            manager=self._manager,
+            bounds=self._bounds,
+        )
+
+    async def _leave(self, name: str) -> None:
+        self._providers.put(name, None)
+        links = self._links.pop(name, None)
+        if links is not None:
+            for link in links.all():
+                await link.stop()
+
+    async def _leave_all(self) -> None:
+        for name in list(self._links):
+            await self._leave(name)
+
+    async def _finish(self, obj: Object, connection: Connection) -> None:
+        """Let a deleted Connection go that no binding names, and its Secret with the last one."""
+        await self._leave(obj.meta.name)
+        source = _source(connection)
+        if not any(self._uses(name) for name in self._users(source) if name != obj.meta.name):
+            await self._release(source)
+        await remove_finalizer(self._consumer.client, CONNECTIONS, obj, FINALIZER_CLEANUP)
+
+    def _uses(self, name: str) -> bool:
+        """Whether a Connection still needs its Secret: not if nothing but its end is left."""
+        obj = self._connections.get("", name)
+        return obj is not None and (not obj.meta.deleting or bool(self._naming(name)))
+
+    async def _release_secrets(self) -> None:
+        """Take the finalizer off Secrets that no Connection names: one was removed by force."""
+        for secret in self._consumer.secrets.own():
+            if FINALIZER_CLEANUP in secret.meta.finalizers and not self._users(secret.key):
+                await self._release(secret.key)
+
+    async def _release(self, source: Key) -> None:
+        secret = self._consumer.secrets.get(source)
+        if secret is not None:
+            try:
+                await remove_finalizer(self._consumer.client, SECRETS, secret, FINALIZER_CLEANUP)
+            except Conflict:
+                latest = await self._consumer.client.get(SECRETS, source.name, source.namespace)
+                await remove_finalizer(self._consumer.client, SECRETS, latest, FINALIZER_CLEANUP)
+
+    def _naming(self, name: str) -> list[str]:
+        """Return the bindings that name a Connection, in the order of kinds and names."""
+        result = []
+        for informer in (self._cluster_bindings, self._bindings):
+            for obj in informer.list():
+                parsed = obj.try_decode(Binding)
+                if parsed is not None and parsed.spec.connection_ref.name == name:
+                    result.append(f"{informer.resource.kind} {obj.key}")
+        return sorted(result)
+
+
+def _source(connection: Connection) -> Key:
+    ref = connection.spec.kubeconfig_secret_ref
+    return Key(ref.namespace, ref.name)
+
+
+def _named(delta: Delta) -> Iterable[Request]:
+    """Return the requests of the Connections that a binding names, or has named."""
+    parsed = [obj.try_decode(Binding) for obj in (delta.old, delta.new) if obj is not None]
+    names = {binding.spec.connection_ref.name for binding in parsed if binding is not None}
+    return [Request("", "", name) for name in sorted(names)]
+
+
+def _is_better(new: LinkState, current: LinkState, connection: Connection) -> bool:
+    """Whether a link by new credentials replaces the one in use."""
+    works = not current.silent and not current.forbidden and bool(current.remote_uid)
+    if not works:
+        return True
+    if new.remote_uid and new.remote_uid != connection.status.remote_cluster_uid:
+        # Another cluster answers to the credentials that the Connection asks for: that is told.
+        return True
+    return bool(new.remote_uid) and new.apis is not None and not (new.silent or new.forbidden)
+
+
+def _untried(links: _Links | None) -> str:
+    if links is None or links.candidate is None:
+        return ""
+    state = links.candidate.state
+    reason = state.silent or state.forbidden or "no answer yet"
+    return f"the Secret's new kubeconfig is not in use: {reason}; the former one goes on"
+
+
+def _events(old: Object, new: Object) -> list[Event]:
+    return turned(stored_conditions(old.to_dict()), stored_conditions(new.to_dict()), READY)

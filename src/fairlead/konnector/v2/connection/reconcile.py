@@ -1,0 +1,296 @@
+"""Conditions and status of a Connection, by its Secret and by what its link has seen."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Literal
+
+import msgspec
+
+from fairlead.api.conditions import set_condition
+from fairlead.api.definitions import crd_spec
+from fairlead.api.kbind import (
+    Connection,
+    ConnectionStatus,
+    ExportedAPI,
+    KubeconfigSecretRef,
+    ReportedCondition,
+)
+from fairlead.api.kbind.names import (
+    ANOTHER_KONNECTOR,
+    AS_EXPECTED,
+    CLUSTER_IDENTITY_CHANGED,
+    CONNECTED,
+    DRAINING_BINDINGS,
+    FORBIDDEN,
+    LEASE_HELD,
+    PENDING,
+    PERMISSION_DENIED,
+    READY,
+    SECRET_NOT_FOUND,
+    SECRET_REFUSED,
+    SECRET_VALID,
+)
+from fairlead.api.meta import Object
+from fairlead.konnector.v2.renewals import Holder
+
+
+class SecretFault(msgspec.Struct, frozen=True):
+    """Reason and message of a Secret that cannot be used."""
+
+    reason: str
+    message: str
+
+
+class LinkState(msgspec.Struct, frozen=True):
+    """Observations of a link about its provider; none at first.
+
+    ``silent`` and ``forbidden`` are messages: why nothing is known of the provider, and which
+    right is missing, "" if none is. ``apis`` is None while they are not known.
+    """
+
+    remote_uid: str = ""
+    silent: str = ""
+    forbidden: str = ""
+    apis: tuple[ExportedAPI, ...] | None = None
+    holder: Holder = ""
+    lease_problem: str = ""
+
+
+class ConnectionState(msgspec.Struct, frozen=True):
+    """A Connection and all that decides about its status.
+
+    ``link`` is None without a usable Secret. ``untried`` says why the newest kubeconfig is not in
+    use, "" if it is. ``bindings`` are those that name the Connection.
+    """
+
+    connection: Connection
+    local_uid: str
+    secret_fault: SecretFault | None = None
+    link: LinkState | None = None
+    untried: str = ""
+    bindings: tuple[str, ...] = ()
+
+
+class ConnectionOutcome(msgspec.Struct, frozen=True):
+    """Status of a Connection, None to leave it, and whether bindings can use its provider."""
+
+    status: ConnectionStatus | None
+    usable: bool
+
+
+def secret_fault(
+    ref: KubeconfigSecretRef,
+    namespace: str,
+    *,
+    exists: bool,
+    content: bytes,
+    unreadable: str,
+    fault: str,
+    refused: bool,
+) -> SecretFault | None:
+    """Return why a Connection's Secret cannot be used, None if it can.
+
+    Args:
+        ref: the reference of the Connection.
+        namespace: the konnector's namespace.
+        exists: whether the Secret is there.
+        content: content of the key; b"" if the key is missing.
+        unreadable: why the Secret cannot be read at all; "" if it was.
+        fault: the fault of the kubeconfig, without quoting it; "" if there is none.
+        refused: whether the kubeconfig runs a program or reads files.
+    """
+    where = f"Secret {ref.namespace}/{ref.name}"
+    if ref.namespace != namespace:
+        return SecretFault(
+            SECRET_REFUSED,
+            f"{where} is not read: the konnector reads Secrets of its own namespace {namespace}"
+            " alone; create the Secret there, and another Connection that names it",
+        )
+    if not exists:
+        reason = f"cannot be read: {unreadable}" if unreadable else "not found"
+        return SecretFault(
+            SECRET_NOT_FOUND,
+            f"{where} {reason}; it has to have the provider's kubeconfig under key {ref.key!r}",
+        )
+    if not content:
+        return SecretFault(
+            SECRET_NOT_FOUND,
+            f"{where} has no key {ref.key!r}: put the provider's kubeconfig there",
+        )
+    if fault:
+        reason = SECRET_REFUSED if refused else SECRET_NOT_FOUND
+        return SecretFault(reason, f"{where}, key {ref.key!r}: {fault}")
+    return None
+
+
+def exported_apis(crds: Iterable[Object]) -> tuple[ExportedAPI, ...]:
+    """Return the APIs of labelled CRDs that serve a version, in the order of their names.
+
+    A CRD that cannot be read is left out.
+    """
+    apis = []
+    for crd in crds:
+        try:
+            spec = crd_spec(crd)
+        except msgspec.ValidationError:
+            continue
+        if spec.served:
+            apis.append(
+                ExportedAPI(
+                    name=crd.meta.name,
+                    group=spec.group,
+                    resource=spec.names.plural,
+                    scope="Namespaced" if spec.namespaced else "Cluster",
+                    versions=spec.served,
+                )
+            )
+    return tuple(sorted(apis, key=lambda api: api.name))
+
+
+def reconcile(state: ConnectionState, *, now: str) -> ConnectionOutcome:
+    """Return the status of a Connection, and whether its provider can be used."""
+    conditions = _Conditions(state.connection, now)
+    if state.link is not None and state.link.holder == "Another":
+        # All else in the status is the other konnector's to write.
+        conditions.add(ANOTHER_KONNECTOR, "True", LEASE_HELD, _another(state.local_uid))
+        return ConnectionOutcome(conditions.status({}), usable=False)
+    conditions.remove(ANOTHER_KONNECTOR)
+    if state.secret_fault is not None:
+        fault = state.secret_fault
+        conditions.add(SECRET_VALID, "False", fault.reason, fault.message)
+        conditions.remove(CONNECTED)
+        return _unready(state, conditions, fault.reason, fault.message)
+    ref = state.connection.spec.kubeconfig_secret_ref
+    conditions.add(
+        SECRET_VALID,
+        "True",
+        AS_EXPECTED,
+        f"Secret {ref.namespace}/{ref.name} has a kubeconfig that can be used",
+    )
+    return _linked(state, conditions)
+
+
+def _linked(state: ConnectionState, conditions: _Conditions) -> ConnectionOutcome:
+    link = state.link
+    if link is None:
+        return ConnectionOutcome(None, usable=False)
+    if changed := _changed_identity(state, link):
+        conditions.add(CONNECTED, "False", CLUSTER_IDENTITY_CHANGED, changed)
+        return _unready(state, conditions, CLUSTER_IDENTITY_CHANGED, changed)
+    if link.silent:
+        message = "; ".join(part for part in (link.silent, state.untried) if part)
+        conditions.add(CONNECTED, "False", PENDING, message)
+        return _unready(state, conditions, PENDING, message)
+    if not link.remote_uid:
+        if not link.forbidden:
+            return ConnectionOutcome(None, usable=False)
+        conditions.remove(CONNECTED)
+        conditions.add(PERMISSION_DENIED, "True", FORBIDDEN, link.forbidden)
+        return _unready(state, conditions, FORBIDDEN, link.forbidden)
+    notes = (f"cluster {link.remote_uid} answers", state.untried, link.lease_problem)
+    conditions.add(CONNECTED, "True", AS_EXPECTED, "; ".join(note for note in notes if note))
+    uids = {"remote_cluster_uid": link.remote_uid, "local_cluster_uid": state.local_uid}
+    if link.forbidden:
+        conditions.add(PERMISSION_DENIED, "True", FORBIDDEN, link.forbidden)
+        return _unready(state, conditions, FORBIDDEN, link.forbidden, fields=uids)
+    # Neither the exports nor whether another konnector is at work are known at first.
+    if link.apis is None or not link.holder:
+        return ConnectionOutcome(None, usable=False)
+    if conditions.has(PERMISSION_DENIED):
+        conditions.add(PERMISSION_DENIED, "False", AS_EXPECTED, "the provider grants what is read")
+    status = {
+        **uids,
+        "active_schema_source": "CRD",
+        "exported_apis": list(link.apis),
+    }
+    if state.connection.spec.schema.source == "OpenAPI":
+        return _unready(state, conditions, PENDING, _NO_OPENAPI, fields=uids)
+    if state.connection.metadata.deleting:
+        return _unready(state, conditions, "", "", usable=True, fields=status)
+    conditions.add(READY, "True", AS_EXPECTED, f"{len(link.apis)} APIs are offered")
+    return ConnectionOutcome(conditions.status(status), usable=True)
+
+
+_NO_OPENAPI = (
+    "schema.source OpenAPI is not served by this version of Fairlead: label the provider's CRDs"
+    " core.kbind.io/exported=true, and set it to CRD or Auto in another Connection"
+)
+
+
+def _unready(
+    state: ConnectionState,
+    conditions: _Conditions,
+    reason: str,
+    message: str,
+    *,
+    usable: bool = False,
+    fields: Mapping[str, object] | None = None,
+) -> ConnectionOutcome:
+    """Set Ready to False; a Connection that is deleted tells which bindings it waits for."""
+    if state.connection.metadata.deleting:
+        named = ", ".join(state.bindings[:_MOST_NAMES])
+        more = len(state.bindings) - _MOST_NAMES
+        rest = f" and {more} more" if more > 0 else ""
+        waiting = f"waits for bindings that name it: {named}{rest}"
+        message = f"{waiting}; {message}" if message else waiting
+        reason = DRAINING_BINDINGS
+    conditions.add(READY, "False", reason, message)
+    return ConnectionOutcome(conditions.status(fields or {}), usable=usable)
+
+
+_MOST_NAMES = 10
+"""Largest number of bindings that a message names."""
+
+
+def _changed_identity(state: ConnectionState, link: LinkState) -> str:
+    """Return the message about another cluster than the pinned one, "" if both are the same."""
+    status = state.connection.status
+    if status.local_cluster_uid and state.local_uid != status.local_cluster_uid:
+        return (
+            f"this cluster is {state.local_uid}, and the Connection was made in"
+            f" {status.local_cluster_uid}: delete it, and create another one here"
+        )
+    if status.remote_cluster_uid and link.remote_uid not in {"", status.remote_cluster_uid}:
+        return (
+            f"cluster {link.remote_uid} answers in place of {status.remote_cluster_uid}, which was"
+            " connected first: restore that one, or create another Connection"
+        )
+    return ""
+
+
+def _another(uid: str) -> str:
+    return (
+        f"another konnector renews Lease kbind/consumer-{uid} at the provider, and this one stands"
+        " back: stop one of the two"
+    )
+
+
+class _Conditions:
+    """The conditions of a Connection, changed one by one."""
+
+    def __init__(self, connection: Connection, now: str) -> None:
+        self._status = connection.status
+        self._generation = connection.metadata.generation
+        self._now = now
+        self._conditions = list(connection.status.conditions)
+
+    def has(self, type_: str) -> bool:
+        return any(condition.type == type_ for condition in self._conditions)
+
+    def add(self, type_: str, status: Literal["True", "False"], reason: str, message: str) -> None:
+        condition = ReportedCondition(
+            type=type_,
+            status=status,
+            reason=reason,
+            message=message,
+            last_transition_time="",
+            observed_generation=self._generation,
+        )
+        self._conditions = set_condition(self._conditions, condition, now=self._now)
+
+    def remove(self, type_: str) -> None:
+        self._conditions = [one for one in self._conditions if one.type != type_]
+
+    def status(self, fields: Mapping[str, object]) -> ConnectionStatus:
+        return msgspec.structs.replace(self._status, conditions=self._conditions, **fields)
