@@ -94,6 +94,9 @@ POLICIES = {
     "Fail": MirrorPolicy(cluster_uid=OURS, covered=lambda _namespace: "Fail"),
     "Adopt": MirrorPolicy(cluster_uid=OURS, covered=lambda _namespace: "Adopt"),
     "no status": MirrorPolicy(cluster_uid=OURS, covered=lambda _namespace: "Fail", status=False),
+    "paused": MirrorPolicy(
+        cluster_uid=OURS, covered=lambda _namespace: "Fail", paused=lambda: True
+    ),
     "not bound": MirrorPolicy(cluster_uid=OURS, covered=lambda _namespace: None),
     "leaving copies": MirrorPolicy(
         cluster_uid=OURS, covered=lambda _namespace: None, orphaning=lambda: True
@@ -387,6 +390,9 @@ def told(annotation: str) -> dict[str, str]:
             id="deleted-kept-by-others",
         ),
         pytest.param({"consumer": None}, "Fail", Done(), id="copy-alone-stays"),
+        # An API that is bound and not offered any more.
+        pytest.param({"provider": provider(spec={})}, "paused", Done(), id="paused"),
+        pytest.param({"consumer": consumer(deleting=True)}, "paused", DELETE, id="paused-deleted"),
         # An object that no binding covers any more.
         pytest.param(
             {"consumer": consumer(finalizers=())}, "not bound", Done(), id="not-bound-untouched"

@@ -105,13 +105,14 @@ class MirrorPolicy(msgspec.Struct, frozen=True, kw_only=True):
     ``cluster_uid`` is the consumer's. ``covered`` returns the conflict policy of the binding that
     decides about a namespace's objects, None where no binding does: copies there are taken away.
     ``status`` says whether the consumer's server takes a status for the kind, ``orphaning``
-    whether copies stay where no binding decides any more.
+    whether copies stay where no binding decides any more, ``paused`` whether only deletions go on.
     """
 
     cluster_uid: str
     covered: Callable[[str], ConflictPolicy | None]
     status: bool = True
     orphaning: Callable[[], bool] = lambda: False
+    paused: Callable[[], bool] = lambda: False
 
     def next_step(self, pair: Pair) -> Step:
         """Return the next step for one object."""
@@ -123,6 +124,8 @@ class MirrorPolicy(msgspec.Struct, frozen=True, kw_only=True):
         conflict_policy = self.covered(consumer.meta.namespace)
         if consumer.meta.deleting or conflict_policy is None:
             step = self._release(pair, consumer, covered=conflict_policy is not None)
+        elif self.paused():
+            return Done()
         else:
             step = self._mirror(pair, consumer, conflict_policy)
         # A copy that is being deleted still gives its status.
