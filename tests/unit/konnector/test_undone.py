@@ -112,6 +112,20 @@ def test_a_copy_that_is_deleted_every_few_minutes_counts_for_an_hour() -> None:
     assert writes.calmed() == {KEY}
 
 
+def test_each_write_is_forgotten_in_its_own_time() -> None:
+    clock = Clock()
+    writes = UndoneWrites(clock)
+    neighbour = Pair(key=Key("default", "red"), consumer=pair().consumer)
+    writes.wrote(pair(), Create("provider", {}), deleted=True)
+    clock.now += 1
+    assert writes.calmed() == set()
+    writes.wrote(neighbour, REPLACE)
+    clock.now += CALM_SECONDS + 1
+    assert writes.calmed() == {neighbour.key}
+    clock.now += DELETING_SECONDS
+    assert writes.calmed() == {KEY}
+
+
 def test_a_change_of_marks_alone_is_no_change_of_the_object() -> None:
     """They do not cross, so that a tool which writes them anew makes no other write."""
     writes = UndoneWrites(Clock())

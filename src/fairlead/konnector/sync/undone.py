@@ -7,6 +7,7 @@ a change of the object is written at once, and deletions never wait.
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable
 from typing import Any, Final
@@ -54,8 +55,12 @@ class _Series(msgspec.Struct):
     until: float
     calm: float = CALM_SECONDS
 
+    @property
+    def end(self) -> float:
+        return max(self.last, self.until) + self.calm
+
     def over(self, now: float) -> bool:
-        return now - max(self.last, self.until) > self.calm
+        return now > self.end
 
 
 class UndoneWrites:
@@ -72,6 +77,8 @@ class UndoneWrites:
         self._payload = fields.payload
         self._clock = clock
         self._series: dict[Key, dict[str, _Series]] = {}
+        # No series is over before, so that looks at many objects at rest pass none of them.
+        self._soonest = math.inf
 
     def pause(self, pair: Pair, step: Step) -> float:
         """Return the seconds to wait before a step, 0 if it may be taken now."""
@@ -93,6 +100,7 @@ class UndoneWrites:
             return False
         now, content = self._clock(), self._content(pair, step)
         calm = DELETING_SECONDS if deleted else CALM_SECONDS
+        self._soonest = min(self._soonest, now + calm)
         by_field = self._series.setdefault(pair.key, {})
         series = by_field.get(kind)
         if series is None or series.content != content or series.over(now):
@@ -112,13 +120,13 @@ class UndoneWrites:
     def calmed(self) -> set[Key]:
         """Return the objects whose writes have stood for long enough, and forget them."""
         now = self._clock()
-        calm = {
-            key
-            for key, series in self._series.items()
-            if all(series.over(now) for series in series.values())
-        }
+        if now <= self._soonest:
+            return set()
+        ends = {key: max(one.end for one in by.values()) for key, by in self._series.items()}
+        calm = {key for key, end in ends.items() if now > end}
         for key in calm:
-            del self._series[key]
+            del self._series[key], ends[key]
+        self._soonest = min(ends.values(), default=math.inf)
         return calm
 
     def _content(self, pair: Pair, step: Step) -> bytes:
