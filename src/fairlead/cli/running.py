@@ -10,13 +10,12 @@ from typing import Annotated, Literal, NamedTuple
 
 import click
 import msgspec
-import structlog
 
 from fairlead import process
 from fairlead.api.flags import Flag
 from fairlead.api.manifests import HEALTH_PORT, METRICS_PORT
 from fairlead.api.meta import JSON
-from fairlead.cli.logs import configure_logs
+from fairlead.cli.logs import configure_logs, logger
 from fairlead.cli.options import flag_options
 from fairlead.client import Client, ClientError, load_config, outages_of
 from fairlead.runtime import (
@@ -88,7 +87,7 @@ def run_program(
     configure_logs(json={"auto": None, "json": True, "console": False}[options.log_format])
     addresses = Addresses.of(options.health_address, options.metrics_address, os.environ)
     config = load_config(options.kubeconfig, options.context)
-    log = structlog.get_logger(logger_name="fairlead.cli")
+    log = logger("fairlead.cli")
     log.info("starting", program=name, server=config.server)
     metrics = Metrics()
 
@@ -140,7 +139,7 @@ async def outlasting(patience: BackoffPolicy | None, work: Callable[[], Awaitabl
     Raises:
         ClientError: the server refused, or it is away and ``patience`` is None.
     """
-    log = structlog.get_logger(logger_name="fairlead.cli")
+    log = logger("fairlead.cli")
     for failures in itertools.count():
         try:
             await work()

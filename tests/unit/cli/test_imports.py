@@ -28,6 +28,12 @@ print(*sorted({"structlog", "prometheus_client", "rich", "psycopg"} & sys.module
     assert not others
 
 
+def test_the_konnector_starts_without_what_prints_tables() -> None:
+    code = "import sys; import fairlead.cli.kubebind.konnector; print('rich' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "False\n"
+
+
 def test_authorities_are_known_again_after_the_import(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SSL_CERT_FILE", "ours.pem")
     monkeypatch.delenv("SSL_CERT_DIR", raising=False)
