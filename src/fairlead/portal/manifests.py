@@ -42,7 +42,6 @@ _SHARED = frozenset({"default", BINDING, OPERATOR, PROVIDER})
 _CLAIMS = PersonClaims()
 _METRICS_PORT = 8082
 """Port of metrics; the usual 8080 is taken by the pages."""
-_SERVICE_PORT = 80
 
 
 def manifests(
@@ -141,7 +140,7 @@ def manifests(
             groups_prefix=groups_prefix,
         ),
         *console_admins(console_admin_groups, groups_prefix=groups_prefix),
-        program.service({"http": _SERVICE_PORT}),
+        program.service({"http": 80}),
         program.deployment(),
     ]
 

@@ -18,6 +18,7 @@ from fairlead.api.resource import NAMESPACES
 from fairlead.client import Client, NotServed
 from fairlead.client.lookups import may
 from fairlead.konnector.commands.overview.fetch import Overview
+from fairlead.portal import bounds
 from fairlead.portal.console.consumers.directory import Directory
 from fairlead.portal.console.consumers.pages import Access, ConsumerList, ConsumerPage
 from fairlead.portal.console.own.entering import ByLink, Links, at_home
@@ -49,8 +50,6 @@ from fairlead.runtime import Cluster
 
 
 HOST = "127.0.0.1"
-SESSION_SECONDS = 12 * 3600.0
-"""Lifetime of a browser's session, in seconds."""
 TABS = (
     Tab("/overview", "Overview"),
     Tab("/", "All objects", ("/objects/",)),
@@ -59,8 +58,6 @@ TABS = (
 )
 """Tabs of the navigation, beside the one about consumers."""
 _CONSUMERS = Tab("/consumers", "Consumers", ("/consumers/",))
-_PATIENCE = 0.1
-"""Longest wait for running requests at shutdown, in seconds; the person waits for it."""
 
 
 def listen(port: int = 0) -> socket.socket:
@@ -110,7 +107,7 @@ class OwnConsole:
         self._links = Links(store, self.external)
         # Browsers share cookies between the ports of a host: two consoles need two names.
         cookies = Cookies(self.external, session=f"fairlead-console-{port}")
-        sessions = BrowserSessions(store, lifetime=SESSION_SECONDS)
+        sessions = BrowserSessions(store, lifetime=bounds.OWN_SESSION_SECONDS)
         guard = SessionGuard(sessions, self.external, cookies=cookies)
         tabs = [*TABS, _CONSUMERS] if consumers else TABS
         pages = Pages(
@@ -149,7 +146,9 @@ class OwnConsole:
         routes = [route for part in parts for route in part.routes()]
         app = application(options, routes, lost=pages.lost)
         app.middlewares.append(at_home(self.external))
-        self._server = PortalServer(options, app, listening=listening, patience=_PATIENCE)
+        self._server = PortalServer(
+            options, app, listening=listening, patience=bounds.OWN_SHUTDOWN_SECONDS
+        )
 
     async def link(self) -> str:
         """Return a link that lets one browser in once, within a minute; earlier ones are void."""

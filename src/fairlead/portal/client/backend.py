@@ -24,6 +24,7 @@ from fairlead.client.authorities import (
     trust_only,
 )
 from fairlead.client.transport import parse_warnings
+from fairlead.portal import bounds
 from fairlead.portal.client.addresses import (
     Address,
     FrontDoorError,
@@ -32,14 +33,6 @@ from fairlead.portal.client.addresses import (
     StrangeAnswer,
     Unreachable,
 )
-
-
-MOST_BYTES = 16 * 1024 * 1024
-"""Largest answer, in bytes; a thousand templates take a few MiB."""
-BIND_SECONDS = 90.0
-"""Longest wait for a bind, in seconds: kube-bind waits 60 s for its controllers."""
-_MOST_TEXT = 600
-"""Longest text of a server that an error quotes, in characters."""
 
 
 class Trust(msgspec.Struct, frozen=True):
@@ -151,7 +144,7 @@ class BackendClient:
 
     async def bind(self, request: JSON) -> BindingResponse:
         """Send a BindableResourcesRequest and return the BindingResponse."""
-        body = await self._ask("POST", "/api/bind", request, seconds=BIND_SECONDS)
+        body = await self._ask("POST", "/api/bind", request, seconds=bounds.BIND_SECONDS)
         return self._response(body)
 
     async def redeem(self, code: str, verifier: str) -> JSON:
@@ -162,7 +155,7 @@ class BackendClient:
     async def redeem_response(self, code: str, verifier: str) -> BindingResponse:
         """Redeem a one-time code of Fairlead's server for a BindingResponse."""
         body: JSON = {"code": code, "code_verifier": verifier}
-        answer = await self._ask("POST", "/api/token", body, seconds=BIND_SECONDS)
+        answer = await self._ask("POST", "/api/token", body, seconds=bounds.BIND_SECONDS)
         return self._response(answer)
 
     async def logout(self) -> None:
@@ -198,7 +191,7 @@ class BackendClient:
                 raise Unreachable(await self._distrust(refusal)) from None
             raise Unreachable(self._why(error, seconds or self._seconds)) from None
         if content is None:
-            raise self._strange(f"is larger than {MOST_BYTES} bytes")
+            raise self._strange(f"is larger than {bounds.ANSWER_BYTES} bytes")
         if not 200 <= status < 300:
             raise self._refusal(status, answer_headers, content)
         return content
@@ -303,7 +296,7 @@ async def _read(answer: aiohttp.ClientResponse) -> bytes | None:
     size = 0
     async for part in answer.content.iter_chunked(65536):
         size += len(part)
-        if size > MOST_BYTES:
+        if size > bounds.ANSWER_BYTES:
             return None
         parts.append(part)
     return b"".join(parts)
@@ -332,7 +325,7 @@ def _origin(location: str) -> str:
 
 def _text(error: Mapping[str, Any], name: str) -> str:
     value = error.get(name)
-    return value[:_MOST_TEXT] if isinstance(value, str) else ""
+    return value[: bounds.ERROR_CHARACTERS] if isinstance(value, str) else ""
 
 
 def _details(error: Mapping[str, Any]) -> str:

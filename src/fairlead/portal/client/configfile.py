@@ -19,6 +19,7 @@ import msgspec
 
 from fairlead.api.meta import JSON
 from fairlead.api.timestamps import format_time, moment, parse_time
+from fairlead.portal import bounds
 from fairlead.portal.client.addresses import Address, FrontDoorError, parse_server, server_url
 
 
@@ -26,8 +27,6 @@ EARLY = timedelta(minutes=5)
 """Time before its end at which a token counts as expired."""
 _UNSET = "0001-01-01T00:00:00Z"
 """Go's zero time, for a token without a known expiry."""
-_MOST_BYTES = 16 * 1024 * 1024
-"""Largest file that is read, in bytes."""
 
 
 class ConfigFileError(FrontDoorError):
@@ -198,7 +197,7 @@ class ConfigFile:
         """
         try:
             with self.path.open("rb") as file:
-                data = file.read(_MOST_BYTES + 1)
+                data = file.read(bounds.FILE_BYTES + 1)
         except FileNotFoundError:
             data = b""
         return Servers(self._decode(data), str(self.path))
@@ -224,8 +223,8 @@ class ConfigFile:
         fresh: JSON = {"apiVersion": "v1", "kind": "Config", "servers": {}, "current": ""}
         if not data.strip():
             return fresh
-        if len(data) > _MOST_BYTES:
-            raise ConfigFileError(f"{self.path} is larger than {_MOST_BYTES} bytes")
+        if len(data) > bounds.FILE_BYTES:
+            raise ConfigFileError(f"{self.path} is larger than {bounds.FILE_BYTES} bytes")
         try:
             value: Any = msgspec.json.decode(data)
         except (msgspec.DecodeError, RecursionError, ValueError):

@@ -19,13 +19,12 @@ from aiohttp import web
 
 from fairlead.api.kubebind import BindingResponse, decode_binding_response
 from fairlead.api.meta import JSON
+from fairlead.portal import bounds
 from fairlead.portal.client.addresses import Address, FrontDoorError, Refused, StrangeAnswer
 from fairlead.portal.client.backend import BackendClient
 from fairlead.portal.client.configfile import StoredToken, expiry
 
 
-_MOST_BYTES = 1 << 20
-"""Longest request line, in bytes: it may contain a whole BindingResponse."""
 _HEADERS = {
     "Cache-Control": "no-store",
     "Referrer-Policy": "no-referrer",
@@ -64,8 +63,8 @@ class Callback:
             app,
             access_log=None,
             shutdown_timeout=2.0,
-            max_line_size=_MOST_BYTES,
-            max_field_size=_MOST_BYTES,
+            max_line_size=bounds.CALLBACK_BYTES,
+            max_field_size=bounds.CALLBACK_BYTES,
         )
         await self._runner.setup()
         try:

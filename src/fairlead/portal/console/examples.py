@@ -17,12 +17,9 @@ import yaml
 from fairlead.api.meta import JSON
 from fairlead.api.postgresaccess import POSTGRESACCESSES
 from fairlead.api.servicebinding.spec import SERVICEBINDINGS
+from fairlead.portal import bounds
 
 
-DEEPEST: Final = 10
-"""Deepest nesting of an example."""
-ROOM: Final = 10_000
-"""Largest size of an example without its comments, in characters; it may end with one more."""
 _COST, _ITEMS, _LONGEST, _BRANCHES = 25, 5, 500, 8
 _WORD: Final = "example"
 _FORMATS: Final = {
@@ -50,8 +47,6 @@ _VALUE, _COLLECTIONS = 2_000, 50
 """Largest value that is copied from a schema: bytes of JSON, and lists and objects in it."""
 Place = tuple[str | int, ...]
 """Path to a value: names of fields and indexes of lists."""
-_COMMENT = 160
-"""Longest comment, in characters."""
 _UNSURE = re.compile(
     r"[-+]?\.?[0-9][0-9a-fA-FxXoObBeE_.:+-]*|~|(?i:y|n|yes|no|on|off|true|false|null)"
 )
@@ -117,7 +112,7 @@ class _Draft:
 
     def __init__(self) -> None:
         self.comments: dict[Place, list[str]] = {}
-        self._room = ROOM
+        self._room = bounds.EXAMPLE_CHARACTERS
 
     def note(self, place: Place, comment: str) -> None:
         """Add a comment to a field."""
@@ -136,7 +131,7 @@ class _Draft:
         # In the order of the schema; names that it does not explain come last.
         for name in dict.fromkeys([*filter(required.__contains__, properties), *sorted(required)]):
             self._room -= len(name)
-            if self._room <= 0 or len(place) >= DEEPEST:
+            if self._room <= 0 or len(place) >= bounds.EXAMPLE_LEVELS:
                 self.note(place, "More fields are required here.")
                 break
             body[name] = self._value(_inner(properties, name), (*place, name))
@@ -166,7 +161,7 @@ class _Draft:
             value = self._list(schema, place)
         elif kind == "object" or _inner(schema, "properties"):
             others = _inner(schema, "additionalProperties")
-            if not others or _inner(schema, "properties") or len(place) >= DEEPEST:
+            if not others or _inner(schema, "properties") or len(place) >= bounds.EXAMPLE_LEVELS:
                 return self.object(schema, place, extra)
             value = {_WORD: self._value(others, (*place, _WORD))}
         elif schema.get("x-kubernetes-preserve-unknown-fields") is True:
@@ -183,7 +178,7 @@ class _Draft:
         most = min(max(least, 1), _number(schema, "maxItems", _ITEMS), _ITEMS)
         keys = {key for key in _items(schema, "x-kubernetes-list-map-keys") if key == str(key)}
         body: list[Any] = []
-        while len(body) < most and self._room > 0 and len(place) < DEEPEST:
+        while len(body) < most and self._room > 0 and len(place) < bounds.EXAMPLE_LEVELS:
             body.append(self._value(_inner(schema, "items"), (*place, len(body)), keys))
         return body
 
@@ -343,6 +338,10 @@ def _places(node: Any, place: Place, number: int) -> Iterator[tuple[Place, int]]
 
 def _line(comment: str) -> str:
     """Return a comment as one line: a break in a CRD's text would make a field of the rest."""
-    words = " ".join(comment[: 4 * _COMMENT].split())
+    words = " ".join(comment[: 4 * bounds.COMMENT_CHARACTERS].split())
     plain = "".join(letter for letter in words if letter.isprintable())
-    return plain if len(plain) <= _COMMENT else f"{plain[: _COMMENT - 1]}…"
+    return (
+        plain
+        if len(plain) <= bounds.COMMENT_CHARACTERS
+        else f"{plain[: bounds.COMMENT_CHARACTERS - 1]}…"
+    )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from typing import Any
 
+from fairlead.portal import bounds
 from fairlead.portal.console.examples import example
 from fairlead.portal.console.pages.viewing import AskedPage, MissingError, Topics, View, path_of
 from fairlead.portal.console.sources.cluster import OwnCluster
@@ -28,8 +29,6 @@ from fairlead.portal.model.lists import (
 from fairlead.portal.model.thing import RANKS, STATES
 
 
-MOST_CHOICES = 50
-"""Largest number of clusters in the select box; with more, the name is typed."""
 _UNUSED: Words = (("Create an object of a bound kind, and a ServiceBinding for your app.", ""),)
 
 
@@ -85,7 +84,7 @@ class BindingsPage(_OfSource):
             "all": every.all,
             "states": STATES,
             "kinds": sorted({kind for row in every.rows for kind in row.kinds}),
-            "clusters": clusters if len(clusters) <= MOST_CHOICES else [],
+            "clusters": clusters if len(clusters) <= bounds.CHOICES else [],
             "notes": every.notes,
             "other": self._source.other,
             "empty": self._source.empty,

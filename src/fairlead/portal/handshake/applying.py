@@ -55,6 +55,7 @@ from fairlead.konnector.commands.bind import write_bundle
 from fairlead.konnector.commands.names import bindings_by_name
 from fairlead.konnector.commands.request import BindError, difference
 from fairlead.konnector.options import DEFAULT_NAMESPACE
+from fairlead.portal import bounds
 from fairlead.portal.handshake.bind import AskedBind, Bind, as_consumer
 from fairlead.portal.handshake.catalog import Catalog
 from fairlead.portal.handshake.ownership import Ownership
@@ -69,16 +70,8 @@ from fairlead.portal.options import ServeOptions
 from fairlead.runtime import Cluster
 
 
-MOST_BYTES = 128 * 1024
-"""Largest kubeconfig, in bytes."""
-AT_ONCE = 4
-"""Largest number of consumer clusters that one replica writes to at the same time."""
-_LOOK_AGAIN_SECONDS = 0.1
-"""Interval between looks for a new export in the cache, in seconds."""
 _TIMEOUTS = Timeouts(connect=5.0, read=10.0, watch_idle=10.0)
 _RETRIES = RetryPolicy(attempts=2, budget=2.0)
-_LONGEST_REASON = 500
-"""Longest logged error of a consumer's cluster, in characters."""
 _FAULTS = (
     *(ClientError, TimeoutError, msgspec.MsgspecError),
     *(AttributeError, LookupError, TypeError, ValueError),
@@ -165,7 +158,7 @@ class Applying:
 
     @contextmanager
     def _turn(self, person: Person) -> Iterator[None]:
-        """Hold a slot for the block: one per person, and :data:`AT_ONCE` for all people.
+        """Hold a slot for the block: one per person, and ``CLUSTERS_AT_ONCE`` for all people.
 
         Raises:
             Refusal: there is no free slot.
@@ -173,7 +166,7 @@ class Applying:
         # A cluster that hangs holds a slot for all waits of its calls, so one person's may take
         # only one.
         author, working = person.author, self._working
-        if author in working or len(working) >= AT_ONCE:
+        if author in working or len(working) >= bounds.CLUSTERS_AT_ONCE:
             raise Refusal(
                 429,
                 ErrorCode.BAD_REQUEST,
@@ -265,7 +258,7 @@ class Applying:
                         if export is not None:
                             return export
                     # The cache gets a new export by its watch, a moment after the bind.
-                    await asyncio.sleep(_LOOK_AGAIN_SECONDS)
+                    await asyncio.sleep(bounds.POLL_SECONDS)
         except TimeoutError:
             raise Refusal(
                 404,
@@ -304,8 +297,8 @@ def inline_cluster(encoded: str) -> ClusterConfig:
     if not encoded:
         raise _unusable("it is missing")
     # Base64 takes 4 characters for 3 bytes.
-    if len(encoded) > MOST_BYTES * 4 // 3 + 4:
-        raise _unusable(f"it is larger than {MOST_BYTES} bytes")
+    if len(encoded) > bounds.KUBECONFIG_BYTES * 4 // 3 + 4:
+        raise _unusable(f"it is larger than {bounds.KUBECONFIG_BYTES} bytes")
     try:
         # It refuses paths of files, exec plugins and auth providers: the first would read files of
         # this server, and the others run commands on it (S12).
@@ -394,7 +387,7 @@ def _failure(error: Exception) -> Refusal:
     """Return the refusal for a failure of the consumer's cluster, without its message."""
     reason = type(error).__name__
     if isinstance(error, ClientError):
-        reason += f": {error}"[:_LONGEST_REASON]
+        reason += f": {error}"[: bounds.REASON_CHARACTERS]
     match error:
         case TimeoutError():
             return _away(504, "the consumer's cluster did not answer in time", reason)

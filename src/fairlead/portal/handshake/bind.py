@@ -45,6 +45,7 @@ from fairlead.client import (
 )
 from fairlead.client.lookups import find
 from fairlead.konnector.commands.request import in_vain
+from fairlead.portal import bounds
 from fairlead.portal.handshake.catalog import Catalog
 from fairlead.portal.handshake.ownership import OwnedNamespace, Ownership
 from fairlead.portal.handshake.reviews import AccessReviews
@@ -114,12 +115,6 @@ class Consents:
         return web.json_response(response, headers=PRIVATE)
 
 
-SECONDS = 10.0
-"""Longest wait for a request, in seconds: new RBAC of the consumer applies with a delay."""
-_LOOK_AGAIN_SECONDS = 0.2
-"""Delay before a request that RBAC refused is sent again, in seconds."""
-
-
 def as_consumer(server: ClusterConfig, token: str, namespace: str = "") -> ClusterConfig:
     """Return the configuration of our API server with a consumer's token.
 
@@ -156,13 +151,13 @@ async def request_export(server: ClusterConfig, answer: JSON, request: JSON) -> 
     """
     config = as_consumer(server, parse_kubeconfig(base64.b64decode(answer["kubeconfig"])).token)
     namespace: str = answer["providerNamespace"]
-    async with Client(config) as consumer, asyncio.timeout(SECONDS):
+    async with Client(config) as consumer, asyncio.timeout(bounds.GRANT_SECONDS):
         while True:
             try:
                 return await _requested(consumer, namespace, request)
             except Forbidden:
                 # The API server's authorizer learns of a new RoleBinding by a watch.
-                await asyncio.sleep(_LOOK_AGAIN_SECONDS)
+                await asyncio.sleep(bounds.POLL_SECONDS)
 
 
 async def _requested(consumer: Client, namespace: str, request: JSON) -> str:
@@ -189,12 +184,6 @@ def _asks_for(request: Object, wish: ExportRequestSpec) -> bool:
     return spec == wish and not request.meta.deleting
 
 
-ANSWER_SECONDS = 30.0
-"""Longest wait for the provider's controllers, in seconds."""
-_CALL_SECONDS = 10.0
-"""Longest wait for one call to the API server, in seconds."""
-_CLEAN_SECONDS = 10.0
-"""Longest wait for the deletion of a request and its answer, in seconds."""
 _TTL = "3m"
 """Time after which the provider deletes an answered request, if the replica that made it has died.
 
@@ -202,8 +191,6 @@ The Secret with the answer belongs to the request.
 """
 _UI_IDENTITY = "ui-identity"
 """Identity that kube-bind's page sends for a cluster without one: the person is meant."""
-_LONGEST = 512
-"""Longest identity or display name, in characters."""
 _REFUSED = "you may not bind this template for this cluster"
 """Refusal without a right; it does not reveal whether a template or an identity exists."""
 
@@ -253,7 +240,7 @@ class Bind:
         reviews: AccessReviews,
         catalog: Catalog,
         ownership: Ownership,
-        seconds: float = ANSWER_SECONDS,
+        seconds: float = bounds.ANSWER_SECONDS,
     ) -> None:
         self._client: Client = cluster.client
         self._options = options
@@ -443,7 +430,7 @@ class Bind:
             ref = status.kubeconfig_secret_ref
             if ref is None:
                 raise RuntimeError(f"{key} has succeeded but names no Secret")
-            async with asyncio.timeout(_CALL_SECONDS):
+            async with asyncio.timeout(bounds.CALL_SECONDS):
                 secret = await self._client.get(SECRETS, ref.name, key.namespace)
             encoded = secret.to_dict().get("data", {}).get(ref.key, "")
             answer: JSON = msgspec.json.decode(base64.b64decode(encoded))
@@ -478,7 +465,7 @@ class Bind:
         # Before the request is created: its answer may come before the call returns.
         coming = self._waiting[key] = asyncio.get_running_loop().create_future()
         try:
-            async with asyncio.timeout(_CALL_SECONDS):
+            async with asyncio.timeout(bounds.CALL_SECONDS):
                 await self._client.create(BINDABLERESOURCESREQUESTS, body)
             yield key, coming
         finally:
@@ -490,7 +477,7 @@ class Bind:
     async def _take_away(self, key: Key) -> None:
         """Delete a request and its answer; what fails is left to :data:`_TTL`."""
         with suppress(TimeoutError):
-            async with asyncio.timeout(_CLEAN_SECONDS):
+            async with asyncio.timeout(bounds.CALL_SECONDS):
                 # Garbage collection would delete the Secret too, but later.
                 deletions = (
                     self._client.delete(resource, key.name, key.namespace)
@@ -544,7 +531,11 @@ def problem_of(text: str) -> str:
     """Return why a text cannot be an identity or a display name, "" if it can."""
     if not text or text != text.strip() or not text.isprintable():
         return "is missing, or has characters that are not printable"
-    return f"is longer than {_LONGEST} characters" if len(text) > _LONGEST else ""
+    return (
+        f"is longer than {bounds.IDENTITY_CHARACTERS} characters"
+        if len(text) > bounds.IDENTITY_CHARACTERS
+        else ""
+    )
 
 
 def _status(request: Object) -> BindableResourcesRequestStatus | None:

@@ -20,6 +20,7 @@ from fairlead.api.kubebind import (
 from fairlead.api.meta import JSON, Object
 from fairlead.api.resource import Resource
 from fairlead.konnector.manifests import manifests as konnector_manifests
+from fairlead.portal import bounds
 from fairlead.portal.handshake.reviews import AccessReviews
 from fairlead.portal.identity.guard import SessionGuard
 from fairlead.portal.identity.sessions import BrowserSession, Person
@@ -28,8 +29,6 @@ from fairlead.runtime import Cluster, Delta
 
 _HIDDEN = "kubectl.kubernetes.io/last-applied-configuration"
 """Annotation that is left out: kubectl stores a copy of the object in it."""
-_ENCODED = 64
-"""Largest number of cached encoded lists per kind, one per set of visible templates."""
 
 
 _JSON = CIMultiDict({hdrs.CONTENT_TYPE: "application/json"})
@@ -78,7 +77,7 @@ class _Listing:
                 "items": [_shown(body) for body in bodies(self.objects().values(), offered)],
             }
         )
-        if len(self._encoded) > _ENCODED:
+        if len(self._encoded) > bounds.ENCODED_LISTS:
             self._encoded.popitem(last=False)
         return encoded
 

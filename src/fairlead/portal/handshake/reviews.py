@@ -15,24 +15,12 @@ from fairlead.api.kubebind import APISERVICEEXPORTTEMPLATES, CLUSTERBINDINGS, GR
 from fairlead.api.meta import JSON
 from fairlead.api.resource import SUBJECTACCESSREVIEWS, Resource
 from fairlead.client import Client
+from fairlead.portal import bounds
 from fairlead.portal.identity.sessions import Person, Prefixes
 
 
-BELIEVED_SECONDS = 5.0
-"""Lifetime of a cached answer, in seconds.
-
-Open pages check rights every four seconds: a revoked right takes effect within ten.
-"""
 VERB = "bind"
 """Verb of the right to bind, on templates or on none, as kube-bind reviews it."""
-_MOST = 20_000
-"""Largest number of cached answers."""
-_MOST_OFFERS = 1000
-"""Largest number of people whose offered templates are cached."""
-_AT_ONCE = 16
-"""Largest number of concurrent reviews, for all requests together."""
-_CALL_SECONDS = 10.0
-"""Longest wait for a review, in seconds."""
 _ACCOUNTS = "system:serviceaccounts"
 
 
@@ -101,7 +89,7 @@ class AccessReviews:
         prefixes: Prefixes,
         *,
         clock: Callable[[], float] = time.monotonic,
-        believed: float = BELIEVED_SECONDS,
+        believed: float = bounds.REVIEW_SECONDS,
     ) -> None:
         self._client = client
         self._seconds = believed
@@ -110,7 +98,7 @@ class AccessReviews:
         self._known: OrderedDict[_Question, _Answer] = OrderedDict()
         self._offers: OrderedDict[bytes, _Offer] = OrderedDict()
         self._asked: dict[_Question, asyncio.Task[_Answer]] = {}
-        self._slots = asyncio.Semaphore(_AT_ONCE)
+        self._slots = asyncio.Semaphore(bounds.REVIEWS_AT_ONCE)
 
     async def may(self, person: Person, template: str) -> bool:
         """Whether the person may bind the template.
@@ -165,7 +153,7 @@ class AccessReviews:
         fresh = await self._offer(asker, templates)
         self._offers.pop(asker.hashed, None)
         self._offers[asker.hashed] = fresh
-        if len(self._offers) > _MOST_OFFERS:
+        if len(self._offers) > bounds.OFFERS_CACHED:
             self._offers.popitem(last=False)
         return fresh.offered
 
@@ -227,7 +215,7 @@ class AccessReviews:
                 "resourceAttributes": attributes,
             },
         }
-        async with self._slots, asyncio.timeout(_CALL_SECONDS):
+        async with self._slots, asyncio.timeout(bounds.CALL_SECONDS):
             # Cached from the start of the review: the right may change before its answer.
             begun = self._clock()
             review = (await self._client.create(SUBJECTACCESSREVIEWS, body)).decode(_Review)
@@ -242,7 +230,7 @@ class AccessReviews:
             return
         self._known.pop(question, None)
         self._known[question] = task.result()
-        if len(self._known) > _MOST:
+        if len(self._known) > bounds.REVIEWS_CACHED:
             self._known.popitem(last=False)
 
 

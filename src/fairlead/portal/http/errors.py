@@ -20,6 +20,7 @@ from fairlead.client import (
     ServerError,
     TooManyRequests,
 )
+from fairlead.portal import bounds
 
 
 class Refusal(Exception):  # noqa: N818  # the answer of HTTP, not a fault
@@ -76,10 +77,6 @@ def answer(refusal: Refusal, *, request_id: str) -> web.Response:
     )
 
 
-_PATIENCE = 5.0
-"""Default of Retry-After, in seconds, if the API server sent none."""
-
-
 def refusal_of(error: BaseException) -> Refusal:
     """Return the refusal for an error that no handler caught; the error's text is only logged.
 
@@ -110,7 +107,7 @@ def _later(message: str, reason: str, retry_after: float | None = None) -> Refus
         ErrorCode.CLUSTER_CONNECTION_FAILED,
         f"{message}; try again",
         reason=reason,
-        retry_after=retry_after or _PATIENCE,
+        retry_after=retry_after or bounds.RETRY_SECONDS,
     )
 
 

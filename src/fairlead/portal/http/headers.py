@@ -13,8 +13,6 @@ from fairlead.portal.options import ExternalURL
 REQUEST_ID_HEADER = istr("X-Request-Id")
 CONTENT_POLICY = "default-src 'none'; frame-ancestors 'none'; base-uri 'none'; form-action 'none'"
 """Policy of answers other than pages; a page sets its own, with the same frame-ancestors."""
-_YEAR = 365 * 86400
-"""Lifetime of Strict-Transport-Security, in seconds."""
 
 NOT_KEPT: Mapping[str, str] = {
     "Cache-Control": "no-cache, no-store, must-revalidate, max-age=0",
@@ -44,7 +42,7 @@ class Headers:
         # Browsers ignore the header over http (RFC 6797, 7.2). No includeSubDomains: other hosts
         # below this name are not of this server.
         if external.secure:
-            always["Strict-Transport-Security"] = f"max-age={_YEAR}"
+            always["Strict-Transport-Security"] = f"max-age={365 * 86400}"
         self._always = _folded(always)
         self._private = _folded({**always, **NOT_KEPT})
 

@@ -15,6 +15,7 @@ from aiohttp import web
 
 from fairlead.api.addresses import Network
 from fairlead.api.kubebind.wire import ErrorCode
+from fairlead.portal import bounds
 from fairlead.portal.http.errors import Refusal, bad_request
 from fairlead.portal.options import Limits
 
@@ -38,10 +39,6 @@ ENDLESS: web.RequestKey[Any] = web.RequestKey("ENDLESS", object)
 
 
 _Address: TypeAlias = IPv4Address | IPv6Address
-_NEIGHBOURS = 64
-"""Bits of an IPv6 address that a client cannot choose."""
-_REMEMBERED = 4096
-"""Largest number of cached parsed addresses: parsing is the slowest step of this module."""
 
 
 def client_address(peer: str, forwarded: Sequence[str], trusted: Sequence[Network]) -> str:
@@ -76,7 +73,7 @@ def neighbourhood(address: str) -> str:
     """Return the key that limits count an address by: an IPv6 address as its /64 network."""
     if ":" not in address:
         return address
-    return str(ip_network((address.partition("%")[0], _NEIGHBOURS), strict=False))
+    return str(ip_network((address.partition("%")[0], 64), strict=False))
 
 
 def trusts(networks: Sequence[Network], address: str) -> bool:
@@ -85,7 +82,7 @@ def trusts(networks: Sequence[Network], address: str) -> bool:
     return parsed is not None and _within(parsed, networks)
 
 
-@lru_cache(_REMEMBERED)
+@lru_cache(4096)
 def _text(peer: str) -> str:
     parsed = _parse(peer)
     return "" if parsed is None else str(parsed)
@@ -95,7 +92,7 @@ def _within(address: _Address, networks: Sequence[Network]) -> bool:
     return any(address in network for network in networks)
 
 
-@lru_cache(_REMEMBERED)
+@lru_cache(4096)
 def _parse(text: str) -> _Address | None:
     """Parse an address, to which some proxies add a port and brackets."""
     if text.startswith("["):
@@ -115,8 +112,6 @@ def _parse(text: str) -> _Address | None:
 
 
 _BROKEN = re.compile(r"%(?![0-9A-Fa-f]{2})")
-_LONGEST_NAME = 64
-"""Longest name of a parameter, in characters."""
 
 
 def parameters(request: web.Request) -> dict[str, str]:
@@ -140,7 +135,7 @@ def parse_query(query: str, limits: Limits) -> dict[str, str]:
             continue
         raw_name, _, raw_value = part.partition("=")
         name = _decode(raw_name)
-        if name is None or len(name) > _LONGEST_NAME:
+        if name is None or len(name) > bounds.PARAMETER_NAME_CHARACTERS:
             raise bad_request("a parameter's name is too long, or is not percent-encoded UTF-8")
         if name in parameters:
             raise bad_request(f"parameter {name!r} is given twice: give it once")

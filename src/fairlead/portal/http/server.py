@@ -16,6 +16,7 @@ from aiohttp.typedefs import Handler
 
 from fairlead.api.kubebind.wire import ErrorCode
 from fairlead.client import ClientError
+from fairlead.portal import bounds
 from fairlead.portal.http.audit import audit
 from fairlead.portal.http.bounds import LIMITER, SIGN_INS, Clock, Deadlines, Limiter
 from fairlead.portal.http.errors import Refusal, answer, refusal_of
@@ -40,12 +41,8 @@ PROBES = frozenset({"/healthz", "/api/healthz"})
 """Paths without limits: a liveness probe of an overloaded server has to succeed."""
 _MACHINES = ("/api/", "/oidc/")
 """Path prefixes of the routes whose errors are JSON."""
-_BUSY = 2.0
-"""Retry-After of an overloaded server, in seconds."""
 Lost = Callable[[web.Request], web.Response]
 """Function that makes the page for a browser at an unknown path."""
-_LONGEST_TOLD = 200
-"""Longest path in an audit line, in characters."""
 
 
 @runtime_checkable
@@ -165,7 +162,7 @@ class _Door:
                 503,
                 ErrorCode.INTERNAL_ERROR,
                 "the server is overloaded; try again",
-                retry_after=_BUSY,
+                retry_after=bounds.RETRY_SECONDS,
             )
         if "?" in request.raw_path:
             # The raw text: request.query has replaced invalid UTF-8 already, and keeps broken
@@ -243,7 +240,7 @@ def _refused(refusal: Refusal, request: web.Request) -> web.StreamResponse:
         audit(
             "refusal",
             who=session.person.author if session is not None else "",
-            what=f"{request.method} {request[PATH][:_LONGEST_TOLD]}",
+            what=f"{request.method} {request[PATH][: bounds.PATH_CHARACTERS]}",
             result=refusal.reason or refusal.message,
             request=request,
         )

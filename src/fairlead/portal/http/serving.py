@@ -19,6 +19,7 @@ from aiohttp.web_protocol import RequestHandler
 
 from fairlead.api.addresses import Network
 from fairlead.api.kubebind.wire import ErrorCode
+from fairlead.portal import bounds
 from fairlead.portal.http.errors import Refusal, answer
 from fairlead.portal.http.headers import Headers
 from fairlead.portal.http.requests import client_address, neighbourhood, trusts
@@ -26,10 +27,6 @@ from fairlead.portal.options import Limits, ServeOptions
 
 
 _log = structlog.get_logger(logger_name="fairlead.portal.http")
-_LOOK_AGAIN = 5.0
-"""Interval between checks whether the certificate's files have changed, in seconds."""
-_PATIENCE = 10.0
-"""Longest wait for running requests at shutdown, in seconds."""
 
 
 class Certificate:
@@ -154,7 +151,7 @@ class PortalServer:
         *,
         started: Callable[[], Awaitable[None]] | None = None,
         listening: socket.socket | None = None,
-        patience: float = _PATIENCE,
+        patience: float = bounds.SHUTDOWN_SECONDS,
     ) -> None:
         self.url = ""
         self._patience = patience
@@ -237,7 +234,7 @@ class PortalServer:
         if self._certificate is None:
             await asyncio.Event().wait()
         while True:
-            await asyncio.sleep(_LOOK_AGAIN)
+            await asyncio.sleep(bounds.CERTIFICATE_SECONDS)
             if self._certificate is not None:
                 self._certificate.refresh()
 

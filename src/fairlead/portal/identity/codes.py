@@ -14,13 +14,12 @@ from collections.abc import Mapping
 import msgspec
 import structlog
 
+from fairlead.portal import bounds
 from fairlead.portal.http.errors import bad_request
 from fairlead.portal.identity.oidc.issuers import challenge_of
 from fairlead.portal.identity.sessions import Person, SessionStore, hashed, random_token
 
 
-CODE_SECONDS = 60.0
-"""Lifetime of a code, in seconds."""
 _log = structlog.get_logger(logger_name="fairlead.portal.codes")
 _code = re.compile(r"[A-Za-z0-9_-]{43}").fullmatch
 is_verifier = re.compile(r"[A-Za-z0-9._~-]{43,128}").fullmatch
@@ -56,7 +55,7 @@ class Codes:
             msgspec.json.encode(Code(person, challenge, grant)),
             kind="code",
             owner=person.author,
-            expires=time.time() + CODE_SECONDS,
+            expires=time.time() + bounds.CODE_SECONDS,
         )
         return code
 

@@ -19,7 +19,8 @@ from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 from fairlead.api.meta import JSON, Object
 from fairlead.api.resource import SECRETS
 from fairlead.client import AlreadyExists, ClientError, Conflict, NotFound
-from fairlead.portal.identity.secretstore import CALL_SECONDS, LABEL_KIND, SECRET_TYPE, read_entry
+from fairlead.portal import bounds
+from fairlead.portal.identity.secretstore import LABEL_KIND, SECRET_TYPE, read_entry
 from fairlead.portal.identity.sessions import unavailable
 from fairlead.portal.options import CookieKeys
 from fairlead.runtime import Cluster, Delta
@@ -27,14 +28,6 @@ from fairlead.runtime import Cluster, Delta
 
 KEYS_SECRET = "fairlead-portal-keys"  # noqa: S105  a name
 """Name of the Secret with the keys, in the server's own namespace."""
-KEY_DAYS = 30.0
-"""Interval between new keys, in days."""
-SPREAD_SECONDS = 600.0
-"""Delay before a new key seals, in seconds: by then every replica can open with it."""
-KEPT = 3
-"""Largest number of keys in the Secret, the newest included."""
-LOOK_SECONDS = 300.0
-"""Interval between checks whether a new key is due, in seconds."""
 
 _DATA = "keys"
 """Key of the Secret's data with the list of keys."""
@@ -86,7 +79,7 @@ class SecretKeys:
 
     name = "keys"
 
-    def __init__(self, cluster: Cluster, namespace: str, *, days: float = KEY_DAYS) -> None:
+    def __init__(self, cluster: Cluster, namespace: str, *, days: float = bounds.KEY_DAYS) -> None:
         self._client = cluster.client
         self._namespace = namespace
         self._seconds = days * 86400
@@ -102,7 +95,7 @@ class SecretKeys:
         if not self._keys:
             raise unavailable(f"there is no Secret {self._namespace}/{KEYS_SECRET} yet")
         now = time.time()
-        spread = [key for key in self._keys if key.made <= now - SPREAD_SECONDS]
+        spread = [key for key in self._keys if key.made <= now - bounds.KEY_SPREAD_SECONDS]
         # The very first key has no older one, so it seals at once.
         first = spread[0] if spread else self._keys[-1]
         ordered = [first, *(key for key in self._keys if key is not first)]
@@ -121,7 +114,7 @@ class SecretKeys:
         while True:
             try:
                 await self.renew()
-                wait = LOOK_SECONDS
+                wait = bounds.KEY_LOOK_SECONDS
             except (ClientError, TimeoutError) as error:
                 self._fault = str(error)
                 if isinstance(error, NotFound) and error.concerns(self._namespace):
@@ -139,7 +132,7 @@ class SecretKeys:
         Raises:
             ClientError: the API server refused or is unavailable.
         """
-        async with asyncio.timeout(CALL_SECONDS):
+        async with asyncio.timeout(bounds.CALL_SECONDS):
             try:
                 secret = await self._client.get(SECRETS, KEYS_SECRET, self._namespace)
             except NotFound as error:
@@ -175,7 +168,7 @@ class SecretKeys:
         """Put a new key first; return False if another replica was faster."""
         body = obj.to_dict()
         # The newest first; older ones go on to open what they have sealed.
-        body["data"] = _encoded([_made(), *self._keys][:KEPT])
+        body["data"] = _encoded([_made(), *self._keys][: bounds.KEYS])
         # The update carries the resourceVersion that was read: another replica may be faster.
         with contextlib.suppress(Conflict):
             self._take(await self._client.update(SECRETS, body))

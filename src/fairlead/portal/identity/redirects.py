@@ -6,12 +6,11 @@ import re
 from collections.abc import Mapping
 from urllib.parse import parse_qsl, unquote, urlencode
 
+from fairlead.portal import bounds
 from fairlead.portal.http.errors import bad_request
 from fairlead.portal.options import ExternalURL
 
 
-MOST_CHARACTERS = 1024
-"""Longest redirect_url, in characters: it travels in a cookie."""
 ADDED = frozenset(
     {
         *("access_token", "token_type", "expires_in", "cluster_id", "session_id"),
@@ -72,10 +71,10 @@ def with_parameters(url: str, more: Mapping[str, str]) -> str:
 
 
 def _plain(text: str) -> str:
-    if len(text) > MOST_CHARACTERS or not _printable(text):
+    if len(text) > bounds.REDIRECT_CHARACTERS or not _printable(text):
         raise bad_request(
-            f"redirect_url has to be an address of at most {MOST_CHARACTERS} printable ASCII"
-            " characters"
+            f"redirect_url has to be an address of at most {bounds.REDIRECT_CHARACTERS} printable"
+            " ASCII characters"
         )
     return text
 

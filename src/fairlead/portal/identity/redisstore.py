@@ -25,17 +25,12 @@ from fairlead.client.authorities import (
     issuer_at,
     refused_certificate,
 )
+from fairlead.portal import bounds
 from fairlead.portal.identity.sessions import HeldSession, SessionStore, unavailable
 from fairlead.portal.options import RedisOptions
 from fairlead.runtime import delays
 
 
-CALL_SECONDS = 5.0
-"""Longest wait for a call, in seconds."""
-LOOK_SECONDS = 1.0
-"""Silence on the channel after which Redis is pinged, in seconds."""
-SILENT_LOOKS = 5
-"""Number of unanswered pings after which Redis counts as unavailable."""
 PREFIX = "fairlead:portal:"
 """Prefix of all keys and of the channel's name."""
 
@@ -58,7 +53,7 @@ def _asked(method: Callable[P, Awaitable[T]]) -> Callable[P, Coroutine[Any, Any,
     @functools.wraps(method)
     async def call(*args: P.args, **kwargs: P.kwargs) -> T:
         try:
-            async with asyncio.timeout(CALL_SECONDS):
+            async with asyncio.timeout(bounds.REDIS_SECONDS):
                 return await method(*args, **kwargs)
         except (RedisError, OSError, TimeoutError) as error:
             store = cast("RedisStore", args[0])
@@ -99,7 +94,7 @@ class RedisStore(SessionStore):
                 db=options.database,
                 username=options.username or None,
                 password=options.password or None,
-                socket_connect_timeout=CALL_SECONDS,
+                socket_connect_timeout=bounds.REDIS_SECONDS,
                 # Redis closes idle connections. A command that a retry sends twice is at worst
                 # refused, since values are set with NX.
                 retry=Retry(ExponentialBackoff(cap=0.5, base=0.05), 2),
@@ -252,8 +247,8 @@ class RedisStore(SessionStore):
         async with self._redis.pubsub() as channel:
             await channel.subscribe(_CHANNEL)
             silent = 0
-            while silent < SILENT_LOOKS:
-                message = await channel.get_message(timeout=LOOK_SECONDS)
+            while silent < bounds.REDIS_PINGS:
+                message = await channel.get_message(timeout=bounds.REDIS_SILENT_SECONDS)
                 silent = 0 if message is not None else silent + 1
                 if message is None:
                     # Only a write shows that a connection is broken.

@@ -19,6 +19,7 @@ from fairlead.api.meta import JSON, Object, ObjectMeta
 from fairlead.api.resource import SECRETS
 from fairlead.api.timestamps import format_micro_time, parse_time
 from fairlead.client import AlreadyExists, Client, ClientError, Conflict, NotFound
+from fairlead.portal import bounds
 from fairlead.portal.identity.sessions import HeldSession, SessionStore, unavailable
 from fairlead.runtime import Cluster, Delta
 
@@ -31,23 +32,9 @@ ANNOTATION_EXPIRES = "fairlead.dev/expires"
 """Annotation with the expiry, in RFC 3339."""
 SECRET_TYPE = "fairlead.dev/portal"  # noqa: S105  a type
 """Type of these Secrets."""
-CALL_SECONDS = 10.0
-"""Longest wait for a call to the API server, in seconds."""
-UNHEARD_OF_AT_ONCE = 32
-"""Largest number of concurrent reads of Secrets that the cache does not have."""
-SWEEP_SECONDS = 60.0
-"""Interval between sweeps of expired Secrets, in seconds."""
-SWEPT_AT_ONCE = 200
-"""Largest number of Secrets that one sweep deletes."""
 
-_AT_ONCE = 20
-"""Largest number of concurrent deletions at a sign-out of many."""
 _VALUE = "value"
 """Key of a Secret's data with the stored value."""
-_PAUSE_SECONDS = 1.0
-"""Delay after a sweep that did not delete everything, in seconds."""
-_RECENT = 1000
-"""Largest number of own sessions that are remembered until the cache has them."""
 _log = structlog.get_logger(logger_name="fairlead.portal.secretstore")
 
 
@@ -73,7 +60,7 @@ class SecretStore(SessionStore):
     name = "sessions"
 
     def __init__(
-        self, cluster: Cluster, namespace: str, *, sweep_seconds: float = SWEEP_SECONDS
+        self, cluster: Cluster, namespace: str, *, sweep_seconds: float = bounds.SWEEP_SECONDS
     ) -> None:
         super().__init__()
         self._client = cluster.client
@@ -102,8 +89,8 @@ class SecretStore(SessionStore):
         while True:
             wait = self._sweep_seconds
             try:
-                if await self.sweep() == SWEPT_AT_ONCE:
-                    wait = min(wait, _PAUSE_SECONDS)
+                if await self.sweep() == bounds.SWEPT_AT_ONCE:
+                    wait = min(wait, bounds.SWEEP_PAUSE_SECONDS)
             except (ClientError, TimeoutError) as error:
                 _log.warning("expired sessions are left for later", error=str(error))
             await asyncio.sleep(wait)
@@ -118,13 +105,13 @@ class SecretStore(SessionStore):
         now = time.time()
         # Every replica sweeps; the uid keeps each from deleting a new Secret of the same name.
         over = [one for one in self._informer.list(self._namespace) if _over(one.meta, now)]
-        for secret in over[:SWEPT_AT_ONCE]:
+        for secret in over[: bounds.SWEPT_AT_ONCE]:
             with contextlib.suppress(NotFound, Conflict):
-                async with asyncio.timeout(CALL_SECONDS):
+                async with asyncio.timeout(bounds.CALL_SECONDS):
                     await self._client.delete(
                         SECRETS, secret.meta.name, self._namespace, uid=secret.meta.uid
                     )
-        return len(over[:SWEPT_AT_ONCE])
+        return len(over[: bounds.SWEPT_AT_ONCE])
 
     async def put(self, name: str, value: bytes, *, kind: str, owner: str, expires: float) -> bool:
         """Create the Secret; return False if it exists, so that only one replica succeeds."""
@@ -154,7 +141,7 @@ class SecretStore(SessionStore):
         secret_name = _secret(kind, name)
         if kind == "session" and self._informer.get(self._namespace, secret_name) is None:
             self._recent[secret_name] = owner, HeldSession(name, expires)
-            if len(self._recent) > _RECENT:
+            if len(self._recent) > bounds.OWN_SESSIONS:
                 self._recent.popitem(last=False)
         return True
 
@@ -217,8 +204,10 @@ class SecretStore(SessionStore):
             return await self._get(secret_name, kind)
         # Another replica may have just made it; or a client guesses tokens, which must neither
         # load the API server nor delay others.
-        if self._unheard_of >= UNHEARD_OF_AT_ONCE:
-            raise unavailable(f"{UNHEARD_OF_AT_ONCE} Secrets that the cache lacks are being read")
+        if self._unheard_of >= bounds.READS_AT_ONCE:
+            raise unavailable(
+                f"{bounds.READS_AT_ONCE} Secrets that the cache lacks are being read"
+            )
         self._unheard_of += 1
         try:
             return await self._get(secret_name, kind)
@@ -245,10 +234,12 @@ class SecretStore(SessionStore):
     async def _calling(self) -> AsyncIterator[None]:
         """Raise a Refusal with status 503 if the API server fails: the client may retry."""
         try:
-            async with asyncio.timeout(CALL_SECONDS):
+            async with asyncio.timeout(bounds.CALL_SECONDS):
                 yield
         except TimeoutError:
-            raise unavailable(f"no answer about Secrets within {CALL_SECONDS:g} s") from None
+            raise unavailable(
+                f"no answer about Secrets within {bounds.CALL_SECONDS:g} s"
+            ) from None
         except ClientError as error:
             raise unavailable(f"Secrets of {self._namespace}: {error}") from error
 
@@ -272,7 +263,7 @@ async def sign_out(
     """
     listed = await client.list(SECRETS, namespace, labels=labels_of(owner), metadata_only=True)
     if not dry_run:
-        slots = asyncio.Semaphore(_AT_ONCE)
+        slots = asyncio.Semaphore(bounds.DELETIONS_AT_ONCE)
 
         async def end(name: str) -> None:
             async with slots:

@@ -14,6 +14,7 @@ import msgspec
 import structlog
 
 from fairlead.api.kubebind.wire import ErrorCode
+from fairlead.portal import bounds
 from fairlead.portal.http.errors import Refusal, forbidden
 
 
@@ -92,25 +93,6 @@ class Prefixes(msgspec.Struct, frozen=True):
 _RESERVED = "system:"
 
 
-BELIEVED_SECONDS = 10.0
-"""Lifetime of a session in a replica's cache, in seconds; then it is read from the store.
-
-A sign-out reaches the caches of other replicas at once, or after this time if its message is
-lost.
-"""
-SESSIONS_OF_A_PERSON = 20
-"""Largest number of a person's sessions; a new one ends the oldest."""
-SESSIONS_IN_ALL = 10_000
-"""Largest number of sessions of all people."""
-TOKEN_BYTES = 32
-"""Number of random bytes in a token."""
-RETRY_SECONDS = 5.0
-"""Value of Retry-After while the store is unavailable, in seconds."""
-MOST_IN_MEMORY = 20_000
-"""Largest number of stored values; the one that expires first is dropped."""
-
-_REMEMBERED = 10_000
-"""Largest number of cached sessions in a process."""
 _token = re.compile(r"[A-Za-z0-9_-]{43}").fullmatch
 _log = structlog.get_logger(logger_name="fairlead.portal.sessions")
 
@@ -183,7 +165,7 @@ class SessionStore(Protocol):
 class MemoryStore(SessionStore):
     """A SessionStore in the memory of one process, lost when it ends."""
 
-    def __init__(self, most: int = MOST_IN_MEMORY) -> None:
+    def __init__(self, most: int = bounds.VALUES_IN_MEMORY) -> None:
         super().__init__()
         self.there: dict[tuple[str, str], tuple[bytes, str, float]] = {}
         """Value, owner and expiry in seconds since 1970, by kind and name."""
@@ -255,7 +237,7 @@ def hashed(token: str) -> str:
 
 def random_token() -> str:
     """Return 256 random bits as URL-safe text."""
-    return secrets.token_urlsafe(TOKEN_BYTES)
+    return secrets.token_urlsafe(32)
 
 
 def unavailable(reason: str, *, code: ErrorCode = ErrorCode.CLUSTER_CONNECTION_FAILED) -> Refusal:
@@ -265,7 +247,7 @@ def unavailable(reason: str, *, code: ErrorCode = ErrorCode.CLUSTER_CONNECTION_F
         code,
         "this cannot be answered at the moment; try again",
         reason=reason,
-        retry_after=RETRY_SECONDS,
+        retry_after=bounds.RETRY_SECONDS,
     )
 
 
@@ -285,9 +267,9 @@ class BrowserSessions:
         store: SessionStore,
         *,
         lifetime: float,
-        of_a_person: int = SESSIONS_OF_A_PERSON,
-        in_all: int = SESSIONS_IN_ALL,
-        believed: float = BELIEVED_SECONDS,
+        of_a_person: int = bounds.SESSIONS_OF_A_PERSON,
+        in_all: int = bounds.SESSIONS_IN_ALL,
+        believed: float = bounds.SESSION_BELIEVED_SECONDS,
     ) -> None:
         self.lifetime = lifetime
         self._store = store
@@ -350,7 +332,7 @@ class BrowserSessions:
         # If a session ended during the read, this one may have; it is not cached then.
         if evictions == self._evictions:
             self._known[key] = session, begun + self._believed
-            if len(self._known) > _REMEMBERED:
+            if len(self._known) > bounds.SESSIONS_CACHED:
                 self._known.popitem(last=False)
         return _current(session)
 

@@ -11,6 +11,7 @@ import structlog
 from aiohttp import web
 from multidict import CIMultiDict
 
+from fairlead.portal import bounds
 from fairlead.portal.http.audit import audit
 from fairlead.portal.http.errors import Refusal, bad_request, forbidden
 from fairlead.portal.http.headers import PRIVATE
@@ -32,14 +33,10 @@ from fairlead.portal.identity.sessions import (
 from fairlead.portal.options import AUTHORIZE_PATH, CALLBACK_PATH, ExternalURL
 
 
-SIGN_IN_SECONDS = 600.0
-"""Longest time from the start of a sign-in to its callback, in seconds."""
 _PONG = CIMultiDict({**PRIVATE, "Content-Type": "text/plain; charset=utf-8"})
 """Headers of /api/ping, made once since pages poll it."""
 _PURPOSE = "sign-in"
 _log = structlog.get_logger(logger_name="fairlead.portal.signin")
-_MOST_PENDING_BYTES = 3000
-"""Largest size of a browser's other sign-in cookies, in bytes; a header has at most 8190."""
 _MOST = {"redirect_url": 4096, "session_id": 256, "consumer_id": 253, "client_type": 32}
 """Longest value of each parameter, in characters."""
 _NAMES = (*_MOST, "cluster_id", "code_challenge", "code_challenge_method")
@@ -130,7 +127,7 @@ class SignIn:
         response = _redirect(location)
         self._make_room(request, response)
         name = self._cookies.sign_in(hashed(begun.state))
-        self._cookies.set(response, name, sealed, seconds=SIGN_IN_SECONDS)
+        self._cookies.set(response, name, sealed, seconds=bounds.SIGN_IN_SECONDS)
         return response
 
     async def callback(self, request: web.Request) -> web.StreamResponse:
@@ -243,7 +240,7 @@ class SignIn:
         if not state:
             raise bad_request("invalid state format")
         sealed = request.cookies.get(self._cookies.sign_in(hashed(state)), "")
-        begun = self._sealing.open(_PURPOSE, sealed, Begun, seconds=SIGN_IN_SECONDS)
+        begun = self._sealing.open(_PURPOSE, sealed, Begun, seconds=bounds.SIGN_IN_SECONDS)
         # The cookie's name has only the beginning of the hash, so the whole state is compared; by
         # hashes, so that the time of the comparison tells nothing.
         if begun is None or hashed(begun.state) != hashed(state):
@@ -271,7 +268,7 @@ class SignIn:
         self._prefixes.user(person)
         # The state is stored as used only after the issuer named a person, so that requests
         # without a sign-in store nothing here.
-        until = begun.begun + SIGN_IN_SECONDS
+        until = begun.begun + bounds.SIGN_IN_SECONDS
         name = hashed(begun.state)
         if not await self._store.put(name, b"{}", kind="used", owner="", expires=until):
             raise bad_request("invalid state parameter")
@@ -311,9 +308,9 @@ class SignIn:
         """Expire the browser's cookies of old sign-ins, and of the oldest if there are many."""
         pending: list[tuple[float, str, int]] = []
         for name, value in self._cookies.sign_ins(request):
-            earlier = self._sealing.open(_PURPOSE, value, Begun, seconds=SIGN_IN_SECONDS)
+            earlier = self._sealing.open(_PURPOSE, value, Begun, seconds=bounds.SIGN_IN_SECONDS)
             pending.append((earlier.begun if earlier else 0.0, name, len(name) + len(value)))
-        room = _MOST_PENDING_BYTES
+        room = bounds.PENDING_BYTES
         # The newest first: the sum of all cookies has to fit into one header.
         for begun, name, size in sorted(pending, reverse=True):
             room -= size

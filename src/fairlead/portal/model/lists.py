@@ -14,11 +14,10 @@ from fairlead.api.meta import Object
 from fairlead.api.reasons.model import State
 from fairlead.api.reasons.verdict import Judgement
 from fairlead.api.timestamps import parse_time
+from fairlead.portal import bounds
 from fairlead.portal.model.thing import STATES, ConditionRow
 
 
-MOST_FAILURES = 5
-"""Largest number of failures, and of silent konnectors, that the overview names."""
 _LONG_AGO: Final = datetime.min.replace(tzinfo=UTC)
 T = TypeVar("T")
 
@@ -94,14 +93,14 @@ def overview_of(
         tuple(lists),
         tuple(latest(failures, _since)),
         tuple(latest(silent, _since)),
-        max(len(silent) - MOST_FAILURES, 0),
+        max(len(silent) - bounds.LISTED, 0),
         tuple(notes),
     )
 
 
 def latest(failures: Iterable[T], since: Callable[[T], str]) -> list[T]:
     """Return the latest failures by their times, those of an unknown time last."""
-    return heapq.nlargest(MOST_FAILURES, failures, key=lambda failure: _time(since(failure)))
+    return heapq.nlargest(bounds.LISTED, failures, key=lambda failure: _time(since(failure)))
 
 
 def _since(failure: Failure) -> str:
@@ -115,16 +114,12 @@ def _time(text: str) -> datetime:
         return _LONG_AGO
 
 
-ROWS_OF_A_PAGE = 200
-"""Largest number of rows on a page."""
 NO_NAMESPACE: Final = "-"
 """Segment of a path in place of the namespace of cluster-scoped objects."""
 PROBLEM: Final = "problem"
 """Value of the filter by state for all that needs a look: failed or waiting."""
 _FILTERS: Final = ("state", "kind", "namespace", "cluster", "q", "sort")
 """Parameters of a list's query, beside the page's number."""
-_LONGEST_NAME = 253
-"""Longest value of such a parameter, in characters."""
 
 Get = Callable[[str, int], str]
 """Function that returns a parameter of a query, cut to a number of characters."""
@@ -332,7 +327,8 @@ class ListQuery(msgspec.Struct, frozen=True):
         text = get("page", 6)
         # int would also read digits of other scripts.
         number = int(text) if text.isascii() and text.isdecimal() else 1
-        filters = {name: get(name, _LONGEST_NAME) for name in _FILTERS}
+        # No name of Kubernetes is longer.
+        filters = {name: get(name, 253) for name in _FILTERS}
         return cls(**filters, page=max(number, 1))
 
     @property
@@ -378,7 +374,7 @@ class ListPage(msgspec.Struct, Generic[R], frozen=True):
 
 def page_of(rows: Sequence[R], total: int, query: ListQuery) -> ListPage[R]:
     """Return the page of matching rows that a query names, or the last page if there are fewer."""
-    size = ROWS_OF_A_PAGE
+    size = bounds.ROWS_OF_A_PAGE
     pages = max((len(rows) + size - 1) // size, 1)
     number = min(query.page, pages)
     start = (number - 1) * size

@@ -25,6 +25,7 @@ from fairlead.api.reasons.verdict import (
     short,
 )
 from fairlead.explain.chains import Chain
+from fairlead.portal import bounds
 from fairlead.portal.model.timeline import TimelineEntry, Transition
 
 
@@ -42,10 +43,6 @@ STATES: Final[tuple[State, ...]] = tuple(WORDS)
 RANKS: Final[Mapping[State, int]] = {state: rank for rank, state in enumerate(STATES)}
 """Ranks of states; 0 is the worst."""
 
-MOST_CHARACTERS = 60_000
-"""Longest shown part, in characters."""
-MOST_LINES = 1500
-"""Largest number of lines of each side that are compared; the comparison is quadratic."""
 HIDDEN: Final = "(not shown)"
 _Dumper: type[yaml.SafeDumper] = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
 """Dumper of libyaml if it is installed: pages dump YAML on the event loop."""
@@ -94,8 +91,8 @@ def difference(former: JSON, latter: JSON, names: tuple[str, str]) -> tuple[str,
         for body in (former, latter)
     )
     lines = difflib.unified_diff(
-        first.splitlines()[:MOST_LINES],
-        second.splitlines()[:MOST_LINES],
+        first.splitlines()[: bounds.COMPARED_LINES],
+        second.splitlines()[: bounds.COMPARED_LINES],
         *names,
         n=2,
         lineterm="",
@@ -112,9 +109,9 @@ def text(value: Any, *, sort: bool = False) -> str:
     except (yaml.YAMLError, RecursionError):
         return "it cannot be shown"
     dumped = dumped.removesuffix("...\n").rstrip("\n")
-    if len(dumped) <= MOST_CHARACTERS:
+    if len(dumped) <= bounds.PART_CHARACTERS:
         return dumped
-    return dumped[:MOST_CHARACTERS].rpartition("\n")[0] + "\n# the rest is not shown"
+    return dumped[: bounds.PART_CHARACTERS].rpartition("\n")[0] + "\n# the rest is not shown"
 
 
 def masked(value: Any, field: str = "") -> Any:

@@ -11,10 +11,9 @@ from fairlead.api.conditions import Condition, ConditionStatus
 from fairlead.api.meta import Object
 from fairlead.api.reasons.model import State
 from fairlead.api.reasons.verdict import condition_state, conditions_of, short
+from fairlead.portal import bounds
 
 
-MOST = 200
-"""Largest number of a timeline's entries."""
 What = Literal["condition", "Event", "write", "object"]
 Cluster = Literal["", "here", "provider"]
 """The cluster of an entry: that of the page or the provider's; "" if there is only one."""
@@ -85,7 +84,7 @@ def timeline(
 def merged(*timelines: Sequence[TimelineEntry]) -> list[TimelineEntry]:
     """Return the entries of several timelines as one, the newest first."""
     entries = [entry for timeline in timelines for entry in timeline]
-    return sorted(entries, key=lambda entry: entry.at, reverse=True)[:MOST]
+    return sorted(entries, key=lambda entry: entry.at, reverse=True)[: bounds.TIMELINE]
 
 
 def _lifetime(obj: Object) -> Iterator[TimelineEntry]:

@@ -14,7 +14,7 @@ from tests.support.fakeserver import FakeServer
 from tests.support.frontdoor import TOKEN, FrontDoor, error
 from tests.support.pki import Authority
 
-from fairlead.portal.client import backend
+from fairlead.portal import bounds
 from fairlead.portal.client.addresses import (
     Address,
     FrontDoorError,
@@ -104,7 +104,7 @@ async def half(request: web.Request) -> web.StreamResponse:
 async def test_an_answer_that_is_none_is_told(
     handler: Handler, kind: type[FrontDoorError], message: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(backend, "MOST_BYTES", 1 << 20)
+    monkeypatch.setattr(bounds, "ANSWER_BYTES", 1 << 20)
     async with FrontDoor() as door:
         door.answers["/api/templates"] = handler
         async with BackendClient(Address(door.url), token=TOKEN) as client:

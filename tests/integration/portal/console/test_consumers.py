@@ -28,8 +28,8 @@ from fairlead.api.resource import (
     NAMESPACES,
 )
 from fairlead.client import Client
+from fairlead.portal import bounds
 from fairlead.portal.manifests import CONSOLE_ADMIN
-from fairlead.portal.model import lists
 from fairlead.portal.options import DEFAULT_NAMESPACE, NAME
 from fairlead_sandbox import Sandbox
 
@@ -200,7 +200,7 @@ async def test_filters_and_order_are_in_the_url(
 async def test_a_long_list_has_pages(
     plane: Sandbox, admin: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(lists, "ROWS_OF_A_PAGE", 2)
+    monkeypatch.setattr(bounds, "ROWS_OF_A_PAGE", 2)
     await administer(admin)
     for name in ("a", "b", "c", "d", "e"):
         await customer(admin, f"kb-{name}", identity=name)

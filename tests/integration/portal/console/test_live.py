@@ -16,8 +16,8 @@ from tests.support.waiting import SECONDS, eventually
 
 from fairlead.api.kubebind import APISERVICEEXPORTTEMPLATES
 from fairlead.client import Client
+from fairlead.portal import bounds
 from fairlead.portal.console.offers.catalogue import Catalogue
-from fairlead.portal.console.pages import live
 from fairlead.portal.console.pages.live import Hub, Live
 from fairlead.portal.console.pages.rendering import Pages
 from fairlead.portal.console.pages.viewing import AskedPage, MissingError, View
@@ -137,20 +137,20 @@ async def test_pages_that_cost_much_rest_for_longer(monkeypatch: pytest.MonkeyPa
     with ExitStack() as stack:
         ada = [stack.enter_context(hub.subscribed("ada")) for _ in range(3)]
         ben = stack.enter_context(hub.subscribed("ben"))
-        assert ada[0].rest(0.0) == live.REST_SECONDS
-        assert ada[0].rest(0.5) == 0.5 * live.SHARE * len(ada)
-        assert ada[0].rest(1000.0) == live.STALE_SECONDS
-        assert ben.rest(0.5) == 0.5 * live.SHARE
+        assert ada[0].rest(0.0) == bounds.STREAM_REST_SECONDS
+        assert ada[0].rest(0.5) == 0.5 * bounds.SHARE * len(ada)
+        assert ada[0].rest(1000.0) == bounds.STALE_SECONDS
+        assert ben.rest(0.5) == 0.5 * bounds.SHARE
         ada[0].take(("team",))
         hub.changed("team")
-        monkeypatch.setattr(live, "LOOK_SECONDS", 0.01)
+        monkeypatch.setattr(bounds, "RIGHTS_SECONDS", 0.01)
         # It looks whether its viewer still may, and renders nothing.
         await ada[0].wait()
         assert ada[0].rests
         monkeypatch.undo()
         # The change is told when it has rested.
         ada[0].rest(0.0)
-        async with asyncio.timeout(live.LOOK_SECONDS):
+        async with asyncio.timeout(bounds.RIGHTS_SECONDS):
             await ada[0].wait()
         assert not ada[0].rests
 

@@ -24,6 +24,7 @@ from fairlead.api.meta import JSON
 from fairlead.api.resource import CLUSTERROLEBINDINGS, CLUSTERROLES
 from fairlead.client import Client, parse_kubeconfig
 from fairlead.demo.identity import as_service_account, create_all
+from fairlead.portal import bounds
 from fairlead.portal.app import Running, console
 from fairlead.portal.console.pages.rendering import Pages
 from fairlead.portal.console.pages.terminal import Terminals
@@ -32,7 +33,7 @@ from fairlead.portal.handshake.applying import Applying, ApplyingPatience
 from fairlead.portal.handshake.bind import Bind, Consents
 from fairlead.portal.handshake.catalog import Catalog
 from fairlead.portal.handshake.ownership import Ownership
-from fairlead.portal.handshake.reviews import BELIEVED_SECONDS, AccessReviews
+from fairlead.portal.handshake.reviews import AccessReviews
 from fairlead.portal.handshake.witness import Witness
 from fairlead.portal.http.server import Routed
 from fairlead.portal.identity.guard import SessionGuard
@@ -186,7 +187,7 @@ async def house(
     provider: bool = True,
     seconds: float = SECONDS,
     line: Line | None = None,
-    believed: float = BELIEVED_SECONDS,
+    believed: float = bounds.REVIEW_SECONDS,
     refused: Callable[[str], str] | None = None,
     patience: ApplyingPatience | None = None,
     **more: Any,

@@ -19,7 +19,7 @@ from fairlead.api.kubebind import (
 )
 from fairlead.api.resource import NAMESPACES, SECRETS
 from fairlead.client import Client, parse_kubeconfig
-from fairlead.portal.handshake import bind
+from fairlead.portal import bounds
 from fairlead.portal.options import DEFAULT_NAMESPACE
 from fairlead_sandbox import Sandbox
 
@@ -33,8 +33,7 @@ async def line(plane: Sandbox) -> AsyncIterator[Line]:
 async def bind_impatiently(it: House) -> Answer:
     """Bind where a server that hangs is given up soon."""
     with pytest.MonkeyPatch.context() as patch:
-        for name in ("_CALL_SECONDS", "_CLEAN_SECONDS"):
-            patch.setattr(bind, name, 0.3)
+        patch.setattr(bounds, "CALL_SECONDS", 0.3)
         return await it.bind(ADA)
 
 

@@ -16,7 +16,7 @@ from tests.support.pki import Authority, KeyPair
 from tests.support.portal import opened, place_of, serve_options
 from tests.support.waiting import SECONDS
 
-from fairlead.portal.http import serving
+from fairlead.portal import bounds
 from fairlead.portal.http.introduction import Introduction
 from fairlead.portal.http.serving import Certificate, PortalServer
 from fairlead.portal.options import Limits
@@ -37,7 +37,7 @@ def write(folder: Path, pair: KeyPair) -> tuple[Path, Path]:
 async def test_it_serves_https_and_takes_a_new_certificate(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(serving, "_LOOK_AGAIN", 0.01)
+    monkeypatch.setattr(bounds, "CERTIFICATE_SECONDS", 0.01)
     old, new = Authority.create("old"), Authority.create("new")
     cert, key = write(tmp_path, old.issue("server"))
     options = serve_options(tls_cert_file=cert, tls_key_file=key)
@@ -92,7 +92,7 @@ async def test_the_former_pair_is_served_while_a_new_one_is_half_written(
             twice.set()
         return looked[-1]
 
-    monkeypatch.setattr(serving, "_LOOK_AGAIN", 0.01)
+    monkeypatch.setattr(bounds, "CERTIFICATE_SECONDS", 0.01)
     monkeypatch.setattr(Certificate, "refresh", noted)
     authority = Authority.create()
     cert, key = write(tmp_path, authority.issue("server"))

@@ -23,10 +23,9 @@ from tests.support.issuers import (
 )
 from tests.support.pki import Authority
 
+from fairlead.portal import bounds
 from fairlead.portal.http.errors import Refusal
-from fairlead.portal.identity.oidc import issuers
 from fairlead.portal.identity.oidc.issuers import (
-    MOST_BYTES,
     Answered,
     Issuer,
     IssuerAway,
@@ -212,7 +211,7 @@ async def test_keys_that_were_rotated_are_fetched_but_not_for_each_token(
         # Just fetched: too early to ask again.
         assert (await refused(sign_in(issuer))).status == 401
         assert there.asked.count("/keys") == 1
-        monkeypatch.setattr(issuers, "REFETCH_SECONDS", 0.0)
+        monkeypatch.setattr(bounds, "KEY_ID_SECONDS", 0.0)
         assert (await sign_in(issuer)).subject == "ada"
         monkeypatch.undo()
         there.key = new_key(kid="three")
@@ -220,8 +219,8 @@ async def test_keys_that_were_rotated_are_fetched_but_not_for_each_token(
         assert {answer.status for answer in answers} == {401}
         assert there.asked.count("/keys") == 2
         # The former key is not taken any more, once the issuer does not publish it.
-        monkeypatch.setattr(issuers, "REFRESH_SECONDS", 0.0)
-        monkeypatch.setattr(issuers, "REFETCH_SECONDS", 0.0)
+        monkeypatch.setattr(bounds, "ISSUER_SECONDS", 0.0)
+        monkeypatch.setattr(bounds, "KEY_ID_SECONDS", 0.0)
         there.key, there.published = there.published[0], [new_key(kid="four")]
         assert (await refused(sign_in(issuer))).status == 401
     await issuing.close()
@@ -336,7 +335,7 @@ async def test_keys_of_any_type_leave_the_server_at_work() -> None:
         (web.Response(status=400, body=b'{"error":"\xff"}'), 500),
         (web.Response(body=b"[" * 100_000), 401),
         (web.Response(body=b'{"id_token":"a.b.c","token_type":"mac"}'), 401),
-        (web.Response(body=b" " * (MOST_BYTES + 1)), 503),
+        (web.Response(body=b" " * (bounds.ISSUER_BYTES + 1)), 503),
     ],
 )
 async def test_any_other_answer_of_the_token_endpoint_is_refused(
@@ -368,7 +367,7 @@ async def test_a_slow_issuer_is_given_up() -> None:
 async def test_s17_a_slow_issuer_holds_up_a_part_of_the_server_alone(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(issuers, "EXCHANGES_AT_ONCE", 2)
+    monkeypatch.setattr(bounds, "EXCHANGES_AT_ONCE", 2)
     issuing = OverHTTP()
     async with TestIssuer(CALLBACK) as there:
         issuer = client_of(there, issuing)

@@ -13,8 +13,9 @@ from tests.integration.portal.identity.conftest import NAMESPACE, ended, until
 
 from fairlead.api.resource import SECRETS
 from fairlead.client import Client
+from fairlead.portal import bounds
 from fairlead.portal.http.errors import Refusal
-from fairlead.portal.identity.keys import KEPT, KEYS_SECRET, Sealing, SecretKeys
+from fairlead.portal.identity.keys import KEYS_SECRET, Sealing, SecretKeys
 from fairlead.runtime import Cluster
 
 
@@ -82,7 +83,7 @@ async def test_keys_are_bounded_and_what_cannot_be_read_is_replaced(
         for months in range(1, 6):
             monkeypatch.setattr(time, "time", lambda m=months: begun + m * 31 * 86400)
             await keys.renew()
-        assert len(keys._keys) == KEPT
+        assert len(keys._keys) == bounds.KEYS
         known = keys._keys
         patch = {"data": {"keys": "bm9uc2Vuc2U="}}
         await client.merge_patch(SECRETS, KEYS_SECRET, NAMESPACE, patch)

@@ -28,8 +28,8 @@ from fairlead.api.resource import (
 )
 from fairlead.client import Client, parse_kubeconfig
 from fairlead.demo.identity import as_service_account
+from fairlead.portal import bounds
 from fairlead.portal.http.errors import Refusal
-from fairlead.portal.identity import secretstore
 from fairlead.portal.identity.keys import SecretKeys
 from fairlead.portal.identity.secretstore import ANNOTATION_EXPIRES, LABEL_KIND, owner_label
 from fairlead.portal.identity.sessions import BrowserSessions, Person, hashed
@@ -162,7 +162,7 @@ async def test_an_api_server_that_is_away_signs_no_one_out(plane: Sandbox, clien
 async def test_s17_tokens_that_strangers_make_up_hold_up_no_one_else(
     client: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(secretstore, "UNHEARD_OF_AT_ONCE", 1)
+    monkeypatch.setattr(bounds, "READS_AT_ONCE", 1)
     async with secret_replica(client) as store:
         sessions = BrowserSessions(store, lifetime=60, believed=0)
         token, session = await sessions.create(ADA, "cli")
@@ -240,10 +240,9 @@ async def _session_key(stranger: Any) -> bytes:
 async def test_redis_that_hangs_is_not_held_to_be_ready(
     redis: RedisServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from fairlead.portal.identity import redisstore
 
-    monkeypatch.setattr(redisstore, "LOOK_SECONDS", 0.05)
-    monkeypatch.setattr(redisstore, "CALL_SECONDS", 0.2)
+    monkeypatch.setattr(bounds, "REDIS_SILENT_SECONDS", 0.05)
+    monkeypatch.setattr(bounds, "REDIS_SECONDS", 0.2)
     async with redis_replica(redis) as store:
         sessions = BrowserSessions(store, lifetime=60)
         token, session = await sessions.create(ADA, "cli")

@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 from fairlead.api.meta import JSON
 from fairlead.api.postgresaccess import POSTGRESACCESSES
 from fairlead.api.servicebinding.spec import SERVICEBINDINGS
-from fairlead.portal.console.examples import DEEPEST, ROOM, example
+from fairlead.portal import bounds
+from fairlead.portal.console.examples import example
 
 
 TEXT: JSON = {"type": "string"}
@@ -304,8 +305,11 @@ WIDE = {f"f{n}": {"type": "string", "default": "x" * 1000} for n in range(9999)}
 )
 def test_a_hostile_schema_ends(schema: JSON) -> None:
     written = text(spec(field=schema))
-    assert len(written) < 5 * ROOM
-    assert max(len(line) - len(line.lstrip()) for line in written.split("\n")) <= 2 * DEEPEST + 2
+    assert len(written) < 5 * bounds.EXAMPLE_CHARACTERS
+    assert (
+        max(len(line) - len(line.lstrip()) for line in written.split("\n"))
+        <= 2 * bounds.EXAMPLE_LEVELS + 2
+    )
     yaml.safe_load(written)
 
 

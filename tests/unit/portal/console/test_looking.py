@@ -10,7 +10,7 @@ import pytest
 from tests.support.waiting import SECONDS, idle
 
 from fairlead.client import ConfigError
-from fairlead.portal.console.pages import looking
+from fairlead.portal import bounds
 from fairlead.portal.console.pages.live import Hub
 from fairlead.portal.console.pages.looking import Looks
 
@@ -68,7 +68,7 @@ async def test_a_look_that_fails_leaves_what_was_seen_before() -> None:
 async def test_open_pages_are_looked_at_again_and_others_are_not(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(looking, "_TICK_SECONDS", 0.01)
+    monkeypatch.setattr(bounds, "LOOK_TICK_SECONDS", 0.01)
     hub, found, other = Hub(), Found(), Found()
     async with running(hub) as looks:
         await looks.see("all", found)
@@ -92,7 +92,7 @@ async def test_open_pages_are_looked_at_again_and_others_are_not(
 
 
 async def test_a_page_does_not_wait_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(looking, "FIRST_SECONDS", 0.01)
+    monkeypatch.setattr(bounds, "FIRST_LOOK_SECONDS", 0.01)
     over = asyncio.Event()
 
     async def slow() -> int:
@@ -103,12 +103,12 @@ async def test_a_page_does_not_wait_for_ever(monkeypatch: pytest.MonkeyPatch) ->
     seen = await looks.see("all", slow)
     assert (seen.value, seen.problem, seen.at) == (None, "", None)
     over.set()
-    monkeypatch.setattr(looking, "FIRST_SECONDS", SECONDS)
+    monkeypatch.setattr(bounds, "FIRST_LOOK_SECONDS", SECONDS)
     assert (await looks.see("all", slow)).value == 1
 
 
 async def test_looks_that_no_page_shows_are_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(looking, "MOST", 2)
+    monkeypatch.setattr(bounds, "LOOKS_KEPT", 2)
     looks, found = Looks(Hub()), Found()
     for topic in ("a", "b", "c"):
         await looks.see(topic, found)

@@ -9,7 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fairlead.api.meta import JSON
-from fairlead.portal.console.offers.catalogue import DEEPEST, MOST, fields
+from fairlead.portal import bounds
+from fairlead.portal.console.offers.catalogue import fields
 
 
 SCHEMA: JSON = {
@@ -52,13 +53,13 @@ def test_fields_are_told_in_their_order() -> None:
 
 def test_a_deep_and_a_wide_schema_end() -> None:
     deep: JSON = {"type": "object", "properties": {"end": {"type": "string"}}}
-    for _ in range(3 * DEEPEST):
+    for _ in range(3 * bounds.SCHEMA_LEVELS):
         deep = {"type": "object", "properties": {"inner": deep}}
     shown = fields(deep)
-    assert len(shown) == DEEPEST
+    assert len(shown) == bounds.SCHEMA_LEVELS
     assert shown[-1].more
-    wide = {"properties": {f"f{n}": {"type": "string"} for n in range(2 * MOST)}}
-    assert len(fields(wide)) == MOST
+    wide = {"properties": {f"f{n}": {"type": "string"} for n in range(2 * bounds.SCHEMA_ROWS)}}
+    assert len(fields(wide)) == bounds.SCHEMA_ROWS
 
 
 @pytest.mark.parametrize("word", ["items", "additionalProperties"])
@@ -69,7 +70,7 @@ def test_lists_of_lists_end(word: str) -> None:
     found = fields({"properties": {"x": inner}})
     assert [one.name for one in found] == ["x", "end"]
     told = "list of " if word == "items" else "map of "
-    assert found[0].type == told * DEEPEST + "…"
+    assert found[0].type == told * bounds.SCHEMA_LEVELS + "…"
 
 
 def test_defaults_and_values_are_cut() -> None:
@@ -100,7 +101,7 @@ odd = st.recursive(
 
 @given(schema=odd)
 def test_whatever_stands_in_a_schema(schema: Any) -> None:
-    assert len(fields(schema)) <= MOST
+    assert len(fields(schema)) <= bounds.SCHEMA_ROWS
 
 
 @pytest.mark.parametrize("schema", [None, {}, [], "x", {"properties": None}], ids=repr)

@@ -7,7 +7,8 @@ import asyncio
 import pytest
 from tests.support.waiting import eventually
 
-from fairlead.portal.console.visits.site import WAITING, PageTurns
+from fairlead.portal import bounds
+from fairlead.portal.console.visits.site import PageTurns
 from fairlead.portal.http.errors import Refusal
 
 
@@ -62,7 +63,7 @@ async def test_pages_of_one_person_wait_in_line_and_not_without_end() -> None:
             await gate.wait()
 
     async with asyncio.TaskGroup() as group:
-        for _ in range(WAITING):
+        for _ in range(bounds.PAGES_WAITING):
             group.create_task(slow())
         await inside.wait()
         with pytest.raises(Refusal) as refusal:

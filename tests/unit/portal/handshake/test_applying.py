@@ -12,7 +12,8 @@ from aiohttp.client_reqrep import ConnectionKey
 
 from fairlead.api.meta import JSON
 from fairlead.client import ConnectionFailed
-from fairlead.portal.handshake.applying import MOST_BYTES, _failure, inline_cluster
+from fairlead.portal import bounds
+from fairlead.portal.handshake.applying import _failure, inline_cluster
 from fairlead.portal.http.errors import Refusal
 
 
@@ -77,7 +78,7 @@ def test_s12_all_else_is_refused(problem: str) -> None:
         ("bm8=", "not a kubeconfig"),
         (base64.b64encode(b"\xff\xfe").decode(), "cannot be used"),
         (base64.b64encode(b"a: &a [*a, *a]").decode(), "cannot be used"),
-        (base64.b64encode(b"#" * (MOST_BYTES + 3)).decode(), "larger than"),
+        (base64.b64encode(b"#" * (bounds.KUBECONFIG_BYTES + 3)).decode(), "larger than"),
     ],
 )
 def test_what_is_no_kubeconfig_is_told_so(encoded: str, problem: str) -> None:

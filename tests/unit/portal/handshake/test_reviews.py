@@ -13,8 +13,8 @@ from fairlead.api.kubebind import APISERVICEEXPORTTEMPLATES
 from fairlead.api.meta import JSON, Key, Object, object_from_dict
 from fairlead.client import Client, ConnectionFailed
 from fairlead.client.lookups import may
+from fairlead.portal import bounds
 from fairlead.portal.handshake.reviews import (
-    BELIEVED_SECONDS,
     AccessReviews,
 )
 from fairlead.portal.http.errors import Refusal
@@ -116,7 +116,7 @@ async def test_an_answer_is_believed_for_a_moment() -> None:
     found = reviews(server, clock=clock)
     assert await found.may(ADA, "one")
     server.allowed.clear()
-    clock.now += BELIEVED_SECONDS - 1
+    clock.now += bounds.REVIEW_SECONDS - 1
     assert await found.may(ADA, "one")
     assert len(server.asked) == 1
     clock.now += 2
@@ -150,11 +150,11 @@ async def test_what_is_offered_is_believed_no_longer_than_any_answer() -> None:
     server, clock = Server((TEMPLATES, "one"), (TEMPLATES, "two")), Clock()
     found = reviews(server, clock=clock)
     assert await found.offered(ADA, ("one",)) == {"one"}
-    clock.now += BELIEVED_SECONDS / 2
+    clock.now += bounds.REVIEW_SECONDS / 2
     assert await found.offered(ADA, ("one", "two")) == {"one", "two"}
     assert len(server.asked) == 4
     server.allowed.clear()
-    clock.now += BELIEVED_SECONDS / 2 - 1
+    clock.now += bounds.REVIEW_SECONDS / 2 - 1
     assert await found.offered(ADA, ("one", "two")) == {"one", "two"}
     assert len(server.asked) == 4
     clock.now += 2
@@ -169,7 +169,7 @@ async def test_all_that_is_offered_is_believed_no_longer_than_the_right_to_all(
     found = reviews(server, clock=clock)
     assert await found.offered(ADA, ("one",)) == {"one"}
     server.allowed.clear()
-    clock.now += BELIEVED_SECONDS - 1
+    clock.now += bounds.REVIEW_SECONDS - 1
     assert await found.offered(ADA, ("one", "two")) == {"one", "two"}
     clock.now += 2
     assert await found.offered(ADA, ("one", "two")) == frozenset()

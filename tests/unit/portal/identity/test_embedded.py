@@ -8,6 +8,7 @@ import time
 import msgspec
 import pytest
 
+from fairlead.portal import bounds
 from fairlead.portal.identity.embedded import passwords as tries
 from fairlead.portal.identity.embedded.passwords import (
     EmbeddedPerson,
@@ -120,7 +121,7 @@ async def test_an_unknown_name_costs_as_much_as_a_wrong_password(
 
 
 async def test_passwords_are_not_guessed_for_long(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(tries, "TRIES", 3)
+    monkeypatch.setattr(bounds, "TRIES", 3)
     people = People([ADA])
     for name in ("ada", "nobody"):
         found = await asyncio.gather(
@@ -140,7 +141,7 @@ async def test_passwords_are_not_guessed_for_long(monkeypatch: pytest.MonkeyPatc
 async def test_passwords_of_many_names_are_not_guessed_either(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(tries, "TRIES_OF_ALL", 4)
+    monkeypatch.setattr(bounds, "TRIES_OF_ALL", 4)
     people = People([ADA])
     for _ in range(6):
         assert await people.find("ada", "correct horse") == ADA

@@ -6,16 +6,13 @@ from typing import Any
 
 from fairlead.api.meta import JSON, Object, object_from_dict
 from fairlead.api.reasons.verdict import verdict_of
+from fairlead.portal import bounds
 from fairlead.portal.console.sources.kinds import (
-    MOST_BYTES,
-    MOST_OBJECTS,
-    MOST_TURNS,
     History,
     kept_of,
 )
 from fairlead.portal.console.sources.provided import provider_chain
 from fairlead.portal.model.thing import (
-    MOST_CHARACTERS,
     PageAnswer,
     answer_of,
     keys_of,
@@ -110,15 +107,15 @@ def test_turns_are_remembered_and_told_once() -> None:
 
 def test_the_memory_is_bounded() -> None:
     history = History()
-    for number in range(MOST_TURNS + 5):
+    for number in range(bounds.TRANSITIONS + 5):
         old, new = (made(told("Ready", "False", f"R{one}")) for one in (number, number + 1))
         history.heard(Delta("MODIFIED", old, new))
-    assert len(history.of("u")) == MOST_TURNS
-    assert history.of("u")[0].reason == f"R{MOST_TURNS + 5}"
-    for number in range(MOST_OBJECTS + 1):
+    assert len(history.of("u")) == bounds.TRANSITIONS
+    assert history.of("u")[0].reason == f"R{bounds.TRANSITIONS + 5}"
+    for number in range(bounds.OBJECTS + 1):
         old, new = made(uid=f"u{number}"), made(told("Ready", "True"), uid=f"u{number}")
         history.heard(Delta("MODIFIED", old, new))
-    assert len(history) == MOST_OBJECTS
+    assert len(history) == bounds.OBJECTS
     assert history.of("u") == history.of("u0") == ()
 
 
@@ -133,11 +130,13 @@ def test_what_is_kept_tells_writers_without_their_fields() -> None:
 
 
 def test_of_a_large_object_metadata_and_conditions_are_kept() -> None:
-    body = made(told("Ready", "False", "Odd")).to_dict() | {"spec": {"text": "x" * MOST_BYTES}}
+    body = made(told("Ready", "False", "Odd")).to_dict() | {
+        "spec": {"text": "x" * bounds.OBJECT_BYTES}
+    }
     kept = kept_of(body)
     assert len(kept.raw) < 1000
     assert verdict_of(kept).reason == "Odd"
-    huge = made(told("Ready", "False", "Odd") | {"message": "x" * MOST_BYTES})
+    huge = made(told("Ready", "False", "Odd") | {"message": "x" * bounds.OBJECT_BYTES})
     assert len(kept_of(huge.to_dict()).raw) < 1000
 
 
@@ -157,8 +156,8 @@ def test_no_page_shows_what_a_secret_holds() -> None:
 def test_parts_are_yaml_and_cut_where_they_are_long() -> None:
     body = {"kind": "Widget", "metadata": {}, "status": {"made": 1}, "spec": {"a": "<b>"}, "x": 1}
     assert parts(body) == (("spec", "a: <b>"), ("status", "made: 1"), ("x", "1"))
-    told_ = text(["line"] * MOST_CHARACTERS)
-    assert len(told_) < MOST_CHARACTERS + 50
+    told_ = text(["line"] * bounds.PART_CHARACTERS)
+    assert len(told_) < bounds.PART_CHARACTERS + 50
     assert told_.endswith("# the rest is not shown")
 
 

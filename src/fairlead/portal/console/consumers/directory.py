@@ -21,6 +21,7 @@ from fairlead.api.meta import Object
 from fairlead.api.reasons.model import State
 from fairlead.api.resource import NAMESPACES
 from fairlead.api.timestamps import moment
+from fairlead.portal import bounds
 from fairlead.portal.console.pages.live import Hub
 from fairlead.portal.console.pages.viewing import of_namespace
 from fairlead.portal.console.sources.kinds import Kinds
@@ -34,10 +35,6 @@ from fairlead.provider.offer import record_of
 from fairlead.runtime import Cluster, Delta
 
 
-_REST_SECONDS = 0.5
-"""Shortest interval between recomputations of changed rows, in seconds."""
-_AT_A_TIME = 20
-"""Number of rows that are computed before other tasks get a turn."""
 _CONSUMER = "cluster-namespace"
 """Index of the cluster namespaces, all with the key :data:`_ANY`."""
 _ANY = "any"
@@ -194,9 +191,9 @@ class Directory:
             for number, name in enumerate(names, 1):
                 if (consumer := self.consumer(name)) is not None:
                     self._known(consumer, moment())
-                if number % _AT_A_TIME == 0:
+                if number % 20 == 0:
                     await asyncio.sleep(0)
-            await asyncio.sleep(_REST_SECONDS)
+            await asyncio.sleep(bounds.ROWS_REST_SECONDS)
 
     def _known(self, consumer: Object, now: datetime) -> _Kept:
         cached = self._kept.get(consumer.meta.name)

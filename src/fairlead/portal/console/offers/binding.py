@@ -13,6 +13,7 @@ from aiohttp import web
 from fairlead.api.kubebind import APIServiceExportTemplate
 from fairlead.api.label_names import subdomain_errors
 from fairlead.client import ClientError
+from fairlead.portal import bounds
 from fairlead.portal.console.claims import at_consumer, at_provider
 from fairlead.portal.console.offers.catalogue import Clusters, TemplatePage
 from fairlead.portal.console.offers.following import BoundPage, logged
@@ -32,10 +33,6 @@ from fairlead.runtime import Cluster
 
 NEW = "new"
 """Value of the field ``cluster`` for a new cluster."""
-_SEEN_SECONDS = 5.0
-"""Longest wait for a new binding in the caches, in seconds."""
-_LOOK_AGAIN_SECONDS = 0.05
-"""Interval between looks for a new binding in the caches, in seconds."""
 _FINAL = frozenset({403, 404, 409})
 """Statuses of refusals that a retry cannot change, so the terminal is told at once."""
 
@@ -164,10 +161,10 @@ class BindPage(TemplatePage, FormView):
         response = await self._binds.bound(request, session.person, session.key, bind)
         namespace, name = response["providerNamespace"], response["bindingName"]
         with suppress(TimeoutError):
-            async with asyncio.timeout(_SEEN_SECONDS):
+            async with asyncio.timeout(bounds.BOUND_SECONDS):
                 # The page needs the new namespace, which the cache gets by its watch.
                 while self._clusters.get(session.person, namespace) is None:  # noqa: ASYNC110
-                    await asyncio.sleep(_LOOK_AGAIN_SECONDS)
+                    await asyncio.sleep(bounds.POLL_SECONDS)
         return self._pages.redirect(BoundPage.at(bind.template, namespace, name))
 
     def _asked(

@@ -18,6 +18,7 @@ from fairlead.api.meta import JSON, Object
 from fairlead.api.nesting import NestedTooDeeply
 from fairlead.api.reasons.verdict import short
 from fairlead.api.resource import CUSTOMRESOURCEDEFINITIONS
+from fairlead.portal import bounds
 from fairlead.portal.console.claims import in_words
 from fairlead.portal.console.examples import example
 from fairlead.portal.console.pages.live import Hub
@@ -27,14 +28,6 @@ from fairlead.portal.handshake.catalog import Catalog
 from fairlead.portal.handshake.ownership import Ownership
 from fairlead.portal.identity.sessions import BrowserSession, Person
 from fairlead.runtime import Cluster
-
-
-DEEPEST = 8
-"""Largest number of shown levels of a schema."""
-MOST = 400
-"""Largest number of shown rows of a schema."""
-_DESCRIPTION = 400
-"""Longest shown description, default or value, in characters."""
 
 
 class SchemaField(msgspec.Struct, frozen=True):
@@ -51,10 +44,10 @@ class SchemaField(msgspec.Struct, frozen=True):
 
 
 def fields(schema: Any) -> list[SchemaField]:
-    """Return the fields of a schema in their order, at most :data:`MOST`."""
+    """Return the fields of a schema in their order, up to the bound of rows."""
     rows: list[SchemaField] = []
     for row in _walk(schema, 0):
-        if len(rows) == MOST:
+        if len(rows) == bounds.SCHEMA_ROWS:
             break
         rows.append(row)
     return rows
@@ -70,13 +63,13 @@ def _walk(schema: Any, depth: int) -> Iterator[SchemaField]:
         if not isinstance(inner, dict):
             continue
         below = _below(inner)
-        deep = depth + 1 >= DEEPEST
+        deep = depth + 1 >= bounds.SCHEMA_LEVELS
         yield SchemaField(
             name=str(name),
             depth=depth,
             type=_type(inner),
             required=name in needed,
-            description=_text(inner.get("description"))[:_DESCRIPTION],
+            description=_text(inner.get("description"))[: bounds.VALUE_CHARACTERS],
             default="" if "default" not in inner else _json(inner["default"]),
             values=tuple(map(_json, inner["enum"][:20]))
             if isinstance(inner.get("enum"), list)
@@ -103,7 +96,7 @@ _REPEATED = ("items", "additionalProperties")
 
 def _type(schema: JSON) -> str:
     text = ""
-    for _ in range(DEEPEST):
+    for _ in range(bounds.SCHEMA_LEVELS):
         kind = _text(schema.get("type")) or "any"
         if schema.get("x-kubernetes-int-or-string"):
             return f"{text}integer or string"
@@ -123,7 +116,7 @@ def _text(value: Any) -> str:
 
 def _json(value: Any) -> str:
     text = value if isinstance(value, str) else msgspec.json.encode(value).decode()
-    return text if len(text) <= _DESCRIPTION else f"{text[:_DESCRIPTION]}…"
+    return text if len(text) <= bounds.VALUE_CHARACTERS else f"{text[: bounds.VALUE_CHARACTERS]}…"
 
 
 OWNER = "a8r.io/owner"

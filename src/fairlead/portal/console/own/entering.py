@@ -9,6 +9,7 @@ from aiohttp import web
 from aiohttp.typedefs import Handler, Middleware
 
 from fairlead.api.kubebind.wire import ErrorCode
+from fairlead.portal import bounds
 from fairlead.portal.console.pages.rendering import Pages
 from fairlead.portal.console.visits.entering import Entrance
 from fairlead.portal.http.audit import audit
@@ -24,10 +25,6 @@ from fairlead.portal.identity.sessions import (
 from fairlead.portal.options import ExternalURL
 
 
-LINK_SECONDS = 60.0
-"""Lifetime of a link, in seconds."""
-PAUSE_SECONDS = 3.0
-"""Shortest interval between two links that pages request, in seconds."""
 _KIND = "link"
 _ENTER, _LINK = "/enter", "/link"
 
@@ -52,7 +49,7 @@ class Links:
         code = random_token()
         self._last = hashed(code)
         await self._store.put(
-            self._last, b"{}", kind=_KIND, owner="", expires=time.time() + LINK_SECONDS
+            self._last, b"{}", kind=_KIND, owner="", expires=time.time() + bounds.CODE_SECONDS
         )
         return self._external.absolute(f"{_ENTER}?code={code}")
 
@@ -92,7 +89,7 @@ class ByLink(Entrance):
         self._links = links
         self._person = person
         self._tell = tell
-        self._told = -PAUSE_SECONDS
+        self._told = -bounds.LINK_PAUSE_SECONDS
 
     def routes(self) -> list[web.RouteDef]:
         """Return the routes of a link, and of the form that requests a new one."""
@@ -125,12 +122,12 @@ class ByLink(Entrance):
         """
         self._guard.check_origin(request)
         now = time.monotonic()
-        if now - self._told < PAUSE_SECONDS:
+        if now - self._told < bounds.LINK_PAUSE_SECONDS:
             raise Refusal(
                 429,
                 ErrorCode.BAD_REQUEST,
                 "a link was printed just now: look at the terminal",
-                retry_after=PAUSE_SECONDS,
+                retry_after=bounds.LINK_PAUSE_SECONDS,
             )
         self._told = now
         self._tell(await self._links.make())

@@ -15,6 +15,7 @@ from fairlead.api.meta import Key
 from fairlead.client import Client, ClientError
 from fairlead.client.lookups import find_custom, may
 from fairlead.konnector.commands.unbind import Impact, impact, unbind
+from fairlead.portal import bounds
 from fairlead.portal.console.pages.live import Hub
 from fairlead.portal.console.pages.looking import Looks
 from fairlead.portal.console.pages.rendering import Pages
@@ -25,12 +26,6 @@ from fairlead.portal.console.visits.formtokens import FormTokens, field
 from fairlead.portal.http.audit import audit
 from fairlead.portal.http.errors import forbidden
 from fairlead.portal.identity.sessions import BrowserSession
-
-
-MOST = 50
-"""Largest number of finished unbindings whose progress is kept."""
-MOST_LINES = 200
-"""Largest number of kept progress lines per unbinding."""
 
 
 class UnbindingProgress(msgspec.Struct):
@@ -62,7 +57,7 @@ class Unbindings:
             return
         self._known.pop(name, None)
         self._known[name] = UnbindingProgress(name)
-        for old in [one for one in self._known if one not in self._tasks][:-MOST]:
+        for old in [one for one in self._known if one not in self._tasks][: -bounds.UNBINDINGS]:
             del self._known[old]
         self._tasks[name] = asyncio.create_task(self._unbind(name, orphan=orphan))
 
@@ -82,7 +77,7 @@ class Unbindings:
         running = self._known[name]
 
         def report(line: str) -> None:
-            running.lines = [*running.lines, line][-MOST_LINES:]
+            running.lines = [*running.lines, line][-bounds.PROGRESS_LINES :]
             self._changed(name)
 
         try:

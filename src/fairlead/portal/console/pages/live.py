@@ -16,26 +16,11 @@ from typing import Any, NamedTuple
 from fairlead.api.kubebind.wire import ErrorCode
 from fairlead.api.meta import Object
 from fairlead.api.resource import Resource
+from fairlead.portal import bounds
 from fairlead.portal.console.pages.rendering import Pages, digest
 from fairlead.portal.console.pages.viewing import AskedPage, Topics, View
 from fairlead.portal.http.errors import Refusal
 from fairlead.runtime import Cluster, Delta, Informer
-
-
-LOOK_SECONDS = 4.0
-"""Interval at which a stream checks its viewer's rights again, in seconds."""
-REST_SECONDS = 0.2
-"""Shortest interval between two renderings of a stream, in seconds."""
-SHARE = 4.0
-"""Pause of a person's streams, as a multiple of the time that their rendering took."""
-STALE_SECONDS = 30
-"""Age at which an unchanged part is rendered again, in seconds: heartbeats become late."""
-OF_A_PERSON = 30
-"""Largest number of a person's open streams, per replica."""
-IN_ALL = 2000
-"""Largest number of open streams per replica."""
-_KEPT = 256
-"""Largest number of cached parts of pages."""
 
 
 class PagePart(NamedTuple):
@@ -120,9 +105,15 @@ class Hub:
         Raises:
             Refusal: too many streams are open.
         """
-        if self._people[author] >= OF_A_PERSON or len(self) >= IN_ALL:
+        if (
+            self._people[author] >= bounds.STREAMS_OF_A_PERSON
+            or len(self) >= bounds.STREAMS_IN_ALL
+        ):
             raise Refusal(
-                503, ErrorCode.INTERNAL_ERROR, "too many pages are open", retry_after=LOOK_SECONDS
+                503,
+                ErrorCode.INTERNAL_ERROR,
+                "too many pages are open",
+                retry_after=bounds.RIGHTS_SECONDS,
             )
         subscription = Subscription(self, author)
         self._people[author] += 1
@@ -185,15 +176,15 @@ class Subscription:
 
         Without it a person with many expensive pages could keep the event loop busy.
         """
-        share = SHARE * seconds * self._hub.of(self._author)
-        rest = max(REST_SECONDS, min(share, STALE_SECONDS))
+        share = bounds.SHARE * seconds * self._hub.of(self._author)
+        rest = max(bounds.STREAM_REST_SECONDS, min(share, bounds.STALE_SECONDS))
         self._until = asyncio.get_running_loop().time() + rest
         return rest
 
     async def wait(self) -> None:
         """Wait for a change and the end of the pause, or for the next check of rights."""
         loop = asyncio.get_running_loop()
-        until = loop.time() + LOOK_SECONDS
+        until = loop.time() + bounds.RIGHTS_SECONDS
         try:
             async with asyncio.timeout_at(until):
                 await self._awake.wait()
@@ -218,7 +209,7 @@ class Live:
         """Return the live part of a page."""
         key = (view.route, scope, page)
         # The time is part of the version: a heartbeat is late without any change.
-        version = (self._hub.version(view.topics(scope)), int(time.time() / STALE_SECONDS))
+        version = (self._hub.version(view.topics(scope)), int(time.time() / bounds.STALE_SECONDS))
         cached = self._parts.get(key)
         # A failed rendering is not shared: its next viewer renders anew.
         if cached is not None and cached[0] == version and not _failed(cached[1]):
@@ -227,7 +218,7 @@ class Live:
         task = asyncio.create_task(self._render(view, scope, page))
         self._parts[key] = version, task
         self._parts.move_to_end(key)
-        if len(self._parts) > _KEPT:
+        if len(self._parts) > bounds.RENDERED_PARTS:
             self._parts.popitem(last=False)
         return await asyncio.shield(task)
 

@@ -18,25 +18,10 @@ import structlog
 
 from fairlead.api.timestamps import moment
 from fairlead.client import ClientError
+from fairlead.portal import bounds
 from fairlead.portal.console.pages.live import Hub
 
 
-EVERY_SECONDS = 3.0
-"""Shortest interval between two looks of a topic, in seconds."""
-SHARE = 4.0
-"""Pause after a look, as a multiple of its duration: a slow cluster is asked less often."""
-FRESH_SECONDS = 1.0
-"""Age up to which a result counts as current, in seconds."""
-FIRST_SECONDS = 5.0
-"""Longest wait of a page for a first look, in seconds; then it is shown without a result."""
-NEXT_SECONDS = 2.0
-"""Longest wait of a page for a newer result, in seconds."""
-AT_ONCE = 4
-"""Largest number of concurrent looks."""
-MOST = 200
-"""Largest number of kept results; the least recently used without a stream are dropped."""
-_TICK_SECONDS = 0.5
-"""Interval between checks which looks are due, in seconds."""
 _log = structlog.get_logger(logger_name="fairlead.portal.console")
 
 
@@ -60,7 +45,7 @@ class _Look:
         self.work = work
         self.seen = SeenLook()
         self.task: asyncio.Task[None] | None = None
-        self.ended = -FRESH_SECONDS
+        self.ended = -bounds.FRESH_SECONDS
         self.due = 0.0
 
 
@@ -69,11 +54,11 @@ class Looks:
 
     name = "looks"
 
-    def __init__(self, hub: Hub, *, every: float = EVERY_SECONDS) -> None:
+    def __init__(self, hub: Hub, *, every: float = bounds.LOOK_SECONDS) -> None:
         self._hub = hub
         self._every = every
         self._looks: dict[str, _Look] = {}
-        self._slots = asyncio.Semaphore(AT_ONCE)
+        self._slots = asyncio.Semaphore(bounds.LOOKS_AT_ONCE)
 
     async def see(self, topic: str, work: Work) -> SeenLook:
         """Return a topic's result, after a short wait for a newer one."""
@@ -82,23 +67,26 @@ class Looks:
         self._looks[topic] = poll
         poll.work = work
         self._forget()
-        if poll.task is None and time.monotonic() - poll.ended > FRESH_SECONDS:
+        if poll.task is None and time.monotonic() - poll.ended > bounds.FRESH_SECONDS:
             self._begin(topic, poll)
         if poll.task is not None:
             first = poll.seen.at is None and not poll.seen.problem
-            await asyncio.wait({poll.task}, timeout=FIRST_SECONDS if first else NEXT_SECONDS)
+            await asyncio.wait(
+                {poll.task},
+                timeout=bounds.FIRST_LOOK_SECONDS if first else bounds.NEXT_LOOK_SECONDS,
+            )
         return poll.seen
 
     def again(self, topic: str) -> None:
         """Invalidate a topic's result after a change."""
         if poll := self._looks.get(topic):
-            poll.ended, poll.due = -FRESH_SECONDS, 0.0
+            poll.ended, poll.due = -bounds.FRESH_SECONDS, 0.0
 
     async def run(self) -> None:
         """Repeat the looks of open pages, until canceled."""
         try:
             while True:
-                await asyncio.sleep(_TICK_SECONDS)
+                await asyncio.sleep(bounds.LOOK_TICK_SECONDS)
                 for topic, poll in list(self._looks.items()):
                     due = poll.task is None and poll.due <= time.monotonic()
                     if due and self._hub.waits(topic):
@@ -123,7 +111,7 @@ class Looks:
             finally:
                 poll.task = None
                 poll.ended = time.monotonic()
-                poll.due = poll.ended + max(self._every, SHARE * (poll.ended - begun))
+                poll.due = poll.ended + max(self._every, bounds.SHARE * (poll.ended - begun))
         before, poll.seen = poll.seen, result
         # Without the time of the look, which always differs.
         if result[:2] != before[:2]:
@@ -131,7 +119,7 @@ class Looks:
 
     def _forget(self) -> None:
         for topic, poll in list(self._looks.items()):
-            if len(self._looks) <= MOST:
+            if len(self._looks) <= bounds.LOOKS_KEPT:
                 break
             if poll.task is None and not self._hub.waits(topic):
                 del self._looks[topic]

@@ -16,6 +16,7 @@ import msgspec
 from aiohttp import web
 
 from fairlead.api.meta import JSON
+from fairlead.portal import bounds
 from fairlead.portal.handshake.bind import problem_of
 from fairlead.portal.http.errors import bad_request
 from fairlead.portal.identity import redirects
@@ -25,10 +26,6 @@ from fairlead.portal.identity.keys import Sealing
 from fairlead.portal.options import ExternalURL
 
 
-TERMINAL_SECONDS = 900.0
-"""Lifetime of a waiting terminal's cookie, in seconds."""
-_MOST_SESSION = 256
-"""Longest session_id of a terminal, in characters."""
 _PURPOSE = "terminal"
 
 
@@ -106,7 +103,7 @@ class Terminals:
         sealed = request.cookies.get(self._cookies.terminal, "")
         if not sealed:
             return None
-        return self._sealing.open(_PURPOSE, sealed, Terminal, seconds=TERMINAL_SECONDS)
+        return self._sealing.open(_PURPOSE, sealed, Terminal, seconds=bounds.TERMINAL_SECONDS)
 
     def remember(self, response: web.StreamResponse, terminal: Terminal) -> None:
         """Set the cookie of a terminal.
@@ -115,7 +112,9 @@ class Terminals:
             Refusal: there is no key yet.
         """
         sealed = self._sealing.seal(_PURPOSE, terminal)
-        self._cookies.set(response, self._cookies.terminal, sealed, seconds=TERMINAL_SECONDS)
+        self._cookies.set(
+            response, self._cookies.terminal, sealed, seconds=bounds.TERMINAL_SECONDS
+        )
 
     def forget(self, response: web.StreamResponse) -> None:
         """Delete the cookie after the terminal's answer."""
@@ -132,8 +131,10 @@ def introduced(parameters: Mapping[str, str]) -> Terminal:
         raise bad_request("there is no such cluster here: leave cluster_id empty")
     url = redirects.of_cli(parameters.get("redirect_url", ""))
     session = parameters.get("session_id", "")
-    if not session or len(session) > _MOST_SESSION:
-        raise bad_request(f"session_id is missing, or longer than {_MOST_SESSION} characters")
+    if not session or len(session) > bounds.SESSION_ID_CHARACTERS:
+        raise bad_request(
+            f"session_id is missing, or longer than {bounds.SESSION_ID_CHARACTERS} characters"
+        )
     consumer = parameters.get("consumer_id", "")
     if consumer and (problem := problem_of(consumer)):
         raise bad_request(f"consumer_id {problem}")

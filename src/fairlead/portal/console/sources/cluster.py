@@ -28,6 +28,7 @@ from fairlead.explain.chains import Chain
 from fairlead.explain.explaining import explain
 from fairlead.konnector.commands.overview.fetch import Overview
 from fairlead.konnector.commands.overview.rows import FetchedBinding
+from fairlead.portal import bounds
 from fairlead.portal.console.pages.looking import Looks, SeenLook
 from fairlead.portal.console.pages.viewing import AskedPage, MissingError, Topics, path_of
 from fairlead.portal.console.sources.look import SEEN_TOPIC, OwnSight, look
@@ -59,13 +60,6 @@ from fairlead.portal.model.thing import (
 from fairlead.portal.model.timeline import merged, timeline, writes_of
 
 
-MOST_TARGETS = 100
-"""Largest number of namespaces, and of single objects, whose chains are followed.
-
-Those with a problem come first.
-"""
-AT_ONCE = 4
-"""Largest number of chains that are followed concurrently."""
 _SERVICE_BINDINGS = {SERVICEBINDINGS.group_resource, COREOS_SERVICEBINDINGS.group_resource}
 _BINDING = re.compile(r"APIServiceBinding (\S+)$")
 """Text of a link that names a binding in place of its provider."""
@@ -247,10 +241,10 @@ class OwnCluster(ConsoleSource):
             [(ExplainedTarget(one.resource, one.name), one.namespace) for one in others]
         )
         notes += unseen
-        if len(spaces) > MOST_TARGETS or len(others) > MOST_TARGETS:
+        if len(spaces) > bounds.CHAINS or len(others) > bounds.CHAINS:
             notes.append(
-                f"More than {MOST_TARGETS} namespaces or objects have chains: those with a problem"
-                " come first, and the others are not shown."
+                f"More than {bounds.CHAINS} namespaces or objects have chains: those with a"
+                " problem come first, and the others are not shown."
             )
         notes += sight.notes
         rows = {(thing.kind, thing.place): thing for thing in sight.things}
@@ -260,7 +254,7 @@ class OwnCluster(ConsoleSource):
     async def _follow(
         self, targets: list[tuple[ExplainedTarget, str]]
     ) -> tuple[list[tuple[Link, ...]], list[str]]:
-        slots = asyncio.Semaphore(AT_ONCE)
+        slots = asyncio.Semaphore(bounds.REQUESTS_OF_A_LOOK)
         notes: list[str] = []
 
         async def follow(target: ExplainedTarget, namespace: str) -> list[tuple[Link, ...]]:
@@ -279,7 +273,7 @@ class OwnCluster(ConsoleSource):
             return [one.links for one in explanation.chains]
 
         async with asyncio.TaskGroup() as group:
-            tasks = [group.create_task(follow(*one)) for one in targets[:MOST_TARGETS]]
+            tasks = [group.create_task(follow(*one)) for one in targets[: bounds.CHAINS]]
         return [chain for task in tasks for chain in task.result()], notes
 
     async def _tell(self, name: str, namespace: str, resource: str) -> ThingPage | None:

@@ -28,18 +28,13 @@ from fairlead.api.reasons.verdict import Judgement, conditions_of, short, verdic
 from fairlead.api.resource import CUSTOMRESOURCEDEFINITIONS, EVENTS, NAMESPACES, Resource
 from fairlead.api.timestamps import now
 from fairlead.client import Forbidden
+from fairlead.portal import bounds
 from fairlead.portal.console.pages.live import Hub
 from fairlead.portal.console.pages.viewing import Topics, of_namespace
 from fairlead.portal.model.timeline import ShownEvent, Transition
 from fairlead.provider.copies import CopyNamespaces, places
 from fairlead.provider.namespaces import owner_of
 from fairlead.runtime import Cluster, Delta, Informer
-
-
-MOST_OBJECTS = 5000
-"""Largest number of objects with a history; those that changed longest ago are dropped."""
-MOST_TURNS = 30
-"""Largest number of kept transitions per object."""
 
 
 class History:
@@ -68,9 +63,9 @@ class History:
         return tuple(reversed(self._turns.get(uid, ())))
 
     def _note(self, uid: str, turns: Iterable[Transition]) -> None:
-        self._turns.setdefault(uid, deque(maxlen=MOST_TURNS)).extend(turns)
+        self._turns.setdefault(uid, deque(maxlen=bounds.TRANSITIONS)).extend(turns)
         self._turns.move_to_end(uid)
-        if len(self._turns) > MOST_OBJECTS:
+        if len(self._turns) > bounds.OBJECTS:
             self._turns.popitem(last=False)
 
 
@@ -95,10 +90,6 @@ def turned(old: Sequence[Condition], new: Sequence[Condition], *, at: str) -> li
     return turns
 
 
-MOST_BYTES = 65_536
-"""Largest object that is kept whole, in bytes."""
-MOST_WRITERS = 50
-"""Largest number of kept entries of ``metadata.managedFields``."""
 _JUDGED: Final = ("conditions", "observedGeneration", "health", "phase", "state")
 """Members of the status that are kept of a large object, for they decide its verdict."""
 _ABOUT: Final = "about"
@@ -393,10 +384,10 @@ def _condensed(obj: Object) -> Object:
     metadata = body["metadata"]
     written = metadata.get("managedFields")
     if isinstance(written, list):
-        entries = [one for one in written if isinstance(one, dict)][-MOST_WRITERS:]
+        entries = [one for one in written if isinstance(one, dict)][-bounds.WRITERS :]
         metadata["managedFields"] = [_without(one, "fieldsV1", "fieldsType") for one in entries]
     raw = msgspec.json.encode(body)
-    if len(raw) > MOST_BYTES:
+    if len(raw) > bounds.OBJECT_BYTES:
         status = body.get("status")
         judged = (
             {name: status[name] for name in _JUDGED if name in status}
@@ -405,7 +396,7 @@ def _condensed(obj: Object) -> Object:
         )
         body = {name: body.get(name) for name in ("apiVersion", "kind", "metadata")}
         raw = msgspec.json.encode(body | ({"status": judged} if judged else {}))
-        if len(raw) > MOST_BYTES:
+        if len(raw) > bounds.OBJECT_BYTES:
             # Even its conditions or its metadata are too large: nothing of its content is shown.
             raw = b"{}"
     return msgspec.structs.replace(obj, raw=raw)

@@ -29,6 +29,7 @@ from fairlead.konnector.commands.overview.crossing import crossing_finding, rewr
 from fairlead.konnector.commands.overview.fetch import Overview
 from fairlead.konnector.commands.overview.rows import FetchedBinding, make_row, unsynced
 from fairlead.konnector.policies.steps import ReplaceStatus
+from fairlead.portal import bounds
 from fairlead.portal.console.pages.viewing import path_of
 from fairlead.portal.model.lists import (
     BindingDetail,
@@ -42,10 +43,6 @@ from fairlead.portal.model.thing import shown_conditions
 
 SEEN_TOPIC = "all"
 """Topic of the shared look over the whole cluster."""
-AT_ONCE = 4
-"""Largest number of concurrent requests of a look, without those of the overview."""
-MOST_SELECTORS = 50
-"""Largest number of ServiceBindings whose selectors are evaluated."""
 
 
 class OwnSight(msgspec.Struct, frozen=True):
@@ -73,7 +70,7 @@ class _Look:
     def __init__(self, client: Client, overview: Overview) -> None:
         self._client = client
         self._overview = overview
-        self._slots = asyncio.Semaphore(AT_ONCE)
+        self._slots = asyncio.Semaphore(bounds.REQUESTS_OF_A_LOOK)
         self._notes: list[str] = []
 
     async def run(self) -> OwnSight:
@@ -173,9 +170,9 @@ class _Look:
             if reference is None:
                 continue
             selectors += reference.selector is not None
-            if reference.selector is not None and selectors > MOST_SELECTORS:
+            if reference.selector is not None and selectors > bounds.SELECTORS:
                 self._notes.append(
-                    f"More than {MOST_SELECTORS} ServiceBindings choose workloads by a selector:"
+                    f"More than {bounds.SELECTORS} ServiceBindings choose workloads by a selector:"
                     " those of the others are not shown here."
                 )
                 break

@@ -18,6 +18,7 @@ from fairlead.api.postgresaccess import POSTGRESACCESSES
 from fairlead.api.reasons.model import State
 from fairlead.api.reasons.verdict import Judgement, short
 from fairlead.explain.chains import Chain, join
+from fairlead.portal import bounds
 from fairlead.portal.console.claims import in_words
 from fairlead.portal.console.pages.looking import SeenLook
 from fairlead.portal.console.pages.viewing import AskedPage, MissingError, Topics, path_of
@@ -62,10 +63,6 @@ from fairlead.portal.model.timeline import timeline, writes_of
 from fairlead.postgres.commands.links import role_by_status
 
 
-MOST_OBJECTS = 5000
-"""Largest number of objects in the graph; those with a problem come first."""
-MOST_NAMED = 50
-"""Largest number of listed related objects."""
 _EVENTS_OF_CLUSTER: Final = "default"
 """The namespace of Events about cluster-scoped objects."""
 _ALWAYS: Final = datetime.max.replace(tzinfo=UTC)
@@ -323,7 +320,7 @@ class Provided(ConsoleSource):
                     objects += ((of.verdict(obj), of, obj, consumer, node) for of, obj in visible)
                     notes |= dict.fromkeys(hidden)
         objects.sort(key=lambda each: RANKS[each[0].state])
-        for verdict, of, obj, consumer, parent in objects[:MOST_OBJECTS]:
+        for verdict, of, obj, consumer, parent in objects[: bounds.OBJECTS]:
             namespace, name = obj.meta.namespace, obj.meta.name
             node = f"object {of.name} {namespace} {name}"
             # The namespace of the consumer, which is the one that its people know.
@@ -340,7 +337,7 @@ class Provided(ConsoleSource):
                     _node(role, "role", "Role", link.object.removeprefix("role "), judgement)
                 )
                 edges.append(Edge(source=node, target=role))
-        if (left := len(objects) - MOST_OBJECTS) > 0:
+        if (left := len(objects) - bounds.OBJECTS) > 0:
             notes[f"{left:,} objects are not shown: those with a problem come first."] = None
         graph = Graph(columns=PROVIDED, nodes=tuple(nodes), edges=tuple(edges))
         return _now(SeenGraph(graph, tuple(notes), cluster))
@@ -540,7 +537,7 @@ class Provided(ConsoleSource):
             for claim in spec_of(export).permission_claims:
                 for name in self._named(claim, obj, body):
                     named[(KINDS.get(claim.resource, claim.resource), short(name))] = None
-        return list(named)[:MOST_NAMED]
+        return list(named)[: bounds.RELATED]
 
     def _named(self, claim: PermissionClaim, obj: Object, body: JSON) -> Iterator[str]:
         group = obj.api_version.partition("/")[0]

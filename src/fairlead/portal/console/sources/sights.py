@@ -14,14 +14,13 @@ import msgspec
 
 from fairlead.api.kubebind import APISERVICEEXPORTS, BINDER_NAME, CLUSTERBINDINGS
 from fairlead.api.resource import EVENTS, Resource
+from fairlead.portal import bounds
 from fairlead.portal.console.sources.kinds import FollowedKind, Kinds
 from fairlead.portal.handshake.ownership import Ownership
 from fairlead.portal.handshake.reviews import AccessReviews, ReviewedAction
 from fairlead.portal.identity.sessions import Person
 
 
-MOST_QUESTIONS = 300
-"""Largest number of a consumer's namespaces that are checked per kind."""
 EVERYWHERE: Final = ""
 """Value in place of a namespace, for all namespaces."""
 _PERSON: Final = ""
@@ -197,7 +196,7 @@ class Sights:
         if not kind.resource.namespaced:
             return []
         names = self._kinds.namespaces(consumer)
-        return [one for one in names if kind.verdicts(one)][:MOST_QUESTIONS]
+        return [one for one in names if kind.verdicts(one)][: bounds.NAMESPACES_REVIEWED]
 
     async def _wide(self, person: Person, kinds: Iterable[str]) -> frozenset[str]:
         """Return the kinds whose objects a person may list in all namespaces."""

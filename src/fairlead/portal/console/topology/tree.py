@@ -8,11 +8,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from hashlib import blake2s
 from itertools import islice
-from typing import Final
 
 import msgspec
 
 from fairlead.api.reasons.model import State
+from fairlead.portal import bounds
 from fairlead.portal.console.topology.graph import (
     Graph,
     GraphNode,
@@ -23,12 +23,6 @@ from fairlead.portal.console.topology.graph import (
 )
 from fairlead.portal.model.lists import Counts
 from fairlead.portal.model.thing import RANKS, STATES, WORDS
-
-
-MOST_ROWS: Final = 500
-"""Default number of rows."""
-MOST_NEEDS: Final = 5
-"""Largest number of listed needs of a part."""
 
 
 class TableRow(msgspec.Struct, frozen=True):
@@ -46,7 +40,7 @@ class Rows(msgspec.Struct, frozen=True):
     left_out: int = 0
 
 
-def rows(graph: Graph, shown: Shown = "all", *, most: int = MOST_ROWS) -> Rows:
+def rows(graph: Graph, shown: Shown = "all", *, most: int = bounds.TABLE_ROWS) -> Rows:
     """Return a graph's rows: roots of breaks, failed, waiting, and then other parts.
 
     Args:
@@ -63,18 +57,12 @@ def rows(graph: Graph, shown: Shown = "all", *, most: int = MOST_ROWS) -> Rows:
     table = tuple(
         TableRow(
             wired.nodes[number],
-            tuple(wired.nodes[other].text for other in wired.needs[number][:MOST_NEEDS]),
-            max(len(wired.needs[number]) - MOST_NEEDS, 0),
+            tuple(wired.nodes[other].text for other in wired.needs[number][: bounds.LISTED]),
+            max(len(wired.needs[number]) - bounds.LISTED, 0),
         )
         for number in islice(numbers, most)
     )
     return Rows(table, len(numbers) - len(table))
-
-
-MOST: Final = 50
-"""Largest number of nodes that stand unfolded beside only children; larger trees are collapsed."""
-FEWEST: Final = 2
-"""Number of children without a problem that stand unfolded while there is room."""
 
 
 def unfolded(
@@ -87,36 +75,26 @@ def unfolded(
         siblings: the nodes of each parent, the worst first; parents come before their children.
         problems: the nodes with a problem, the worst first.
     """
-    if len(parents) <= MOST:
+    if len(parents) <= bounds.UNFOLDED:
         return frozenset(range(len(parents)))
     chosen: set[int] = set()
     for number in problems:
-        if len(chosen) == MOST:
+        if len(chosen) == bounds.UNFOLDED:
             break
         way: list[int] = []
         above = number
         while above >= 0 and above not in chosen:
             way.append(above)
             above = parents[above]
-        if len(chosen) + len(way) <= MOST:
+        if len(chosen) + len(way) <= bounds.UNFOLDED:
             chosen.update(way)
     for group in siblings:
         if group and (parents[group[0]] < 0 or parents[group[0]] in chosen):
-            fresh = [number for number in group[:FEWEST] if number not in chosen]
-            chosen.update(fresh[: MOST - len(chosen)])
+            fresh = [
+                number for number in group[: bounds.UNFOLDED_CHILDREN] if number not in chosen
+            ]
+            chosen.update(fresh[: bounds.UNFOLDED - len(chosen)])
     return frozenset(chosen)
-
-
-MOST_LISTED: Final = 500
-"""Largest number of nodes within folds of a tree; the others are counted."""
-MOST_IN_FOLD: Final = 100
-"""Largest number of nodes listed in one fold."""
-MOST_IN_NESTED: Final = 10
-"""Largest number of nodes listed in a fold within another."""
-MOST_LINKS: Final = 5
-"""Largest number of a node's links to those that stand elsewhere."""
-MOST_BREAKS: Final = 5
-"""Largest number of breaks that are listed above the tree."""
 
 
 class Anchor(msgspec.Struct, frozen=True):
@@ -232,8 +210,8 @@ class _Growing:
             wired.columns,
             branches,
             fold,
-            tuple(broken[:MOST_BREAKS]),
-            max(len(broken) - MOST_BREAKS, 0),
+            tuple(broken[: bounds.LISTED]),
+            max(len(broken) - bounds.LISTED, 0),
             Counts.of(node.state for node in wired.nodes),
         )
 
@@ -246,7 +224,8 @@ class _Growing:
             groups.setdefault(said if node.about else number, []).append(number)
         return [
             Break(
-                tuple(map(self._anchor, numbers[:MOST_LINKS])), max(len(numbers) - MOST_LINKS, 0)
+                tuple(map(self._anchor, numbers[: bounds.LISTED])),
+                max(len(numbers) - bounds.LISTED, 0),
             )
             for numbers in groups.values()
         ]
@@ -293,14 +272,14 @@ class _Growing:
             cut=self._cut(parent, number),
             branches=branches,
             fold=fold,
-            links=tuple(map(self._anchor, links[:MOST_LINKS])),
-            more_links=max(len(links) - MOST_LINKS, 0),
+            links=tuple(map(self._anchor, links[: bounds.LISTED])),
+            more_links=max(len(links) - bounds.LISTED, 0),
         )
 
     def _fold(self, parent: int, members: Sequence[int], nested: bool) -> Fold:
         branches: list[TreeBranch] = []
-        for number in members[: MOST_IN_NESTED if nested else MOST_IN_FOLD]:
-            if self._listed >= MOST_LISTED:
+        for number in members[: bounds.IN_NESTED_FOLD if nested else bounds.IN_FOLD]:
+            if self._listed >= bounds.FOLDED:
                 break
             branches.append(self._branch(number, nested=True))
         kinds = {self._wired.nodes[number].kind for number in members}

@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import secrets
 from abc import ABC, abstractmethod
-from typing import Final
 from urllib.parse import quote, urlencode
 
 from aiohttp import web
 
+from fairlead.portal import bounds
 from fairlead.portal.console.pages.rendering import Pages
 from fairlead.portal.console.pages.terminal import Terminals, introduced
 from fairlead.portal.http.audit import audit
@@ -22,10 +22,6 @@ from fairlead.portal.identity import redirects
 from fairlead.portal.identity.guard import SessionGuard
 from fairlead.portal.identity.sessions import BrowserSession
 from fairlead.portal.options import AUTHORIZE_PATH
-
-
-_LONGEST: Final = 900
-"""Longest address to return to after sign-in, in characters, without the origin."""
 
 
 class Entrance(ABC):
@@ -87,7 +83,7 @@ class Arriving(Entrance):
         ]
         path = self._pages.path(quote(request.get(PATH, request.path)))
         target = f"{path}?{urlencode(parameters)}" if parameters else path
-        return target if len(target) <= _LONGEST else path
+        return target if len(target) <= bounds.RETURN_CHARACTERS else path
 
     async def session(self, request: web.Request) -> BrowserSession | web.Response:
         """See :class:`Entrance`; a redirect first moves a terminal's parameters to a cookie.

@@ -13,6 +13,7 @@ import msgspec
 from aiohttp import web
 
 from fairlead.api.kubebind.wire import ErrorCode
+from fairlead.portal import bounds
 from fairlead.portal.http.errors import Refusal, bad_request, forbidden
 from fairlead.portal.http.requests import FORM_TYPE, PATH, read_body
 from fairlead.portal.identity.guard import SessionGuard
@@ -20,12 +21,8 @@ from fairlead.portal.identity.keys import Sealing
 from fairlead.portal.identity.sessions import BrowserSession, SessionStore, hashed, random_token
 
 
-FORM_SECONDS = 3600.0
-"""Lifetime of a form's token, in seconds."""
 FIELD = "token"
 """Name of the field with the token."""
-MOST_FIELDS = 2000
-"""Largest number of a form's fields."""
 _PURPOSE = "form"
 
 
@@ -83,12 +80,12 @@ class FormTokens:
             fields = parse_qsl(
                 content.decode(),
                 keep_blank_values=True,
-                max_num_fields=MOST_FIELDS,
+                max_num_fields=bounds.FORM_FIELDS,
                 errors="strict",
             )
         except ValueError:
             raise bad_request(
-                f"the form has more than {MOST_FIELDS} fields, or is not in UTF-8"
+                f"the form has more than {bounds.FORM_FIELDS} fields, or is not in UTF-8"
             ) from None
         return session, fields
 
@@ -99,7 +96,7 @@ class FormTokens:
             Refusal: the token is missing, forged, expired, another form's, or used.
         """
         content = self._sealing.open(
-            _PURPOSE, field(fields, FIELD, 4000), _Form, seconds=FORM_SECONDS
+            _PURPOSE, field(fields, FIELD, 4000), _Form, seconds=bounds.FORM_SECONDS
         )
         if content is None or (content.session, content.action) != (session.key, action):
             raise forbidden("this form is of another session or too old: load its page again")
@@ -108,7 +105,7 @@ class FormTokens:
             b"{}",
             kind="used",
             owner="",
-            expires=time.time() + FORM_SECONDS,
+            expires=time.time() + bounds.FORM_SECONDS,
         )
         if not free:
             raise Refusal(

@@ -18,6 +18,7 @@ from markupsafe import Markup
 
 from fairlead.api.kubebind.wire import ErrorCode
 from fairlead.client import ClientError
+from fairlead.portal import bounds
 from fairlead.portal.console.pages.live import Hub, Live, Subscription, message
 from fairlead.portal.console.pages.rendering import Pages, digest
 from fairlead.portal.console.pages.viewing import (
@@ -33,16 +34,6 @@ from fairlead.portal.http.errors import Refusal
 from fairlead.portal.http.requests import ENDLESS, REQUEST_ID
 from fairlead.portal.identity.guard import SessionGuard
 from fairlead.portal.identity.sessions import BrowserSession
-
-
-FREE_SECONDS = 0.05
-"""CPU time of a page that causes no pause, in seconds."""
-SHARE = 4.0
-"""Pause before a person's next page, as a multiple of the last one's CPU time."""
-LONGEST_SECONDS = 5.0
-"""Longest pause, in seconds."""
-WAITING = 20
-"""Largest number of a person's waiting pages; more are refused."""
 
 
 class _Queue:
@@ -69,12 +60,12 @@ class PageTurns:
             Refusal: too many pages of the person are waiting.
         """
         queue = self._queues.setdefault(author, _Queue())
-        if queue.asked >= WAITING:
+        if queue.asked >= bounds.PAGES_WAITING:
             raise Refusal(
                 429,
                 ErrorCode.BAD_REQUEST,
                 "too many pages at a time; wait before the next",
-                retry_after=LONGEST_SECONDS,
+                retry_after=bounds.PAGE_PAUSE_SECONDS,
             )
         queue.asked += 1
         loop = asyncio.get_running_loop()
@@ -87,8 +78,8 @@ class PageTurns:
                     yield
                 finally:
                     cost = self._cost() - before
-                    rest = SHARE * cost if cost > FREE_SECONDS else 0.0
-                    queue.until = loop.time() + min(rest, LONGEST_SECONDS)
+                    rest = bounds.SHARE * cost if cost > bounds.PAGE_FREE_SECONDS else 0.0
+                    queue.until = loop.time() + min(rest, bounds.PAGE_PAUSE_SECONDS)
         finally:
             queue.asked -= 1
             self._forget(loop.time())

@@ -21,6 +21,7 @@ from jinja2 import Environment
 from markupsafe import Markup
 
 from fairlead.api.addresses import is_loopback
+from fairlead.portal import bounds
 from fairlead.portal.http.audit import audit
 from fairlead.portal.http.errors import bad_request
 from fairlead.portal.http.requests import (
@@ -40,13 +41,6 @@ from fairlead.portal.identity.sessions import Person, hashed, random_token
 from fairlead.portal.options import CALLBACK_PATH, ISSUER_PATH, ExternalURL
 
 
-CODE_SECONDS = 60.0
-"""Lifetime of a code, in seconds."""
-
-_MOST_CODES = 1000
-"""Largest number of codes in memory; the oldest is dropped."""
-_MOST_NAME = 256
-"""Longest name of a person in the form, in characters."""
 _PATH = f"{ISSUER_PATH}/authorize"
 _STYLE, _HTML = ((files(__package__) / name).read_text() for name in ("page.css", "page.html"))
 _PAGE = Environment(autoescape=True, trim_blocks=True).from_string(_HTML)
@@ -145,7 +139,7 @@ class EmbeddedIssuer:
 
     async def _sign_in(self, request: web.Request, form: Mapping[str, str]) -> web.Response:
         """Check name and password, and redirect to the callback with a code."""
-        name = form.get("name", "")[:_MOST_NAME]
+        name = form.get("name", "")[: bounds.PERSON_CHARACTERS]
         try:
             person = await self._people.find(name, form.get("password", ""))
         except TooManyTriesError as error:
@@ -159,9 +153,9 @@ class EmbeddedIssuer:
             fault = "This name and this password do not belong together."
             return self._form(form, fault=fault, status=401)
         code = random_token()
-        expires = time.time() + CODE_SECONDS
+        expires = time.time() + bounds.CODE_SECONDS
         self._codes[hashed(code)] = _Issued(form["code_challenge"], person, expires)
-        if len(self._codes) > _MOST_CODES:
+        if len(self._codes) > bounds.ISSUED_CODES:
             self._codes.popitem(last=False)
         query = {"code": code, "state": form["state"], "iss": self.url}
         location = with_parameters(self._external.absolute(CALLBACK_PATH), query)
@@ -172,7 +166,7 @@ class EmbeddedIssuer:
         self, form: Mapping[str, str], *, fault: str = "", status: int = 200
     ) -> web.Response:
         action = f"{self._external.path}{_PATH}"
-        shown = {**form, "name": form.get("name", "")[:_MOST_NAME]}
+        shown = {**form, "name": form.get("name", "")[: bounds.PERSON_CHARACTERS]}
         return _page("Sign in", status, fault=fault, action=action, form=shown)
 
 

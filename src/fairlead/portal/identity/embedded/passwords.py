@@ -15,31 +15,18 @@ import msgspec
 
 from fairlead.api.decoding import field_message
 from fairlead.api.yamltext import YAMLError, load, refusal
+from fairlead.portal import bounds
 
 
 COST = 1 << 15
 """scrypt's N of new hashes: a check takes about 0.1 s and 32 MiB."""
 LEAST_COST = 1 << 14
 """Least N of an accepted hash."""
-MOST_PASSWORD = 1024
-"""Longest password, in bytes."""
-TRIES = 10
-"""Largest number of failed passwords of one name in a window."""
-TRIES_OF_ALL = 100
-"""Largest number of failed passwords of all names together in a window."""
-WINDOW_SECONDS = 300.0
-"""Length of the window of failed passwords, in seconds."""
-AT_ONCE = 2
-"""Largest number of concurrent password checks: each takes one CPU and 32 MiB."""
 
 _BLOCK, _PARALLEL = 8, 1
 """scrypt's r and p of new hashes."""
 _MOST_COST, _MOST_BLOCK, _MOST_PARALLEL = 1 << 17, 16, 4
 """Largest N, r and p of an accepted hash, which bound memory and CPU of a check."""
-_MOST_NAMES = 1000
-"""Largest number of names whose failed passwords are counted."""
-_MOST_WAITING = 20
-"""Largest number of password checks that run or wait."""
 _SIZE = 32
 """Length of a digest, in bytes."""
 _ticks = time.monotonic
@@ -94,8 +81,8 @@ class PasswordHash(msgspec.Struct, frozen=True):
             PasswordError: the password is empty or too long.
         """
         encoded = password.encode()
-        if not 0 < len(encoded) <= MOST_PASSWORD:
-            raise PasswordError(f"a password has to have 1 to {MOST_PASSWORD} bytes")
+        if not 0 < len(encoded) <= bounds.PASSWORD_BYTES:
+            raise PasswordError(f"a password has to have 1 to {bounds.PASSWORD_BYTES} bytes")
         salt = secrets.token_bytes(16)
         empty = cls(cost, _BLOCK, _PARALLEL, salt, b"\0" * _SIZE)
         return msgspec.structs.replace(empty, digest=empty.digest_of(password))
@@ -122,7 +109,7 @@ class PasswordHash(msgspec.Struct, frozen=True):
 
     def matches(self, password: str) -> bool:
         """Whether ``password`` has this hash; the digests are compared in constant time."""
-        if len(password.encode()) > MOST_PASSWORD:
+        if len(password.encode()) > bounds.PASSWORD_BYTES:
             return False
         return hmac.compare_digest(self.digest_of(password), self.digest)
 
@@ -191,7 +178,7 @@ class People:
         self._unknown = msgspec.structs.replace(model, digest=b"\0" * len(model.digest))
         self._failed: OrderedDict[str, deque[float]] = OrderedDict()
         self._failed_at_all: deque[float] = deque()
-        self._turn = asyncio.Semaphore(AT_ONCE)
+        self._turn = asyncio.Semaphore(bounds.HASHES_AT_ONCE)
         self._waiting = 0
 
     async def find(self, name: str, password: str) -> EmbeddedPerson | None:
@@ -221,24 +208,24 @@ class People:
 
     def _check_tries(self, name: str) -> None:
         """Refuse a check while too many passwords have failed or are waiting."""
-        if self._waiting >= _MOST_WAITING:
+        if self._waiting >= bounds.PASSWORDS_WAITING:
             raise TooManyTriesError(1.0)
         for failed, most in (
-            (self._failed.get(name, deque()), TRIES),
-            (self._failed_at_all, TRIES_OF_ALL),
+            (self._failed.get(name, deque()), bounds.TRIES),
+            (self._failed_at_all, bounds.TRIES_OF_ALL),
         ):
             now = _ticks()
-            while failed and failed[0] <= now - WINDOW_SECONDS:
+            while failed and failed[0] <= now - bounds.WINDOW_SECONDS:
                 failed.popleft()
             if len(failed) >= most:
-                raise TooManyTriesError(failed[0] + WINDOW_SECONDS - now)
+                raise TooManyTriesError(failed[0] + bounds.WINDOW_SECONDS - now)
 
     def _note(self, name: str) -> None:
         """Count a password check as failed before it runs; a success takes it back."""
         now = _ticks()
         self._failed.setdefault(name, deque()).append(now)
         self._failed.move_to_end(name)
-        if len(self._failed) > _MOST_NAMES:
+        if len(self._failed) > bounds.TRIED_NAMES:
             # The name whose last try is the oldest: invented names must not fill the memory.
             self._failed.popitem(last=False)
         self._failed_at_all.append(now)

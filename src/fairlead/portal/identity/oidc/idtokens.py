@@ -16,22 +16,12 @@ from joserfc import jws
 from joserfc.errors import JoseError, SecurityWarning
 from joserfc.jwk import ECKey, Key, OKPKey, RSAKey, import_key
 
+from fairlead.portal import bounds
 from fairlead.portal.identity.sessions import FEWER_GROUPS, Person
 from fairlead.portal.options import DEFAULT_PERSON_CLAIMS, PersonClaims
 
 
-SKEW_SECONDS = 60.0
-"""Largest accepted difference between the issuer's clock and ours, in seconds."""
-MOST_TOKEN_BYTES = 512 * 1024
-"""Longest id_token, in bytes; a person's groups make it long."""
-MOST_NAME = 1024
-"""Longest name in a token, of a subject or a group, in characters."""
-
 _CLOCKS = "the issuer's clock and this server's differ too much, or the sign-in took too long"
-_LEAST_RSA_BITS = 2048
-"""Shortest RSA key, in bits (RFC 7518, 3.3)."""
-_MOST_KEYS = 100
-"""Largest number of keys of a JWKS that are read."""
 _CURVES = {"ES256": "P-256", "ES384": "P-384", "ES512": "P-521"}
 _RSA = tuple(f"{family}{size}" for family in ("RS", "PS") for size in (256, 384, 512))
 ALGORITHMS = (*_RSA, *_CURVES, "EdDSA", "Ed25519")
@@ -70,7 +60,7 @@ class _Registry(jws.JWSRegistry):
     """Larger limits than the library's: for certificates in headers and many groups."""
 
     max_header_length = 32 * 1024
-    max_payload_length = MOST_TOKEN_BYTES
+    max_payload_length = bounds.TOKEN_BYTES
 
 
 class _Header(msgspec.Struct):
@@ -92,7 +82,7 @@ def read_keys(body: bytes) -> list[Key]:
         raise UntrustedError(f"the issuer's keys are no JWKS: {error}") from None
     if not isinstance(entries, list):
         raise UntrustedError("the issuer's keys are no JWKS: keys is no list")
-    keys = (_key(one) for one in entries[:_MOST_KEYS])
+    keys = (_key(one) for one in entries[: bounds.JWKS_KEYS])
     return [key for key in keys if key is not None]
 
 
@@ -123,10 +113,11 @@ def verified(token: str, keys: Sequence[Key]) -> tuple[_Header, Mapping[str, Any
         UnknownKeyError: none of the keys signed the token.
         UntrustedError: the token is malformed, or its algorithm is not accepted.
     """
-    if len(token) > MOST_TOKEN_BYTES:
+    if len(token) > bounds.TOKEN_BYTES:
         raise UntrustedError(
             f"the id_token is too long: {len(token)} bytes",
-            shown=f"the issuer's id_token is longer than {MOST_TOKEN_BYTES} bytes: {FEWER_GROUPS}",
+            shown=f"the issuer's id_token is longer than {bounds.TOKEN_BYTES} bytes:"
+            f" {FEWER_GROUPS}",
         )
     if not _parts(token):
         raise UntrustedError("the id_token is not a signed token")
@@ -182,7 +173,7 @@ def _key(value: object) -> Key | None:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", SecurityWarning)
             key = import_key(public)
-            if isinstance(key, RSAKey) and key.public_key.key_size < _LEAST_RSA_BITS:
+            if isinstance(key, RSAKey) and key.public_key.key_size < bounds.RSA_BITS:
                 return None
             return key
     except Exception:  # noqa: BLE001
@@ -224,14 +215,14 @@ def _check_times(claims: Mapping[str, Any], expected: Expected, now: float) -> N
     if expires is None or issued is None:
         raise UntrustedError("exp or iat is missing")
     begins = _time(claims, "nbf")
-    if expires <= now - SKEW_SECONDS:
+    if expires <= now - bounds.SKEW_SECONDS:
         raise UntrustedError(f"exp was {now - expires:.0f} s ago", shown=_CLOCKS)
-    if issued > now + SKEW_SECONDS:
+    if issued > now + bounds.SKEW_SECONDS:
         raise UntrustedError(f"iat is {issued - now:.0f} s ahead", shown=_CLOCKS)
-    if begins is not None and begins > now + SKEW_SECONDS:
+    if begins is not None and begins > now + bounds.SKEW_SECONDS:
         raise UntrustedError(f"nbf is {begins - now:.0f} s ahead", shown=_CLOCKS)
     # The token is issued for this sign-in, so an older one is a replay.
-    if issued < expected.begun - SKEW_SECONDS:
+    if issued < expected.begun - bounds.SKEW_SECONDS:
         raise UntrustedError(
             f"iat is {expected.begun - issued:.0f} s before the sign-in", shown=_CLOCKS
         )
@@ -309,8 +300,8 @@ def _groups(claims: Mapping[str, Any], named: PersonClaims) -> tuple[str, ...]:
     if not all(_is_name(group) for group in groups):
         raise UntrustedError(
             f"{named.groups} has a name that cannot be used",
-            shown=f"each name in the issuer's claim {named.groups} may have 1 to {MOST_NAME}"
-            " characters, all of which can be printed",
+            shown=f"each name in the issuer's claim {named.groups} may have 1 to"
+            f" {bounds.CLAIM_CHARACTERS} characters, all of which can be printed",
         )
     return tuple(dict.fromkeys(groups))
 
@@ -328,7 +319,7 @@ def _are_left_out(claims: Mapping[str, Any], name: str) -> bool:
 
 def _is_name(text: str) -> bool:
     """Whether the text can be a name: of limited length, without invisible characters."""
-    if not 0 < len(text) <= MOST_NAME:
+    if not 0 < len(text) <= bounds.CLAIM_CHARACTERS:
         return False
     # Control, format and line characters: two names that look alike would be two people in audit
     # lines and pages.

@@ -29,6 +29,7 @@ from fairlead.client.authorities import (
     refused_certificate,
     trust_only,
 )
+from fairlead.portal import bounds
 from fairlead.portal.http.errors import Refusal
 from fairlead.portal.identity.oidc import idtokens
 from fairlead.portal.identity.oidc.idtokens import Expected, UnknownKeyError, UntrustedError
@@ -36,17 +37,6 @@ from fairlead.portal.identity.sessions import Person, unavailable
 from fairlead.portal.options import DEFAULT_PERSON_CLAIMS, DEFAULT_SCOPES, PersonClaims
 from fairlead.runtime import delays
 
-
-REFRESH_SECONDS = 3600.0
-"""Interval at which discovery and keys are read again, in seconds."""
-REFETCH_SECONDS = 10.0
-"""Shortest interval between reads of the keys for an unknown key id, in seconds."""
-EXCHANGES_AT_ONCE = 64
-"""Largest number of concurrent code exchanges; anyone can cause one by calling back."""
-MOST_BYTES = 1 << 20
-"""Largest answer of an issuer, in bytes."""
-CALL_SECONDS = 10.0
-"""Longest wait for an issuer's answer, in seconds."""
 
 _printable = re.compile(r"[!-~]+").fullmatch
 _log = structlog.get_logger(logger_name="fairlead.portal.issuer")
@@ -70,7 +60,7 @@ class OverHTTP:
         AuthorityError: there is no certificate in PEM.
     """
 
-    def __init__(self, authority: bytes = b"", *, seconds: float = CALL_SECONDS) -> None:
+    def __init__(self, authority: bytes = b"", *, seconds: float = bounds.CALL_SECONDS) -> None:
         self._authority = authority
         self._tls = trust_only(authority) if authority else ssl.create_default_context()
         self._tls.minimum_version = ssl.TLSVersion.TLSv1_2
@@ -110,8 +100,10 @@ class OverHTTP:
                 body = bytearray()
                 async for chunk in answer.content.iter_any():
                     body += chunk
-                    if len(body) > MOST_BYTES:
-                        raise IssuerAway(f"{_place(url)} answered more than {MOST_BYTES} bytes")
+                    if len(body) > bounds.ISSUER_BYTES:
+                        raise IssuerAway(
+                            f"{_place(url)} answered more than {bounds.ISSUER_BYTES} bytes"
+                        )
                 return Answered(answer.status, bytes(body))
         except TimeoutError:
             raise IssuerAway(f"{_place(url)} gave no answer in {self._seconds:g} s") from None
@@ -222,7 +214,7 @@ class Issuer:
                     await asyncio.sleep(delays.ISSUER_AWAY.delay(failures))
                     failures += 1
                 else:
-                    await asyncio.sleep(REFRESH_SECONDS)
+                    await asyncio.sleep(bounds.ISSUER_SECONDS)
                     failures = 0
         finally:
             await self._issuing.close()
@@ -288,9 +280,9 @@ class Issuer:
             iss is not None and iss != self.url
         ):
             raise _untrusted(f"the callback's iss is {iss!r:.100}, not {self.url!r}")
-        if self._exchanges >= EXCHANGES_AT_ONCE:
+        if self._exchanges >= bounds.EXCHANGES_AT_ONCE:
             # Otherwise calls to a slow issuer would take up all requests of the server.
-            raise _away(f"{EXCHANGES_AT_ONCE} codes are being redeemed already")
+            raise _away(f"{bounds.EXCHANGES_AT_ONCE} codes are being redeemed already")
         self._exchanges += 1
         try:
             return await self._redeemed(metadata, code, verifier, nonce, begun)
@@ -319,7 +311,7 @@ class Issuer:
     async def _checked(self, metadata: IssuerMetadata, token: str, expected: Expected) -> Person:
         """Verify a token; read the keys again if none of them signed it."""
         # The hourly refresh is late or has failed, and the issuer may have withdrawn a key.
-        if time.monotonic() - self._keys_read > REFRESH_SECONDS:
+        if time.monotonic() - self._keys_read > bounds.ISSUER_SECONDS:
             await self._refetch(metadata)
         try:
             return idtokens.check(token, self._keys, expected, now=time.time())
@@ -335,7 +327,7 @@ class Issuer:
             if self._keys_read >= now:
                 return True
             # Tokens with invented key ids would make the server ask the issuer without end.
-            if time.monotonic() - self._keys_tried < REFETCH_SECONDS:
+            if time.monotonic() - self._keys_tried < bounds.KEY_ID_SECONDS:
                 return False
             await self._read_keys(metadata)
             return True

@@ -11,13 +11,9 @@ from typing import Any, NamedTuple
 import pytest
 
 from fairlead.api.reasons.model import State
+from fairlead.portal import bounds
 from fairlead.portal.console.topology.graph import PROVIDED, Edge, Graph, GraphNode
 from fairlead.portal.console.topology.tree import (
-    MOST,
-    MOST_BREAKS,
-    MOST_IN_FOLD,
-    MOST_LINKS,
-    MOST_LISTED,
     Fold,
     Tree,
     TreeBranch,
@@ -144,8 +140,8 @@ def test_titles_are_those_of_columns_with_nodes(chain: Chain) -> None:
 
 
 def test_few_nodes_have_no_fold(fleet: Fleet) -> None:
-    tree = grow(fleet((MOST - 4) // 2))
-    assert _standing(tree.branches) == MOST
+    tree = grow(fleet((bounds.UNFOLDED - 4) // 2))
+    assert _standing(tree.branches) == bounds.UNFOLDED
     assert not any(isinstance(item, Fold) for item in _all(tree))
 
 
@@ -157,8 +153,8 @@ def test_many_healthy_siblings_fold_below_their_parent(fleet: Fleet) -> None:
         assert kind.fold is not None
         assert (kind.fold.size, kind.fold.kind) == (238, kind.node.name)
         assert kind.fold.tally == Counts(ok=238)
-        assert len(kind.fold.branches) == MOST_IN_FOLD
-        assert kind.fold.left_out == 238 - MOST_IN_FOLD
+        assert len(kind.fold.branches) == bounds.IN_FOLD
+        assert kind.fold.left_out == 238 - bounds.IN_FOLD
         assert kind.fold.branches[0].branches[0].node.kind == "Role"
 
 
@@ -176,12 +172,12 @@ def test_what_breaks_stands_unfolded_with_the_way_to_it(fleet: Fleet) -> None:
 def test_many_breaks_fold_too_and_the_first_are_told(fleet: Fleet) -> None:
     tree = grow(fleet(480, frozenset(range(0, 480, 4))))
     # Two without a problem stand with their only child.
-    assert _standing(tree.branches) == MOST + 2
+    assert _standing(tree.branches) == bounds.UNFOLDED + 2
     database = tree.branches[0].branches[0].branches[0]
     assert database.fold is not None
     assert database.fold.tally.failed + len(database.branches) == 120
     assert [item.node.name for item in tree.breaks] == ["r0", "r4", "r8", "r12", "r16"]
-    assert tree.more_breaks == 120 - MOST_BREAKS
+    assert tree.more_breaks == 120 - bounds.LISTED
     ids = {item.id for item in _all(tree)}
     assert {anchor.id for item in tree.breaks for anchor in item.anchors} <= ids
 
@@ -212,7 +208,7 @@ def test_what_is_listed_is_bounded_and_the_rest_is_counted(consumers: int) -> No
     edges = tuple(Edge(source=f"o{n}", target=f"c{n % consumers}") for n in range(4000))
     tree = grow(Graph(columns=PROVIDED, nodes=tuple(nodes), edges=edges))
     branches = [item for item in _all(tree) if isinstance(item, TreeBranch)]
-    assert len(branches) <= MOST + MOST_LISTED + 1
+    assert len(branches) <= bounds.UNFOLDED + bounds.FOLDED + 1
     assert len({branch.id for branch in branches}) == len(branches)
     assert all(
         item.size == len(item.branches) + item.left_out
@@ -230,7 +226,7 @@ def test_links_are_bounded_and_a_broken_one_comes_first() -> None:
     tree = grow(Graph(nodes=tuple(nodes), edges=edges))
     second = next(branch for branch in tree.branches if branch.node.name == "b")
     assert [link.node.name for link in second.links] == ["8", "0", "1", "2", "3"]
-    assert second.more_links == 9 - MOST_LINKS
+    assert second.more_links == 9 - bounds.LISTED
 
 
 def test_ids_stay_while_other_nodes_come_and_go(fleet: Fleet) -> None:

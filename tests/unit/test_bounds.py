@@ -1,0 +1,79 @@
+"""The bounds of a program stand in its table, which says of each what it stops."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+
+SOURCE = Path(__file__).parents[2] / "src" / "fairlead"
+TABLES = ("bounds.py", "options.py")
+"""Modules at the head of a package that have its bounds, and those that operators set."""
+NO_BOUNDS = {
+    "portal": {
+        # Ports.
+        "manifests.py": "PORT _METRICS_PORT",
+        # Parameters of scrypt, of which a hash is made.
+        "identity/embedded/passwords.py": "COST LEAST_COST _SIZE",
+        # The length of a cookie's name.
+        "identity/guard.py": "_HASH",
+    },
+}
+"""Numbers in other modules that bound nothing: names by module, by package with a table."""
+
+
+def is_number(node: ast.expr | None) -> bool:
+    """Whether an expression is a number, or a sum or product of numbers."""
+    match node:
+        case ast.Constant(value=value):
+            return type(value) in {int, float}
+        case ast.UnaryOp(operand=operand):
+            return is_number(operand)
+        case ast.BinOp(left=left, right=right):
+            return is_number(left) and is_number(right)
+    return False
+
+
+def numbers(source: str) -> Iterator[str]:
+    """Yield the upper-case names that a module binds to a number."""
+    for node in ast.parse(source).body:
+        match node:
+            case ast.Assign(targets=targets, value=value) if is_number(value):
+                names = [target.id for target in targets if isinstance(target, ast.Name)]
+            case ast.AnnAssign(target=ast.Name(id=name), value=value) if is_number(value):
+                names = [name]
+            case _:
+                continue
+        yield from filter(str.isupper, names)
+
+
+@pytest.mark.parametrize("package", NO_BOUNDS)
+def test_numbers_of_modules_stand_in_the_table_of_their_program(package: str) -> None:
+    """A bound goes into the table; what bounds nothing is listed above, with its kind."""
+    root = SOURCE / package
+    elsewhere = {
+        path.relative_to(root).as_posix(): set(numbers(path.read_text()))
+        for path in root.rglob("*.py")
+        if path not in [root / table for table in TABLES]
+    }
+    listed = {module: set(names.split()) for module, names in NO_BOUNDS[package].items()}
+    assert {module: names for module, names in elsewhere.items() if names} == listed
+
+
+@pytest.mark.parametrize("package", NO_BOUNDS)
+def test_a_table_says_what_each_bound_stops_and_each_is_used(package: str) -> None:
+    """One line has name, value and effect."""
+    table = (SOURCE / package / "bounds.py").read_text()
+    sources = "".join(path.read_text() for path in SOURCE.rglob("*.py"))
+    for name in numbers(table):
+        assert re.search(rf"^{name} = [^#\n]+  # .+$", table, re.MULTILINE), name
+        assert re.search(rf"\bbounds\.{name}\b", sources), name
+
+
+def test_a_new_number_is_noticed() -> None:
+    source = "A = 1\n_B: Final = 2 << 20\nC = -3.0\nd = 4\nE = 'e'\nF = True\nG = (5,)\n"
+    assert list(numbers(source)) == ["A", "_B", "C"]
