@@ -126,11 +126,3 @@ EXAMPLE_CHARACTERS = 10_000  # stops an example that fills a page
 COMMENT_CHARACTERS = 160  # stops a comment wider than a window
 UNBINDINGS = 50  # finished ones: stops memory that grows with them
 PROGRESS_LINES = 200  # stops the progress of an unbinding that waits for days
-
-FILE_BYTES = 16 * 1024 * 1024  # stops a file of credentials that fills memory
-REASON_CHARACTERS = 500  # stops a cluster's error that fills a log line
-PARAMETER_NAME_CHARACTERS = 64  # stops a parameter's name that fills a message
-PATH_CHARACTERS = 200  # stops a path that fills an audit line
-TOKEN_BYTES = 512 * 1024  # stops an id_token with too many groups
-PASSWORD_BYTES = 1024  # stops a password that takes long to hash
-PASSWORDS_WAITING = 20  # stops checks that wait for each other for seconds

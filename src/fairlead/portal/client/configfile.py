@@ -19,7 +19,6 @@ import msgspec
 
 from fairlead.api.meta import JSON
 from fairlead.api.timestamps import format_time, moment, parse_time
-from fairlead.portal import bounds
 from fairlead.portal.client.addresses import Address, FrontDoorError, parse_server, server_url
 
 
@@ -197,7 +196,7 @@ class ConfigFile:
         """
         try:
             with self.path.open("rb") as file:
-                data = file.read(bounds.FILE_BYTES + 1)
+                data = file.read()
         except FileNotFoundError:
             data = b""
         return Servers(self._decode(data), str(self.path))
@@ -223,8 +222,6 @@ class ConfigFile:
         fresh: JSON = {"apiVersion": "v1", "kind": "Config", "servers": {}, "current": ""}
         if not data.strip():
             return fresh
-        if len(data) > bounds.FILE_BYTES:
-            raise ConfigFileError(f"{self.path} is larger than {bounds.FILE_BYTES} bytes")
         try:
             value: Any = msgspec.json.decode(data)
         except (msgspec.DecodeError, RecursionError, ValueError):

@@ -387,7 +387,7 @@ def _failure(error: Exception) -> Refusal:
     """Return the refusal for a failure of the consumer's cluster, without its message."""
     reason = type(error).__name__
     if isinstance(error, ClientError):
-        reason += f": {error}"[: bounds.REASON_CHARACTERS]
+        reason += f": {error}"
     match error:
         case TimeoutError():
             return _away(504, "the consumer's cluster did not answer in time", reason)

@@ -15,7 +15,6 @@ from aiohttp import web
 
 from fairlead.api.addresses import Network
 from fairlead.api.kubebind.wire import ErrorCode
-from fairlead.portal import bounds
 from fairlead.portal.http.errors import Refusal, bad_request
 from fairlead.portal.options import Limits
 
@@ -135,8 +134,8 @@ def parse_query(query: str, limits: Limits) -> dict[str, str]:
             continue
         raw_name, _, raw_value = part.partition("=")
         name = _decode(raw_name)
-        if name is None or len(name) > bounds.PARAMETER_NAME_CHARACTERS:
-            raise bad_request("a parameter's name is too long, or is not percent-encoded UTF-8")
+        if name is None:
+            raise bad_request("a parameter's name is not printable text in percent-encoded UTF-8")
         if name in parameters:
             raise bad_request(f"parameter {name!r} is given twice: give it once")
         value = _decode(raw_value)

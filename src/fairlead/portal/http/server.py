@@ -240,7 +240,7 @@ def _refused(refusal: Refusal, request: web.Request) -> web.StreamResponse:
         audit(
             "refusal",
             who=session.person.author if session is not None else "",
-            what=f"{request.method} {request[PATH][: bounds.PATH_CHARACTERS]}",
+            what=f"{request.method} {request[PATH]}",
             result=refusal.reason or refusal.message,
             request=request,
         )

@@ -37,7 +37,7 @@ _PONG = CIMultiDict({**PRIVATE, "Content-Type": "text/plain; charset=utf-8"})
 """Headers of /api/ping, made once since pages poll it."""
 _PURPOSE = "sign-in"
 _log = structlog.get_logger(logger_name="fairlead.portal.signin")
-_MOST = {"redirect_url": 4096, "session_id": 256, "consumer_id": 253, "client_type": 32}
+_MOST = {"session_id": 256, "consumer_id": 253, "client_type": 32}
 """Longest value of each parameter, in characters."""
 _NAMES = (*_MOST, "cluster_id", "code_challenge", "code_challenge_method")
 

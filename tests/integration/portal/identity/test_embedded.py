@@ -92,6 +92,17 @@ async def test_a_person_of_the_file_signs_in_with_a_form(server: Door, ada: Brow
     assert (await who.json())["who"] == f"{server.url}/oidc/u-1"
 
 
+@pytest.mark.parametrize(
+    ("password", "status"), [("x" * 4096, 401), ("x" * 4097, 400), ("x" * 200_000, 413)]
+)
+async def test_a_password_of_any_size_is_checked_or_refused(
+    server: Door, ada: Browser, password: str, status: int
+) -> None:
+    """The bounds of a form's field and of its body stop it before it is hashed."""
+    page = await ada.get(ask(server))
+    assert (await fill_in(server, ada, page, password=password)).status == status
+
+
 async def test_s15_each_page_says_what_it_is_and_holds_no_script(
     server: Door, ada: Browser
 ) -> None:

@@ -139,9 +139,6 @@ def test_a_header_with_certificates_and_a_claim_with_many_groups_are_read() -> N
     claims = with_claims(groups=[f"department-of-{n:080}" for n in range(1800)])
     token = sign(claims, KEY, x5c=["A" * 2000] * 3, custom="x")
     assert len(check(token, KEYS, EXPECTED, now=NOW).groups) == 1800
-    with pytest.raises(UntrustedError, match="too long") as caught:
-        check(sign(with_claims(more="x" * 600_000), KEY), KEYS, EXPECTED, now=NOW)
-    assert "let it send only the groups" in caught.value.told
 
 
 def test_a_group_may_come_as_a_string() -> None:
