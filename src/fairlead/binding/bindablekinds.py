@@ -13,15 +13,12 @@ import msgspec
 from fairlead.api.meta import JSON, Object
 from fairlead.api.resource import CUSTOMRESOURCEDEFINITIONS
 from fairlead.api.servicebinding.coreos import BINDABLEKINDS, BINDABLEKINDS_NAME, BindableKind
+from fairlead.binding import bounds
 from fairlead.binding.handlers.collecting import is_bindable
 from fairlead.binding.services.definitions import registered
 from fairlead.client import AlreadyExists, Conflict, NotFound
 from fairlead.runtime import Cluster, Controller, Delta, Request, changed
 from fairlead.runtime.controller.controller import ControllerStats
-
-
-_READERS = 4
-"""Largest number of CRDs that are read concurrently."""
 
 
 def bindable_kinds(crd: JSON) -> list[BindableKind]:
@@ -48,7 +45,7 @@ class BindableKindsController:
 
     def __init__(self, cluster: Cluster) -> None:
         self._client = cluster.client
-        self.controller = Controller(self.name, self.reconcile, workers=_READERS)
+        self.controller = Controller(self.name, self.reconcile, workers=bounds.KIND_READERS)
         self._crds = cluster.informer(CUSTOMRESOURCEDEFINITIONS, metadata_only=True)
         self._written = cluster.informer(BINDABLEKINDS)
         self._kinds: dict[str, list[BindableKind]] = {}

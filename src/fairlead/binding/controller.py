@@ -48,6 +48,7 @@ from fairlead.api.meta import JSON, Object, object_from_dict
 from fairlead.api.resource import CUSTOMRESOURCEDEFINITIONS, SECRETS, Resource
 from fairlead.api.status import Status
 from fairlead.api.timestamps import now
+from fairlead.binding import bounds
 from fairlead.binding.apis import Api
 from fairlead.binding.cluster.answering import Answers, BindingPass, Mappings, is_mapping
 from fairlead.binding.cluster.committing import Committer, Stored
@@ -84,12 +85,6 @@ from fairlead.runtime.controller.controller import ControllerStats
 
 COMPONENT = "fairlead-binding"
 
-_ENDLESS_SECONDS = 300.0
-"""Delay before a binding with too many reads is tried again, in seconds, unless it changes.
-
-Its reads are not watched, so no event tells that they have become fewer. A try costs up to
-``MOST_READS`` requests, hence the delay; a repaired service is noticed that much later.
-"""
 
 _LEFTOVERS = Pipeline([unbind_leftovers, persist])
 """The pipeline of a contradictory binding."""
@@ -105,20 +100,7 @@ _WITHDRAWAL = Pipeline(
 
 _KEPT = "what it has projected stays as it is until its spec changes"
 
-_ROLLOUT_SECONDS = 2.0
-"""Delay of a pass after a change of the status of a workload that rolls out, in seconds.
 
-A rollout changes it several times for each Pod, and one pass is enough for all of that.
-"""
-
-_CONFLICTS = 4
-"""Largest number of immediate repetitions of a pass after conflicts.
-
-One mends an ordinary conflict, since the binding is read again; a few more are for bindings that
-write to one workload together. A worker is occupied meanwhile, so the rest is left to the queue.
-"""
-_CONFLICT_SECONDS = 0.05
-"""Longest delay before such a repetition, in seconds; random, so that writers part."""
 _NEVER_SEEN = sys.maxsize
 """A version larger than any that a watch shows, so that the server is asked."""
 
@@ -169,7 +151,7 @@ class BindingController:
         self._dependencies = BindingDependencies(
             cluster,
             self.controller.enqueue,
-            lambda request: self.controller.enqueue(request, after=_ROLLOUT_SECONDS),
+            lambda request: self.controller.enqueue(request, after=bounds.ROLLOUT_SECONDS),
         )
         self._bindings = cluster.informer(api.resource)
         self._crds = cluster.informer(CUSTOMRESOURCEDEFINITIONS, metadata_only=True)
@@ -193,7 +175,7 @@ class BindingController:
             ClientError: the server is unavailable, or an object was changed meanwhile.
         """
         # Immediate repetitions only once; then the growing delays of the work queue apply.
-        left = 0 if request in self._contended else _CONFLICTS
+        left = 0 if request in self._contended else bounds.CONFLICTS
         while True:
             try:
                 result = await self._reconcile(request)
@@ -207,7 +189,7 @@ class BindingController:
                 self._contended.pop(request, None)
                 return result
             left -= 1
-            await asyncio.sleep(random.uniform(0, _CONFLICT_SECONDS))  # noqa: S311 - spreads
+            await asyncio.sleep(random.uniform(0, bounds.CONFLICT_SECONDS))  # noqa: S311 - spreads
 
     async def _reconcile(self, request: Request) -> Result | None:
         cached = self._cached(request)
@@ -469,12 +451,13 @@ class BindingController:
 
         Its reads are not watched: each change would start the same reads again.
         """
-        text = f"{error}; the next try is in {_ENDLESS_SECONDS:.0f} s, or when the binding changes"
+        after = f"{bounds.ENDLESS_SECONDS:.0f} s"
+        text = f"{error}; the next try is in {after}, or when the binding changes"
         await self._committer.status(binding, invalid_status(binding, text, now()))
         self._metrics.endless(self.name, request)
         self._pauses.waits.over(request)
         await self._dependencies.keep_only(request, ())
-        return Result(requeue_after=_ENDLESS_SECONDS)
+        return Result(requeue_after=bounds.ENDLESS_SECONDS)
 
     async def _forget(self, request: Request) -> None:
         self._metrics.gone(self.name, request)

@@ -16,10 +16,7 @@ import msgspec
 from fairlead.api.meta import JSON, Object, ObjectMeta
 from fairlead.api.resource import Resource
 from fairlead.api.selectors import LabelMatcher, LabelSelector
-
-
-MOST_READS = 1000
-"""Largest number of sequential requests of a pass: more than hundreds of services need."""
+from fairlead.binding import bounds
 
 
 class Get(msgspec.Struct, frozen=True):
@@ -145,7 +142,7 @@ class TooManyReadsError(PassEnded):
 
     def __init__(self) -> None:
         super().__init__(
-            f"the binding asks for more than {MOST_READS} reads, one after the other: have it "
+            f"the binding asks for more than {bounds.READS} reads, one after the other: have it "
             "name fewer services, or these fewer Secrets, or divide it into several bindings"
         )
 
@@ -231,7 +228,7 @@ class Snapshot:
         missing = [read for read in dict.fromkeys(wanted_reads) if read not in self._answers]
         if missing and not self._finished:
             self._questions += 1
-            if self._questions > MOST_READS:
+            if self._questions > bounds.READS:
                 raise TooManyReadsError
             try:
                 answers = await self._responder.answers(missing)

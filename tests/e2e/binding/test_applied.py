@@ -12,7 +12,7 @@ from fairlead.api.manifests import READ_VERBS
 from fairlead.api.meta import JSON
 from fairlead.api.resource import CRONJOBS, DEPLOYMENTS, Resource
 from fairlead.api.servicebinding.spec import SERVICEBINDINGS
-from fairlead.binding.cluster.pacing import WRITES
+from fairlead.binding import bounds
 from fairlead.client import Client
 from fairlead.demo.identity import create_all
 from fairlead.runtime import install_crds
@@ -90,7 +90,7 @@ async def test_who_applies_an_atomic_list_without_us_is_named_and_not_fought(
                 rounds += 1
                 await applied(team, RIGS)
                 said = await _answered(team)
-        assert WRITES <= rounds <= 2 * WRITES
+        assert bounds.FIGHT_WRITES <= rounds <= 2 * bounds.FIGHT_WRITES
         assert "it is sync, which applies it: " in said["message"]
         assert "x-kubernetes-list-type: map" in said["message"]
         generation = (await applied(team, RIGS))["metadata"]["generation"]

@@ -18,7 +18,7 @@ from fairlead.api.meta import JSON
 from fairlead.api.resource import DEPLOYMENTS, SECRETS
 from fairlead.api.servicebinding.coreos import COREOS_SERVICEBINDINGS
 from fairlead.api.servicebinding.spec import SERVICEBINDINGS
-from fairlead.binding import controller
+from fairlead.binding import bounds
 from fairlead.binding.app import install_crds
 from fairlead.binding.commands.chain import BindingChain
 from fairlead.binding.commands.explain import UnknownTargetError, explain, parse_target
@@ -213,7 +213,7 @@ async def test_pods_that_are_refused_after_the_write_are_told(
     team: Team, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What a Deployment's controller says then is in its status alone."""
-    monkeypatch.setattr(controller, "_ROLLOUT_SECONDS", 0.1)
+    monkeypatch.setattr(bounds, "ROLLOUT_SECONDS", 0.1)
     await team.deployment("web")
     await team.create(SECRETS, "login", data=encoded(type="postgresql", password="s3cret"))
 

@@ -28,10 +28,10 @@ from fairlead.api.meta import JSON, Object, object_from_dict
 from fairlead.api.resource import DEPLOYMENTS, SECRETS, Resource
 from fairlead.api.servicebinding.mapping import CLUSTERWORKLOADRESOURCEMAPPINGS
 from fairlead.api.status import Status
-from fairlead.binding import reads
+from fairlead.binding import bounds
 from fairlead.binding.apis import coreos_api, spec_api
 from fairlead.binding.cluster.answering import Mappings
-from fairlead.binding.cluster.pacing import PATIENCE_SECONDS, WRITES, Waits, pass_pace
+from fairlead.binding.cluster.pacing import Waits, pass_pace
 from fairlead.binding.controller import (
     _WANTED,
     BindingController,
@@ -217,7 +217,7 @@ async def test_conflicts_that_do_not_end_are_not_repeated_at_once_each_time() ->
 @pytest.fixture
 def few_reads(monkeypatch: pytest.MonkeyPatch) -> int:
     """As many as a pass of the tests here may have."""
-    monkeypatch.setattr(reads, "MOST_READS", 40)
+    monkeypatch.setattr(bounds, "READS", 40)
     return 40
 
 
@@ -616,7 +616,7 @@ async def test_when_it_is_looked_at_again(
 async def test_what_has_not_come_yet_is_no_warning_until_it_lasts() -> None:
     bench = Bench(spec_binding(), database(), deployment())
     now = bench.clock()
-    for now[0] in (0.0, 1.0, PATIENCE_SECONDS, PATIENCE_SECONDS + 1):
+    for now[0] in (0.0, 1.0, bounds.PATIENCE_SECONDS, bounds.PATIENCE_SECONDS + 1):
         await bench.reconcile()
     assert [(kind, reason) for kind, reason, _ in bench.events] == [
         ("Normal", "Waiting"),
@@ -656,7 +656,7 @@ async def test_after_a_restart_a_wait_is_told_no_second_time(since: str, events:
         condition["lastTransitionTime"] = since
     bench = Bench(first.binding, database(), deployment())
     now = bench.clock()
-    for now[0] in (0.0, PATIENCE_SECONDS):
+    for now[0] in (0.0, bounds.PATIENCE_SECONDS):
         await bench.reconcile()
     assert [kind for kind, _, _ in bench.events] == ["Warning"] * events
 
@@ -746,7 +746,7 @@ async def test_the_status_is_followed_until_the_rollout_is_complete(
 
 async def test_who_keeps_undoing_the_projection_is_not_fought() -> None:
     bench = Bench(spec_binding(service=SECRET_SERVICE), secret(), deployment())
-    for _ in range(WRITES):
+    for _ in range(bounds.FIGHT_WRITES):
         assert await bench.reconcile() is None
         bench.client.objects["Deployment", "web"] = deployment()
     result = await bench.reconcile()
@@ -778,12 +778,12 @@ async def test_writes_that_others_have_not_undone_are_no_fight(
     rolling = {"servicebinding.io/roll-on-change": "true"}
     binding = spec_binding(service=SECRET_SERVICE, annotations=rolling)
     bench = Bench(binding, secret(), deployment())
-    for number in range(WRITES + 3):
+    for number in range(bounds.FIGHT_WRITES + 3):
         assert await bench.reconcile() is None
         change(bench, number)
     assert conditions(bench.binding)["Ready"] == ("True", "ApplicationsBound")
     before = bench.client.writes.count(("patch", "Deployment"))
-    assert before == WRITES + 3
+    assert before == bounds.FIGHT_WRITES + 3
 
 
 async def test_a_fight_about_one_workload_holds_up_no_other() -> None:
@@ -791,13 +791,13 @@ async def test_a_fight_about_one_workload_holds_up_no_other() -> None:
     binding = spec_binding(service=SECRET_SERVICE, workload=by_label)
     webs = [deployment(name, labels={"app": "x"}) for name in ("fought", "calm")]
     bench = Bench(binding, secret(), *webs)
-    for number in range(WRITES):
+    for number in range(bounds.FIGHT_WRITES):
         assert await bench.reconcile() is None
         bench.client.objects["Deployment", "fought"] = copy.deepcopy(webs[0])
         # The set of workloads that are written is another one each time.
         if number % 2:
             _add_a_container(bench, number, "calm")
-    _add_a_container(bench, WRITES, "calm")
+    _add_a_container(bench, bounds.FIGHT_WRITES, "calm")
     await bench.reconcile()
     said = message(bench.binding, "InjectionReady")
     assert "something else keeps changing Deployment ns/fought back" in said
@@ -846,7 +846,7 @@ async def test_who_keeps_undoing_the_projection_is_named_with_what_helps(
     bare = deployment()
     bare["metadata"]["managedFields"] = writers
     bench = Bench(spec_binding(service=SECRET_SERVICE), secret(), bare)
-    for _ in range(WRITES):
+    for _ in range(bounds.FIGHT_WRITES):
         assert await bench.reconcile() is None
         bench.client.objects["Deployment", "web"] = copy.deepcopy(bare)
     await bench.reconcile()
@@ -856,7 +856,7 @@ async def test_who_keeps_undoing_the_projection_is_named_with_what_helps(
 
 async def test_a_reference_runtime_that_still_runs_is_named() -> None:
     bench = Bench(spec_binding(service=SECRET_SERVICE), secret(), deployment())
-    for _ in range(WRITES):
+    for _ in range(bounds.FIGHT_WRITES):
         assert await bench.reconcile() is None
         body = bench.client.object("Deployment", "web")
         body["metadata"]["annotations"]["projector.servicebinding.io/mapping-uid-sb"] = "{}"

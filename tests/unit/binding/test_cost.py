@@ -26,8 +26,8 @@ from tests.unit.binding.test_dependencies import body, modified
 from fairlead.api.meta import JSON, object_from_dict
 from fairlead.api.resource import DEPLOYMENTS, SECRETS
 from fairlead.api.selectors import LabelSelector
+from fairlead.binding import bounds
 from fairlead.binding.cluster import dependencies as module
-from fairlead.binding.cluster.answering import _FEW
 from fairlead.binding.contexts import superseded, workloads
 from fairlead.binding.reads import Get, ListAll, Lookup, Marked, Read
 from fairlead.binding.workloads.records import (
@@ -52,7 +52,7 @@ def selected(count: int) -> list[JSON]:
     ("count", "calls"),
     [
         pytest.param(2, {"get": 2}, id="a few are read by their names"),
-        pytest.param(_FEW + 1, {"list": 1}, id="many are listed"),
+        pytest.param(bounds.SELECTED + 1, {"list": 1}, id="many are listed"),
         pytest.param(0, {"list": 1}, id="that there is none is asked"),
     ],
 )

@@ -14,8 +14,9 @@ from fairlead.api.resource import CUSTOMRESOURCEDEFINITIONS, DEPLOYMENTS, SECRET
 from fairlead.api.selectors import LabelSelector
 from fairlead.api.servicebinding.mapping import CLUSTERWORKLOADRESOURCEMAPPINGS
 from fairlead.api.status import Status
+from fairlead.binding import bounds
 from fairlead.binding.cluster import dependencies as module
-from fairlead.binding.cluster.dependencies import MOST_NAMESPACES, BindingDependencies
+from fairlead.binding.cluster.dependencies import BindingDependencies
 from fairlead.binding.reads import Get, ListAll, Lookup, Marked
 from fairlead.binding.workloads.records import record_key
 from fairlead.client import Forbidden
@@ -254,7 +255,7 @@ async def test_a_watch_that_is_refused_tells_when_it_is_granted() -> None:
 async def test_a_watch_that_does_not_come_is_not_waited_for_long(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(module, "SYNC_SECONDS", 0.0)
+    monkeypatch.setattr(bounds, "SYNC_SECONDS", 0.0)
     bench = Bench()
 
     class Slow(FakeInformer):
@@ -535,11 +536,11 @@ def _places(count: int) -> list[tuple[Request, Get]]:
 
 async def test_many_namespaces_share_one_watch() -> None:
     bench = Bench()
-    places = _places(3 * MOST_NAMESPACES)
+    places = _places(3 * bounds.NAMESPACES)
     for request, read in places:
         await bench.watches.join(request, read)
-    assert len(bench.cluster.informers) == MOST_NAMESPACES + 1
-    for namespace in ("ns-1", f"ns-{MOST_NAMESPACES}", "ns-40"):
+    assert len(bench.cluster.informers) == bounds.NAMESPACES + 1
+    for namespace in ("ns-1", f"ns-{bounds.NAMESPACES}", "ns-40"):
         of = namespace if namespace == "ns-1" else ""
         changed = modified(body("s1", namespace=namespace), body("s1", namespace=namespace))
         assert bench.tell(SECRETS, changed, of) == [Request("c", namespace, "one")]
@@ -552,7 +553,7 @@ async def test_many_namespaces_share_one_watch() -> None:
 
 async def test_what_is_watched_for_all_namespaces_is_answered_for_one() -> None:
     bench = Bench()
-    for request, read in _places(MOST_NAMESPACES):
+    for request, read in _places(bounds.NAMESPACES):
         await bench.watches.join(request, read)
     owned = Marked(SECRETS, "ns", owner="uid-one")
     labelled = ListAll(SECRETS, "ns", labels=LabelSelector.parse("app=x"))
@@ -573,8 +574,8 @@ async def test_what_is_watched_for_all_namespaces_is_answered_for_one() -> None:
 
 async def test_who_must_not_watch_all_namespaces_watches_each() -> None:
     bench = Bench()
-    places = _places(MOST_NAMESPACES + 2)
-    for request, read in places[:MOST_NAMESPACES]:
+    places = _places(bounds.NAMESPACES + 2)
+    for request, read in places[: bounds.NAMESPACES]:
         await bench.watches.join(request, read)
 
     class Refused(FakeInformer):
@@ -585,7 +586,7 @@ async def test_who_must_not_watch_all_namespaces_watches_each() -> None:
             bench.cluster.next = FakeInformer
 
     bench.cluster.next = Refused
-    for request, read in places[MOST_NAMESPACES:]:
+    for request, read in places[bounds.NAMESPACES :]:
         assert await bench.watches.join(request, read)
     assert len(bench.cluster.informers) == len(places) + 1
     for request, read in places:
@@ -600,8 +601,8 @@ async def test_a_watch_of_all_namespaces_that_comes_back_in_between_is_not_relie
 ) -> None:
     """One binding finds it refused, and the next one, a moment later, finds it synced."""
     bench = Bench()
-    places = _places(MOST_NAMESPACES + 2)
-    for request, read in places[:MOST_NAMESPACES]:
+    places = _places(bounds.NAMESPACES + 2)
+    for request, read in places[: bounds.NAMESPACES]:
         await bench.watches.join(request, read)
     synced = module._synced
 
@@ -626,7 +627,7 @@ async def test_a_watch_of_all_namespaces_that_comes_back_in_between_is_not_relie
             bench.cluster.next = FakeInformer
 
     bench.cluster.next = Late
-    late = places[MOST_NAMESPACES:]
+    late = places[bounds.NAMESPACES :]
     assert all(await asyncio.gather(*(bench.watches.join(*place) for place in late)))
     for request, read in late:
         await bench.watches.keep_only(request, [read])

@@ -22,10 +22,10 @@ from tests.unit.binding.objects import (
 from fairlead.api.jsonpath import BudgetExhausted, JSONPath
 from fairlead.api.meta import JSON
 from fairlead.api.servicebinding.common import REQUESTER_ANNOTATION
+from fairlead.binding import bounds
 from fairlead.binding.contexts.base import InvalidBinding
 from fairlead.binding.expressions.gotemplate import Template
 from fairlead.binding.pipeline import at_once
-from fairlead.binding.services import evaluations
 from fairlead.binding.services.evaluations import Evaluations
 
 
@@ -156,7 +156,7 @@ def test_a_value_that_is_nested_too_deeply_to_be_printed_is_told(nested: str) ->
 def test_a_budget_that_is_used_up_is_told_for_optional_ones_too(
     monkeypatch: pytest.MonkeyPatch, optional: str
 ) -> None:
-    monkeypatch.setattr(evaluations, "MOST_VALUES", 50)
+    monkeypatch.setattr(bounds, "VALUES", 50)
     last = {"service.binding/z": f"{FILTER % 'n1'}{optional}"}
     made = FakeCluster(KINDS, [service(0, members=40, **last), secret(), deployment(), crd()])
     binding = spec_binding()
@@ -174,7 +174,7 @@ def test_each_definition_is_evaluated_once_in_a_pass(monkeypatch: pytest.MonkeyP
         return find(self, value, *rest)
 
     monkeypatch.setattr(JSONPath, "find", counted)
-    monkeypatch.setattr(evaluations, "AT_ONCE", 10)
+    monkeypatch.setattr(bounds, "VALUES_AT_ONCE", 10)
     reading = {
         f"service.binding/s{number}": f"path={{.spec.many[{number}].name}},objectType=Secret"
         for number in range(5)

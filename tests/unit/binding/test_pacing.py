@@ -7,11 +7,9 @@ from itertools import pairwise
 
 import pytest
 
+from fairlead.binding import bounds
 from fairlead.binding.cluster.pacing import (
     CALM_SECONDS,
-    PATIENCE_SECONDS,
-    WINDOW_SECONDS,
-    WRITES,
     Fights,
     Waits,
     workload_pace,
@@ -28,9 +26,13 @@ class Clock:
 @pytest.mark.parametrize(
     ("waited", "looks", "warned"),
     [
-        pytest.param(0.0, [0, 1, PATIENCE_SECONDS - 1], [False] * 3, id="short"),
-        pytest.param(0.0, [0, PATIENCE_SECONDS, 1000], [False, True, False], id="long: once"),
-        pytest.param(50.0, [0, PATIENCE_SECONDS - 50], [False, True], id="begun before a restart"),
+        pytest.param(0.0, [0, 1, bounds.PATIENCE_SECONDS - 1], [False] * 3, id="short"),
+        pytest.param(
+            0.0, [0, bounds.PATIENCE_SECONDS, 1000], [False, True, False], id="long: once"
+        ),
+        pytest.param(
+            50.0, [0, bounds.PATIENCE_SECONDS - 50], [False, True], id="begun before a restart"
+        ),
         pytest.param(61.0, [0, 1000], [False, False], id="warned of before a restart"),
     ],
 )
@@ -44,7 +46,7 @@ def test_a_wait_is_warned_of_once_and_only_when_it_lasts(
         clock.now = moment
         due = waits.left("k")
         assert waits.overdue("k", waited) is expected
-        assert (waits.left("k") > 0) is (waited + moment < PATIENCE_SECONDS)
+        assert (waits.left("k") > 0) is (waited + moment < bounds.PATIENCE_SECONDS)
         assert not (expected and due > 0.001)
     assert waits.over("k")
     assert not waits.over("k")
@@ -53,12 +55,12 @@ def test_a_wait_is_warned_of_once_and_only_when_it_lasts(
 def test_the_same_write_that_arrives_again_and_again_is_paused() -> None:
     clock = Clock()
     fights = Fights(clock)
-    for _ in range(WRITES):
+    for _ in range(bounds.FIGHT_WRITES):
         assert fights.pause("k", "content", "") == 0.0
         fights.arrived("k", "content", "", "record")
         clock.now += 1
-    assert fights.pause("k", "content", "") == WINDOW_SECONDS - 1
-    clock.now += WINDOW_SECONDS - 1
+    assert fights.pause("k", "content", "") == bounds.FIGHT_SECONDS - 1
+    clock.now += bounds.FIGHT_SECONDS - 1
     assert fights.pause("k", "content", "") == 0.0
 
 
@@ -74,16 +76,16 @@ def test_a_fight_has_one_write_in_each_window_until_there_is_none_for_longer() -
         clock.now += 2
     assert written == [0, 2, 4, 6, 8, *range(68, 600, 60)]
     clock.now = written[-1] + CALM_SECONDS + 1
-    for _ in range(WRITES):
+    for _ in range(bounds.FIGHT_WRITES):
         assert fights.pause("k", "content", "") == 0.0
         fights.arrived("k", "content", "", "record")
-    assert fights.pause("k", "content", "") == WINDOW_SECONDS
+    assert fights.pause("k", "content", "") == bounds.FIGHT_SECONDS
 
 
 def test_what_never_arrives_is_no_fight() -> None:
     fights = Fights(Clock())
-    paused = [fights.pause("k", "content", "") for _ in range(WRITES * 2)]
-    assert paused == [0.0] * WRITES * 2
+    paused = [fights.pause("k", "content", "") for _ in range(bounds.FIGHT_WRITES * 2)]
+    assert paused == [0.0] * bounds.FIGHT_WRITES * 2
 
 
 @pytest.mark.parametrize(
@@ -97,21 +99,21 @@ def test_what_never_arrives_is_no_fight() -> None:
 def test_what_nobody_has_undone_is_no_fight(before: Callable[[int], str], is_fight: bool) -> None:
     """The same content is written again for another reason, such as a new container."""
     fights = Fights(Clock())
-    for number in range(WRITES):
+    for number in range(bounds.FIGHT_WRITES):
         assert fights.pause("k", "content", before(number)) == 0.0
         fights.arrived("k", "content", before(number), f"record-{number}")
-    assert (fights.pause("k", "content", before(WRITES)) > 0) is is_fight
+    assert (fights.pause("k", "content", before(bounds.FIGHT_WRITES)) > 0) is is_fight
     # What is there after a fight, and whole, is changed at once.
-    assert fights.pause("k", "content", f"record-{WRITES - 1}") == 0.0
+    assert fights.pause("k", "content", f"record-{bounds.FIGHT_WRITES - 1}") == 0.0
 
 
 def test_other_content_and_other_bindings_are_no_fight() -> None:
     clock = Clock()
     fights = Fights(clock)
-    for number in range(WRITES * 2):
+    for number in range(bounds.FIGHT_WRITES * 2):
         assert fights.pause("k", number, "") == 0.0
         fights.arrived("k", number, "", "record")
-    for _ in range(WRITES):
+    for _ in range(bounds.FIGHT_WRITES):
         fights.arrived("k", "same", "", "record")
     assert fights.pause("other", "same", "") == 0.0
     assert fights.pause("k", "same", "") > 0.0

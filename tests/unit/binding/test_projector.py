@@ -23,7 +23,8 @@ from fairlead.api.servicebinding.common import MAPPING_ANNOTATION
 from fairlead.api.servicebinding.coreos import COREOS_FINALIZER
 from fairlead.api.servicebinding.spec import SPEC_FINALIZER
 from fairlead.api.status import Status
-from fairlead.binding.admission import names, projector
+from fairlead.binding import bounds
+from fairlead.binding.admission import names
 from fairlead.binding.admission.projector import Projector
 from fairlead.binding.admission.serving import reviewers
 from fairlead.binding.options import BindingOptions
@@ -313,7 +314,7 @@ async def test_nobody_is_let_through_before_all_bindings_are_known() -> None:
 
 async def test_a_server_that_hangs_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
     world = World(spec())
-    monkeypatch.setattr(projector, "LIMIT_SECONDS", 0.01)
+    monkeypatch.setattr(bounds, "REVIEW_SECONDS", 0.01)
 
     async def hang(*_: object) -> Object:
         await asyncio.Event().wait()

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from fairlead.api.meta import JSON
+from fairlead.binding import bounds
 from fairlead.binding.workloads.rollout import is_rolling, rollout_failure
 
 
@@ -130,4 +131,4 @@ def test_no_value_is_quoted(text: str, quoted: str) -> None:
 def test_a_quotation_is_short() -> None:
     failure = rollout_failure(workload(REFUSED, text="x" * 10_000))
     assert failure is not None
-    assert len(failure.text) == 300
+    assert len(failure.text) == bounds.TEXT_CHARACTERS

@@ -8,8 +8,8 @@ import pytest
 from tests.unit.binding.client import FakeClient
 
 from fairlead.api.resource import DEPLOYMENTS, SECRETS
-from fairlead.binding.cluster import answering as module
-from fairlead.binding.cluster.answering import ALLOWED_SECONDS, DENIED_SECONDS, Verdicts
+from fairlead.binding import bounds
+from fairlead.binding.cluster.answering import Verdicts
 from fairlead.binding.reads import RightsReview
 from fairlead.client import ConnectionFailed
 
@@ -27,8 +27,8 @@ class Server(FakeClient):
 @pytest.mark.parametrize(
     ("allowed", "seconds"),
     [
-        pytest.param(True, ALLOWED_SECONDS, id="allowed"),
-        pytest.param(False, DENIED_SECONDS, id="denied"),
+        pytest.param(True, bounds.ALLOWED_SECONDS, id="allowed"),
+        pytest.param(False, bounds.DENIED_SECONDS, id="denied"),
     ],
 )
 async def test_a_verdict_holds_for_a_moment_and_then_is_asked_for_again(
@@ -79,7 +79,7 @@ async def test_no_verdict_counts_as_a_refusal_and_is_not_kept() -> None:
 async def test_the_oldest_verdict_goes_when_there_are_too_many(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(module, "MOST_VERDICTS", 2)
+    monkeypatch.setattr(bounds, "VERDICTS", 2)
     server = Server()
     asked: Counter[str] = Counter()
     for name in ("a", "b", "c", "c", "b", "a"):

@@ -6,6 +6,7 @@ The paths are those of Service Binding Operator 1.4, except the projector's, whi
 from __future__ import annotations
 
 from fairlead.api.meta import JSON
+from fairlead.binding import bounds
 from fairlead.binding.options import PROJECTOR, AdmissionOptions
 
 
@@ -31,8 +32,6 @@ CALLED = {
 """Names of the webhooks in configurations and metrics, by path."""
 _DOMAIN = "admission.servicebinding.io"
 _SPEC, _COREOS = "servicebinding.io", "binding.operators.coreos.com"
-_SECONDS = 5
-"""Longest wait of an API server for an answer, in seconds; answers take milliseconds."""
 
 
 def host(namespace: str) -> str:
@@ -116,5 +115,5 @@ def _webhook(
         "rules": [rule],
         # Reviews write nothing, so that servers may ask for them on dry runs, too.
         "sideEffects": "None",
-        "timeoutSeconds": _SECONDS,
+        "timeoutSeconds": bounds.WEBHOOK_SECONDS,
     }

@@ -20,6 +20,7 @@ from fairlead.api.resource import SECRETS, Resource
 from fairlead.api.selectors import SelectorError
 from fairlead.api.servicebinding.common import COLLECTION_READY, MAPPING_ANNOTATION
 from fairlead.api.servicebinding.mapping import CLUSTERWORKLOADRESOURCEMAPPINGS
+from fairlead.binding import bounds
 from fairlead.binding.apis import Api, coreos_api, spec_api
 from fairlead.binding.cluster.answering import is_mapping
 from fairlead.binding.cluster.fetching import fetch
@@ -47,9 +48,6 @@ from fairlead.runtime.admission.server import (
     Verdict,
 )
 
-
-LIMIT_SECONDS = 4.0
-"""Longest review, in seconds: less than API servers wait, so that our log has the error."""
 
 _NEEDLESS = ("unbind", "unbind_leftovers", "drop_superseded")
 """Stages about existing workloads, which a review skips."""
@@ -91,10 +89,10 @@ class Projector:
         if not candidates:
             return ALLOWED
         try:
-            async with asyncio.timeout(LIMIT_SECONDS):
+            async with asyncio.timeout(bounds.REVIEW_SECONDS):
                 return await self._bound(workload, candidates)
         except TimeoutError:
-            text = f"bindings of {workload} could not be read within {LIMIT_SECONDS:g} s"
+            text = f"bindings of {workload} could not be read within {bounds.REVIEW_SECONDS:g} s"
             raise UnansweredError(text) from None
         except ClientError as error:
             raise UnansweredError(f"bindings of {workload} could not be read: {error}") from None

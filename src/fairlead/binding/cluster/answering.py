@@ -16,6 +16,7 @@ import msgspec
 
 from fairlead.api.meta import Object
 from fairlead.api.servicebinding.mapping import CLUSTERWORKLOADRESOURCEMAPPINGS
+from fairlead.binding import bounds
 from fairlead.binding.cluster.dependencies import BindingDependencies
 from fairlead.binding.cluster.fetching import fetch, review
 from fairlead.binding.reads import (
@@ -30,16 +31,6 @@ from fairlead.binding.reads import (
 )
 from fairlead.client import Client
 from fairlead.runtime import Cluster, Delta, Request
-
-
-ALLOWED_SECONDS = 30.0
-"""How long an allowed request is cached, in seconds."""
-
-DENIED_SECONDS = 5.0
-"""How long a denied request is cached, in seconds."""
-
-MOST_VERDICTS = 20_000
-"""Largest number of cached answers; the oldest are dropped."""
 
 
 # No watch shows a change of rights, so answers are cached for less time than by Kubernetes' own
@@ -66,17 +57,13 @@ class Verdicts:
         self._verdicts.pop(key, None)
         if verdict is None:
             return False
-        if len(self._verdicts) >= MOST_VERDICTS:
+        if len(self._verdicts) >= bounds.VERDICTS:
             del self._verdicts[next(iter(self._verdicts))]
-        self._verdicts[key] = verdict, begun + (ALLOWED_SECONDS if verdict else DENIED_SECONDS)
+        self._verdicts[key] = (
+            verdict,
+            begun + (bounds.ALLOWED_SECONDS if verdict else bounds.DENIED_SECONDS),
+        )
         return verdict
-
-
-_AT_ONCE = 32
-"""Largest number of concurrent requests of one binding."""
-
-_FEW = 16
-"""Largest number of selected workloads that are read one by one and not listed."""
 
 
 class Mappings:
@@ -168,8 +155,8 @@ class Answers:
                 case _:
                     unanswered.append(read)
         # A gather makes the pass wait a turn of the event loop even for no reads.
-        for start in range(0, len(unanswered), _AT_ONCE):
-            some = unanswered[start : start + _AT_ONCE]
+        for start in range(0, len(unanswered), bounds.READS_AT_ONCE):
+            some = unanswered[start : start + bounds.READS_AT_ONCE]
             waiting = (self._ask(request, read, is_late=read in late) for read in some)
             answers.update(zip(some, await asyncio.gather(*waiting), strict=True))
         missed = {read for read in late if not (isinstance(read, Marked) and read.optional)}
@@ -205,7 +192,7 @@ class Answers:
         For a list the server scans all objects of the namespace.
         """
         objects = self._dependencies.selected(read)
-        if not 0 < len(objects) <= _FEW:
+        if not 0 < len(objects) <= bounds.SELECTED:
             return await fetch(self._client, read)
         reads = [Get(read.resource, read.namespace, one.meta.name) for one in objects]
         answers = await asyncio.gather(*(fetch(self._client, one) for one in reads))

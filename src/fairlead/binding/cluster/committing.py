@@ -24,6 +24,7 @@ from fairlead.api.servicebinding.common import (
     ROLLOUT_FAILING,
 )
 from fairlead.api.timestamps import now
+from fairlead.binding import bounds
 from fairlead.binding.cluster.fetching import grants
 from fairlead.binding.cluster.refusals import refusal_text
 from fairlead.binding.contexts.base import BaseContext
@@ -39,15 +40,6 @@ from fairlead.runtime import EventRecorder, StatusWriter, commit
 ENTRIES_HIDDEN = "EntriesHidden"
 """Reason of the Event about entries that a later service's entries hide."""
 
-_AT_ONCE = 16
-"""Largest number of a binding's workloads that are written concurrently."""
-
-_REBASES = 10
-"""Largest number of times that a workload is read again after a 409, in one write.
-
-Each takes two short requests, and a pass takes many: beside writers who come every few
-milliseconds a pass would hardly ever be the first.
-"""
 
 Stored: TypeAlias = dict[tuple[Resource, str], Object]
 """Objects that were stored exactly as wanted, by resource and name."""
@@ -140,8 +132,8 @@ class Committer:
     ) -> None:
         """Write each workload independently of the others (specification 1.1)."""
         conflicts: list[Conflict] = []
-        for first in range(0, len(workloads), _AT_ONCE):
-            some = workloads[first : first + _AT_ONCE]
+        for first in range(0, len(workloads), bounds.REQUESTS_AT_ONCE):
+            some = workloads[first : first + bounds.REQUESTS_AT_ONCE]
             # Wait for all, so that no write is running after the end of the pass.
             done = await asyncio.gather(
                 *(self._workload(context, workload, stored) for workload in some),
@@ -298,7 +290,7 @@ class Committer:
         Raises:
             Conflict: it was changed in another way, or too often.
         """
-        for _ in range(_REBASES):
+        for _ in range(bounds.REBASES):
             try:
                 return await self._commit(workload)
             except Conflict:

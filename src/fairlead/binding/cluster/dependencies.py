@@ -17,24 +17,12 @@ from fairlead.api.meta import Object, ObjectMeta
 from fairlead.api.resource import Resource
 from fairlead.api.selectors import LabelSelector
 from fairlead.api.servicebinding.mapping import CLUSTERWORKLOADRESOURCEMAPPINGS
+from fairlead.binding import bounds
 from fairlead.binding.reads import Get, ListAll, Marked, Read
 from fairlead.binding.workloads.records import marks
 from fairlead.client import Forbidden, Unauthorized
 from fairlead.runtime import Cluster, Delta, Informer, Request
 
-
-SYNC_SECONDS = 5.0
-"""Longest wait of a read for its watch, in seconds; then it is answered and repeated later."""
-
-MOST_NAMESPACES = 16
-"""Largest number of a resource's namespaces with a watch of their own.
-
-Each watch of a namespace takes a connection; the one of all namespaces keeps in memory what no
-binding reads, and needs rights in all of them. So few namespaces are watched one by one.
-"""
-
-_LOOK_SECONDS = 0.02
-"""Interval between checks whether the watch has its first list, in seconds."""
 
 _MARKS, _OWNERS, _LABELS, _KEYS = "records", "owners", "labels", "keys"
 
@@ -434,7 +422,7 @@ class BindingDependencies:
         # An existing watch of the namespace is used even if there are too many for a new one.
         if own in self._watches or resource in self._narrow:
             return own
-        crowded = self._namespaces[resource] >= MOST_NAMESPACES
+        crowded = self._namespaces[resource] >= bounds.NAMESPACES
         return wide if crowded or wide in self._watches else own
 
     def _watch(self, place: _Place) -> _Watch:
@@ -589,9 +577,9 @@ def _relevant_annotations(meta: ObjectMeta) -> dict[str, str]:
 
 async def _synced(informer: Informer) -> bool:
     """Wait for the first list; return False if it is refused or late."""
-    deadline = asyncio.get_running_loop().time() + SYNC_SECONDS
+    deadline = asyncio.get_running_loop().time() + bounds.SYNC_SECONDS
     while not informer.has_synced:
         if informer.error or asyncio.get_running_loop().time() > deadline:
             return False
-        await asyncio.sleep(_LOOK_SECONDS)
+        await asyncio.sleep(bounds.SYNC_LOOK_SECONDS)
     return True

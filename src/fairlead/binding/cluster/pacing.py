@@ -18,6 +18,7 @@ from fairlead.api.conditions import Condition, get_condition, stored_conditions
 from fairlead.api.meta import Object
 from fairlead.api.servicebinding.common import INJECTION_READY, READY, WRITE_UNDONE, WRITES_PACED
 from fairlead.api.timestamps import moment, parse_time
+from fairlead.binding import bounds
 from fairlead.binding.contexts.base import BaseContext
 from fairlead.binding.expressions.fixedpath import ProjectionError
 from fairlead.binding.workloads.holdings import Holding
@@ -80,21 +81,8 @@ def _last(obj: Object, ours: str) -> tuple[str, bool]:
     return manager, latest.get("operation") == "Apply" or manager in _APPLIES
 
 
-PATIENCE_SECONDS = 60.0
-"""Longest wait for a missing object without a Warning, in seconds."""
-
-WRITES = 5
-"""Number of writes of one projection within the window; more count as a fight.
-
-A few are normal: users undo a projection by applying their manifests again.
-"""
-WINDOW_SECONDS = 60.0
-"""Length of the window of counted writes, in seconds."""
-CALM_SECONDS = 2 * WINDOW_SECONDS
+CALM_SECONDS = 2 * bounds.FIGHT_SECONDS
 """Time without a write after which a fight is over, in seconds."""
-
-_REMEMBERED = 20_000
-"""Largest number of workloads, or bindings, whose pace is remembered."""
 
 
 class Waits:
@@ -113,8 +101,8 @@ class Waits:
         """
         now = self._clock()
         # If it was overdue at the program's start, the previous process has sent the warning.
-        since, warned = self._waits.get(key) or (now - waited, waited >= PATIENCE_SECONDS)
-        late = now - since >= PATIENCE_SECONDS
+        since, warned = self._waits.get(key) or (now - waited, waited >= bounds.PATIENCE_SECONDS)
+        late = now - since >= bounds.PATIENCE_SECONDS
         self._waits[key] = since, late
         return late and not warned
 
@@ -122,7 +110,7 @@ class Waits:
         """Return the seconds until a warning is due; 0 after it."""
         since, warned = self._waits.get(key, (0.0, True))
         # Not 0, which would mean that no warning is due.
-        return 0.0 if warned else max(since + PATIENCE_SECONDS - self._clock(), 0.001)
+        return 0.0 if warned else max(since + bounds.PATIENCE_SECONDS - self._clock(), 0.001)
 
     def over(self, key: Hashable) -> bool:
         """End a wait; return whether there was one."""
@@ -167,10 +155,10 @@ class Fights:
             return 0.0
         if now - fight.last > CALM_SECONDS:
             fight.on = False
-        while fight.times and now - fight.times[0] > WINDOW_SECONDS:
+        while fight.times and now - fight.times[0] > bounds.FIGHT_SECONDS:
             fight.times.pop(0)
-        fight.on = fight.on or len(fight.times) >= WRITES
-        return max(WINDOW_SECONDS - (now - fight.last), 0.0) if fight.on else 0.0
+        fight.on = fight.on or len(fight.times) >= bounds.FIGHT_WRITES
+        return max(bounds.FIGHT_SECONDS - (now - fight.last), 0.0) if fight.on else 0.0
 
     def arrived(self, key: Hashable, content: Hashable, whole: str, written: str) -> None:
         """Count a write of this content that the server accepted.
@@ -230,7 +218,7 @@ class Pace:
         pause = 0.0 if over < 0 else min(self._first * 2.0**over, self._most)
         self._paces[key] = (count, now, now + pause)
         # A forgotten key starts with a full burst.
-        if len(self._paces) > _REMEMBERED:
+        if len(self._paces) > bounds.PACED:
             self._paces.popitem(last=False)
 
 
@@ -357,7 +345,7 @@ class Pauses:
         if context.flow.waiting:
             waited = _age(before) if before is not None and same else 0.0
             if self.waits.overdue(key, waited):
-                late = f"still waiting after {PATIENCE_SECONDS:.0f} s: {condition.message}"
+                late = f"still waiting after {bounds.PATIENCE_SECONDS:.0f} s: {condition.message}"
                 self._recorder.event(binding, "Warning", condition.reason, late)
         elif same and condition.status != "True":
             self._recorder.event(binding, "Warning", condition.reason, condition.message)

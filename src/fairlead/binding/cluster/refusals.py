@@ -10,11 +10,9 @@ import json
 import re
 
 from fairlead.api.status import StatusCause
+from fairlead.binding import bounds
 from fairlead.client import ApiError
 
-
-LONGEST = 500
-"""Longest message of a refusal, in characters."""
 
 _KIND = re.compile(
     "(Required value|Duplicate value|Invalid value|Unsupported value|Forbidden|Not found|"
@@ -30,7 +28,7 @@ _QUOTED = re.compile(r"\{|error found in #")
 
 
 def refusal_text(error: ApiError) -> str:
-    """Return why a server refused, in one line of at most ``LONGEST`` characters.
+    """Return why a server refused, in one line of at most ``bounds.TEXT_CHARACTERS`` characters.
 
     It has each cause's field, type and message, up to a quoted object; values are left out.
     """
@@ -39,7 +37,11 @@ def refusal_text(error: ApiError) -> str:
     # Without values several causes of one field may be equal.
     said = dict.fromkeys(map(_cause, causes)) if causes else [_unquoted(str(error))]
     text = "; ".join(said)
-    return text if len(text) <= LONGEST else f"{text[: LONGEST - 4]} ..."
+    return (
+        text
+        if len(text) <= bounds.TEXT_CHARACTERS
+        else f"{text[: bounds.TEXT_CHARACTERS - 4]} ..."
+    )
 
 
 def _cause(cause: StatusCause) -> str:

@@ -39,6 +39,7 @@ from fairlead.api.servicebinding.common import (
     SERVICE_NOT_FOUND,
 )
 from fairlead.api.servicebinding.wishes import DEFAULT_MODE_ANNOTATION
+from fairlead.binding import bounds
 from fairlead.binding.expressions.fixedpath import read, read_list
 from fairlead.binding.services.clients import is_private
 from fairlead.binding.workloads.holdings import Holding, name_of, text_of_variable
@@ -48,8 +49,6 @@ from fairlead.binding.workloads.rollout import missing_pods, rollout_failure
 
 Sight = Literal["there", "NotFound", "NotServed", "Forbidden", "Error"]
 
-FEW = 3
-"""Largest number of ok workloads that are listed one by one; more are counted."""
 
 _REMARK = "remark: "
 
@@ -198,7 +197,7 @@ def workload_links(
         return [broken(APPLICATION_NOT_FOUND, "selects nothing", remedy)]
     well = [one for one in links if _is_plain(one)]
     wrong = sorted((one for one in links if not _is_plain(one)), key=_urgency)
-    if len(well) > FEW:
+    if len(well) > bounds.NAMED:
         text = f"{len(well)} workloads"
         well = [Link(name="workload", object=text, state="ok", about=f"have {binding.secret}")]
     return [*wrong, *well]

@@ -21,6 +21,7 @@ from fairlead.api.selectors import SelectorError
 from fairlead.api.servicebinding.coreos import COREOS_SERVICEBINDINGS, CoreosServiceBinding
 from fairlead.api.servicebinding.spec import SERVICEBINDINGS, ServiceBinding
 from fairlead.api.timestamps import moment
+from fairlead.binding import bounds
 from fairlead.binding.commands.chain import (
     BindingChain,
     BoundWorkload,
@@ -39,9 +40,6 @@ from fairlead.binding.workloads.records import BindingRecord, read_records
 from fairlead.client import ApiError, Client, ClientError, Forbidden, NotFound, NotServed
 from fairlead.client.lookups import binding_of, find
 
-
-AT_ONCE = 8
-"""Largest number of bindings that are read concurrently."""
 
 Beyond: TypeAlias = Callable[[Resource, Object], Awaitable[Sequence[Link]]]
 """Function that returns the links behind a service, such as its provider's."""
@@ -188,7 +186,7 @@ class _Explaining:
         self._target = target
         self._namespace = namespace
         self._beyond = beyond
-        self._slots = asyncio.Semaphore(AT_ONCE)
+        self._slots = asyncio.Semaphore(bounds.EXPLAINED_AT_ONCE)
         self.notes: list[str] = []
 
     async def run(self) -> list[BindingChain]:

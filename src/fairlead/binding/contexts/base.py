@@ -28,6 +28,7 @@ from fairlead.api.servicebinding.common import (
     ROLLOUT_STUCK,
 )
 from fairlead.api.servicebinding.wishes import DatabaseClient, Wishes, read_wishes
+from fairlead.binding import bounds
 from fairlead.binding.contexts.outcome import BindingChanges, BindingSecret, conditions_after
 from fairlead.binding.contexts.protocol import Flow, in_one
 from fairlead.binding.contexts.reader import Reader
@@ -58,8 +59,6 @@ from fairlead.binding.workloads.workload import FIXED, Workload
 
 Decoded = TypeVar("Decoded")
 
-_TOLD_FAILURES = 3
-"""Largest number of workloads with a failing rollout that a message names."""
 
 _LABEL = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?")
 
@@ -476,8 +475,8 @@ class BaseContext:
         }
         if failures:
             texts = [f"{name}: {failure.text}" for name, failure in failures.items()]
-            more = len(texts) - _TOLD_FAILURES
-            text = "; ".join(texts[:_TOLD_FAILURES] + ([f"and {more} more"] if more > 0 else []))
+            more = len(texts) - bounds.NAMED
+            text = "; ".join(texts[: bounds.NAMED] + ([f"and {more} more"] if more > 0 else []))
             reasons = {failure.reason for failure in failures.values()}
             reason = PODS_REFUSED if PODS_REFUSED in reasons else ROLLOUT_STUCK
             self.set_condition(ROLLOUT_FAILING, "True", reason, text)

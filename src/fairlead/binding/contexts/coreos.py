@@ -11,6 +11,7 @@ from fairlead.api.resource import SECRETS
 from fairlead.api.servicebinding.common import EXCLUSIVE, REQUESTER_ANNOTATION
 from fairlead.api.servicebinding.coreos import BindingPath, CoreosService, CoreosServiceBinding
 from fairlead.api.servicebinding.proof import PROOF_ANNOTATION, foreign_services, is_proven
+from fairlead.binding import bounds
 from fairlead.binding.contexts.base import (
     BaseContext,
     FindWorkloads,
@@ -29,10 +30,6 @@ from fairlead.binding.services.service import (
 )
 
 
-_MOST_SERVICES = 200
-"""Largest number of a binding's services."""
-_MOST_STEPS = 100
-"""Largest number of a secretPath's steps, each of which may create a nested object."""
 _UNWRITABLE = {"apiVersion", "kind", "metadata", "status"}
 """Fields that a binding may not write: servers ignore it, or it would identify another object."""
 _NOTHING: JSON = {
@@ -88,9 +85,9 @@ class CoreosContext(BaseContext):
             raise InvalidBinding(
                 f"{EXCLUSIVE}: remove spec.application.name or spec.application.labelSelector"
             )
-        if len(spec.services) > _MOST_SERVICES:
+        if len(spec.services) > bounds.SERVICES:
             raise InvalidBinding(
-                f"spec.services has more than {_MOST_SERVICES} services; make several bindings"
+                f"spec.services has more than {bounds.SERVICES} services; make several bindings"
             )
         if self.spec_name() in {".", ".."}:
             raise InvalidBinding("spec.name becomes a directory: it cannot be '.' or '..'")
@@ -235,8 +232,8 @@ def _validate_path(path: str) -> None:
         return
     first, *rest = steps = path.split(".")
     field = f"spec.application.bindingPath.secretPath {path[:200]!r}"
-    if len(steps) > _MOST_STEPS:
-        raise InvalidBinding(f"{field} has more than {_MOST_STEPS} steps")
+    if len(steps) > bounds.PATH_STEPS:
+        raise InvalidBinding(f"{field} has more than {bounds.PATH_STEPS} steps")
     if not all(step and step == step.strip() for step in steps):
         raise InvalidBinding(f"{field} has an empty step: it is as spec.login.secretName")
     is_label = first == "metadata" and len(rest) == 2 and rest[0] in {"labels", "annotations"}

@@ -24,6 +24,7 @@ from fairlead.api.resource import (
 )
 from fairlead.api.servicebinding.common import REQUESTER_ANNOTATION
 from fairlead.api.servicebinding.mapping import CLUSTERWORKLOADRESOURCEMAPPINGS, mapping_name
+from fairlead.binding import bounds
 from fairlead.binding.options import SERVICE_ACCOUNTS_ELSEWHERE
 from fairlead.binding.reads import (
     Answer,
@@ -44,12 +45,6 @@ from fairlead.binding.workloads.workload import BindingEffort
 
 
 ROUTES = Resource("route.openshift.io", "v1", "routes", "Route")
-MOST_SERVICE_BYTES = 4 * 1024 * 1024
-"""Largest size of a binding's services together, in bytes."""
-_SERVICES_AT_ONCE = 16
-"""Largest number of services that are read concurrently, before their sizes are known."""
-MOST_REQUESTER_BYTES = 16 * 1024
-"""Maximum size of the requester's annotation, in bytes; each access review sends its groups."""
 _SERVICE_ACCOUNT, _SERVICE_ACCOUNTS = "system:serviceaccount:", "system:serviceaccounts"
 """Prefix of service accounts' user names, and the group of them all."""
 _NO_USER = (
@@ -158,7 +153,7 @@ class Reader:
         Reads that are not used afterwards do not count as dependencies: only what a stage then
         asks for is watched until the next pass.
         """
-        namespace, some = self.binding.namespace, services[:_SERVICES_AT_ONCE]
+        namespace, some = self.binding.namespace, services[: bounds.REQUESTS_AT_ONCE]
         *kinds, resource = await self.snapshot.want(
             [*(one.lookup for one in some), workloads.lookup]
         )
@@ -199,13 +194,13 @@ class Reader:
     async def services(self, references: Sequence[ServiceReference]) -> list[Service]:
         """Return all services; the ReadError is about the first that cannot be read."""
         services: list[Service] = []
-        # In portions: MOST_SERVICE_BYTES stops a binding before all of its services are fetched.
-        for start in range(0, len(references), _SERVICES_AT_ONCE):
-            some = references[start : start + _SERVICES_AT_ONCE]
+        # In portions: bounds.SERVICE_BYTES stops a binding before all of its services are fetched.
+        for start in range(0, len(references), bounds.REQUESTS_AT_ONCE):
+            some = references[start : start + bounds.REQUESTS_AT_ONCE]
             # The first ones were read before the first stage, unless the binding is unbound.
             if start or not self._is_ahead:
                 kinds = await self.snapshot.want(one.lookup for one in references)
-                reads = await self._reads_of(some, kinds[start : start + _SERVICES_AT_ONCE])
+                reads = await self._reads_of(some, kinds[start : start + bounds.REQUESTS_AT_ONCE])
                 await self._want_allowed(reads)
             services += [await self._service(one) for one in some]
         return services
@@ -271,11 +266,11 @@ class Reader:
             raise failure("NotFound", text) from None
         # All services of a binding are decoded in memory together.
         self._service_bytes += len(service.raw)
-        if self._service_bytes > MOST_SERVICE_BYTES:
+        if self._service_bytes > bounds.SERVICE_BYTES:
             raise failure(
                 "Invalid",
-                f"the services of the binding have more than {MOST_SERVICE_BYTES} bytes together; "
-                "bind fewer of them at once",
+                f"the services of the binding have more than {bounds.SERVICE_BYTES} bytes "
+                "together; bind fewer of them at once",
             )
         return Service(service, resource, reference.id, await self.snapshot.body(read))
 
@@ -467,7 +462,7 @@ def _author(annotation: str) -> tuple[str, tuple[str, ...]] | None:
     The user has no name, and may do nothing, where the annotation is larger than a requester can
     be.
     """
-    if len(annotation) > MOST_REQUESTER_BYTES:
+    if len(annotation) > bounds.REQUESTER_BYTES:
         return "", ()
     try:
         info = json.loads(annotation)

@@ -23,6 +23,7 @@ from fairlead.api.servicebinding.common import (
     SERVICE_NOT_FOUND,
 )
 from fairlead.api.servicebinding.spec import ServiceBinding
+from fairlead.binding import bounds
 from fairlead.binding.contexts.base import (
     BaseContext,
     FindWorkloads,
@@ -44,8 +45,6 @@ _NOTHING: JSON = {
     "workload": {"apiVersion": "", "kind": ""},
     "service": {"apiVersion": "", "kind": "", "name": ""},
 }
-MOST_VARIABLES = 500
-"""Largest number of variables in ``spec.env``; each is searched for in each container."""
 _NAME = re.compile(r"[a-z0-9.-]{1,253}")
 _TYPE = re.compile(r"[A-Za-z0-9]([-_.A-Za-z0-9]{0,61}[A-Za-z0-9])?")
 _UNAVAILABLE: dict[FailureCode | None, str] = {
@@ -181,9 +180,9 @@ def _validate(binding: ServiceBinding) -> None:
         raise InvalidBinding(
             "spec.workload selects nothing: set spec.workload.name or spec.workload.selector"
         )
-    if len(spec.env) > MOST_VARIABLES:
+    if len(spec.env) > bounds.VARIABLES:
         raise InvalidBinding(
-            f"spec.env has more than {MOST_VARIABLES} variables; make several bindings, or "
+            f"spec.env has more than {bounds.VARIABLES} variables; make several bindings, or "
             "have an app read files"
         )
     if spec.name and (not _NAME.fullmatch(spec.name) or spec.name in {".", ".."}):

@@ -26,6 +26,7 @@ from fairlead.api.resource import (
     Resource,
 )
 from fairlead.api.servicebinding.generated import is_generated
+from fairlead.binding import bounds
 from fairlead.binding.contexts.reader import Reader
 from fairlead.binding.reads import Lookup, Marked, ReadError
 from fairlead.binding.workloads.projection import ProjectionOwner
@@ -36,12 +37,6 @@ from fairlead.binding.workloads.workload import FIXED, Workload
 _BELOW = (DEPLOYMENTS, STATEFULSETS, DAEMONSETS, REPLICASETS, CONTROLLERREVISIONS, JOBS)
 """Kinds of objects that workloads of other kinds own, directly or through another object."""
 
-_LEVELS = 2
-"""Largest number of levels of owned objects that are checked below a workload.
-
-Two reach the ReplicaSets of a custom kind's Deployment; below these are only Pods. Each level
-costs a read of each kind of ``_BELOW`` for each object above it.
-"""
 
 _BUILT_IN = {"", "apps", "batch"}
 """API groups of kinds whose controllers only create objects of the checked kinds."""
@@ -142,9 +137,11 @@ async def _used(
     if copies is not None or (resource.group, resource.plural) in FIXED:
         return used
     workloads = await _marked(reader, owner, resource)
-    await _read_levels(reader, owner, [workload.meta.uid for workload in workloads], _LEVELS)
+    await _read_levels(
+        reader, owner, [workload.meta.uid for workload in workloads], bounds.OWNER_LEVELS
+    )
     for workload in workloads:
-        objects = await _below(reader, owner, workload.meta.uid, _LEVELS)
+        objects = await _below(reader, owner, workload.meta.uid, bounds.OWNER_LEVELS)
         # Its controller may have created objects of an unknown kind.
         if not objects and resource.group not in _BUILT_IN:
             used.update(names)

@@ -26,6 +26,7 @@ from fairlead.api.servicebinding.common import (
     WORKLOAD_NOT_ALLOWED,
 )
 from fairlead.api.servicebinding.wishes import ENVIRONMENT_ANNOTATION
+from fairlead.binding import bounds
 from fairlead.binding.contexts.protocol import Context, in_one
 from fairlead.binding.expressions.fixedpath import ProjectionError
 from fairlead.binding.reads import ReadError
@@ -39,10 +40,6 @@ from fairlead.binding.services.clients import (
 )
 from fairlead.binding.services.items import Source
 from fairlead.binding.workloads.operations import MappingError, Operations
-
-
-_TOLD = 3
-"""Largest number of unchanged workloads that a message names."""
 
 
 async def binding_secret(context: Context) -> None:
@@ -294,8 +291,8 @@ async def postflight(context: Context) -> None:
     await _each(context, project)
     if not context.refusals:
         said = [text for text in (_withheld_key(context), *remaining) if text]
-        more = f"and {len(said) - _TOLD} more" if len(said) > _TOLD else ""
-        text = "; ".join([*said[:_TOLD], more] if more else said)
+        more = f"and {len(said) - bounds.NAMED} more" if len(said) > bounds.NAMED else ""
+        text = "; ".join([*said[: bounds.NAMED], more] if more else said)
         context.set_condition(INJECTION_READY, "True", APPLICATION_UPDATED, text)
         return
     text = in_one(context.refusals)

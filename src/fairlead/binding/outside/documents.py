@@ -10,12 +10,8 @@ from typing import Any, NamedTuple
 from fairlead.api import unknownfields, yamltext
 from fairlead.api.meta import JSON
 from fairlead.api.servicebinding.spec import crds
+from fairlead.binding import bounds
 from fairlead.binding.outside.memory import ObjectError, ObjectPlace, Objects
-
-
-_MAX_DEPTH = 100
-_MAX_VALUES = 1_000_000
-"""Largest number of values in a file: more than tens of thousands of objects have."""
 
 
 class DocumentError(ValueError):
@@ -36,7 +32,9 @@ def documents(origin: str, text: str) -> Iterator[Document]:
         DocumentError: the file is not YAML, or has values that are not objects.
     """
     try:
-        bodies = yamltext.load_all(text, aliases=True, max_depth=_MAX_DEPTH, max_nodes=_MAX_VALUES)
+        bodies = yamltext.load_all(
+            text, aliases=True, max_depth=bounds.FILE_LEVELS, max_nodes=bounds.FILE_VALUES
+        )
     except (yamltext.YAMLError, ValueError) as error:
         raise DocumentError(f"{origin}: it {yamltext.refusal(error)}") from None
     for number, value in enumerate(bodies, 1):

@@ -14,6 +14,7 @@ from fairlead.api.decoding import field_message
 from fairlead.api.meta import JSON, Object
 from fairlead.api.resource import CUSTOMRESOURCEDEFINITIONS, Resource
 from fairlead.api.servicebinding.common import READY
+from fairlead.binding import bounds
 from fairlead.binding.apis import Api, coreos_api, spec_api
 from fairlead.binding.contexts.base import BaseContext, FindWorkloads, InvalidBinding
 from fairlead.binding.options import BindingOptions
@@ -29,9 +30,6 @@ REDACTED = "<redacted>"
 
 _NOW = "1970-01-01T00:00:00Z"
 """Time of conditions, which are not printed: the result depends on the manifests alone."""
-
-_MOST_ROUNDS = 10
-"""Largest number of rounds; each settles at least one binding that waited for another."""
 
 
 class Rendering(msgspec.Struct):
@@ -94,13 +92,13 @@ class RenderedBindings:
 
     def settle(self) -> None:
         """Repeat passes until none changes anything."""
-        for _ in range(_MOST_ROUNDS):
+        for _ in range(bounds.ROUNDS):
             changed = [self._pass(place) for place in self.places]
             # One more round than needed, for only that shows that nothing changes any more.
             if not any(changed):
                 return
         names = ", ".join(self._collection.called(place) for place in self.places)
-        raise RuntimeError(f"after {_MOST_ROUNDS} rounds these still change something: {names}")
+        raise RuntimeError(f"after {bounds.ROUNDS} rounds these still change something: {names}")
 
     def _pass(self, place: ObjectPlace) -> bool:
         """Make one pass over a binding; return whether it changed anything."""

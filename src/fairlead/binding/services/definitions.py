@@ -15,26 +15,26 @@ from fairlead.api.golang.text import brief, go_text
 from fairlead.api.jsonpath import BudgetExhausted, JSONPathError
 from fairlead.api.meta import JSON
 from fairlead.api.servicebinding.common import DEFINITION_ANNOTATION
+from fairlead.binding import bounds
 
 
 _OPTIONS = ("path", "optional", "objectType", "elementType", "sourceKey", "sourceValue")
 _DATA_TYPES = {"Secret", "ConfigMap"}
-_SHOWN = 10
-"""Largest number of values that a message shows."""
 
 
 class InvalidDefinition(ValueError):  # noqa: N818 (the reason's name)
     """An annotation that is not a valid definition."""
 
 
-_LONGEST = 1_000
-
-
 class CollectError(Exception):
     """A definition does not fit its service; the text fits into a condition."""
 
     def __init__(self, text: str) -> None:
-        super().__init__(text if len(text) <= _LONGEST else f"{text[:_LONGEST]}...")
+        super().__init__(
+            text
+            if len(text) <= bounds.ERROR_CHARACTERS
+            else f"{text[: bounds.ERROR_CHARACTERS]}..."
+        )
 
 
 class BeyondBounds(CollectError):  # noqa: N818 (a finding)
@@ -205,8 +205,12 @@ def _shape(definition: Definition, values: list[Any], paths: Paths) -> JSON:
 
 def _single(definition: Definition, values: list[Any]) -> Any:
     if len(values) != 1:
-        shown = " ".join(brief(one) for one in values[:_SHOWN])
-        more = f" and {len(values) - _SHOWN} more" if len(values) > _SHOWN else ""
+        shown = " ".join(brief(one) for one in values[: bounds.VALUES_SHOWN])
+        more = (
+            f" and {len(values) - bounds.VALUES_SHOWN} more"
+            if len(values) > bounds.VALUES_SHOWN
+            else ""
+        )
         text = (
             f"only one value should be returned for {definition.path} but we got [{shown}]{more}"
         )

@@ -12,14 +12,11 @@ from typing import Any
 
 from fairlead.api.jsonpath import Budget, JSONPath, JSONPathError, print_results
 from fairlead.api.meta import JSON
+from fairlead.binding import bounds
 from fairlead.binding.services.definitions import DataReader, Definition, apply
 from fairlead.binding.services.items import decode_data
 
 
-MOST_VALUES = 2_000_000
-"""Largest number of values that a binding's definitions visit: less than a second of work."""
-AT_ONCE = 50_000
-"""Number of visited values between yields: some 20 ms of work."""
 _CHARACTERS = 4
 """Number of printed characters that cost as much as visiting a value."""
 
@@ -30,13 +27,13 @@ class Evaluations:
     def __init__(self, give_way: Callable[[], Awaitable[None]]) -> None:
         self._give_way = give_way
         self._budget = Budget(
-            MOST_VALUES,
-            f"the definitions of the binding look at more than {MOST_VALUES:,} values together;"
+            bounds.VALUES,
+            f"the definitions of the binding look at more than {bounds.VALUES:,} values together;"
             " have fewer of them filter or descend, or shorten the lists that they go through",
         )
         self._values: dict[tuple[str, ...], list[Any] | JSONPathError] = {}
         self._decoded: dict[tuple[str, ...], dict[str, bytes]] = {}
-        self._given_way_at = MOST_VALUES
+        self._given_way_at = bounds.VALUES
 
     async def evaluate(
         self, definition: Definition, service: JSON, reader: DataReader
@@ -90,7 +87,7 @@ class Evaluations:
         self._budget.spend(values + len(text) // _CHARACTERS)
 
     async def _rest(self) -> None:
-        if self._given_way_at - self._budget.left >= AT_ONCE:
+        if self._given_way_at - self._budget.left >= bounds.VALUES_AT_ONCE:
             self._given_way_at = self._budget.left
             await self._give_way()
 

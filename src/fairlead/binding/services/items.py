@@ -14,17 +14,12 @@ import msgspec
 from fairlead.api.golang.text import go_text
 from fairlead.api.meta import JSON
 from fairlead.api.servicebinding.generated import generated_name
+from fairlead.binding import bounds
 
 
-MOST_BYTES = 1024 * 1024
-"""Largest size of a Secret's values, in bytes (``MaxSecretSize`` of Kubernetes)."""
-
-
-MOST_ENTRIES = 20_000
-"""Largest number of collected entries, before later ones replace earlier ones."""
-MOST_CHARACTERS = 4 * MOST_BYTES
+MOST_CHARACTERS = 4 * bounds.SECRET_BYTES
 """Largest size of all names before renaming, in characters."""
-MOST_COLLECTED = 8 * MOST_BYTES
+MOST_COLLECTED = 8 * bounds.SECRET_BYTES
 """Largest size of all values, in bytes, before later ones replace earlier ones."""
 
 _ENTRY = re.compile(r"(?!\.$|\.\.)[-._a-zA-Z0-9]{1,253}")
@@ -122,10 +117,11 @@ def merge(items: Iterable[Item]) -> dict[str, bytes]:
         except RecursionError:
             raise ValueError(f"binding entry {name!r} is nested too deeply") from None
         size += len(content[name])
-        if size > MOST_BYTES:
+        if size > bounds.SECRET_BYTES:
             raise ValueError(
-                f"the binding's entries have more than {MOST_BYTES} bytes together, which is "
-                "what a Secret holds: bind fewer services at once, or entries with a mapping"
+                f"the binding's entries have more than {bounds.SECRET_BYTES} bytes together, "
+                "which is what a Secret holds: bind fewer services at once, or entries with a "
+                "mapping"
             )
     return content
 
@@ -181,7 +177,7 @@ class TooManyEntries(ValueError):  # noqa: N818 (a finding)
 
     def __init__(self) -> None:
         super().__init__(
-            f"the binding collects more than {MOST_ENTRIES:,} entries, names of more than "
+            f"the binding collects more than {bounds.ENTRIES:,} entries, names of more than "
             f"{MOST_CHARACTERS:,} characters or values of more than {MOST_COLLECTED:,} bytes: "
             "bind fewer services at once, or lists and objects with fewer members"
         )
@@ -227,7 +223,7 @@ class Entries:
             len(item.value) for item in items if isinstance(item.value, str | bytes)
         )
         if (
-            self._count > MOST_ENTRIES
+            self._count > bounds.ENTRIES
             or self._characters > MOST_CHARACTERS
             or self._bytes > MOST_COLLECTED
         ):

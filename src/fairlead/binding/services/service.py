@@ -10,12 +10,9 @@ import msgspec
 from fairlead.api.meta import JSON, Object
 from fairlead.api.resource import Resource
 from fairlead.api.selectors import LabelSelector
+from fairlead.binding import bounds
 from fairlead.binding.reads import Lookup
 from fairlead.binding.services.items import Source
-
-
-MOST_TERMS = 100
-"""Largest number of a selector's terms, and of values per term: each change is compared."""
 
 
 class ServiceReference(msgspec.Struct, frozen=True):
@@ -53,7 +50,7 @@ def label_selector(selector: JSON | None) -> LabelSelector:
     Raises:
         SelectorError: the selector is too long or invalid.
     """
-    return LabelSelector.from_dict(selector, most=MOST_TERMS)
+    return LabelSelector.from_dict(selector, most=bounds.TERMS)
 
 
 def lookup_of(api_version: str, kind: str) -> Lookup:

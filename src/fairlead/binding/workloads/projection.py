@@ -17,6 +17,7 @@ import msgspec
 
 from fairlead.api.servicebinding.common import DEFAULT_ROOT, ROOT_VARIABLE
 from fairlead.api.servicebinding.wishes import CLIENT_ANNOTATION
+from fairlead.binding import bounds
 from fairlead.binding.expressions.fixedpath import ProjectionError, read, write
 from fairlead.binding.workloads.holdings import (
     Holding,
@@ -49,8 +50,6 @@ from fairlead.binding.workloads.workload import (
 MANAGER = "fairlead"
 """Beginning of the field managers of our programs."""
 
-_TOLD = 5
-"""Largest number of items that a message lists."""
 
 OTHER_NAME = (
     "remove that variable, or use another name in spec.env, "
@@ -464,10 +463,10 @@ class Projection:
         items = list(dict.fromkeys(items))
         if not items:
             return ""
-        more = f" and {len(items) - _TOLD} more" if len(items) > _TOLD else ""
+        more = f" and {len(items) - bounds.NAMED} more" if len(items) > bounds.NAMED else ""
         return (
-            f"{self.workload} keeps {', '.join(items[:_TOLD])}{more}, {why}: take away what "
-            "nothing needs any more"
+            f"{self.workload} keeps {', '.join(items[: bounds.NAMED])}{more}, {why}: take away "
+            "what nothing needs any more"
         )
 
     def _present(self) -> list[Container]:

@@ -13,6 +13,7 @@ from collections.abc import Mapping, Sequence
 import msgspec
 
 from fairlead.api.meta import JSON
+from fairlead.binding import bounds
 from fairlead.binding.expressions.fixedpath import FixedPath
 from fairlead.binding.reads import Lookup
 
@@ -92,10 +93,6 @@ KINDS_ANNOTATION = "servicebinding.io/projected-kinds"
 """Annotation of a binding with the kinds of workloads that may have a projection, as JSON."""
 
 
-_MOST_KINDS = 100
-"""Largest number of noted kinds; unbinding reads the workloads of each."""
-
-
 def read_kinds(annotations: Mapping[str, str]) -> list[Lookup] | None:
     """Return the kinds noted on a binding; None without the annotation.
 
@@ -109,7 +106,7 @@ def read_kinds(annotations: Mapping[str, str]) -> list[Lookup] | None:
         return []
     lookups = list(dict.fromkeys(lookups))
     # Any editor of the binding can write the annotation.
-    return lookups if len(lookups) <= _MOST_KINDS else []
+    return lookups if len(lookups) <= bounds.KINDS else []
 
 
 def kinds_text(kinds: Sequence[Lookup]) -> str:

@@ -18,6 +18,7 @@ import msgspec
 
 from fairlead.api.meta import JSON
 from fairlead.api.servicebinding.mapping import MappingSpec
+from fairlead.binding import bounds
 from fairlead.binding.expressions import fixedpath
 from fairlead.binding.expressions.fixedpath import ProjectionError
 from fairlead.binding.workloads.holdings import name_of, secret_of_variable
@@ -35,8 +36,6 @@ from fairlead.binding.workloads.workload import (
 
 _GROUP = "projector.servicebinding.io"
 
-_MOST_PATHS = 20
-"""Largest number of container paths in a mapping annotation: more than a kind has."""
 
 Taken = Callable[[Container, Any], bool]
 """Predicate: whether a variable is another binding's, by its record."""
@@ -130,7 +129,7 @@ def _template(workload: Workload, key: str) -> WorkloadTemplate:
     except (msgspec.DecodeError, RecursionError, MappingError):
         return workload.template
     # An editor of the workload may have noted a mapping that is expensive to evaluate.
-    return template if len(template.containers) <= _MOST_PATHS else workload.template
+    return template if len(template.containers) <= bounds.CONTAINER_PATHS else workload.template
 
 
 def _object(body: JSON, path: fixedpath.FixedPath) -> JSON:

@@ -14,6 +14,7 @@ import msgspec
 from fairlead.api.conditions import Condition, get_condition, stored_conditions
 from fairlead.api.meta import JSON
 from fairlead.api.servicebinding.common import PODS_REFUSED, ROLLOUT_STUCK
+from fairlead.binding import bounds
 
 
 _FAILING = {
@@ -40,9 +41,6 @@ _COMPLETE = "NewReplicaSetAvailable"
 
 _COUNTING = {"Deployment", "ReplicaSet", "ReplicationController"}
 """Kinds whose controller writes ``status.observedGeneration``, and ReplicaFailure if Pods lack."""
-
-_LONGEST = 300
-"""Longest quotation of a workload's condition, in characters."""
 
 
 class RolloutFailure(msgspec.Struct, frozen=True):
@@ -133,4 +131,8 @@ def _quotation(condition: Condition) -> str:
     if condition.reason:
         said += f", {condition.reason}"
     whole = f"{said}: {text}" if text else said
-    return whole if len(whole) <= _LONGEST else f"{whole[: _LONGEST - 4]} ..."
+    return (
+        whole
+        if len(whole) <= bounds.TEXT_CHARACTERS
+        else f"{whole[: bounds.TEXT_CHARACTERS - 4]} ..."
+    )

@@ -26,6 +26,7 @@ from fairlead.api.servicebinding.mapping import (
     MappingTemplate,
     mapping_name,
 )
+from fairlead.binding import bounds
 from fairlead.binding.expressions import fixedpath
 from fairlead.binding.expressions.fixedpath import FixedPath, ProjectionError, fixed_path
 from fairlead.binding.workloads.operations import MappingError
@@ -74,10 +75,6 @@ _CONTAINER = 10
 """Cost of finding and reading a container, in steps."""
 
 
-MOST_STEPS = 3_000_000
-"""Largest number of values, items and containers per pass: less than a second of work."""
-
-
 class TooMuchEffortError(ProjectionError):
     """The budget of a binding is exceeded."""
 
@@ -85,7 +82,7 @@ class TooMuchEffortError(ProjectionError):
 class BindingEffort:
     """The budget of a pass for its workloads and their records: any editor can make them large."""
 
-    def __init__(self, steps: int = MOST_STEPS) -> None:
+    def __init__(self, steps: int = bounds.STEPS) -> None:
         self.budget = Budget(
             steps,
             "the workloads of the binding, with their containers and annotations, are too many "
