@@ -1,6 +1,6 @@
 """Errors as one clear line on stderr: exit code 1, or 2 for wrong usage.
 
-A command that could not read some objects and did the rest ends with :data:`INCOMPLETE`. If the
+A command that could not do all, such as read all objects, ends with :data:`INCOMPLETE`. If the
 log is JSON, the error is a JSON object too.
 """
 
@@ -28,7 +28,7 @@ _SERVING = {"joserfc": "serve", "redis": "redis"}
 
 
 INCOMPLETE = 3
-"""Exit code of a command that could not read some objects, named them, and did the rest."""
+"""Exit code of a command that named what it could not do, such as read, and did the rest."""
 
 
 _READER_GONE = 141

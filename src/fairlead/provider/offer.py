@@ -75,14 +75,13 @@ def with_template(service_provider_spec: JSON, record: InvitationRecord, templat
     return service_provider_spec | {"templates": [{"name": name} for name in names]}
 
 
-def with_revocation(service_provider_spec: JSON) -> JSON:
-    """Return the serviceProviderSpec of a consumer whose revocation has begun."""
-    return service_provider_spec | {"templates": [], "revoked": True}
+def with_revocation(service_provider_spec: JSON, *, clearing: bool | None = None) -> JSON:
+    """Return the serviceProviderSpec of a consumer whose revocation has begun.
 
-
-def with_clearing(service_provider_spec: JSON, *, clearing: bool) -> JSON:
-    """Return the serviceProviderSpec of a revoked consumer, whose objects go or stay for now."""
-    return with_revocation(service_provider_spec) | {"clearing": clearing}
+    ``clearing`` declares whether its objects are deleted; None leaves that as it is.
+    """
+    declared = {} if clearing is None else {"clearing": clearing}
+    return service_provider_spec | {"templates": [], "revoked": True} | declared
 
 
 def beyond(

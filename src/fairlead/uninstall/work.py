@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Sequence
 
 from fairlead.api.definitions import crd_spec
 from fairlead.api.kubebind import binding_of_crd
 from fairlead.api.meta import Object
+from fairlead.api.remains import count
 from fairlead.api.resource import (
     CUSTOMRESOURCEDEFINITIONS,
     DEPLOYMENTS,
@@ -17,11 +17,10 @@ from fairlead.api.resource import (
     Resource,
 )
 from fairlead.client import Client, ClientError
-from fairlead.client.lookups import Unseen, find, list_all
-from fairlead.provider.commands.revoke.belonging import count
-from fairlead.provider.commands.revoke.cluster import Desk, Holding, Progress, UnseenError
-from fairlead.uninstall.contents import listed, why_kept
-from fairlead.uninstall.duties.base import Duties, pause
+from fairlead.client.lookups import find, list_all
+from fairlead.provider.commands.revoke.cluster import Desk, Progress
+from fairlead.uninstall.contents import why_kept
+from fairlead.uninstall.duties.base import Duties
 from fairlead.uninstall.duties.binding import BindingDuties
 from fairlead.uninstall.duties.konnector import KonnectorDuties
 from fairlead.uninstall.duties.postgres import PostgresDuties
@@ -97,15 +96,10 @@ async def uninstall(
             await work.run(choices or Choices())
     except TimeoutError:
         waits = f" for {desk.waiting}" if desk.waiting else ""
+        waits += "".join(f"; {kind}: {why}" for kind, why in sorted(desk.unseen.items()))
         raise UninstallError(
             f"uninstalling {program} still waits{waits} after {timeout:g} s: remove what holds "
             "it, and run the command again to continue"
-        ) from None
-    except UnseenError as error:
-        unseen = "; ".join(f"{kind}: {why}" for kind, why in sorted(desk.unseen.items()))
-        raise UninstallError(
-            f"uninstalling {program} waits for {error}, and not all kinds could be listed "
-            f"({unseen}): fix that kind, and run the command again to continue"
         ) from None
 
 
@@ -205,15 +199,10 @@ class _Uninstallation:
         async def pods() -> list[Object]:
             return (await self._client.list(PODS, where.namespace, labels=where.selector)).items
 
-        await self._desk.gone(pods, _themselves(PODS))
-        text = ""
+        await self._desk.gone(pods)
         while name := await holder(self._client, where):
             lease = f"Lease {where.namespace}/{where.lease}"
-            self._desk.waiting = f"{name}, which holds {lease}: stop it where it runs"
-            if text != name:
-                text = name
-                self._desk.progress(f"waiting for {self._desk.waiting}")
-            await pause()
+            await self._desk.wait(f"{name}, which holds {lease}: stop it where it runs")
         self._desk.waiting = ""
 
     async def _remove_namespace(self) -> None:
@@ -232,19 +221,7 @@ class _Uninstallation:
             # Another namespace of this name may have been created meanwhile.
             return [obj] if obj and obj.meta.uid == namespace.meta.uid else []
 
-        await self._desk.gone(there, self._holders)
-
-    async def _holders(self, _left: Sequence[Object]) -> Holding:
-        """Return the objects in the namespace whose finalizers delay its deletion."""
-        holding: list[tuple[Resource, Object]] = []
-        for kind in await self._client.discovery.resources():
-            if not kind.namespaced:
-                continue
-            # A kind that cannot be listed must not hide the finalizers of the others.
-            with suppress(Unseen):
-                holders = await listed(self._client, kind, self._footprint.namespace)
-                holding += [(kind, one) for one in holders if one.meta.finalizers]
-        return holding
+        await self._desk.gone(there)
 
     async def _remove_crds(self) -> None:
         for crd in (await self._client.list(CUSTOMRESOURCEDEFINITIONS)).items:
@@ -278,13 +255,6 @@ class _Uninstallation:
                 f"`kubectl get {resource.group_resource} -A` works"
             )
         return f"{count(number, 'object is', 'objects are')} left" if number else ""
-
-
-def _themselves(resource: Resource) -> Callable[[Sequence[Object]], Awaitable[Holding]]:
-    async def holders(left: Sequence[Object]) -> Holding:
-        return [(resource, one) for one in left]
-
-    return holders
 
 
 def _another(deployment: Object) -> str:

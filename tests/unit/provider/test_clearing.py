@@ -7,7 +7,7 @@ import pytest
 from fairlead.api.meta import JSON, Object, object_from_dict
 from fairlead.api.resource import Resource
 from fairlead.provider.controllers.clearing.reconcile import ClearingPlan, State, reconcile
-from fairlead.provider.offer import with_clearing, with_revocation
+from fairlead.provider.offer import with_revocation
 
 
 WIDGETS = Resource("example.org", "v1", "widgets", "Widget", namespaced=False)
@@ -26,7 +26,7 @@ def binding(stored: JSON) -> Object:
 
 MINE = {"backend.kube-bind.io/identity": "shop"}
 CONSUMER = thing("Namespace", "abc", annotations=MINE)
-SAID = binding(with_clearing({}, clearing=True))
+SAID = binding(with_revocation({}, clearing=True))
 OWNED = thing("Namespace", "abc-shop")
 COPY = (WIDGETS, thing("Widget", "abc-blue"))
 
@@ -40,7 +40,7 @@ COPY = (WIDGETS, thing("Widget", "abc-blue"))
         pytest.param(CONSUMER, None, id="nothing said"),
         pytest.param(CONSUMER, binding(with_revocation({})), id="its access is being taken"),
         pytest.param(CONSUMER, binding({"clearing": True}), id="not revoked"),
-        pytest.param(CONSUMER, binding(with_clearing({}, clearing=False)), id="data is kept"),
+        pytest.param(CONSUMER, binding(with_revocation({}, clearing=False)), id="data is kept"),
     ],
 )
 def test_nothing_goes_that_is_not_to_be_cleared(
@@ -48,6 +48,11 @@ def test_nothing_goes_that_is_not_to_be_cleared(
 ) -> None:
     state = State(consumer, said, [OWNED], [COPY])
     assert reconcile(state) == ClearingPlan()
+
+
+def waits(plan: ClearingPlan) -> tuple[str, str]:
+    assert plan.condition is not None
+    return plan.condition.reason, plan.condition.message
 
 
 def test_provider_namespaces_go_first_then_copies_and_the_identity_last() -> None:
@@ -58,22 +63,23 @@ def test_provider_namespaces_go_first_then_copies_and_the_identity_last() -> Non
     assert reconcile(state._replace(owned=[], copies=None)) == ClearingPlan(count=True)
     second = reconcile(state._replace(owned=[]))
     assert (second.namespaces, second.copies) == ([], [COPY])
-    assert "Widget abc-blue" in second.waiting
+    assert waits(second) == ("ObjectsRemain", "Widget abc-blue")
     last = reconcile(state._replace(owned=[], copies=[]))
-    assert last == ClearingPlan(namespaces=[CONSUMER])
+    assert (last.namespaces, last.copies) == ([CONSUMER], [])
 
 
 def test_what_is_going_is_waited_for() -> None:
     going = thing("Namespace", "abc-shop", **GOING)
-    assert reconcile(State(CONSUMER, SAID, [going])) == ClearingPlan(
-        waiting="the provider namespaces abc-shop"
-    )
-    copy = (WIDGETS, thing("Widget", "abc-blue", **GOING))
+    plan = reconcile(State(CONSUMER, SAID, [going]))
+    assert plan.namespaces == []
+    assert waits(plan) == ("ObjectsRemain", "Namespace abc-shop")
+    copy = (WIDGETS, thing("Widget", "abc-blue", finalizers=["x.org/y"], **GOING))
     plan = reconcile(State(CONSUMER, SAID, [], [copy]))
     assert (plan.copies, plan.namespaces) == ([], [])
-    assert plan.waiting
+    assert waits(plan) == ("ObjectsRemain", "Widget abc-blue (finalizer x.org/y)")
 
 
 def test_a_kind_that_cannot_be_looked_at_keeps_the_identity() -> None:
     plan = reconcile(State(CONSUMER, SAID, [], [], ["widgets cannot be listed"]))
-    assert plan == ClearingPlan(waiting="widgets cannot be listed")
+    assert plan.namespaces == []
+    assert waits(plan) == ("ObjectsUnknown", "widgets cannot be listed")

@@ -170,15 +170,6 @@ def test_a_copy_that_stays_is_nobodys(metadata: JSON, kept: JSON) -> None:
         assert body["metadata"].get(field, {}) == kept.get(field, {})
 
 
-def test_what_is_left_is_named_with_what_holds_it() -> None:
-    one = obj("blue", "Widget", metadata={"namespace": "n", "finalizers": ["a/b", "c/d"]})
-    assert belonging.remaining_text([]) == ""
-    assert belonging.remaining_text([one, SHOP]) == (
-        "Widget n/blue (finalizer a/b, c/d), Namespace kube-bind-1"
-    )
-    assert belonging.remaining_text([SHOP] * 5).endswith("Namespace kube-bind-1, and 2 more")
-
-
 @pytest.mark.parametrize(
     ("keep", "text"),
     [

@@ -40,7 +40,7 @@ from fairlead.provider.controllers.exportrequest.controller import RequestContro
 from fairlead.provider.controllers.namespace.controller import NamespaceController
 from fairlead.provider.controllers.rbac.controller import RbacController
 from fairlead.provider.identity import InviteError, ensure_cluster_namespace
-from fairlead.provider.offer import with_clearing
+from fairlead.provider.offer import with_revocation
 from fairlead.provider.options import ProviderOptions
 from fairlead.provider.watches import ProviderWatches
 from fairlead.runtime import Cluster, Request, Result, delays
@@ -347,7 +347,7 @@ TIE = known(
     "ClusterBinding",
     "cluster",
     NS,
-    spec={"serviceProviderSpec": with_clearing({}, clearing=True)},
+    spec={"serviceProviderSpec": with_revocation({}, clearing=True)},
 )
 SHOPS = known("Namespace", NS, metadata={"annotations": {"backend.kube-bind.io/identity": "s"}})
 LET_GO = known("Namespace", f"{NS}-shop")

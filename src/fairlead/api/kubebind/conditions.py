@@ -22,6 +22,11 @@ ANOTHER_KONNECTOR: Final = "AnotherKonnector"
 """Fairlead's, on an APIServiceBinding: True while another konnector uses its ClusterBinding."""
 SEVERAL_KONNECTORS: Final = "SeveralKonnectors"
 """Reason of AnotherKonnector if the other konnectors are Fairlead's too."""
+CLEARED: Final = "Cleared"
+"""Fairlead's, on a ClusterBinding: False while the objects of a revoked consumer are deleted.
+
+The message names those that are left, and what holds each.
+"""
 CONFLICTS: Final = "Conflicts"
 CONNECTED: Final = "Connected"
 CONVERSION_FAILING: Final = "ConversionFailing"
@@ -57,7 +62,7 @@ OBJECTS_REWRITTEN: Final = "ObjectsRewritten"
 """Fairlead's, on an APIServiceBinding: another writer undoes the konnector's writes to objects."""
 OBJECTS_REMAIN: Final = "ObjectsRemain"
 OBJECTS_UNKNOWN: Final = "ObjectsUnknown"
-"""Reasons of NamespaceReady while a provider namespace that should go is kept.
+"""Reasons of NamespaceReady and Cleared while what should go is there.
 
 Objects remain in it, or some kinds of objects cannot be listed.
 """

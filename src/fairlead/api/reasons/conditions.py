@@ -55,6 +55,7 @@ TYPES: Final[Mapping[str, ConditionType]] = MappingProxyType(
         condition_type.name: condition_type
         for condition_type in (
             *(ConditionType(name, "True") for name in kubebind.WRONG_WHILE_TRUE),
+            ConditionType(kubebind.CLEARED),
             ConditionType(kubebind.CONNECTED),
             ConditionType(kubebind.CONSUMER_CLUSTER),
             ConditionType(kubebind.CONSUMER_IN_SYNC),

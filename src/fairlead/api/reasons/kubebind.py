@@ -386,13 +386,13 @@ _EXPORTS: Final = (
     ),
     Reason(
         "ObjectsRemain",
-        "a provider namespace that should go still has copies",
-        "wait until they are gone, or delete them",
+        "copies are there that should go with their namespace or consumer",
+        "wait until they are gone, or take away what holds them",
         "waiting",
     ),
     Reason(
         "ObjectsUnknown",
-        "what is left in a provider namespace cannot be seen",
+        "what is left of a namespace or consumer cannot be seen",
         "let the provider list the kinds that the message names",
     ),
     Reason("TemplateNotFound", "the template is not there", "name another template"),

@@ -15,6 +15,7 @@ from rich.text import Text
 
 from fairlead import process
 from fairlead.api.reasons.kubebind import KUBE_BIND
+from fairlead.api.remains import count
 from fairlead.api.timestamps import moment
 from fairlead.cli.errors import INCOMPLETE
 from fairlead.cli.options import cluster_config, cluster_options
@@ -23,7 +24,6 @@ from fairlead.cli.texts import printable, to_json
 from fairlead.client import Client
 from fairlead.provider.commands.overview import ConsumerRow, age
 from fairlead.provider.commands.overview import consumers as census
-from fairlead.provider.commands.revoke.belonging import count
 from fairlead.provider.manifests import NAME
 from fairlead.provider.presence import check_provider
 

@@ -20,19 +20,15 @@ from fairlead.cli.options import (
 from fairlead.cli.texts import plain, say
 from fairlead.client import Client
 from fairlead.provider.commands.consumers import find_consumer
-from fairlead.provider.commands.revoke.cluster import GRACE_SECONDS
+from fairlead.provider.commands.revoke.belonging import GRACE_SECONDS
 from fairlead.provider.commands.revoke.inventory import Inventory, inventory
-from fairlead.provider.commands.revoke.work import (
-    RevokeError,
-    UnlookedError,
-    lock_out,
-)
+from fairlead.provider.commands.revoke.work import ClearingError, RevokeError, lock_out
 from fairlead.provider.commands.revoke.work import revoke as revoke_consumer
 from fairlead.provider.manifests import NAME
 
 
 class Unfinished(click.ClickException):
-    """The access is removed, and objects remain that could not be read."""
+    """The access is removed, and objects remain."""
 
     exit_code = INCOMPLETE
 
@@ -65,10 +61,10 @@ def revoke(
 ) -> None:
     """Remove the consumer NAME: its access at once, then its data.
 
-    NAME is what `fairlead provider consumers` shows, or the cluster namespace. If it is
-    interrupted, run it again to continue; once the access is gone, the provider's controllers
-    delete the data without it. The exit code is 3 when the access is gone and some of the data
-    could not be read: fix what is named, and run it again.
+    NAME is what `fairlead provider consumers` shows, or the cluster namespace. Once the access is
+    gone, the provider's controllers delete the data; the command shows what they wait for. If it
+    is interrupted, they go on, and the command run again waits on. The exit code is 3 when the
+    access is gone and data is left: the message says what helps.
 
     \b
     Example:
@@ -115,6 +111,6 @@ def revoke(
         click.confirm("Revoke it?", abort=True, err=True)
     try:
         process.run(work)
-    except UnlookedError as error:
+    except ClearingError as error:
         raise Unfinished(plain(str(error))) from None
     click.echo(f"{before.identity} is revoked")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable, Collection, Sequence
 from typing import Protocol
 
@@ -91,22 +90,3 @@ def remedy_for(obj: Object, deletion: str) -> str:
     if obj.meta.deleting and verdict.state == "failed" and verdict.remedy:
         return verdict.remedy
     return deletion
-
-
-def named(objects: Sequence[Object]) -> str:
-    """Return the first of some objects as text, by kind and name."""
-    names = [f"{one.kind} {one.key}" for one in objects[:_NAMED]]
-    if len(objects) > _NAMED:
-        names.append(f"{len(objects) - _NAMED} more")
-    return " and ".join([", ".join(names[:-1]), names[-1]]) if names[1:] else "".join(names)
-
-
-_NAMED = 3
-
-
-async def pause() -> None:
-    """Wait a moment before the next look at the server."""
-    await asyncio.sleep(_PAUSE_SECONDS)
-
-
-_PAUSE_SECONDS = 0.2

@@ -5,6 +5,7 @@ from __future__ import annotations
 import shlex
 
 from fairlead.api.meta import Object
+from fairlead.api.remains import count, named
 from fairlead.api.resource import NAMESPACES, SECRETS, Resource
 from fairlead.api.servicebinding.coreos import (
     BINDABLEKINDS,
@@ -14,9 +15,8 @@ from fairlead.api.servicebinding.coreos import (
 from fairlead.api.servicebinding.spec import SERVICEBINDINGS, SPEC_FINALIZER
 from fairlead.binding.admission.names import KEY_SECRET, SECRET
 from fairlead.client.lookups import find, list_all
-from fairlead.provider.commands.revoke.belonging import count
 from fairlead.provider.commands.revoke.cluster import Desk
-from fairlead.uninstall.duties.base import having, let_go, named, remedy_for, standing
+from fairlead.uninstall.duties.base import having, let_go, remedy_for, standing
 from fairlead.uninstall.findings import Use
 from fairlead.uninstall.footprints import Footprint
 from fairlead.uninstall.presence import runs

@@ -22,6 +22,7 @@ from fairlead.api.kubebind import (
 )
 from fairlead.api.meta import JSON, Object, OwnerReference
 from fairlead.api.reasons.verdict import remedy_of, verdict_of
+from fairlead.api.remains import count, named
 from fairlead.api.resource import (
     CLUSTERROLES,
     CUSTOMRESOURCEDEFINITIONS,
@@ -40,14 +41,11 @@ from fairlead.konnector.commands.consumer_objects import (
 )
 from fairlead.konnector.commands.presence import START
 from fairlead.konnector.rights import konnector_role_name
-from fairlead.provider.commands.revoke.belonging import count
 from fairlead.provider.commands.revoke.cluster import Desk
 from fairlead.uninstall.duties.base import (
     having,
     judged,
     let_go,
-    named,
-    pause,
     remedy_for,
     standing,
 )
@@ -124,12 +122,11 @@ class KonnectorDuties:
                 self._desk.progress(f"let go {named(objects)}: {copies} at the provider")
             if not (left := await self._crds()):
                 break
-            self._desk.waiting = named(left)
-            await pause()
+            await self._desk.wait(named(left))
         self._desk.waiting = ""
         # The bindings go last: a second run finds by them what an interrupted one has left.
         await let_go(self._desk, APISERVICEBINDINGS, bindings, FINALIZER_UNBIND)
-        await self._desk.gone(lambda: list_all(self._client, APISERVICEBINDINGS), _themselves)
+        await self._desk.gone(lambda: list_all(self._client, APISERVICEBINDINGS))
 
     async def clear(self) -> None:
         """Delete the roles of deleted bindings, and unused kubeconfigs."""
@@ -269,7 +266,3 @@ def _orphaned(binding: Object) -> JSON | None:
         return None
     annotations[ANNOTATION_DELETION_POLICY] = DELETION_POLICY_ORPHAN
     return body
-
-
-async def _themselves(left: Sequence[Object]) -> list[tuple[Resource, Object]]:
-    return [(APISERVICEBINDINGS, one) for one in left]

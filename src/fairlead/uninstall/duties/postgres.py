@@ -8,11 +8,11 @@ import msgspec
 
 from fairlead.api.meta import Object
 from fairlead.api.postgresaccess import FINALIZER, POSTGRESACCESSES, PostgresAccess
+from fairlead.api.remains import count, named
 from fairlead.api.resource import NAMESPACES
 from fairlead.client.lookups import list_all
-from fairlead.provider.commands.revoke.belonging import count
 from fairlead.provider.commands.revoke.cluster import Desk
-from fairlead.uninstall.duties.base import having, let_go, named, remedy_for, standing
+from fairlead.uninstall.duties.base import having, let_go, remedy_for, standing
 from fairlead.uninstall.findings import Use
 from fairlead.uninstall.footprints import Footprint
 from fairlead.uninstall.presence import runs

@@ -13,16 +13,19 @@ from fairlead.api.kubebind import (
 )
 from fairlead.api.meta import Object
 from fairlead.api.reasons.verdict import Judgement
+from fairlead.api.remains import count, named
 from fairlead.api.resource import NAMESPACES
 from fairlead.api.timestamps import moment
 from fairlead.client.lookups import list_all
 from fairlead.provider.commands.overview import ConsumerRow, age, consumers
-from fairlead.provider.commands.revoke.belonging import count
 from fairlead.provider.commands.revoke.cluster import Desk
-from fairlead.uninstall.duties.base import having, judged, let_go, named, standing
+from fairlead.uninstall.duties.base import having, judged, let_go, standing
 from fairlead.uninstall.findings import Use
 from fairlead.uninstall.footprints import Footprint
 from fairlead.uninstall.presence import runs
+
+
+_AGAIN = ", as soon as the controllers run again (apply `fairlead manifests provider`)"
 
 
 class ProviderDuties:
@@ -36,13 +39,14 @@ class ProviderDuties:
     async def uses(self) -> list[Use]:
         """Return each consumer, and the held objects of one that is being revoked."""
         namespaces = await self._namespaces()
-        absent = bool(namespaces) and not await runs(self._client, self._footprint)
+        rows = await consumers(self._client)
+        if not (namespaces or rows):
+            return []
+        again = "" if await runs(self._client, self._footprint) else _AGAIN
         going = {one.meta.name for one in await self._desk.list(NAMESPACES) if one.meta.deleting}
         # A consumer whose namespace is going is being revoked already.
-        uses = [
-            _consumer(row) for row in await consumers(self._client) if row.namespace not in going
-        ]
-        return uses + ([_held_use(one, going) for one in namespaces] if absent else [])
+        uses = [_consumer(row, again) for row in rows if row.namespace not in going]
+        return uses + ([_held_use(one, going) for one in namespaces] if again else [])
 
     async def notes(self) -> list[str]:
         """Return no notes."""
@@ -63,14 +67,14 @@ class ProviderDuties:
         return having([one for one in listed if one.meta.deleting], FINALIZER_NAMESPACE)
 
 
-def _consumer(row: ConsumerRow) -> Use:
+def _consumer(row: ConsumerRow, again: str) -> Use:
     beats = age(row.last_heartbeat_time, moment())
     heard = f"its konnector was heard {beats} ago" if beats else "its konnector was never heard"
     verdict = Judgement(row.state, row.reason, row.message)
     exports, objects = count(len(row.exports), "export"), count(row.objects, "object")
     return Use(
         what=f"consumer {row.title} has {exports} and {objects}; {heard}{judged(verdict)}",
-        remedy=f"`fairlead provider revoke {shlex.quote(row.namespace)}` takes it away",
+        remedy=f"`fairlead provider revoke {shlex.quote(row.namespace)}` takes it away{again}",
         option="force",
         breaks=(
             f"consumer {row.title} loses the rights of ClusterRole {BINDER_NAME}: nothing of it "
@@ -93,7 +97,7 @@ def _held_use(service_namespace: Object, going: Collection[str]) -> Use:
             )
             + (stays if consumer in going else "")
         ),
-        remedy=f"`fairlead provider revoke {shlex.quote(consumer)}` takes all away",
+        remedy=f"`fairlead provider revoke {shlex.quote(consumer)}` takes all away{_AGAIN}",
         option="orphan",
         breaks=f"namespace {namespace or '(none)'} stays with all that is in it",
     )

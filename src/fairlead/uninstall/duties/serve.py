@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from fairlead.api.kubebind import BINDABLERESOURCESREQUESTS
 from fairlead.api.meta import Object
+from fairlead.api.remains import count
 from fairlead.api.resource import SECRETS
 from fairlead.client import NotFound
 from fairlead.portal.identity.secretstore import LABEL_KIND
-from fairlead.provider.commands.revoke.belonging import count
 from fairlead.provider.commands.revoke.cluster import Desk
 from fairlead.uninstall.findings import Use
 from fairlead.uninstall.footprints import Footprint

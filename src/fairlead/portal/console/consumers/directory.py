@@ -19,6 +19,7 @@ from fairlead.api.kubebind import (
 from fairlead.api.kubebind.conditions import HEARTBEAT_TIMEOUT
 from fairlead.api.meta import Object
 from fairlead.api.reasons.model import State
+from fairlead.api.remains import count
 from fairlead.api.resource import NAMESPACES
 from fairlead.api.timestamps import moment
 from fairlead.portal import bounds
@@ -27,7 +28,6 @@ from fairlead.portal.console.pages.viewing import of_namespace
 from fairlead.portal.console.sources.kinds import Kinds
 from fairlead.portal.model.thing import WORDS, PageAnswer
 from fairlead.provider.commands.overview import ConsumerRow, ProviderState, rows
-from fairlead.provider.commands.revoke.belonging import count
 from fairlead.provider.controllers.clusterbinding.reconcile import health
 from fairlead.provider.copies import exported
 from fairlead.provider.namespaces import identity_of

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from contextlib import suppress
 
 import msgspec
@@ -33,12 +33,8 @@ from fairlead.api.resource import (
     Resource,
 )
 from fairlead.provider.namespaces import owner_of
-from fairlead.provider.offer import with_clearing, with_revocation
+from fairlead.provider.offer import with_revocation
 from fairlead.provider.rights import MANAGED_BY
-
-
-_NAMED = 3
-"""Largest number of objects that a message names."""
 
 
 def provider_namespaces(namespaces: Iterable[Object], consumer: str) -> list[Object]:
@@ -68,36 +64,25 @@ def released(copy: Object, consumer: Object) -> JSON:
     return body
 
 
-def marked(binding: Object, *, clearing: bool | None = None) -> JSON:
-    """Return the body of a ClusterBinding that marks its consumer as being revoked.
+def declared(consumer: str, binding: Object | None, *, clearing: bool | None = None) -> JSON:
+    """Return the body of a consumer's ClusterBinding that marks it as being revoked.
 
-    With ``clearing`` it also records whether the controllers delete the consumer's objects.
+    With ``clearing`` it also declares whether the controllers delete the consumer's objects. A
+    consumer without a ClusterBinding, None, gets a new one.
     """
-    body = binding.to_dict()
-    stored = body["spec"].get("serviceProviderSpec") or {}
-    body["spec"]["serviceProviderSpec"] = _revocation(stored, clearing)
-    return body
-
-
-def mark(consumer: str, *, clearing: bool | None = None) -> JSON:
-    """Return a new ClusterBinding that marks a consumer without one as :func:`marked` does."""
-    reference = {"name": KUBECONFIG_NAME, "key": KUBECONFIG_NAME}
-    return {
+    body: JSON = {
         "apiVersion": API_VERSION,
         "kind": "ClusterBinding",
         "metadata": {"name": CLUSTER_BINDING_NAME, "namespace": consumer},
         "spec": {
-            "kubeconfigSecretRef": reference,
+            "kubeconfigSecretRef": {"name": KUBECONFIG_NAME, "key": KUBECONFIG_NAME},
             "providerPrettyName": "Fairlead",
-            "serviceProviderSpec": _revocation({}, clearing),
         },
     }
-
-
-def _revocation(stored: JSON, clearing: bool | None) -> JSON:
-    if clearing is None:
-        return with_revocation(stored)
-    return with_clearing(stored, clearing=clearing)
+    body = body if binding is None else binding.to_dict()
+    stored = body["spec"].get("serviceProviderSpec") or {}
+    body["spec"]["serviceProviderSpec"] = with_revocation(stored, clearing=clearing)
+    return body
 
 
 def claimed(exports: Iterable[Object]) -> list[Resource]:
@@ -121,22 +106,19 @@ def without_identity(namespace: Object) -> JSON:
     return _without_annotations(namespace, *names)
 
 
+GRACE_SECONDS = 15.0
+"""Seconds until remaining finalizers are removed by force."""
 _KEPT_FINALIZERS = frozenset({FINALIZER_NAMESPACE, "foregroundDeletion", "orphan"})
 """Finalizer of Fairlead, and those that Kubernetes' garbage collector removes by itself."""
 
 
-def foreign_finalizers(obj: Object) -> list[str]:
-    """Return the finalizers of an object that are neither ours nor Kubernetes' own."""
-    return [name for name in obj.meta.finalizers if name not in _KEPT_FINALIZERS]
-
-
 def without_finalizers(obj: Object) -> JSON | None:
-    """Return the body of an object in deletion without foreign finalizers, None if it has none."""
-    foreign = foreign_finalizers(obj)
-    if not (obj.meta.deleting and foreign):
+    """Return the body of an object in deletion without the finalizers of others, None without."""
+    finalizers = [name for name in obj.meta.finalizers if name in _KEPT_FINALIZERS]
+    if not obj.meta.deleting or finalizers == obj.meta.finalizers:
         return None
     body = obj.to_dict()
-    body["metadata"]["finalizers"] = [one for one in obj.meta.finalizers if one not in foreign]
+    body["metadata"]["finalizers"] = finalizers
     return body
 
 
@@ -173,24 +155,6 @@ def is_managed(role: Object) -> bool:
     ours = all(labels.get(name) == value for name, value in MANAGED_BY.items())
     # The ClusterRole without the dash is what every invited consumer is bound to.
     return ours and role.meta.name.startswith(f"{BINDER_NAME}-")
-
-
-def remaining_text(objects: Sequence[Object]) -> str:
-    """Return a text with the first remaining objects and their finalizers; "" for none."""
-    names = [_with_finalizers(obj) for obj in objects[:_NAMED]]
-    if len(objects) > _NAMED:
-        names.append(f"and {len(objects) - _NAMED} more")
-    return ", ".join(names)
-
-
-def count(number: int, singular: str, many: str = "") -> str:
-    """Return a number with its noun, such as ``2 exports``."""
-    return f"{number} {singular}" if number == 1 else f"{number} {many or singular + 's'}"
-
-
-def _with_finalizers(obj: Object) -> str:
-    finalizers = f" (finalizer {', '.join(obj.meta.finalizers)})" if obj.meta.finalizers else ""
-    return f"{obj.kind} {obj.key}{finalizers}"
 
 
 def _is_binder(subject: JSON, consumer: str) -> bool:

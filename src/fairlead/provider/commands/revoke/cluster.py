@@ -5,26 +5,14 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from contextlib import suppress
-from dataclasses import replace
 
 from fairlead.api.definitions import lossless_resource
 from fairlead.api.kubebind import GROUP
 from fairlead.api.meta import JSON, Object
-from fairlead.api.resource import CUSTOMRESOURCEDEFINITIONS, NAMESPACES, Resource
-from fairlead.client import (
-    Client,
-    ClusterConfig,
-    Conflict,
-    Forbidden,
-    NotFound,
-    Unauthorized,
-)
+from fairlead.api.remains import remaining_text
+from fairlead.api.resource import CUSTOMRESOURCEDEFINITIONS, Resource
+from fairlead.client import Client, Conflict, NotFound
 from fairlead.client.lookups import Unseen, look_at
-from fairlead.provider.commands.revoke.belonging import (
-    foreign_finalizers,
-    remaining_text,
-    without_finalizers,
-)
 from fairlead.runtime import commit, remove_finalizer
 
 
@@ -36,31 +24,21 @@ _PAUSE = 0.5
 """Seconds between two lists of the objects that are being deleted."""
 _QUIET = 2.0
 """Seconds that a wait may take before a progress line names it."""
-GRACE_SECONDS = 15.0
-"""Seconds until remaining finalizers are removed by force."""
-
-
-class UnseenError(Exception):
-    """Objects remain, and a kind that cannot be listed may hold them."""
-
-
-Holding = Sequence[tuple[Resource, Object]]
-"""Objects with finalizers that delay the deletion of others, each with its resource."""
 
 
 class Desk:
     """Operations on the cluster that report their progress.
 
-    ``waiting`` names the objects that are being waited for. Objects of the ``forced`` kinds lose
-    foreign finalizers after :data:`GRACE_SECONDS`. ``unseen`` has the errors of kinds whose last
-    list failed, by plural and group.
+    ``waiting`` names the objects that are being waited for. ``unseen`` has the errors of kinds
+    whose last list failed, by plural and group.
     """
 
     def __init__(self, client: Client, progress: Progress) -> None:
         self.client = client
         self.progress = progress
         self.waiting = ""
-        self.forced: frozenset[str] = frozenset()
+        self._since = 0.0
+        self._shown = ""
         self.unseen: dict[str, str] = {}
         self._reported: dict[str, str] = {}
         self._lossy: dict[str, str] = {}
@@ -176,77 +154,23 @@ class Desk:
 
         await each(list(objects), delete_fresh)
 
-    async def gone(
-        self,
-        list_objects: Callable[[], Awaitable[Sequence[Object]]],
-        holders: Callable[[Sequence[Object]], Awaitable[Holding]],
-    ) -> None:
-        """Wait until ``list_objects`` finds no objects; report those left after some seconds.
-
-        ``holders`` returns the objects whose finalizers delay the deletion: the objects
-        themselves, or the contents of a namespace.
-
-        Raises:
-            UnseenError: the obstacle has not been among the listed objects for a while.
-        """
-        loop = asyncio.get_running_loop()
-        text, began = "", loop.time()
+    async def gone(self, list_objects: Callable[[], Awaitable[Sequence[Object]]]) -> None:
+        """Wait until ``list_objects`` finds no objects; report those left after some seconds."""
         while left := await list_objects():
-            now = remaining_text(left)
-            passed = loop.time() - began
-            if passed > _QUIET:
-                # ``waiting`` keeps the last answer meanwhile: a timeout may come at any moment.
-                holding = await holders(left)
-                now = remaining_text([obj for _, obj in holding]) or now
-                if self.unseen and not holding and passed > GRACE_SECONDS:
-                    raise UnseenError(now)
-                if now != text:
-                    text = now
-                    self.progress(f"waiting for {text}")
-                if passed > GRACE_SECONDS:
-                    await self._force(holding)
-            self.waiting = now
-            await asyncio.sleep(_PAUSE)
+            await self.wait(remaining_text(left))
         self.waiting = ""
 
-    async def _force(self, holding: Holding) -> None:
-        """Remove foreign finalizers from objects of the forced kinds, after a progress line."""
-        kinds: dict[Resource, list[Object]] = {}
-        for resource, obj in holding:
-            mine = resource.group_resource in self.forced
-            if mine and obj.meta.deleting and foreign_finalizers(obj):
-                kinds.setdefault(resource, []).append(obj)
-        for resource, objects in kinds.items():
-            self.progress(f"taking finalizers off by force: {remaining_text(objects)}")
-            await self.change(resource, objects, without_finalizers)
-
-
-async def forgotten(config: ClusterConfig, token: str) -> None:
-    """Wait until a server refuses a token whose Secret is gone.
-
-    kube-apiserver caches the result of authentication for some seconds. A 403 is no refusal of the
-    token: it is still valid, and a controller may grant a right again.
-    """
-    theirs = replace(
-        config,
-        token=token,
-        token_file="",
-        username="",
-        password="",
-        client_certificate=b"",
-        client_key=b"",
-        exec_plugin=None,
-        impersonation=None,
-    )
-    async with Client(theirs, user_agent="fairlead") as client:
-        while True:
-            try:
-                await client.list(NAMESPACES, limit=1)
-            except Unauthorized:
-                return
-            except Forbidden:
-                pass
-            await asyncio.sleep(_PAUSE)
+    async def wait(self, text: str) -> None:
+        """Wait a moment for what a text names; report it once it has been awaited for a while."""
+        now = asyncio.get_running_loop().time()
+        # ``waiting`` has the text at once: a timeout may come at any moment.
+        if not self.waiting:
+            self._since = now
+        self.waiting = text
+        if now - self._since > _QUIET and text != self._shown:
+            self._shown = text
+            self.progress(f"waiting for {text}")
+        await asyncio.sleep(_PAUSE)
 
 
 async def each(objects: Sequence[Object], act: Callable[[Object], Awaitable[None]]) -> None:

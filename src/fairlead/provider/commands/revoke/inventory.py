@@ -6,10 +6,10 @@ import msgspec
 
 from fairlead.api.kubebind import APISERVICEEXPORTS
 from fairlead.api.meta import Object
+from fairlead.api.remains import count
 from fairlead.api.resource import NAMESPACES
 from fairlead.client import Client
-from fairlead.provider.commands.revoke.belonging import count, provider_namespaces
-from fairlead.provider.commands.revoke.cluster import GRACE_SECONDS
+from fairlead.provider.commands.revoke.belonging import GRACE_SECONDS, provider_namespaces
 from fairlead.provider.copies import count_copies, places
 from fairlead.provider.namespaces import identity_of
 

@@ -1,11 +1,13 @@
-"""Steps that revoke a consumer: access first, then data, and the cluster namespace last."""
+"""Steps that revoke a consumer: its access first; its data is declared to go, and watched."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
-from functools import partial
+from dataclasses import replace
+
+import msgspec
 
 from fairlead.api.kubebind import (
     APISERVICEEXPORTREQUESTS,
@@ -18,7 +20,14 @@ from fairlead.api.kubebind import (
     FINALIZER_NAMESPACE,
     KUBECONFIG_NAME,
 )
-from fairlead.api.meta import Object
+from fairlead.api.kubebind.conditions import (
+    CLEARED,
+    OBJECTS_UNKNOWN,
+    get_condition,
+    stored_conditions,
+)
+from fairlead.api.meta import JSON, Object
+from fairlead.api.remains import count, remaining_text
 from fairlead.api.resource import (
     CLUSTERROLEBINDINGS,
     CONFIGMAPS,
@@ -28,23 +37,39 @@ from fairlead.api.resource import (
     SERVICEACCOUNTS,
     Resource,
 )
-from fairlead.client import Client, ClientError, Forbidden, NotFound
+from fairlead.client import (
+    AlreadyExists,
+    Client,
+    ClientError,
+    ClusterConfig,
+    Conflict,
+    Forbidden,
+    NotFound,
+    Unauthorized,
+)
 from fairlead.client.lookups import find
 from fairlead.provider.commands.revoke import belonging
-from fairlead.provider.commands.revoke.belonging import count
-from fairlead.provider.commands.revoke.cluster import (
-    Desk,
-    Holding,
-    Progress,
-    UnseenError,
-    each,
-    forgotten,
-)
-from fairlead.provider.copies import CopyNamespaces, exported, places
+from fairlead.provider.commands.revoke.cluster import Desk, Progress, each
+from fairlead.provider.copies import exported, places
 from fairlead.provider.namespaces import identity_of
 from fairlead.provider.tokens import TOKEN_TYPE, TokenSecret, token_secrets
+from fairlead.runtime import commit
 
 
+PATIENCE_SECONDS = 20.0
+"""Seconds for the controllers to take up a declaration: another replica may have to take over."""
+UNSEEN_SECONDS = 5.0
+"""Seconds for the controllers to list a kind that could not be listed, before the wait ends."""
+
+_BY_THEMSELVES = (
+    "the controllers then go on by themselves, and this command, run again, waits for them"
+)
+_ABSENT = (
+    f"no provider's controllers of this version have begun for {PATIENCE_SECONDS:g} s to delete "
+    "what it has here: see whether they run (`kubectl get pods -A -l "
+    "app.kubernetes.io/name=fairlead-provider`), or start them (`fairlead provider run`, or apply "
+    f"`fairlead manifests provider`); {_BY_THEMSELVES}"
+)
 _CLAIMABLE = (CONFIGMAPS, SECRETS, SERVICEACCOUNTS)
 _OWN_KINDS = (APISERVICEEXPORTREQUESTS, APISERVICENAMESPACES)
 """Kinds that every consumer may write in its cluster namespace."""
@@ -54,8 +79,8 @@ class RevokeError(Exception):
     """Revoking is unfinished; the text names the obstacle and how to go on."""
 
 
-class UnlookedError(RevokeError):
-    """The access is removed, and data remains: objects of some kinds cannot be listed."""
+class ClearingError(RevokeError):
+    """The access is removed, and data remains."""
 
 
 async def lock_out(client: Client, consumer: Object, progress: Progress) -> None:
@@ -64,7 +89,7 @@ async def lock_out(client: Client, consumer: Object, progress: Progress) -> None
     Raises:
         RevokeError: a part of the access could not be removed.
     """
-    await _Revocation(Desk(client, progress), consumer, keep_data=True, force=False).lock_out()
+    await _Revocation(Desk(client, progress), consumer, force=False).lock_out()
 
 
 async def revoke(
@@ -76,10 +101,9 @@ async def revoke(
     progress: Progress,
     force: bool = False,
 ) -> None:
-    """Remove a consumer from a provider's cluster, with its data or without.
+    """Remove a consumer's access, declare that its data goes, and wait for the controllers.
 
-    The provider's controllers may run at the same time or not at all. A second call finishes an
-    interrupted one.
+    They go on if this is interrupted, and a second call waits again.
 
     Args:
         client: with an administrator's rights.
@@ -91,64 +115,64 @@ async def revoke(
             some seconds; a consumer can add any number of finalizers to its objects.
 
     Raises:
-        UnlookedError: the access is gone, and what is left is of kinds that cannot be listed.
-        RevokeError: the time is up, or the access could not be taken away.
+        ClearingError: the access is gone, and data is left: the time is up, no controller acts on
+            the declaration, or objects are of kinds that cannot be listed.
+        RevokeError: the access could not be taken away, or not in time.
         ApiError: the server refused.
     """
     desk = Desk(client, progress)
-    work = _Revocation(desk, consumer, keep_data=keep_data, force=force)
+    work = _Revocation(desk, consumer, force=force)
     try:
         async with asyncio.timeout(timeout):
-            await work.run()
+            await work.run(keep_data=keep_data)
     except TimeoutError:
-        waits = f" for {desk.waiting}" if desk.waiting else ""
-        so_far = "has no access any more" if work.locked_out else "may still have access"
-        raise RevokeError(
-            f"{identity_of(consumer)} {so_far}, but revoking still waits{waits} "
-            f"after {timeout:g} s: remove what holds it, and run the command again to continue"
-            + ("" if force else "; --force takes finalizers off the consumer's objects")
+        waits = f"waits for {desk.waiting}" if desk.waiting else "is not finished"
+        hint = "" if force else "; --force takes finalizers off the consumer's objects"
+        raise work.unfinished(
+            f"revoking still {waits} after {timeout:g} s: remove what holds it, and run the "
+            f"command again to go on waiting{hint}"
         ) from None
-    except UnseenError as error:
-        raise work.unlooked(f"; still there: {error}") from None
 
 
 class _Revocation:
-    def __init__(self, desk: Desk, consumer: Object, *, keep_data: bool, force: bool) -> None:
+    def __init__(self, desk: Desk, consumer: Object, *, force: bool) -> None:
         self._force = force
-        self._exported: list[Resource] = []
-        self._bound: frozenset[str] = frozenset()
-        self._places = CopyNamespaces({}, {})
         self._desk = desk
         self._client = desk.client
         self._consumer = consumer
         self._name = consumer.meta.name
-        self._keep = keep_data
         self._untaken: dict[str, str] = {}
-        self.locked_out = False
-        """Whether all access of the consumer is removed."""
+        self._locked_out = False
+
+    async def run(self, *, keep_data: bool) -> None:
+        await self.lock_out()
+        exports = await self._exports()
+        if keep_data and await self._release(exports):
+            return
+        await self._ask_anew()
+        # From here on the controllers delete every object of the consumer.
+        await self._declare(clearing=True)
+        await self._watch(exports)
+
+    def unfinished(self, why: str) -> RevokeError:
+        """Return the error that says what is left of the consumer, and why."""
+        identity = identity_of(self._consumer)
+        if not self._locked_out:
+            return RevokeError(f"{identity} may still have access, but {why}")
+        return ClearingError(f"{identity} has no access any more, but {why}")
 
     async def lock_out(self) -> None:
         """Remove all access that can be removed, even if a part of it fails."""
         with self._noted("the record that it is being revoked"):
-            await self._mark()
+            await self._declare()
         await self._take_access()
         if self._untaken:
             parts = "; ".join(f"{what}: {why}" for what, why in self._untaken.items())
-            raise RevokeError(
-                f"{identity_of(self._consumer)} may still have access, for not all of it could be "
-                f"taken away ({parts}), and its data was not touched: fix that, or use other "
-                "credentials, and run the command again to continue"
+            raise self.unfinished(
+                f"not all of it could be taken away ({parts}), and its data was not touched: fix "
+                "that, or use other credentials, and run the command again to continue"
             )
-        self.locked_out = True
-
-    def unlooked(self, more: str = "") -> UnlookedError:
-        """Return the error about kinds that cannot be listed, so that their objects remain."""
-        kinds = "; ".join(f"{kind}: {why}" for kind, why in sorted(self._desk.unseen.items()))
-        return UnlookedError(
-            f"{identity_of(self._consumer)} has no access any more, but not all that it has could "
-            f"be listed ({kinds}){more}: fix that kind, such as its conversion webhook, and "
-            "run the command again to continue"
-        )
+        self._locked_out = True
 
     @contextmanager
     def _noted(self, what: str) -> Iterator[None]:
@@ -160,73 +184,173 @@ class _Revocation:
         else:
             self._untaken.pop(what, None)
 
-    async def run(self) -> None:
-        await self.lock_out()
-        await self._read_kinds()
-        # From here on the provider's controllers go on if this process is killed. They delete
-        # every object of the consumer: objects to keep must lose their owner before that is
-        # recorded.
-        if not self._keep:
-            await self._clear(clearing=True)
-        elif await self._unreleased():
-            await self._clear(clearing=False)
-        # A pending request would have its export made.
-        await self._take_all(APISERVICEEXPORTREQUESTS)
-        # Without the annotation of their owner, the controller of APIServiceNamespaces does not
-        # delete the namespaces when their objects go.
-        if self._keep:
-            await self._release_namespaces()
-        await self._take_service_namespaces()
-        await self._copies()
-        if self._own_unseen():
-            raise self.unlooked()
-        if self._keep and not await self._kept_here():
-            await self._clear(clearing=True)
-        # The exports tell which kinds the consumer could write, and therefore stay until then.
-        await self._take_all(APISERVICEEXPORTS)
-        await self._take_all(BOUNDSCHEMAS)
-        # Controllers of older versions renew the rights until the exports are gone.
-        await self._take_rights()
-        await self._copies()
-        if self._own_unseen():
-            raise self.unlooked()
-        await self._finish()
+    async def _declare(self, *, clearing: bool | None = None) -> None:
+        """Record for the controllers that the consumer is being revoked, and if its objects go.
 
-    async def _read_kinds(self) -> None:
-        """Read the kinds that the consumer could write, while its exports still name them."""
-        exports = (await self._client.list(APISERVICEEXPORTS, self._name)).items
-        schemas = (await self._client.list(BOUNDSCHEMAS, self._name, metadata_only=True)).items
-        self._bound = frozenset(schema.meta.name for schema in schemas)
+        Controllers and invitations grant it no access again.
+        """
+        while True:
+            stored = await self._binding()
+            consumer = await self._cluster_namespace()
+            # Another command, or the controllers, may be at work at the same moment.
+            with suppress(AlreadyExists, Conflict, NotFound):
+                body = belonging.declared(self._name, stored, clearing=clearing)
+                if stored is not None:
+                    await commit(self._client, CLUSTERBINDINGS, stored, body)
+                elif consumer is None or not (clearing or await self._exports()):
+                    # The controllers have nothing to give to it again.
+                    return
+                elif not consumer.meta.deleting:
+                    await self._client.create(CLUSTERBINDINGS, body)
+                elif clearing:
+                    # It was deleted by hand, and takes no declaration any more. The controllers
+                    # only delete provider namespaces without copies then.
+                    await self._desk.delete(NAMESPACES, await self._owned())
+                return
+
+    async def _ask_anew(self) -> None:
+        """Take the condition Cleared away: controllers at work write it again.
+
+        That of controllers which have stopped since, or a consumer's own, would be believed else.
+        """
+        while (binding := await self._binding()) is not None:
+            conditions = stored_conditions(binding)
+            others = [condition for condition in conditions if condition.type != CLEARED]
+            if len(others) == len(conditions):
+                return
+            body = binding.to_dict()
+            body["status"]["conditions"] = msgspec.to_builtins(others)
+            with suppress(Conflict):
+                await commit(self._client, CLUSTERBINDINGS, binding, body, subresource="status")
+                return
+
+    async def _watch(self, exports: Sequence[Object]) -> None:
+        """Wait until the cluster namespace is gone, and show what the controllers wait for."""
+        clock = asyncio.get_running_loop().time
+        began = idle = listed = clock()
+        self._desk.progress("the provider's controllers delete what it has here")
+        while (consumer := await self._cluster_namespace()) is not None:
+            binding = await self._binding()
+            conditions = stored_conditions(binding) if binding is not None else ()
+            condition = get_condition(conditions, CLEARED)
+            text, is_idle = "the provider's controllers to begin", condition is None
+            if condition is not None:
+                text = condition.message
+            if consumer.meta.deleting:
+                owned = await self._owned()
+                text = remaining_text([*owned, consumer])
+                # The controllers also let go of the last objects.
+                is_idle = not owned and FINALIZER_NAMESPACE in text
+            if not is_idle or (clock() - idle > PATIENCE_SECONDS and await self._is_touched()):
+                idle = clock()
+            if condition is None or condition.reason != OBJECTS_UNKNOWN:
+                listed = clock()
+            if clock() - idle > PATIENCE_SECONDS:
+                raise self.unfinished(_ABSENT)
+            if clock() - listed > UNSEEN_SECONDS:
+                raise self.unfinished(
+                    f"not all that it has could be listed ({text}): fix that, such as a "
+                    f"conversion webhook; {_BY_THEMSELVES}"
+                )
+            if self._force and clock() - began > belonging.GRACE_SECONDS:
+                await self._take_finalizers(exports)
+            await self._desk.wait(text)
+
+    async def _is_touched(self) -> bool:
+        """Whether provider namespaces are being deleted; older controllers do it silently."""
+        return any(namespace.meta.deleting for namespace in await self._owned())
+
+    async def _take_finalizers(self, exports: Sequence[Object]) -> None:
+        """Remove others' finalizers from objects in deletion that the consumer could write."""
         names = set[str]().union(*map(exported, exports))
+        owned = await self._owned()
+        where = places([self._consumer, *owned], exports)
+        inside = [self._name, *(namespace.meta.name for namespace in owned)]
         every = [await self._desk.kinds(namespaced=namespaced) for namespaced in (True, False)]
-        self._exported = [kind for one in every for kind in one if kind.group_resource in names]
-        self._places = places((await self._client.list(NAMESPACES)).items, exports)
-        if self._force:
-            own = (*self._exported, *belonging.claimed(exports), *_OWN_KINDS)
-            self._desk.forced = frozenset(kind.group_resource for kind in own)
+        kinds = [kind for part in every for kind in part if kind.group_resource in names]
+        for kind in (*kinds, *belonging.claimed(exports), *_OWN_KINDS):
+            for namespace in inside if kind.namespaced else [""]:
+                objects = [
+                    obj
+                    for obj in await self._desk.list_objects(kind, namespace)
+                    if belonging.without_finalizers(obj)
+                    and where.whose(kind, obj.meta) == self._name
+                ]
+                if objects:
+                    self._say(f"taking finalizers off by force: {remaining_text(objects)}")
+                    await self._desk.change(kind, objects, belonging.without_finalizers)
 
-    async def _mark(self) -> None:
-        """Mark the consumer as revoked: controllers and invitations grant it no access again."""
-        stored = await find(self._client, CLUSTERBINDINGS, CLUSTER_BINDING_NAME, self._name)
-        if stored is not None:
-            await self._desk.change(CLUSTERBINDINGS, [stored], belonging.marked)
-        # Servers take no new object into a namespace that is going.
-        elif not self._consumer.meta.deleting and await self._has_exports():
-            await self._client.create(CLUSTERBINDINGS, belonging.mark(self._name))
+    async def _release(self, exports: Sequence[Object]) -> bool:
+        """Take the consumer's marks off all that stays, the namespaces' after those of copies.
 
-    async def _clear(self, *, clearing: bool) -> None:
-        """Record for the controllers whether they delete the consumer's objects."""
-        stored = await find(self._client, CLUSTERBINDINGS, CLUSTER_BINDING_NAME, self._name)
-        if stored is not None:
-            body = partial(belonging.marked, clearing=clearing)
-            await self._desk.change(CLUSTERBINDINGS, [stored], body)
-        elif clearing and await self._cluster_namespace() and not self._consumer.meta.deleting:
-            mark = belonging.mark(self._name, clearing=True)
-            await self._client.create(CLUSTERBINDINGS, mark)
+        Returns whether that is all, since the cluster namespace stays too.
+        """
+        schemas = (await self._client.list(BOUNDSCHEMAS, self._name, metadata_only=True)).items
+        names = {schema.meta.name for schema in schemas}.union(*map(exported, exports))
+        owned = await self._owned()
+        where = places([self._consumer, *owned], exports)
+        copies: list[tuple[Resource, list[Object]]] = []
+        here = 0
+        for namespaced in (False, True):
+            kinds = await self._desk.kinds(namespaced=namespaced)
+            for kind in (*kinds, *_CLAIMABLE) if namespaced else kinds:
+                objects = [
+                    obj
+                    for obj in await self._desk.list_objects(kind)
+                    if belonging.is_copy(obj, self._name)
+                    and where.whose(kind, obj.meta) == self._name
+                ]
+                # Those in the cluster namespace keep their mark, by which a repetition finds them.
+                marked = [obj for obj in objects if obj.meta.namespace != self._name]
+                here += len(objects) - len(marked)
+                if marked:
+                    copies.append((kind, marked))
+        # Copies that keep their mark would be deleted with the namespaces that lose theirs.
+        if unseen := [name for name in self._desk.unseen if name in names]:
+            reasons = "; ".join(f"{kind}: {self._desk.unseen[kind]}" for kind in sorted(unseen))
+            raise self.unfinished(
+                f"not all that it has could be listed ({reasons}): fix that, such as a "
+                "conversion webhook, and run the command again to continue"
+            )
+        if owned or copies or here:
+            # The controllers delete every object that has an owner.
+            await self._declare(clearing=False)
+        for kind, objects in copies:
+            await self._desk.change(kind, objects, self._released)
+        # A repetition finds the namespaces by this annotation.
+        await self._desk.change(NAMESPACES, owned, belonging.without_owner)
+        if owned or copies:
+            stay = count(sum(len(objects) for _, objects in copies), "copy", "copies")
+            places_left = ", ".join(sorted(one.meta.name for one in owned)) or "no namespace"
+            self._say(f"what stays, {stay} in: {places_left}")
+        if here:
+            await self._leave_namespace(here)
+        return bool(here)
 
-    async def _has_exports(self) -> bool:
-        page = await self._client.page(APISERVICEEXPORTS, self._name, limit=1)
-        return bool(page.items)
+    def _released(self, copy: Object) -> JSON:
+        return belonging.released(copy, self._consumer)
+
+    async def _leave_namespace(self, copies: int) -> None:
+        """Take all of kube-bind's out of the cluster namespace, which stays for copies in it."""
+        secrets = await self._desk.list(SECRETS, self._name)
+        kubeconfigs = [secret for secret in secrets if secret.meta.name == KUBECONFIG_NAME]
+        await self._desk.delete(SECRETS, kubeconfigs)
+        # Without exports no ClusterBinding is made again.
+        for resource in (*_OWN_KINDS, APISERVICEEXPORTS, BOUNDSCHEMAS, CLUSTERBINDINGS):
+
+            async def left(resource: Resource = resource) -> list[Object]:
+                objects = await self._desk.list(resource, self._name)
+                await self._desk.delete(resource, objects)
+                leaving = [one for one in objects if FINALIZER_NAMESPACE in one.meta.finalizers]
+                await self._desk.let_go(resource, leaving, FINALIZER_NAMESPACE)
+                return objects
+
+            await self._desk.gone(left)
+        # The identity goes last: it is how a repetition finds the consumer.
+        await self._desk.change(NAMESPACES, [self._consumer], belonging.without_identity)
+        self._say(
+            f"cluster namespace {self._name} stays, for it holds {count(copies, 'copy', 'copies')}"
+        )
 
     async def _take_access(self) -> None:
         """Delete the login, then the rights: the login is a few requests, rights may be many."""
@@ -247,7 +371,7 @@ class _Revocation:
         self._desk.waiting = "the server to forget the tokens"
         for token in tokens:
             if token.token and not self._untaken:
-                await forgotten(self._client.config, token.token)
+                await _forgotten(self._client.config, token.token)
         self._desk.waiting = ""
         # While a server remembers the login or the rights, there may be new tokens.
         await self._take_other_tokens()
@@ -279,7 +403,7 @@ class _Revocation:
                 taken += await self._desk.delete(SECRETS, secrets.items)
 
         with self._noted("tokens in the provider namespaces"):
-            await each([self._consumer, *await self._provider_namespaces()], take_tokens)
+            await each([self._consumer, *await self._owned()], take_tokens)
         return taken
 
     async def _take_rights(self) -> int:
@@ -313,168 +437,53 @@ class _Revocation:
                 await self._desk.delete(kind, [role])
         await self._desk.delete(resource, [binding])
 
-    async def _take_all(self, resource: Resource) -> None:
-        """Delete all objects of one of kube-bind's kinds in the cluster namespace."""
-        objects = await self._desk.list(resource, self._name)
-        if deleted := await self._desk.delete(resource, objects):
-            self._say(f"deleting {count(deleted, resource.kind)}")
-        await self._desk.gone(lambda: self._desk.list(resource, self._name), _themselves(resource))
+    async def _exports(self) -> list[Object]:
+        return (await self._client.list(APISERVICEEXPORTS, self._name)).items
 
-    async def _take_service_namespaces(self) -> None:
-        """Delete APIServiceNamespaces before their namespaces, which would be created again."""
-        namespaces = await self._desk.list(APISERVICENAMESPACES, self._name)
-        await self._desk.delete(APISERVICENAMESPACES, namespaces)
-        if not self._keep:
-            owned = await self._provider_namespaces()
-            if await self._desk.delete(NAMESPACES, owned):
-                names = ", ".join(sorted(one.meta.name for one in owned))
-                self._say(f"deleting the provider namespaces with all that is in them: {names}")
-            await self._desk.gone(self._going_namespaces, self._contents)
-        await self._desk.gone(self._let_go, _themselves(APISERVICENAMESPACES))
-
-    async def _going_namespaces(self) -> Sequence[Object]:
-        """Delete the remaining provider namespaces, also one that a controller created again."""
-        left = await self._provider_namespaces()
-        await self._desk.delete(NAMESPACES, left)
-        return left
-
-    async def _let_go(self) -> Sequence[Object]:
-        """Remove our finalizer from APIServiceNamespaces; return those that remain."""
-        left = await self._desk.list(APISERVICENAMESPACES, self._name)
-        await self._desk.delete(APISERVICENAMESPACES, left)
-        objects = [one for one in left if FINALIZER_NAMESPACE in one.meta.finalizers]
-        await self._desk.let_go(APISERVICENAMESPACES, objects, FINALIZER_NAMESPACE)
-        return await self._desk.list(APISERVICENAMESPACES, self._name)
-
-    async def _provider_namespaces(self) -> list[Object]:
+    async def _owned(self) -> list[Object]:
         listed = (await self._client.list(NAMESPACES)).items
         return belonging.provider_namespaces(listed, self._name)
 
-    async def _contents(self, namespaces: Sequence[Object]) -> Holding:
-        """Return the objects whose finalizers delay the deletion of namespaces."""
-        kinds = [*await self._desk.kinds(namespaced=True), *_CLAIMABLE]
-        holding: list[tuple[Resource, Object]] = []
-        self._desk.unseen.clear()
-        for namespace in namespaces:
-            for kind in kinds:
-                if kind.group_resource not in self._desk.unseen:
-                    objects = await self._desk.list_objects(kind, namespace.meta.name)
-                    holding += [(kind, obj) for obj in objects if obj.meta.finalizers]
-        return holding
+    async def _binding(self) -> Object | None:
+        return await find(self._client, CLUSTERBINDINGS, CLUSTER_BINDING_NAME, self._name)
 
-    async def _release_namespaces(self) -> None:
-        """Remove the consumer's marks from its provider namespaces, each after its copies."""
-        owned = await self._provider_namespaces()
-        kinds = [*await self._desk.kinds(namespaced=True), *_CLAIMABLE]
-        for kind in kinds:
-            if self._is_own(kind.group_resource):
-                await self._desk.list_objects(kind)
-        # Copies that keep their mark would be deleted with the namespaces that lose theirs.
-        if self._own_unseen():
-            raise self.unlooked()
-        copies = 0
-        for namespace in owned:
-            for kind in kinds:
-                copies += await self._release(kind, namespace.meta.name)
-        # The namespaces are found by this annotation when revoking is done again after an
-        # interruption, so it goes only when all copies in them are released.
-        await self._desk.change(NAMESPACES, owned, belonging.without_owner)
-        if owned:
-            names = ", ".join(sorted(one.meta.name for one in owned))
-            self._say(f"what stays, {count(copies, 'copy', 'copies')} in: {names}")
-
-    async def _unreleased(self) -> bool:
-        """Whether objects to keep still have marks, by which the controllers would delete them."""
-        if await self._provider_namespaces() or await self._kept_here():
-            return True
-        kinds = await self._desk.kinds(namespaced=False)
-        return any([await self._own(kind) for kind in kinds]) or bool(self._desk.unseen)
-
-    async def _release(self, kind: Resource, namespace: str = "") -> int:
-        return await self._desk.change(
-            kind,
-            await self._own(kind, namespace),
-            lambda obj: belonging.released(obj, self._consumer),
-        )
-
-    async def _copies(self) -> None:
-        """Delete or release the consumer's objects that are in no provider namespace."""
-        for kind in await self._desk.kinds(namespaced=False):
-            if self._keep:
-                if text := await self._release(kind):
-                    self._say(f"what stays: {count(text, kind.kind)}")
-                continue
-            await self._take_copies(kind, partial(self._own, kind))
-        if not self._keep:
-            for kind in self._exported:
-                if kind.namespaced:
-                    await self._take_copies(
-                        kind, partial(self._desk.list_objects, kind, self._name)
-                    )
-
-    async def _take_copies(
-        self, kind: Resource, list_copies: Callable[[], Awaitable[list[Object]]]
-    ) -> None:
-        if deleted := await self._desk.delete(kind, await list_copies()):
-            self._say(f"deleting {count(deleted, kind.kind)}")
-        await self._desk.gone(list_copies, _themselves(kind))
-
-    async def _own(self, kind: Resource, namespace: str = "") -> list[Object]:
-        """Return the consumer's copies of a kind.
-
-        Every consumer of a cluster-scoped kind may write the annotation of any object: while the
-        exports are known, name and isolation have to agree with it.
-        """
-        objects = await self._desk.list_objects(kind, namespace)
-        is_isolated = (self._name, kind.group, kind.plural) in self._places.isolations
-        if is_isolated and not kind.namespaced:
-            return [obj for obj in objects if self._places.whose(kind, obj.meta) == self._name]
-        return [obj for obj in objects if belonging.is_copy(obj, self._name)]
-
-    def _is_own(self, kind: str) -> bool:
-        """Whether the consumer's exports or their schemas name a kind."""
-        return kind in self._bound or kind in {one.group_resource for one in self._exported}
-
-    def _own_unseen(self) -> bool:
-        """Whether a kind that the consumer could write cannot be listed."""
-        return any(map(self._is_own, self._desk.unseen))
-
-    async def _finish(self) -> None:
-        if self._keep and (texts := await self._kept_here()):
-            await self._take_all(CLUSTERBINDINGS)
-            secrets = await self._desk.list(SECRETS, self._name)
-            await self._desk.delete(
-                SECRETS, [one for one in secrets if one.meta.name == KUBECONFIG_NAME]
-            )
-            # The identity goes last: it is how a repetition finds the consumer.
-            await self._desk.change(NAMESPACES, [self._consumer], belonging.without_identity)
-            copies = count(texts, "copy", "copies")
-            self._say(f"cluster namespace {self._name} stays, for it holds {copies}")
-            return
-        if await self._desk.delete(NAMESPACES, await self._cluster_namespace()):
-            self._say(f"deleting the cluster namespace {self._name}")
-        await self._desk.gone(self._cluster_namespace, self._contents)
-
-    async def _kept_here(self) -> int:
-        """Count the copies in the cluster namespace itself (isolation Namespaced).
-
-        They keep their annotation, by which a repetition finds them.
-        """
-        kinds = await self._desk.kinds(namespaced=True)
-        return sum([len(await self._own(kind, self._name)) for kind in kinds])
-
-    async def _cluster_namespace(self) -> list[Object]:
+    async def _cluster_namespace(self) -> Object | None:
+        """Return the cluster namespace; another consumer may have one of its name by now."""
         namespace = await find(self._client, NAMESPACES, self._name)
-        return [namespace] if namespace and namespace.meta.uid == self._consumer.meta.uid else []
+        is_same = namespace is not None and namespace.meta.uid == self._consumer.meta.uid
+        return namespace if is_same else None
 
     def _say(self, line: str) -> None:
         self._desk.progress(line)
 
 
-def _themselves(resource: Resource) -> Callable[[Sequence[Object]], Awaitable[Holding]]:
-    """Return the ``holders`` of :meth:`Desk.gone` for objects that hold themselves."""
+async def _forgotten(config: ClusterConfig, token: str) -> None:
+    """Wait until a server refuses a token whose Secret is gone.
 
-    async def holders(left: Sequence[Object]) -> Holding:
-        return [(resource, obj) for obj in left]
+    kube-apiserver caches the result of authentication for some seconds. A 403 is no refusal of the
+    token: it is still valid, and a controller may grant a right again.
+    """
+    theirs = replace(
+        config,
+        token=token,
+        token_file="",
+        username="",
+        password="",
+        client_certificate=b"",
+        client_key=b"",
+        exec_plugin=None,
+        impersonation=None,
+    )
+    async with Client(theirs, user_agent="fairlead") as client:
+        while True:
+            try:
+                await client.list(NAMESPACES, limit=1)
+            except Unauthorized:
+                return
+            except Forbidden:
+                pass
+            await asyncio.sleep(_PAUSE_SECONDS)
 
-    return holders
+
+_PAUSE_SECONDS = 0.5
+"""Seconds between two tries of a token."""

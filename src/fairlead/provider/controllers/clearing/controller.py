@@ -1,5 +1,6 @@
 """Watches the ClusterBindings of revoked consumers, and their provider namespaces.
 
+Its condition Cleared tells what is left, by which ``fairlead provider revoke`` sees that it works.
 It needs no rights beyond those of the other controllers: it deletes namespaces that the provider
 made, and copies of kinds whose rights the provider may hand out.
 """
@@ -9,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import suppress
 
+import msgspec
 import structlog
 
 from fairlead.api.definitions import lossless_resource
@@ -18,11 +20,14 @@ from fairlead.api.kubebind import (
     CLUSTER_BINDING_NAME,
     CLUSTERBINDINGS,
 )
+from fairlead.api.kubebind.conditions import KubeBindCondition
 from fairlead.api.meta import Key, Object
 from fairlead.api.resource import CUSTOMRESOURCEDEFINITIONS, NAMESPACES, Resource
-from fairlead.client import NotFound
+from fairlead.api.timestamps import now
+from fairlead.client import ApiError, NotFound
 from fairlead.client.lookups import Unseen, find, look_at
-from fairlead.provider.controllers.clearing.reconcile import ClearingPlan, Found, State, reconcile
+from fairlead.provider.changes import with_status
+from fairlead.provider.controllers.clearing.reconcile import Found, State, reconcile
 from fairlead.provider.copies import exported, places
 from fairlead.provider.namespaces import usable
 from fairlead.provider.offer import record_of
@@ -34,7 +39,7 @@ from fairlead.provider.watches import (
     in_turns,
     states,
 )
-from fairlead.runtime import Cluster, Delta, Request, Result, delays
+from fairlead.runtime import Cluster, Delta, Request, Result, commit, delays
 
 
 NAME = "clearing"
@@ -75,13 +80,21 @@ class ClearingController:
         if looked:
             copies, unseen = await self._copies(consumer)
             plan = reconcile(state._replace(copies=copies, unseen=unseen))
-        self._tell(consumer, plan)
-        for resource, copy in plan.copies:
-            await self._delete(resource, copy)
-        for namespace in plan.namespaces:
-            await self._delete(NAMESPACES, namespace)
+        condition = plan.condition
+        try:
+            for resource, copy in plan.copies:
+                await self._delete(resource, copy)
+            for namespace in plan.namespaces:
+                await self._delete(NAMESPACES, namespace)
+        except ApiError as error:
+            if condition is not None:
+                message = f"{condition.message}: {error}"
+                condition = msgspec.structs.replace(condition, message=message)
+            raise
+        finally:
+            await self._tell(consumer, state.binding, condition)
         # Namespaces are watched, and their end is an event; copies are not watched.
-        return Result(backoff=delays.COPIES_GONE) if looked and plan.waiting else Result()
+        return Result(backoff=delays.COPIES_GONE) if looked and condition else Result()
 
     async def _owned(self, consumer: str) -> list[Object]:
         """Return a consumer's provider namespaces, read from the server and not from the cache."""
@@ -100,21 +113,24 @@ class ClearingController:
         exports = (await self._client.list(APISERVICEEXPORTS, consumer)).items
         schemas = (await self._client.list(BOUNDSCHEMAS, consumer, metadata_only=True)).items
         names = {schema.meta.name for schema in schemas}.union(*map(exported, exports))
+        # Of kinds that were exported once, copies outside of namespaces outlive their export.
+        former = {crd.meta.name for crd in self._watches.crds.list()} - names
         where = places(self._watches.namespaces.list(), exports)
         copies: list[Found] = []
         unseen: list[str] = []
-        for name in sorted(names):
+        for name in sorted(names | former):
             crd = await find(self._client, CUSTOMRESOURCEDEFINITIONS, name)
             # A kind without its CRD has no objects.
             resource, why = lossless_resource(crd) if crd is not None else (None, "")
-            if resource is None:
+            if resource is None or (name in former and resource.namespaced):
                 continue
             try:
                 present = await look_at(
                     self._client, resource, consumer if resource.namespaced else ""
                 )
             except Unseen as error:
-                unseen.append(str(error))
+                if name in names:
+                    unseen.append(str(error))
                 continue
             mine = [one for one in present if where.whose(resource, one.meta) == consumer]
             if mine and why:
@@ -136,12 +152,19 @@ class ClearingController:
                 resource_version=meta.resource_version,
             )
 
-    def _tell(self, consumer: str, plan: ClearingPlan) -> None:
-        """Log the awaited objects when they change."""
-        if plan.waiting != self._messages.get(consumer, ""):
-            self._messages[consumer] = plan.waiting
-            if plan.waiting:
-                _log.info("clearing a revoked consumer", consumer=consumer, waits=plan.waiting)
+    async def _tell(
+        self, consumer: str, binding: Object | None, condition: KubeBindCondition | None
+    ) -> None:
+        """Log the awaited objects when they change, and write them into the ClusterBinding."""
+        message = condition.message if condition is not None else ""
+        if message != self._messages.get(consumer, ""):
+            self._messages[consumer] = message
+            if message:
+                _log.info("clearing a revoked consumer", consumer=consumer, waits=message)
+        if condition is not None and binding is not None:
+            body = with_status(binding, [condition], now=now())
+            with suppress(NotFound):
+                await commit(self._client, CLUSTERBINDINGS, binding, body, subresource="status")
 
     def _from_namespace(self, delta: Delta) -> Iterator[Request]:
         """Yield a request for the consumer of a provider namespace."""

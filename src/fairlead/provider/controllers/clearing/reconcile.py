@@ -7,7 +7,15 @@ from typing import NamedTuple
 
 import msgspec
 
+from fairlead.api.kubebind.conditions import (
+    CLEARED,
+    OBJECTS_REMAIN,
+    OBJECTS_UNKNOWN,
+    KubeBindCondition,
+    false,
+)
 from fairlead.api.meta import Object
+from fairlead.api.remains import remaining_text
 from fairlead.api.resource import Resource
 from fairlead.provider.namespaces import identity_of
 from fairlead.provider.offer import record_of
@@ -33,12 +41,12 @@ class State(NamedTuple):
 
 
 class ClearingPlan(msgspec.Struct, kw_only=True, frozen=True):
-    """Objects to delete; ``count`` asks for the copies, ``waiting`` names awaited objects."""
+    """Objects to delete; ``count`` asks for the copies, ``condition`` names awaited objects."""
 
     namespaces: list[Object] = []
     copies: list[Found] = []
     count: bool = False
-    waiting: str = ""
+    condition: KubeBindCondition | None = None
 
 
 def reconcile(state: State) -> ClearingPlan:
@@ -53,16 +61,21 @@ def reconcile(state: State) -> ClearingPlan:
     if not record_of(state.binding).clearing:
         return ClearingPlan()
     if state.owned:
-        names = ", ".join(sorted(one.meta.name for one in state.owned))
         due = [one for one in state.owned if not one.meta.deleting]
-        return ClearingPlan(namespaces=due, waiting=f"the provider namespaces {names}")
+        return ClearingPlan(namespaces=due, condition=_remaining(state.owned))
     if state.copies is None:
         return ClearingPlan(count=True)
     if state.copies:
-        left = [copy for copy in state.copies if not copy[1].meta.deleting]
-        first = state.copies[0][1]
-        text = f"{len(state.copies)} copies, such as {first.kind} {first.key}"
-        return ClearingPlan(copies=left, waiting=text)
+        due_copies = [copy for copy in state.copies if not copy[1].meta.deleting]
+        return ClearingPlan(
+            copies=due_copies, condition=_remaining([copy for _, copy in state.copies])
+        )
     if state.unseen:
-        return ClearingPlan(waiting="; ".join(state.unseen))
-    return ClearingPlan(namespaces=[consumer])
+        message = "; ".join(state.unseen)
+        return ClearingPlan(condition=false(CLEARED, OBJECTS_UNKNOWN, message))
+    return ClearingPlan(namespaces=[consumer], condition=_remaining([consumer]))
+
+
+def _remaining(objects: Sequence[Object]) -> KubeBindCondition:
+    message = remaining_text(sorted(objects, key=lambda obj: obj.key))
+    return false(CLEARED, OBJECTS_REMAIN, message, severity="Info")
