@@ -16,9 +16,10 @@ from fairlead.api.resource import (
     PODS,
     Resource,
 )
+from fairlead.api.traces import ready_pods
 from fairlead.client import Client, ClientError
 from fairlead.client.lookups import find, list_all
-from fairlead.provider.commands.revoke.cluster import Desk, Progress
+from fairlead.runtime.removal import Progress, Removal
 from fairlead.uninstall.contents import why_kept
 from fairlead.uninstall.duties.base import Duties
 from fairlead.uninstall.duties.binding import BindingDuties
@@ -39,10 +40,10 @@ from fairlead.uninstall.footprints import (
     footprint,
     is_ours,
 )
-from fairlead.uninstall.presence import holder, ready
+from fairlead.uninstall.presence import holder
 
 
-_DUTIES: dict[Program, Callable[[Desk, Footprint], Duties]] = {
+_DUTIES: dict[Program, Callable[[Removal, Footprint], Duties]] = {
     "binding": BindingDuties,
     "konnector": KonnectorDuties,
     "postgres": PostgresDuties,
@@ -63,7 +64,7 @@ async def survey(client: Client, program: Program, *, namespace: str = "") -> Su
     Raises:
         ClientError: the server refused the look or cannot be reached.
     """
-    return await _Uninstallation(Desk(client, lambda _: None), program, namespace).survey()
+    return await _Uninstallation(Removal(client, lambda _: None), program, namespace).survey()
 
 
 async def uninstall(
@@ -89,14 +90,14 @@ async def uninstall(
         UninstallError: the program is in use, or the time is up; the text names the obstacle.
         ClientError: the server refused or cannot be reached.
     """
-    desk = Desk(client, progress)
-    work = _Uninstallation(desk, program, namespace)
+    removal = Removal(client, progress)
+    work = _Uninstallation(removal, program, namespace)
     try:
         async with asyncio.timeout(timeout):
             await work.run(choices or Choices())
     except TimeoutError:
-        waits = f" for {desk.waiting}" if desk.waiting else ""
-        waits += "".join(f"; {kind}: {why}" for kind, why in sorted(desk.unseen.items()))
+        waits = f" for {removal.waiting}" if removal.waiting else ""
+        waits += "".join(f"; {kind}: {why}" for kind, why in sorted(removal.unseen.items()))
         raise UninstallError(
             f"uninstalling {program} still waits{waits} after {timeout:g} s: remove what holds "
             "it, and run the command again to continue"
@@ -104,11 +105,11 @@ async def uninstall(
 
 
 class _Uninstallation:
-    def __init__(self, desk: Desk, program: Program, namespace: str) -> None:
-        self._desk = desk
-        self._client = desk.client
+    def __init__(self, removal: Removal, program: Program, namespace: str) -> None:
+        self._removal = removal
+        self._client = removal.client
         self._footprint = footprint(program, namespace)
-        self._duties = _DUTIES[program](desk, self._footprint)
+        self._duties = _DUTIES[program](removal, self._footprint)
 
     async def survey(self) -> Survey:
         others = await self._others()
@@ -185,12 +186,12 @@ class _Uninstallation:
     def _is_done_elsewhere(self, others: Sequence[Object]) -> bool:
         """Whether another Deployment of the program runs, which serves the same users."""
         # A program without a Lease serves only its own clients.
-        return bool(self._footprint.lease) and any(map(ready, others))
+        return bool(self._footprint.lease) and any(map(ready_pods, others))
 
     async def _remove(self, kinds: Sequence[Resource]) -> None:
         for obj in await self._installed(await self._others()):
-            if obj.resource in kinds and await self._desk.delete(obj.resource, [obj.object]):
-                self._desk.progress(f"deleted {obj}")
+            if obj.resource in kinds and await self._removal.delete(obj.resource, [obj.object]):
+                self._removal.progress(f"deleted {obj}")
 
     async def _stopped(self) -> None:
         """Wait until no Pod of the program runs and no process holds its Lease."""
@@ -199,38 +200,38 @@ class _Uninstallation:
         async def pods() -> list[Object]:
             return (await self._client.list(PODS, where.namespace, labels=where.selector)).items
 
-        await self._desk.gone(pods)
+        await self._removal.gone(pods)
         while name := await holder(self._client, where):
             lease = f"Lease {where.namespace}/{where.lease}"
-            await self._desk.wait(f"{name}, which holds {lease}: stop it where it runs")
-        self._desk.waiting = ""
+            await self._removal.wait(f"{name}, which holds {lease}: stop it where it runs")
+        self._removal.waiting = ""
 
     async def _remove_namespace(self) -> None:
         name = self._footprint.namespace
         namespace = await find(self._client, NAMESPACES, name)
         if why := await why_kept(self._client, self._footprint, namespace):
-            self._desk.progress(f"kept Namespace {name}: {why}")
+            self._removal.progress(f"kept Namespace {name}: {why}")
             return
         if namespace is None:
             return
-        if await self._desk.delete(NAMESPACES, [namespace]):
-            self._desk.progress(f"deleted Namespace {name}")
+        if await self._removal.delete(NAMESPACES, [namespace]):
+            self._removal.progress(f"deleted Namespace {name}")
 
         async def there() -> list[Object]:
             obj = await find(self._client, NAMESPACES, name)
             # Another namespace of this name may have been created meanwhile.
             return [obj] if obj and obj.meta.uid == namespace.meta.uid else []
 
-        await self._desk.gone(there)
+        await self._removal.gone(there)
 
     async def _remove_crds(self) -> None:
         for crd in (await self._client.list(CUSTOMRESOURCEDEFINITIONS)).items:
             if crd.meta.name not in self._footprint.crds:
                 continue
             if why := await self._why_crd_kept(crd):
-                self._desk.progress(f"kept {crd.kind} {crd.meta.name}: {why}")
-            elif await self._desk.delete(CUSTOMRESOURCEDEFINITIONS, [crd]):
-                self._desk.progress(f"deleted {crd.kind} {crd.meta.name}")
+                self._removal.progress(f"kept {crd.kind} {crd.meta.name}: {why}")
+            elif await self._removal.delete(CUSTOMRESOURCEDEFINITIONS, [crd]):
+                self._removal.progress(f"deleted {crd.kind} {crd.meta.name}")
 
     async def _why_crd_kept(self, crd: Object) -> str:
         """Return the reason why a CRD has to stay, "" if it may be deleted."""

@@ -18,6 +18,7 @@ from fairlead.api.kubebind import CLUSTER_BINDING_NAME, CLUSTERBINDINGS, Cluster
 from fairlead.api.meta import Object
 from fairlead.api.resource import DEPLOYMENTS, LEASES, Resource
 from fairlead.api.timestamps import format_time, moment, parse_time
+from fairlead.api.traces import LEASE_SECONDS, ready_pods, renewal
 from fairlead.client import Client, ClientError, ClusterConfig
 from fairlead.client.lookups import find
 from fairlead.konnector.manifests import LEASE, NAME
@@ -30,24 +31,6 @@ STALE = HEARTBEAT_INTERVAL
 """Age from which the last heartbeat no longer counts (kube-bind's ClusterBinding)."""
 _SECONDS = 5.0
 """Timeout for reading the last heartbeat from a provider, in seconds."""
-
-
-class _LeaseSpec(msgspec.Struct, rename="camel"):
-    holder_identity: str | None = None
-    renew_time: str | None = None
-    lease_duration_seconds: int | None = None
-
-
-class _Lease(msgspec.Struct):
-    spec: _LeaseSpec = msgspec.field(default_factory=_LeaseSpec)
-
-
-class _DeploymentStatus(msgspec.Struct, rename="camel"):
-    ready_replicas: int = 0
-
-
-class _Deployment(msgspec.Struct):
-    status: _DeploymentStatus = msgspec.field(default_factory=_DeploymentStatus)
 
 
 class Traces(msgspec.Struct, frozen=True):
@@ -103,11 +86,13 @@ def describe(traces: Traces, now: datetime) -> str:
     :data:`HEARTBEAT_INTERVAL` later.
     """
     lease, deployment = traces.lease, traces.deployment
-    renewed, lasts = _renewed(lease)
+    holder, renewed, lasts = renewal(lease)
+    if not holder:
+        renewed = None
     since = "" if renewed is None else rough_duration(now - renewed)
     if lease is not None and renewed is not None and now - renewed <= 2 * lasts:
         return f"a konnector runs (Lease {lease.key} was renewed {since} ago): {_LOG}"
-    if deployment is not None and not _ready_pods(deployment):
+    if deployment is not None and not ready_pods(deployment):
         where = f"-n {deployment.meta.namespace} describe deployment {deployment.meta.name}"
         return f"Deployment {deployment.key} has no Pod that is ready: see `kubectl {where}`"
     if deployment is not None:
@@ -139,10 +124,12 @@ def stop_of(traces: Traces, now: datetime) -> KonnectorStop | None:
     Lease may run elsewhere, which a heartbeat after the Lease's end shows.
     """
     lease, deployment = traces.lease, traces.deployment
-    renewed, lasts = _last_renewal(lease)
+    _, renewed, lasts = renewal(lease)
+    # One that is given back lasts a second; the next leader takes it in the usual time.
+    lasts = max(lasts, timedelta(seconds=LEASE_SECONDS))
     if renewed is not None and now - renewed <= 2 * lasts:
         return None
-    if deployment is not None and _ready_pods(deployment):
+    if deployment is not None and ready_pods(deployment):
         return None
     beat = _beaten(traces.heartbeat)
     if renewed is None:
@@ -158,39 +145,6 @@ def stop_of(traces: Traces, now: datetime) -> KonnectorStop | None:
     if deployment is not None:
         text += f", and Deployment {deployment.key} has no ready Pod"
     return KonnectorStop(text, format_time(renewed))
-
-
-def _last_renewal(lease: Object | None) -> tuple[datetime | None, timedelta]:
-    """Return when a Lease was renewed or given back, and at least how long it lasts."""
-    try:
-        spec = lease.decode(_Lease).spec if lease is not None else _LeaseSpec()
-        renewed = parse_time(spec.renew_time) if spec.renew_time else None
-    except (msgspec.ValidationError, ValueError):
-        return None, timedelta()
-    # One that is given back lasts a second; the next leader takes it in the usual time.
-    return renewed, timedelta(seconds=max(spec.lease_duration_seconds or 15, 15))
-
-
-def _ready_pods(deployment: Object) -> int:
-    try:
-        return deployment.decode(_Deployment).status.ready_replicas
-    except msgspec.ValidationError:
-        return 0
-
-
-def _renewed(lease: Object | None) -> tuple[datetime | None, timedelta]:
-    """Return when the Lease was renewed, and its duration; a released Lease was never renewed."""
-    if lease is None:
-        return None, timedelta()
-    try:
-        spec = lease.decode(_Lease).spec
-        if not spec.holder_identity or not spec.renew_time:
-            return None, timedelta()
-        # 15 seconds are what Kubernetes' own controllers lease for by default.
-        lasts = timedelta(seconds=spec.lease_duration_seconds or 15)
-        return parse_time(spec.renew_time), lasts
-    except (msgspec.ValidationError, ValueError):
-        return None, timedelta()
 
 
 def _beaten(binding: ClusterBinding | None) -> datetime | None:

@@ -1,18 +1,18 @@
-"""The protocol of a program's duties at its removal, and their common functions."""
+"""The base of a program's duties at its removal, and their common functions."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
-from typing import Protocol
+from collections.abc import Sequence
 
-from fairlead.api.meta import JSON, Object
+from fairlead.api.meta import Object
 from fairlead.api.reasons.verdict import DELETING, Judgement, verdict_of
-from fairlead.api.resource import Resource
-from fairlead.provider.commands.revoke.cluster import Desk
+from fairlead.runtime.removal import Removal
 from fairlead.uninstall.findings import Use
+from fairlead.uninstall.footprints import Footprint
+from fairlead.uninstall.presence import runs
 
 
-class Duties(Protocol):
+class Duties:
     """Duties of a program, for its removal.
 
     ``uses`` returns the users of the program, ``notes`` further consequences for a person.
@@ -20,44 +20,28 @@ class Duties(Protocol):
     run any more. ``clear`` deletes the objects that serve the program alone.
     """
 
+    def __init__(self, removal: Removal, footprint: Footprint) -> None:
+        self._removal = removal
+        self._client = removal.client
+        self._footprint = footprint
+
     async def uses(self) -> list[Use]:
         """Return the users of the program."""
-        ...
+        raise NotImplementedError
 
     async def notes(self) -> list[str]:
         """Return further consequences of the removal."""
-        ...
+        return []
 
     async def orphan(self) -> None:
         """Release the objects that wait for the program."""
-        ...
 
     async def clear(self) -> None:
         """Delete the objects that only the program needs."""
-        ...
 
-
-def without(finalizers: Collection[str]) -> Callable[[Object], JSON | None]:
-    """Return a function that removes these finalizers from a body; None if it has none."""
-
-    def body(obj: Object) -> JSON | None:
-        finalizers_left = [one for one in obj.meta.finalizers if one not in finalizers]
-        if finalizers_left == obj.meta.finalizers:
-            return None
-        # Desk.change sends the difference with the resourceVersion: a finalizer that another
-        # controller adds at the same moment is a conflict, and is not lost.
-        body_ = obj.to_dict()
-        body_["metadata"]["finalizers"] = finalizers_left
-        return body_
-
-    return body
-
-
-async def let_go(
-    desk: Desk, resource: Resource, objects: Sequence[Object], *finalizers: str
-) -> int:
-    """Remove finalizers from objects, deleted or not; return how many had one."""
-    return await desk.change(resource, objects, without(finalizers))
+    async def _again(self, remedy: str) -> str:
+        """Return the remedy for a program that does not run, "" for one that runs."""
+        return "" if await runs(self._client, self._footprint) else remedy
 
 
 def having(objects: Sequence[Object], *finalizers: str) -> list[Object]:

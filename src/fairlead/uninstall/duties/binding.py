@@ -6,7 +6,7 @@ import shlex
 
 from fairlead.api.meta import Object
 from fairlead.api.remains import count, named
-from fairlead.api.resource import NAMESPACES, SECRETS, Resource
+from fairlead.api.resource import SECRETS, Resource
 from fairlead.api.servicebinding.coreos import (
     BINDABLEKINDS,
     COREOS_FINALIZER,
@@ -15,57 +15,45 @@ from fairlead.api.servicebinding.coreos import (
 from fairlead.api.servicebinding.spec import SERVICEBINDINGS, SPEC_FINALIZER
 from fairlead.binding.admission.names import KEY_SECRET, SECRET
 from fairlead.client.lookups import find, list_all
-from fairlead.provider.commands.revoke.cluster import Desk
-from fairlead.uninstall.duties.base import having, let_go, remedy_for, standing
+from fairlead.uninstall.duties.base import Duties, having, remedy_for, standing
 from fairlead.uninstall.findings import Use
-from fairlead.uninstall.footprints import Footprint
-from fairlead.uninstall.presence import runs
 
 
 _FINALIZERS = (SPEC_FINALIZER, COREOS_FINALIZER)
 _AGAIN = ", as soon as the controllers run again (apply `fairlead manifests binding`)"
 
 
-class BindingDuties:
+class BindingDuties(Duties):
     """ServiceBindings of both APIs that have been projected."""
-
-    def __init__(self, desk: Desk, footprint: Footprint) -> None:
-        self._desk = desk
-        self._client = desk.client
-        self._footprint = footprint
 
     async def uses(self) -> list[Use]:
         """Return each binding whose deletion waits for the controllers."""
         by_kind = await self._workloads()
         if not any(by_kind.values()):
             return []
-        again = "" if await runs(self._client, self._footprint) else _AGAIN
-        going = {one.meta.name for one in await self._desk.list(NAMESPACES) if one.meta.deleting}
+        again = await self._again(_AGAIN)
+        going = await self._removal.going()
         return [
             _use(resource, obj, going, again)
             for resource, every in by_kind.items()
             for obj in every
         ]
 
-    async def notes(self) -> list[str]:
-        """Return no notes."""
-        return []
-
     async def orphan(self) -> None:
         """Release the bindings; their projections stay in the workloads."""
         for resource, objects in (await self._workloads()).items():
-            if number := await let_go(self._desk, resource, objects, *_FINALIZERS):
+            if number := await self._removal.let_go(resource, objects, *_FINALIZERS):
                 stay = count(number, "projection stays", "projections stay")
-                self._desk.progress(f"let go {named(objects)}: {stay} on the workloads")
+                self._removal.progress(f"let go {named(objects)}: {stay} on the workloads")
 
     async def clear(self) -> None:
         """Delete the webhook's certificate, and the list that the controllers write."""
         # The controllers make these at run time, so that no manifest and no Helm release has them.
         for name in (SECRET, KEY_SECRET):
             if secret := await find(self._client, SECRETS, name, self._footprint.namespace):
-                await self._desk.delete(SECRETS, [secret])
-                self._desk.progress(f"deleted Secret {secret.key}")
-        await self._desk.delete(BINDABLEKINDS, await list_all(self._client, BINDABLEKINDS))
+                await self._removal.delete(SECRETS, [secret])
+                self._removal.progress(f"deleted Secret {secret.key}")
+        await self._removal.delete(BINDABLEKINDS, await list_all(self._client, BINDABLEKINDS))
 
     async def _workloads(self) -> dict[Resource, list[Object]]:
         return {

@@ -26,7 +26,6 @@ from fairlead.api.remains import count, named
 from fairlead.api.resource import (
     CLUSTERROLES,
     CUSTOMRESOURCEDEFINITIONS,
-    NAMESPACES,
     SECRETS,
     Resource,
     split_api_version,
@@ -41,30 +40,24 @@ from fairlead.konnector.commands.consumer_objects import (
 )
 from fairlead.konnector.commands.presence import START
 from fairlead.konnector.rights import konnector_role_name
-from fairlead.provider.commands.revoke.cluster import Desk
 from fairlead.uninstall.duties.base import (
+    Duties,
     having,
     judged,
-    let_go,
     remedy_for,
     standing,
 )
 from fairlead.uninstall.findings import Use
-from fairlead.uninstall.footprints import Footprint
-from fairlead.uninstall.presence import runs
 
+
+_AGAIN = f", as soon as a konnector runs again ({START})"
 
 Kinds = dict[Resource, list[Object]]
 """Bound objects whose deletion waits for a konnector, by kind."""
 
 
-class KonnectorDuties:
+class KonnectorDuties(Duties):
     """Bindings and bundles, bound objects, kubeconfigs."""
-
-    def __init__(self, desk: Desk, footprint: Footprint) -> None:
-        self._desk = desk
-        self._client = desk.client
-        self._footprint = footprint
 
     async def uses(self) -> list[Use]:
         """Return bundles, bindings with their objects, and objects without a binding."""
@@ -73,9 +66,9 @@ class KonnectorDuties:
         by_kind = await self._objects()
         if not (bundles or bindings or by_kind):
             return []
-        absent = not await runs(self._client, self._footprint)
-        going = {one.meta.name for one in await self._desk.list(NAMESPACES) if one.meta.deleting}
-        uses = [self._bundle_use(one, absent) for one in bundles]
+        again = await self._again(_AGAIN)
+        going = await self._removal.going()
+        uses = [self._bundle_use(one, again) for one in bundles]
         owners = {one.meta.uid for one in bundles}
         # Kinds that no binding takes out of ``by_kind`` have lost theirs, and are reported as
         # stranded.
@@ -83,7 +76,7 @@ class KonnectorDuties:
             mine = await self._of(binding, by_kind)
             controller = binding.meta.controller()
             bundle = controller.name if controller and controller.uid in owners else ""
-            uses.append(await self._binding_use(binding, mine, going, absent, bundle))
+            uses.append(await self._binding_use(binding, mine, going, again, bundle))
             for kind in mine:
                 by_kind.pop(kind)
         return uses + [
@@ -102,31 +95,31 @@ class KonnectorDuties:
     async def orphan(self) -> None:
         """Release bound objects and bindings without a konnector; copies stay on the providers."""
         # Bundles first: a konnector that still runs elsewhere would make their bindings again.
-        await self._desk.delete(
+        await self._removal.delete(
             APISERVICEBINDINGBUNDLES, await list_all(self._client, APISERVICEBINDINGBUNDLES)
         )
         bindings = await list_all(self._client, APISERVICEBINDINGS)
         # Before the deletion: a konnector that still runs elsewhere then deletes no copy.
-        await self._desk.change(APISERVICEBINDINGS, bindings, _orphaned)
-        if await self._desk.delete(APISERVICEBINDINGS, bindings):
-            self._desk.progress(f"deleting {named(bindings)}")
+        await self._removal.change(APISERVICEBINDINGS, bindings, _orphaned)
+        if await self._removal.delete(APISERVICEBINDINGS, bindings):
+            self._removal.progress(f"deleting {named(bindings)}")
         crds = await self._crds()
-        if await self._desk.delete(CUSTOMRESOURCEDEFINITIONS, crds):
-            self._desk.progress(f"deleting {named(crds)}, with the objects here")
+        if await self._removal.delete(CUSTOMRESOURCEDEFINITIONS, crds):
+            self._removal.progress(f"deleting {named(crds)}, with the objects here")
         # A CRD stays until its last object is gone, and an object until it has no finalizer. A
         # konnector that still runs elsewhere may give one to further objects meanwhile.
         while True:
             for kind, objects in (await self._objects()).items():
-                number = await let_go(self._desk, kind, objects, FINALIZER_SYNCER)
+                number = await self._removal.let_go(kind, objects, FINALIZER_SYNCER)
                 copies = count(number, "copy stays", "copies stay")
-                self._desk.progress(f"let go {named(objects)}: {copies} at the provider")
+                self._removal.progress(f"let go {named(objects)}: {copies} at the provider")
             if not (left := await self._crds()):
                 break
-            await self._desk.wait(named(left))
-        self._desk.waiting = ""
+            await self._removal.wait(named(left))
+        self._removal.waiting = ""
         # The bindings go last: a second run finds by them what an interrupted one has left.
-        await let_go(self._desk, APISERVICEBINDINGS, bindings, FINALIZER_UNBIND)
-        await self._desk.gone(lambda: list_all(self._client, APISERVICEBINDINGS))
+        await self._removal.let_go(APISERVICEBINDINGS, bindings, FINALIZER_UNBIND)
+        await self._removal.gone(lambda: list_all(self._client, APISERVICEBINDINGS))
 
     async def clear(self) -> None:
         """Delete the roles of deleted bindings, and unused kubeconfigs."""
@@ -136,16 +129,16 @@ class KonnectorDuties:
         for role in (await self._client.list(CLUSTERROLES, labels=selector)).items:
             binding = role.meta.name.removeprefix(prefix)
             if role.meta.name.startswith(prefix) and binding not in names:
-                await remove_roles(self._client, binding, self._desk.progress)
+                await remove_roles(self._client, binding, self._removal.progress)
         for secret in (await self._client.list(SECRETS, self._footprint.namespace)).items:
-            await remove_secret(self._client, secret, self._desk.progress)
+            await remove_secret(self._client, secret, self._removal.progress)
 
     async def _objects(self) -> Kinds:
         """Return all objects with the konnector's finalizer, by kind."""
         kinds: Kinds = {}
         for namespaced in (True, False):
-            for kind in await self._desk.kinds(namespaced=namespaced):
-                if objects := having(await self._desk.list_objects(kind), FINALIZER_SYNCER):
+            for kind in await self._removal.kinds(namespaced=namespaced):
+                if objects := having(await self._removal.list_objects(kind), FINALIZER_SYNCER):
                     kinds[kind] = objects
         return kinds
 
@@ -164,18 +157,18 @@ class KonnectorDuties:
         }
         return {kind: objects for kind, objects in kinds.items() if kind.group_resource in owned}
 
-    def _bundle_use(self, bundle: Object, absent: bool) -> Use:
+    def _bundle_use(self, bundle: Object, again: str) -> Use:
         name = bundle.meta.name
         return Use(
             what=f"APIServiceBindingBundle {name} binds what its provider offers"
             f"{judged(verdict_of(bundle))}",
-            remedy=f"`fairlead unbind --bundle {shlex.quote(name)}` takes it back{_once(absent)}",
+            remedy=f"`fairlead unbind --bundle {shlex.quote(name)}` takes it back{again}",
             option="orphan",
             breaks=f"APIServiceBindingBundle {name} is deleted with all its bindings",
         )
 
     async def _binding_use(
-        self, binding: Object, mine: Kinds, going: set[str], absent: bool, bundle: str
+        self, binding: Object, mine: Kinds, going: set[str], again: str, bundle: str
     ) -> Use:
         name = binding.meta.name
         objects = [one for objects_of_kind in mine.values() for one in objects_of_kind]
@@ -197,9 +190,7 @@ class KonnectorDuties:
             breaks += f"; copies of claimed {', '.join(claims)} stay too"
         return Use(
             what=what + _stuck(objects, going),
-            remedy=remedy_for(
-                binding, f"`fairlead unbind {command}` takes it back{_once(absent)}{lost}"
-            ),
+            remedy=remedy_for(binding, f"`fairlead unbind {command}` takes it back{again}{lost}"),
             option="orphan",
             breaks=breaks,
         )
@@ -242,10 +233,6 @@ def _is_binding(owner: OwnerReference) -> bool:
     """Whether an owner is an APIServiceBinding; other groups may have a kind of this name."""
     group, _ = split_api_version(owner.api_version)
     return (group, owner.kind) == (APISERVICEBINDINGS.group, APISERVICEBINDINGS.kind)
-
-
-def _once(absent: bool) -> str:
-    return f", as soon as a konnector runs again ({START})" if absent else ""
 
 
 def _stuck(objects: Sequence[Object], going: set[str]) -> str:

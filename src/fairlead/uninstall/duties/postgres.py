@@ -9,49 +9,33 @@ import msgspec
 from fairlead.api.meta import Object
 from fairlead.api.postgresaccess import FINALIZER, POSTGRESACCESSES, PostgresAccess
 from fairlead.api.remains import count, named
-from fairlead.api.resource import NAMESPACES
 from fairlead.client.lookups import list_all
-from fairlead.provider.commands.revoke.cluster import Desk
-from fairlead.uninstall.duties.base import having, let_go, remedy_for, standing
+from fairlead.uninstall.duties.base import Duties, having, remedy_for, standing
 from fairlead.uninstall.findings import Use
-from fairlead.uninstall.footprints import Footprint
-from fairlead.uninstall.presence import runs
 
 
 _AGAIN = ", as soon as the operator runs again (apply `fairlead manifests postgres`)"
 
 
-class PostgresDuties:
-    """PostgresAccesses that the operator has reconciled."""
-
-    def __init__(self, desk: Desk, footprint: Footprint) -> None:
-        self._desk = desk
-        self._client = desk.client
-        self._footprint = footprint
+class PostgresDuties(Duties):
+    """PostgresAccesses that the operator has reconciled; records of roles are left to people."""
 
     async def uses(self) -> list[Use]:
         """Return the accesses whose role exists or may exist."""
         accesses = await self._accesses()
         if not accesses:
             return []
-        absent = not await runs(self._client, self._footprint)
-        going = {one.meta.name for one in await self._desk.list(NAMESPACES) if one.meta.deleting}
-        return [_use(one, going, _AGAIN if absent else "") for one in accesses]
-
-    async def notes(self) -> list[str]:
-        """Return no notes."""
-        return []
+        again = await self._again(_AGAIN)
+        going = await self._removal.going()
+        return [_use(one, going, again) for one in accesses]
 
     async def orphan(self) -> None:
         """Leave all roles in their databases; accesses stay, or go if they were being deleted."""
         accesses = await self._accesses()
-        if number := await let_go(self._desk, POSTGRESACCESSES, accesses, FINALIZER):
-            self._desk.progress(
+        if number := await self._removal.let_go(POSTGRESACCESSES, accesses, FINALIZER):
+            self._removal.progress(
                 f"let go {named(accesses)}: {count(number, 'role')} stay in PostgreSQL"
             )
-
-    async def clear(self) -> None:
-        """Delete nothing: records of roles that stay are left for people to read."""
 
     async def _accesses(self) -> list[Object]:
         return having(await list_all(self._client, POSTGRESACCESSES), FINALIZER)

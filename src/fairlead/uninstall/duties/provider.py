@@ -14,27 +14,18 @@ from fairlead.api.kubebind import (
 from fairlead.api.meta import Object
 from fairlead.api.reasons.verdict import Judgement
 from fairlead.api.remains import count, named
-from fairlead.api.resource import NAMESPACES
 from fairlead.api.timestamps import moment
 from fairlead.client.lookups import list_all
 from fairlead.provider.commands.overview import ConsumerRow, age, consumers
-from fairlead.provider.commands.revoke.cluster import Desk
-from fairlead.uninstall.duties.base import having, judged, let_go, standing
+from fairlead.uninstall.duties.base import Duties, having, judged, standing
 from fairlead.uninstall.findings import Use
-from fairlead.uninstall.footprints import Footprint
-from fairlead.uninstall.presence import runs
 
 
 _AGAIN = ", as soon as the controllers run again (apply `fairlead manifests provider`)"
 
 
-class ProviderDuties:
+class ProviderDuties(Duties):
     """Consumers, and APIServiceNamespaces that wait for the controllers."""
-
-    def __init__(self, desk: Desk, footprint: Footprint) -> None:
-        self._desk = desk
-        self._client = desk.client
-        self._footprint = footprint
 
     async def uses(self) -> list[Use]:
         """Return each consumer, and the held objects of one that is being revoked."""
@@ -42,24 +33,17 @@ class ProviderDuties:
         rows = await consumers(self._client)
         if not (namespaces or rows):
             return []
-        again = "" if await runs(self._client, self._footprint) else _AGAIN
-        going = {one.meta.name for one in await self._desk.list(NAMESPACES) if one.meta.deleting}
+        again = await self._again(_AGAIN)
+        going = await self._removal.going()
         # A consumer whose namespace is going is being revoked already.
         uses = [_consumer(row, again) for row in rows if row.namespace not in going]
         return uses + ([_held_use(one, going) for one in namespaces] if again else [])
 
-    async def notes(self) -> list[str]:
-        """Return no notes."""
-        return []
-
     async def orphan(self) -> None:
         """Release APIServiceNamespaces without the controllers; provider namespaces stay."""
         namespaces = await self._namespaces()
-        if await let_go(self._desk, APISERVICENAMESPACES, namespaces, FINALIZER_NAMESPACE):
-            self._desk.progress(f"let go {named(namespaces)}: their namespaces stay")
-
-    async def clear(self) -> None:
-        """Delete nothing: all objects belong to consumers."""
+        if await self._removal.let_go(APISERVICENAMESPACES, namespaces, FINALIZER_NAMESPACE):
+            self._removal.progress(f"let go {named(namespaces)}: their namespaces stay")
 
     async def _namespaces(self) -> list[Object]:
         listed = await list_all(self._client, APISERVICENAMESPACES)

@@ -8,18 +8,12 @@ from fairlead.api.remains import count
 from fairlead.api.resource import SECRETS
 from fairlead.client import NotFound
 from fairlead.portal.identity.secretstore import LABEL_KIND
-from fairlead.provider.commands.revoke.cluster import Desk
+from fairlead.uninstall.duties.base import Duties
 from fairlead.uninstall.findings import Use
-from fairlead.uninstall.footprints import Footprint
 
 
-class ServeDuties:
+class ServeDuties(Duties):
     """BindableResourcesRequests of the server, and Secrets of sessions, codes and keys."""
-
-    def __init__(self, desk: Desk, footprint: Footprint) -> None:
-        self._desk = desk
-        self._client = desk.client
-        self._footprint = footprint
 
     async def uses(self) -> list[Use]:
         """Return each request that is not answered yet."""
@@ -42,14 +36,11 @@ class ServeDuties:
             return []
         return [f"{count(sessions, 'session ends', 'sessions end')}: people are signed out"]
 
-    async def orphan(self) -> None:
-        """Release nothing: no object waits for the server."""
-
     async def clear(self) -> None:
         """Delete sessions, codes and keys, and requests, which only the server would answer."""
-        await self._desk.delete(BINDABLERESOURCESREQUESTS, await self._requests())
-        if number := await self._desk.delete(SECRETS, await self._secrets()):
-            self._desk.progress(f"deleted {count(number, 'Secret')} of sessions and keys")
+        await self._removal.delete(BINDABLERESOURCESREQUESTS, await self._requests())
+        if number := await self._removal.delete(SECRETS, await self._secrets()):
+            self._removal.progress(f"deleted {count(number, 'Secret')} of sessions and keys")
 
     async def _requests(self) -> list[Object]:
         try:

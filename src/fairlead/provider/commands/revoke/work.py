@@ -49,11 +49,11 @@ from fairlead.client import (
 )
 from fairlead.client.lookups import find
 from fairlead.provider.commands.revoke import belonging
-from fairlead.provider.commands.revoke.cluster import Desk, Progress, each
 from fairlead.provider.copies import exported, places
 from fairlead.provider.namespaces import identity_of
 from fairlead.provider.tokens import TOKEN_TYPE, TokenSecret, token_secrets
 from fairlead.runtime import commit
+from fairlead.runtime.removal import Progress, Removal, each
 
 
 PATIENCE_SECONDS = 20.0
@@ -89,7 +89,7 @@ async def lock_out(client: Client, consumer: Object, progress: Progress) -> None
     Raises:
         RevokeError: a part of the access could not be removed.
     """
-    await _Revocation(Desk(client, progress), consumer, force=False).lock_out()
+    await _Revocation(Removal(client, progress), consumer, force=False).lock_out()
 
 
 async def revoke(
@@ -120,13 +120,13 @@ async def revoke(
         RevokeError: the access could not be taken away, or not in time.
         ApiError: the server refused.
     """
-    desk = Desk(client, progress)
-    work = _Revocation(desk, consumer, force=force)
+    removal = Removal(client, progress)
+    work = _Revocation(removal, consumer, force=force)
     try:
         async with asyncio.timeout(timeout):
             await work.run(keep_data=keep_data)
     except TimeoutError:
-        waits = f"waits for {desk.waiting}" if desk.waiting else "is not finished"
+        waits = f"waits for {removal.waiting}" if removal.waiting else "is not finished"
         hint = "" if force else "; --force takes finalizers off the consumer's objects"
         raise work.unfinished(
             f"revoking still {waits} after {timeout:g} s: remove what holds it, and run the "
@@ -135,10 +135,10 @@ async def revoke(
 
 
 class _Revocation:
-    def __init__(self, desk: Desk, consumer: Object, *, force: bool) -> None:
+    def __init__(self, removal: Removal, consumer: Object, *, force: bool) -> None:
         self._force = force
-        self._desk = desk
-        self._client = desk.client
+        self._removal = removal
+        self._client = removal.client
         self._consumer = consumer
         self._name = consumer.meta.name
         self._untaken: dict[str, str] = {}
@@ -205,7 +205,7 @@ class _Revocation:
                 elif clearing:
                     # It was deleted by hand, and takes no declaration any more. The controllers
                     # only delete provider namespaces without copies then.
-                    await self._desk.delete(NAMESPACES, await self._owned())
+                    await self._removal.delete(NAMESPACES, await self._owned())
                 return
 
     async def _ask_anew(self) -> None:
@@ -228,7 +228,7 @@ class _Revocation:
         """Wait until the cluster namespace is gone, and show what the controllers wait for."""
         clock = asyncio.get_running_loop().time
         began = idle = listed = clock()
-        self._desk.progress("the provider's controllers delete what it has here")
+        self._removal.progress("the provider's controllers delete what it has here")
         while (consumer := await self._cluster_namespace()) is not None:
             binding = await self._binding()
             conditions = stored_conditions(binding) if binding is not None else ()
@@ -254,7 +254,7 @@ class _Revocation:
                 )
             if self._force and clock() - began > belonging.GRACE_SECONDS:
                 await self._take_finalizers(exports)
-            await self._desk.wait(text)
+            await self._removal.wait(text)
 
     async def _is_touched(self) -> bool:
         """Whether provider namespaces are being deleted; older controllers do it silently."""
@@ -266,19 +266,19 @@ class _Revocation:
         owned = await self._owned()
         where = places([self._consumer, *owned], exports)
         inside = [self._name, *(namespace.meta.name for namespace in owned)]
-        every = [await self._desk.kinds(namespaced=namespaced) for namespaced in (True, False)]
+        every = [await self._removal.kinds(namespaced=namespaced) for namespaced in (True, False)]
         kinds = [kind for part in every for kind in part if kind.group_resource in names]
         for kind in (*kinds, *belonging.claimed(exports), *_OWN_KINDS):
             for namespace in inside if kind.namespaced else [""]:
                 objects = [
                     obj
-                    for obj in await self._desk.list_objects(kind, namespace)
+                    for obj in await self._removal.list_objects(kind, namespace)
                     if belonging.without_finalizers(obj)
                     and where.whose(kind, obj.meta) == self._name
                 ]
                 if objects:
                     self._say(f"taking finalizers off by force: {remaining_text(objects)}")
-                    await self._desk.change(kind, objects, belonging.without_finalizers)
+                    await self._removal.change(kind, objects, belonging.without_finalizers)
 
     async def _release(self, exports: Sequence[Object]) -> bool:
         """Take the consumer's marks off all that stays, the namespaces' after those of copies.
@@ -292,11 +292,11 @@ class _Revocation:
         copies: list[tuple[Resource, list[Object]]] = []
         here = 0
         for namespaced in (False, True):
-            kinds = await self._desk.kinds(namespaced=namespaced)
+            kinds = await self._removal.kinds(namespaced=namespaced)
             for kind in (*kinds, *_CLAIMABLE) if namespaced else kinds:
                 objects = [
                     obj
-                    for obj in await self._desk.list_objects(kind)
+                    for obj in await self._removal.list_objects(kind)
                     if belonging.is_copy(obj, self._name)
                     and where.whose(kind, obj.meta) == self._name
                 ]
@@ -306,8 +306,8 @@ class _Revocation:
                 if marked:
                     copies.append((kind, marked))
         # Copies that keep their mark would be deleted with the namespaces that lose theirs.
-        if unseen := [name for name in self._desk.unseen if name in names]:
-            reasons = "; ".join(f"{kind}: {self._desk.unseen[kind]}" for kind in sorted(unseen))
+        if unseen := [name for name in self._removal.unseen if name in names]:
+            reasons = "; ".join(f"{kind}: {self._removal.unseen[kind]}" for kind in sorted(unseen))
             raise self.unfinished(
                 f"not all that it has could be listed ({reasons}): fix that, such as a "
                 "conversion webhook, and run the command again to continue"
@@ -316,9 +316,9 @@ class _Revocation:
             # The controllers delete every object that has an owner.
             await self._declare(clearing=False)
         for kind, objects in copies:
-            await self._desk.change(kind, objects, self._released)
+            await self._removal.change(kind, objects, self._released)
         # A repetition finds the namespaces by this annotation.
-        await self._desk.change(NAMESPACES, owned, belonging.without_owner)
+        await self._removal.change(NAMESPACES, owned, belonging.without_owner)
         if owned or copies:
             stay = count(sum(len(objects) for _, objects in copies), "copy", "copies")
             places_left = ", ".join(sorted(one.meta.name for one in owned)) or "no namespace"
@@ -332,22 +332,22 @@ class _Revocation:
 
     async def _leave_namespace(self, copies: int) -> None:
         """Take all of kube-bind's out of the cluster namespace, which stays for copies in it."""
-        secrets = await self._desk.list(SECRETS, self._name)
+        secrets = await self._removal.list(SECRETS, self._name)
         kubeconfigs = [secret for secret in secrets if secret.meta.name == KUBECONFIG_NAME]
-        await self._desk.delete(SECRETS, kubeconfigs)
+        await self._removal.delete(SECRETS, kubeconfigs)
         # Without exports no ClusterBinding is made again.
         for resource in (*_OWN_KINDS, APISERVICEEXPORTS, BOUNDSCHEMAS, CLUSTERBINDINGS):
 
             async def left(resource: Resource = resource) -> list[Object]:
-                objects = await self._desk.list(resource, self._name)
-                await self._desk.delete(resource, objects)
+                objects = await self._removal.list(resource, self._name)
+                await self._removal.delete(resource, objects)
                 leaving = [one for one in objects if FINALIZER_NAMESPACE in one.meta.finalizers]
-                await self._desk.let_go(resource, leaving, FINALIZER_NAMESPACE)
+                await self._removal.let_go(resource, leaving, FINALIZER_NAMESPACE)
                 return objects
 
-            await self._desk.gone(left)
+            await self._removal.gone(left)
         # The identity goes last: it is how a repetition finds the consumer.
-        await self._desk.change(NAMESPACES, [self._consumer], belonging.without_identity)
+        await self._removal.change(NAMESPACES, [self._consumer], belonging.without_identity)
         self._say(
             f"cluster namespace {self._name} stays, for it holds {count(copies, 'copy', 'copies')}"
         )
@@ -359,7 +359,7 @@ class _Revocation:
         with self._noted(f"the tokens in namespace {self._name}"):
             # Listed before the account goes, which takes its tokens with it.
             tokens = token_secrets((await self._client.list(SECRETS, self._name)).items)
-            dead = await self._desk.delete(SECRETS, [token.secret for token in tokens])
+            dead = await self._removal.delete(SECRETS, [token.secret for token in tokens])
         with self._noted(f"ServiceAccount {self._name}/{BINDER_NAME}"), suppress(NotFound):
             gone = await self._take_account()
         # Servers remember for some seconds that a token was good, but not what it may do.
@@ -368,11 +368,11 @@ class _Revocation:
         if rights or dead or gone:
             bindings = count(rights, "binding of rights", "bindings of rights")
             self._say(f"access taken away: {bindings}, {count(dead, 'token')}")
-        self._desk.waiting = "the server to forget the tokens"
+        self._removal.waiting = "the server to forget the tokens"
         for token in tokens:
             if token.token and not self._untaken:
                 await _forgotten(self._client.config, token.token)
-        self._desk.waiting = ""
+        self._removal.waiting = ""
         # While a server remembers the login or the rights, there may be new tokens.
         await self._take_other_tokens()
 
@@ -383,7 +383,7 @@ class _Revocation:
             # A person may have the right to delete it without the right to read it.
             await self._client.delete(SERVICEACCOUNTS, BINDER_NAME, self._name)
             return 1
-        return await self._desk.delete(SERVICEACCOUNTS, [account])
+        return await self._removal.delete(SERVICEACCOUNTS, [account])
 
     async def _take_other_tokens(self) -> int:
         """Delete the tokens of other ServiceAccounts where the consumer could read or make them.
@@ -400,7 +400,7 @@ class _Revocation:
                 secrets = await self._client.list(
                     SECRETS, name, fields=f"type={TOKEN_TYPE}", metadata_only=True
                 )
-                taken += await self._desk.delete(SECRETS, secrets.items)
+                taken += await self._removal.delete(SECRETS, secrets.items)
 
         with self._noted("tokens in the provider namespaces"):
             await each([self._consumer, *await self._owned()], take_tokens)
@@ -426,7 +426,7 @@ class _Revocation:
         kind, key = belonging.role_of(binding)
         others = belonging.without_subject(binding, self._name)
         if others is not None:
-            await self._desk.change(
+            await self._removal.change(
                 resource, [binding], lambda subject: belonging.without_subject(subject, self._name)
             )
             return
@@ -434,8 +434,8 @@ class _Revocation:
         with self._noted(f"{kind.kind} {key}"), suppress(NotFound):
             role = await self._client.get(kind, key.name, key.namespace)
             if belonging.is_managed(role):
-                await self._desk.delete(kind, [role])
-        await self._desk.delete(resource, [binding])
+                await self._removal.delete(kind, [role])
+        await self._removal.delete(resource, [binding])
 
     async def _exports(self) -> list[Object]:
         return (await self._client.list(APISERVICEEXPORTS, self._name)).items
@@ -454,7 +454,7 @@ class _Revocation:
         return namespace if is_same else None
 
     def _say(self, line: str) -> None:
-        self._desk.progress(line)
+        self._removal.progress(line)
 
 
 async def _forgotten(config: ClusterConfig, token: str) -> None:

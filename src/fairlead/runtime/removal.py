@@ -1,4 +1,8 @@
-"""The cluster for the removal of a consumer: lists, deletions, and waits with a progress line."""
+"""Deletes objects for commands, waits for their end, and shows what is left and who holds it.
+
+Taking away is the one work of which commands do a part themselves, with the rights of the person
+who runs them. ``fairlead.api.remains`` has the words.
+"""
 
 from __future__ import annotations
 
@@ -10,10 +14,10 @@ from fairlead.api.definitions import lossless_resource
 from fairlead.api.kubebind import GROUP
 from fairlead.api.meta import JSON, Object
 from fairlead.api.remains import remaining_text
-from fairlead.api.resource import CUSTOMRESOURCEDEFINITIONS, Resource
+from fairlead.api.resource import CUSTOMRESOURCEDEFINITIONS, NAMESPACES, Resource
 from fairlead.client import Client, Conflict, NotFound
 from fairlead.client.lookups import Unseen, look_at
-from fairlead.runtime import commit, remove_finalizer
+from fairlead.runtime.writes import commit, remove_finalizer
 
 
 Progress = Callable[[str], None]
@@ -26,7 +30,7 @@ _QUIET = 2.0
 """Seconds that a wait may take before a progress line names it."""
 
 
-class Desk:
+class Removal:
     """Operations on the cluster that report their progress.
 
     ``waiting`` names the objects that are being waited for. ``unseen`` has the errors of kinds
@@ -89,6 +93,10 @@ class Desk:
         except NotFound:
             return []
 
+    async def going(self) -> set[str]:
+        """Return the names of the namespaces that are being deleted."""
+        return {one.meta.name for one in await self.list(NAMESPACES) if one.meta.deleting}
+
     async def delete(self, resource: Resource, objects: Iterable[Object]) -> int:
         """Delete these very objects; return how many of them were not being deleted yet."""
         due = [obj for obj in objects if not obj.meta.deleting]
@@ -124,14 +132,16 @@ class Desk:
         await self._each_fresh(resource, objects, change_object)
         return changed
 
-    async def let_go(self, resource: Resource, objects: Iterable[Object], finalizer: str) -> None:
-        """Remove a finalizer from the objects that are being deleted."""
+    async def let_go(self, resource: Resource, objects: Iterable[Object], *finalizers: str) -> int:
+        """Remove finalizers from objects, deleted or not; return how many had one."""
+        number = 0
 
         async def release(obj: Object) -> None:
-            if obj.meta.deleting:
-                await remove_finalizer(self.client, resource, obj, finalizer)
+            nonlocal number
+            number += await remove_finalizer(self.client, resource, obj, *finalizers)
 
         await self._each_fresh(resource, objects, release)
+        return number
 
     async def _each_fresh(
         self,
