@@ -1,14 +1,15 @@
-"""Links of the chain from a workload to a PostgreSQL role, each with its state and remedy.
+"""Links of the chain from a workload to a PostgreSQL role, and where the chain breaks first.
 
 The order is workload, binding, Secret, service, provider's object, role: each link needs the next
-one. Each system reports its own links in this form, and ``fairlead.explain`` joins them.
+one. Each system reports its own links in this form, ``fairlead.explain`` collects them, and
+:func:`join` judges them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from datetime import datetime
-from typing import Final, Literal
+from typing import Final, Literal, TypeAlias
 
 import msgspec
 
@@ -43,6 +44,24 @@ class Link(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defau
     def message(self) -> str:
         """The object's name, followed by ``about`` if that is set."""
         return f"{self.object}: {self.about}" if self.about else self.object
+
+
+class Chain(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """The links of a subject, from its workload to its origin.
+
+    ``broken`` names the broken link that is nearest to the origin; ``reason``, ``message`` and
+    ``next_step`` are those of that link.
+    """
+
+    subject: str
+    ready: bool
+    links: tuple[Link, ...]
+    broken: LinkName | None = None
+    reason: str = ""
+    message: str = ""
+    next_step: str = ""
+    works: bool = False
+    """Whether the subject itself is Ready, though a link is broken: an app keeps its login."""
 
 
 def wrong(
@@ -108,6 +127,54 @@ def blame_secret(links: Sequence[Link]) -> tuple[list[Link], Link | None]:
 
 
 _CONFLICT: Final = "SecretConflict"
+
+
+Follows: TypeAlias = Callable[[Link, Collection[LinkName]], bool]
+"""Whether a failed link fails because of broken links behind it, which are given by name."""
+
+
+def follows_any(link: Link, broken: Collection[LinkName]) -> bool:
+    """Whether any link behind a failed one is broken."""
+    return bool(broken)
+
+
+def join(
+    subject: str,
+    links: Iterable[Link],
+    *,
+    follows: Follows = follows_any,
+    ready: bool | None = None,
+) -> Chain:
+    """Sort links to a chain, and find its first break from the origin.
+
+    A link that fails because of one behind it waits and is not broken.
+
+    Args:
+        subject: the object that the chain explains.
+        links: its links, in any order.
+        follows: whether a failed link fails because of those behind it.
+        ready: whether the subject itself says that it is Ready; None if it says nothing of it.
+    """
+    ordered, cause = blame_secret(sorted(links, key=lambda link: ORDER.index(link.name)))
+    judged: list[Link] = []
+    broken: set[LinkName] = set()
+    for link in reversed(ordered):
+        waits = link.state == "failed" and link is not cause and follows(link, broken)
+        judged.append(following(link) if waits else link)
+        if link.state in {"failed", "waiting"}:
+            broken.add(link.name)
+    # ``judged`` begins at the origin, and ``worst`` takes the first.
+    first = worst(judged)
+    return Chain(
+        subject=subject,
+        ready=first is None and ready is not False,
+        links=tuple(reversed(judged)),
+        broken=first.name if first is not None else None,
+        reason=(first.reason or "Waiting") if first is not None else "",
+        message=first.message if first is not None else "",
+        next_step=first.remedy if first is not None else "",
+        works=first is not None and ready is True,
+    )
 
 
 def worst(links: Iterable[Link]) -> Link | None:

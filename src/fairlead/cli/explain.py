@@ -19,8 +19,7 @@ from fairlead.cli.postgresaccess.shared import operator_namespace_option
 from fairlead.cli.printing import console, next_step, note, steps, verdict
 from fairlead.cli.texts import to_json
 from fairlead.client import Client
-from fairlead.explain.chains import Explanation
-from fairlead.explain.explaining import explain
+from fairlead.explain.explaining import Explanation, explain
 from fairlead.konnector.commands.overview.fetch import TIMEOUTS
 
 

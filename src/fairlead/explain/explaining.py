@@ -16,7 +16,7 @@ from fairlead.api.definitions import crd_spec
 from fairlead.api.durations import rough_duration
 from fairlead.api.kubebind import APISERVICEBINDINGS, LABEL_OWNER, APIServiceBinding
 from fairlead.api.kubebind.names import is_kubernetes
-from fairlead.api.links import Link, patient, verdict_link
+from fairlead.api.links import Chain, Link, join, patient, verdict_link
 from fairlead.api.meta import Key, Object
 from fairlead.api.postgresaccess import POSTGRESACCESSES, PostgresAccess
 from fairlead.api.reasons.postgres import POSTGRES, is_operators
@@ -29,11 +29,19 @@ from fairlead.binding.commands.explain import explain as explain_bindings
 from fairlead.client import ApiError, Client, ClientError, Forbidden, NotServed
 from fairlead.client.lookups import find, list_all, may
 from fairlead.explain.beyond import Beyond
-from fairlead.explain.chains import Chain, Explanation, join, of_binding
 from fairlead.konnector.commands.overview.crossing import EventAbout, happened_at
 from fairlead.konnector.commands.overview.fetch import Overview
 from fairlead.konnector.commands.overview.links import binding_link
 from fairlead.postgres.commands.links import role_by_status
+
+
+class Explanation(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """The requested chains; ``ready`` if none of them is broken."""
+
+    target: str
+    ready: bool
+    chains: tuple[Chain, ...]
+    notes: tuple[str, ...] = ()
 
 
 async def advised(
@@ -217,7 +225,7 @@ class _Explaining:
     async def _bindings(self) -> list[Chain]:
         chains = await explain_bindings(self._client, self._target, self._namespace, self._beyond)
         self._notes += chains.notes
-        return [of_binding(one) for one in chains.chains]
+        return [*chains.chains]
 
     async def _bound_kind(self) -> Resource | None:
         """Return the target's kind, if an APIServiceBinding brings it."""

@@ -13,6 +13,7 @@ from tests.support.konnector import WIDGETS, World, widget
 from tests.support.waiting import eventually
 
 from fairlead.api.kubebind import APISERVICEBINDINGS
+from fairlead.api.links import Chain
 from fairlead.api.manifests import rule
 from fairlead.api.meta import JSON
 from fairlead.api.resource import DEPLOYMENTS, SECRETS
@@ -20,7 +21,6 @@ from fairlead.api.servicebinding.coreos import COREOS_SERVICEBINDINGS
 from fairlead.api.servicebinding.spec import SERVICEBINDINGS
 from fairlead.binding import bounds
 from fairlead.binding.app import install_crds
-from fairlead.binding.commands.chain import BindingChain
 from fairlead.binding.commands.explain import UnknownTargetError, explain, parse_target
 from fairlead.client import Client, ClientError, parse_kubeconfig
 from fairlead.demo.identity import as_service_account, create_all
@@ -36,12 +36,12 @@ async def team(admin: Client) -> Team:
     return await Team.arrive(admin, login=False)
 
 
-async def one(team: Team, target: str = "servicebinding/db") -> BindingChain:
+async def one(team: Team, target: str = "servicebinding/db") -> Chain:
     (found,) = (await explain(team.admin, parse_target(target), team.namespace)).chains
     return found
 
 
-def states(found: BindingChain) -> dict[str, str]:
+def states(found: Chain) -> dict[str, str]:
     return {link.name: link.state for link in found.links}
 
 

@@ -9,7 +9,7 @@ from tests.e2e.postgres.test_secrets import OPTIONS, world
 from tests.support.pgworld import World, grant
 from tests.support.postgres import running
 
-from fairlead.api.links import Link
+from fairlead.api.links import Chain, Link
 from fairlead.api.meta import JSON
 from fairlead.api.postgresaccess import POSTGRESACCESSES
 from fairlead.api.resource import CONFIGMAPS, DEPLOYMENTS, SECRETS
@@ -18,8 +18,7 @@ from fairlead.binding.app import install_crds
 from fairlead.binding.commands.explain import UnknownTargetError, parse_target
 from fairlead.binding.commands.explain import explain as explain_bindings
 from fairlead.explain.beyond import Beyond
-from fairlead.explain.chains import Chain, Explanation
-from fairlead.explain.explaining import explain
+from fairlead.explain.explaining import Explanation, explain
 from fairlead.postgres.commands.explain import explain as explain_access
 from fairlead.postgres.commands.surroundings import Surroundings
 from fairlead.postgres.options import DEFAULT_NAMESPACE

@@ -10,11 +10,10 @@ from tests.unit.binding.cluster import FakeCluster
 from tests.unit.binding.objects import SECRET_SERVICE, deployment, pod, secret, spec_binding
 
 from fairlead.api.conditions import Condition, ConditionStatus
-from fairlead.api.links import Link
+from fairlead.api.links import Chain, Link
 from fairlead.api.meta import JSON, Key
 from fairlead.api.reasons.servicebinding import SERVICE_BINDING
 from fairlead.binding.commands.chain import (
-    BindingChain,
     BoundWorkload,
     SeenObject,
     ToldBinding,
@@ -136,7 +135,7 @@ def whole(
     secrets: Sequence[SeenObject] = (LOGIN,),
     workloads: Sequence[BoundWorkload] = (WEB,),
     *more: Link,
-) -> BindingChain:
+) -> Chain:
     made = secret_link(secrets, None)
     return chain(
         says,
@@ -240,7 +239,7 @@ AWAY = Link(name="provider", object="x", state="failed", reason="NotReached", re
     ],
 )  # fmt: skip
 def test_the_first_that_is_broken(
-    found: BindingChain, broken: str | None, reason: str, states: str
+    found: Chain, broken: str | None, reason: str, states: str
 ) -> None:
     assert (found.broken, found.reason) == (broken, reason)
     assert [one.state for one in found.links] == states.split()

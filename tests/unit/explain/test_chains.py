@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from fairlead.api.links import Link, LinkName
+from fairlead.api.links import Link, LinkName, join
 from fairlead.api.reasons.model import State
-from fairlead.explain.chains import join
 
 
 def link(name: LinkName, state: State, reason: str = "") -> Link:

@@ -5,22 +5,13 @@ Pure functions of the objects that were read.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import Literal, Protocol
 
 import msgspec
 
 from fairlead.api.conditions import Condition, get_condition
-from fairlead.api.links import (
-    ORDER,
-    Link,
-    LinkName,
-    blame_secret,
-    following,
-    verdict_link,
-    worst,
-    wrong,
-)
+from fairlead.api.links import Chain, Link, LinkName, join, verdict_link, wrong
 from fairlead.api.meta import JSON, Key, Object, object_from_dict
 from fairlead.api.reasons.conditions import state_of
 from fairlead.api.reasons.model import State
@@ -56,20 +47,6 @@ _SERVERS_MODE = 0o644
 """Mode of a Secret's files that API servers set where a volume has none."""
 
 _UNDONE = "find out with metadata.managedFields who has removed it"
-
-
-class BindingChain(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """The links of a binding, from its workloads to the origins of its services."""
-
-    binding: str
-    ready: bool
-    links: tuple[Link, ...]
-    broken: LinkName | None = None
-    reason: str = ""
-    message: str = ""
-    next_step: str = ""
-    works: bool = False
-    """Whether the binding itself is Ready, so that its workloads have their login."""
 
 
 class SeenObject(msgspec.Struct, frozen=True, kw_only=True):
@@ -443,41 +420,24 @@ def _missing_secret(secret: SeenObject, *, own: bool) -> Link:
     return broken(ERROR_READING_SECRET, text, remedy)
 
 
-def chain(binding: ToldBinding, links: Iterable[Link]) -> BindingChain:
-    """Sort the links, and find the first break from the source.
+def chain(binding: ToldBinding, links: Iterable[Link]) -> Chain:
+    """Join the links of a binding.
 
-    A link that fails because of an earlier one waits and is not broken: a binding whose service
-    does not exist, and a workload whose binding is not Ready.
+    A binding whose service does not exist fails because of it, and so does a workload whose
+    binding is not Ready.
     """
-    ordered, cause = blame_secret(sorted(links, key=lambda link: ORDER.index(link.name)))
+    every = list(links)
     # The binding repeats of a missing workload what that link says with its own remedy.
-    misses = any(one.name == "workload" and one.reason == APPLICATION_NOT_FOUND for one in ordered)
-    judged: list[Link] = []
-    # From the source on: each link is judged by the states of those that it needs.
-    for link in reversed(ordered):
-        open_ = {one.name for one in judged if one.state in {"failed", "waiting"}}
-        repeats = misses and link.name == "binding" and link.reason == APPLICATION_NOT_FOUND
-        follows = link.state == "failed" and (repeats or _follows(link, open_, binding))
-        judged.append(following(link) if follows and link is not cause else link)
-    first = worst(judged)
-    return BindingChain(
-        binding=binding.text,
-        ready=binding.ready and first is None,
-        works=binding.ready,
-        links=tuple(reversed(judged)),
-        broken=first.name if first is not None else None,
-        reason=(first.reason or "Waiting") if first is not None else "",
-        message=first.message if first is not None else "",
-        next_step=first.remedy if first is not None else "",
-    )
+    misses = any(one.name == "workload" and one.reason == APPLICATION_NOT_FOUND for one in every)
 
+    def follows(link: Link, broken: Collection[LinkName]) -> bool:
+        if link.name == "workload":
+            # A workload that is missing or is not served fails by itself.
+            return "binding" in broken and link.reason == "NotProjected"
+        if link.name == "binding":
+            repeats = misses and link.reason == APPLICATION_NOT_FOUND
+            # A binding that has collected all fails for another reason, such as its workload.
+            return repeats or (not binding.collected and bool(broken))
+        return bool(set(broken) - {"Secret" if link.name == "service" else link.name})
 
-def _follows(link: Link, open_: set[LinkName], binding: ToldBinding) -> bool:
-    """Whether ``link`` fails because of links that it needs."""
-    if link.name == "workload":
-        # A workload that is missing or is not served fails by itself.
-        return "binding" in open_ and link.reason == "NotProjected"
-    if link.name == "binding":
-        # A binding that has collected all fails for another reason, such as its workload.
-        return not binding.collected and bool(open_)
-    return bool(open_ - {"Secret" if link.name == "service" else link.name})
+    return join(binding.text, every, follows=follows, ready=binding.ready)

@@ -13,7 +13,7 @@ from typing import Any, TypeAlias
 import msgspec
 
 from fairlead.api.conditions import stored_conditions
-from fairlead.api.links import Link, patient
+from fairlead.api.links import Chain, Link, patient
 from fairlead.api.meta import JSON, Key, Object
 from fairlead.api.reasons.verdict import short, written_at
 from fairlead.api.resource import SECRETS, Resource, split_api_version
@@ -23,7 +23,6 @@ from fairlead.api.servicebinding.spec import SERVICEBINDINGS, ServiceBinding
 from fairlead.api.timestamps import moment
 from fairlead.binding import bounds
 from fairlead.binding.commands.chain import (
-    BindingChain,
     BoundWorkload,
     SeenObject,
     ToldBinding,
@@ -149,7 +148,7 @@ class BindingExplanation(msgspec.Struct, frozen=True, kw_only=True, rename="came
 
     target: str
     ready: bool
-    chains: tuple[BindingChain, ...]
+    chains: tuple[Chain, ...]
     notes: tuple[str, ...] = ()
 
 
@@ -189,7 +188,7 @@ class _Explaining:
         self._slots = asyncio.Semaphore(bounds.EXPLAINED_AT_ONCE)
         self.notes: list[str] = []
 
-    async def run(self) -> list[BindingChain]:
+    async def run(self) -> list[Chain]:
         """Return the chains, ordered by binding."""
         wishes = await self._wishes()
         async with asyncio.TaskGroup() as group:
@@ -241,7 +240,7 @@ class _Explaining:
         target = self._target
         return not target.of_binding or not target.name or binding.meta.name == target.name
 
-    async def _chain(self, wish: KnownBinding) -> BindingChain | None:
+    async def _chain(self, wish: KnownBinding) -> Chain | None:
         """Return the chain of a binding; None if it does not concern the target."""
         async with self._slots:
             bound = await self._workloads(wish)

@@ -9,6 +9,7 @@ import msgspec
 from rich.console import Console
 
 from fairlead import process
+from fairlead.api.meta import JSON
 from fairlead.binding.commands.explain import BindingExplanation, explain, parse_target
 from fairlead.cli.options import (
     cluster_config,
@@ -64,7 +65,7 @@ def command(
 
     explanation = process.run(lambda stop: process.cancel_on(stop, work()))
     if as_json:
-        click.echo(to_json(explanation))
+        click.echo(to_json(_document(explanation)))
     else:
         show(console(), explanation)
     raise click.exceptions.Exit(0 if explanation.ready else 1)
@@ -85,6 +86,16 @@ def _beyond(client: Client) -> Beyond:
     return Beyond(client, DEFAULT_NAMESPACE)
 
 
+def _document(explanation: BindingExplanation) -> JSON:
+    """Return the JSON document, in which the subject is called ``binding``."""
+    document: JSON = msgspec.to_builtins(explanation)
+    document["chains"] = [
+        {"binding": chain.pop("subject"), **chain, "works": chain["ready"] or chain["works"]}
+        for chain in document["chains"]
+    ]
+    return document
+
+
 def show(out: Console, explanation: BindingExplanation) -> None:
     """Print the chains for people."""
     if not explanation.chains:
@@ -92,7 +103,7 @@ def show(out: Console, explanation: BindingExplanation) -> None:
     for position, chain in enumerate(explanation.chains):
         if position:
             out.print()
-        verdict(out, chain.binding, ready=chain.ready, reason=chain.reason, message=chain.message)
+        verdict(out, chain.subject, ready=chain.ready, reason=chain.reason, message=chain.message)
         out.print()
         steps(out, chain.links)
         next_step(out, chain.next_step)

@@ -11,7 +11,7 @@ import msgspec
 import yaml
 
 from fairlead.api.conditions import Condition
-from fairlead.api.links import LinkName
+from fairlead.api.links import Chain, LinkName
 from fairlead.api.meta import JSON, Object
 from fairlead.api.nesting import NestedTooDeeply
 from fairlead.api.reasons.model import State
@@ -24,7 +24,6 @@ from fairlead.api.reasons.verdict import (
     remedy_of,
     short,
 )
-from fairlead.explain.chains import Chain
 from fairlead.portal import bounds
 from fairlead.portal.model.timeline import TimelineEntry, Transition
 

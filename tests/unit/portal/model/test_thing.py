@@ -5,11 +5,10 @@ from __future__ import annotations
 import pytest
 from msgspec.structs import replace
 
-from fairlead.api.links import Link, LinkName
+from fairlead.api.links import Chain, Link, LinkName, join
 from fairlead.api.meta import JSON
 from fairlead.api.reasons.model import State
 from fairlead.api.reasons.verdict import Judgement, Remark
-from fairlead.explain.chains import Chain, join
 from fairlead.portal.model.thing import HIDDEN, PageAnswer, answer_of, differences_of
 
 

@@ -15,7 +15,7 @@ from typing import Any
 import msgspec
 
 from fairlead.api.kubebind import APISERVICEBINDINGS
-from fairlead.api.links import Link
+from fairlead.api.links import Chain, Link
 from fairlead.api.meta import Object
 from fairlead.api.reasons.verdict import verdict_of
 from fairlead.api.resource import EVENTS, SECRETS, Resource
@@ -24,7 +24,6 @@ from fairlead.api.servicebinding.spec import SERVICEBINDINGS
 from fairlead.binding.commands.explain import ExplainedTarget, UnknownTargetError
 from fairlead.client import ApiError, Client, ClientError, Forbidden, NotServed
 from fairlead.client.lookups import find
-from fairlead.explain.chains import Chain
 from fairlead.explain.explaining import explain
 from fairlead.konnector.commands.overview.fetch import Overview
 from fairlead.konnector.commands.overview.rows import FetchedBinding

@@ -12,12 +12,11 @@ import msgspec
 from fairlead.api.kubebind import PermissionClaim
 from fairlead.api.kubebind.claims import reference_targets
 from fairlead.api.kubebind.conditions import HEARTBEAT_TIMEOUT
-from fairlead.api.links import Link
+from fairlead.api.links import Chain, Link, join
 from fairlead.api.meta import JSON, Object
 from fairlead.api.postgresaccess import POSTGRESACCESSES
 from fairlead.api.reasons.model import State
 from fairlead.api.reasons.verdict import Judgement, short
-from fairlead.explain.chains import Chain, join
 from fairlead.portal import bounds
 from fairlead.portal.console.claims import in_words
 from fairlead.portal.console.pages.looking import SeenLook
