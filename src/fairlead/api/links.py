@@ -14,26 +14,30 @@ from typing import Final, Literal, TypeAlias
 import msgspec
 
 from fairlead.api.reasons.model import Reasons, State
+from fairlead.api.reasons.postgres import StepName
 from fairlead.api.reasons.verdict import Judgement, is_early
 
 
-LinkName = Literal["workload", "binding", "Secret", "service", "provider", "role"]
+LinkName = Literal["workload", "binding", "Secret", "service", "provider", "role"] | StepName
 
 ORDER: Final[tuple[LinkName, ...]] = (
     *("workload", "binding", "Secret", "service", "provider", "role"),
 )
-"""Names of the links, from the user of the login to its source."""
+"""Names of the links, from the user of the login to its source.
+
+The role's link has links of its own: the steps that the operator takes on the way to it.
+"""
 
 
 class Link(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
     """One link, and its state; a ``waiting`` link goes on by itself when the next one is well.
 
-    ``object`` names the object of the link, ``about`` describes its state. ``since`` is the start
-    of the state in RFC 3339, "" if it is unknown.
+    ``object`` names the object of the link, "" for a step; ``about`` describes its state.
+    ``since`` is the start of the state in RFC 3339, "" if it is unknown.
     """
 
     name: LinkName
-    object: str
+    object: str = ""
     state: State
     about: str = ""
     reason: str = ""
@@ -42,8 +46,8 @@ class Link(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defau
 
     @property
     def message(self) -> str:
-        """The object's name, followed by ``about`` if that is set."""
-        return f"{self.object}: {self.about}" if self.about else self.object
+        """The object's name, followed by ``about``, as far as they are set."""
+        return ": ".join(filter(None, (self.object, self.about)))
 
 
 class Chain(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):

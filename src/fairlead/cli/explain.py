@@ -8,7 +8,6 @@ from rich.console import Console
 
 from fairlead import process
 from fairlead.api.links import Link
-from fairlead.binding.commands.explain import parse_target
 from fairlead.cli.options import (
     cluster_config,
     cluster_options,
@@ -20,6 +19,7 @@ from fairlead.cli.printing import console, next_step, note, steps, verdict
 from fairlead.cli.texts import to_json
 from fairlead.client import Client
 from fairlead.explain.explaining import Explanation, explain
+from fairlead.explain.targets import parse_target
 from fairlead.konnector.commands.overview.fetch import TIMEOUTS
 
 
@@ -53,6 +53,28 @@ def command(
         fairlead explain postgresaccess/shop-database -n shop
         fairlead explain -n shop --json | jq -r '.chains[] | select(.ready | not).nextStep'
     """  # noqa: D301
+    explanation = answer(target, namespace, operator_namespace, kubeconfig, context)
+    if as_json:
+        click.echo(to_json(explanation))
+    else:
+        show(console(), explanation)
+    raise click.exceptions.Exit(0 if explanation.ready else 1)
+
+
+def answer(
+    target: str,
+    namespace: str,
+    operator_namespace: str,
+    kubeconfig: str | None,
+    context: str | None,
+    *,
+    bindings_only: bool = False,
+) -> Explanation:
+    """Explain a target with the flags of a command.
+
+    Raises:
+        click.UsageError: the target or the namespace has another form.
+    """
     try:
         goal = parse_target(target)
     except ValueError as error:
@@ -62,18 +84,15 @@ def command(
 
     async def work() -> Explanation:
         async with Client(config, user_agent="fairlead-explain", timeouts=TIMEOUTS) as client:
-            return await explain(client, goal, there, operator_namespace)
+            return await explain(
+                client, goal, there, operator_namespace, bindings_only=bindings_only
+            )
 
-    explanation = process.run(lambda stop: process.cancel_on(stop, work()))
-    if as_json:
-        click.echo(to_json(explanation))
-    else:
-        show(console(), explanation)
-    raise click.exceptions.Exit(0 if explanation.ready else 1)
+    return process.run(lambda stop: process.cancel_on(stop, work()))
 
 
-def show(out: Console, explanation: Explanation) -> None:
-    """Print the chains for people."""
+def show(out: Console, explanation: Explanation, *, bindings_only: bool = False) -> None:
+    """Print the chains for people; those of bindings alone are without times."""
     if not explanation.chains:
         out.print(f"no ServiceBinding in {explanation.target}")
     for position, chain in enumerate(explanation.chains):
@@ -85,10 +104,10 @@ def show(out: Console, explanation: Explanation) -> None:
             ready=chain.ready,
             reason=chain.reason,
             message=chain.message,
-            works=chain.works,
+            works=chain.works and not bindings_only,
         )
         out.print()
-        steps(out, map(_dated, chain.links))
+        steps(out, chain.links if bindings_only else map(_dated, chain.links))
         next_step(out, chain.next_step)
     note(explanation.notes)
 

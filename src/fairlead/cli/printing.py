@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Protocol
 
 import click
 from rich.console import Console
 from rich.text import Text
 
+from fairlead.api.links import Link
 from fairlead.api.reasons.model import State
 from fairlead.cli.texts import plain
 
@@ -44,30 +44,6 @@ def note(lines: Iterable[str]) -> None:
         click.echo(f"note: {plain(line)}", err=True)
 
 
-class ShownStep(Protocol):
-    """One step of an explanation, and its state."""
-
-    @property
-    def name(self) -> str:
-        """The name of the step."""
-        ...
-
-    @property
-    def state(self) -> State:
-        """The state: ok, failed, waiting or unknown."""
-        ...
-
-    @property
-    def reason(self) -> str:
-        """The reason in CamelCase, "" if all is well."""
-        ...
-
-    @property
-    def message(self) -> str:
-        """A line about the step."""
-        ...
-
-
 def verdict(
     out: Console, subject: str, *, ready: bool, reason: str, message: str, works: bool = False
 ) -> None:
@@ -84,7 +60,7 @@ def verdict(
         out.print(Text(f"  {plain(message)}"))
 
 
-def steps(out: Console, shown: Iterable[ShownStep]) -> None:
+def steps(out: Console, shown: Iterable[Link]) -> None:
     """Print a line for each step."""
     every = list(shown)
     width = max((len(step.name) for step in every), default=0) + 2

@@ -23,12 +23,12 @@ from fairlead.api.reasons.postgres import POSTGRES, is_operators
 from fairlead.api.reasons.verdict import UNSEEN, short, verdict_of
 from fairlead.api.resource import CUSTOMRESOURCEDEFINITIONS, NAMESPACES, SECRETS, Resource
 from fairlead.api.timestamps import moment
-from fairlead.binding.commands.chain import SeenObject, read_object, secret_link
-from fairlead.binding.commands.explain import ExplainedTarget, UnknownTargetError
-from fairlead.binding.commands.explain import explain as explain_bindings
+from fairlead.binding.commands.links import read_object, secret_link, secret_named
 from fairlead.client import ApiError, Client, ClientError, Forbidden, NotServed
 from fairlead.client.lookups import find, list_all, may
-from fairlead.explain.beyond import Beyond
+from fairlead.explain.bindings import BindingChains
+from fairlead.explain.reading import Reading
+from fairlead.explain.targets import ExplainedTarget, UnknownTargetError
 from fairlead.konnector.commands.overview.crossing import EventAbout, happened_at
 from fairlead.konnector.commands.overview.fetch import Overview
 from fairlead.konnector.commands.overview.links import binding_link
@@ -80,7 +80,12 @@ async def _may_update(client: Client, obj: Object) -> bool:
 
 
 async def explain(
-    client: Client, target: ExplainedTarget, namespace: str, operator_namespace: str
+    client: Client,
+    target: ExplainedTarget,
+    namespace: str,
+    operator_namespace: str,
+    *,
+    bindings_only: bool = False,
 ) -> Explanation:
     """Explain a target with its dependencies.
 
@@ -89,43 +94,47 @@ async def explain(
         target: the target; a kind of "" means all bindings of the namespace.
         namespace: its namespace.
         operator_namespace: namespace of the PostgresAccess operator's settings.
+        bindings_only: whether the target is a binding or a workload, whatever its kind.
 
     Raises:
         UnknownTargetError: the target does not exist, or has no dependencies.
         ClientError: the cluster is unavailable, or refuses to read the target.
     """
-    return await _Explaining(client, target, namespace, operator_namespace).run()
+    reading = Reading(client, operator_namespace)
+    bindings = BindingChains(reading, target, namespace)
+    run = bindings.run if bindings_only else _Explaining(reading, target, namespace, bindings).run
+    chains = await run()
+    return Explanation(
+        target=f"{target.kind}/{target.name}" if target.kind else f"namespace {namespace}",
+        ready=all(chain.ready for chain in chains),
+        chains=tuple(chains),
+        # Several chains may meet the same object that cannot be read: each note is told once.
+        notes=tuple(dict.fromkeys(reading.notes)),
+    )
 
 
 class _Explaining:
     def __init__(
-        self, client: Client, target: ExplainedTarget, namespace: str, operator_namespace: str
+        self,
+        reading: Reading,
+        target: ExplainedTarget,
+        namespace: str,
+        bindings: BindingChains,
     ) -> None:
-        self._client = client
+        self._reading = reading
+        self._client = reading.client
         self._target = target
         self._namespace = namespace
-        self._beyond = Beyond(client, operator_namespace)
-        self._notes: list[str] = []
+        self._bindings = bindings
+        self._notes = reading.notes
 
-    async def run(self) -> Explanation:
-        """Return all chains, and notes."""
-        target = self._target
-        chains = await self._chains()
-        text = f"{target.kind}/{target.name}" if target.kind else f"namespace {self._namespace}"
-        return Explanation(
-            target=text,
-            ready=all(one.ready for one in chains),
-            chains=tuple(chains),
-            # Several chains may meet the same object that cannot be read: each note is told once.
-            notes=tuple(dict.fromkeys([*self._notes, *self._beyond.notes])),
-        )
-
-    async def _chains(self) -> list[Chain]:
+    async def run(self) -> list[Chain]:
+        """Return the chains of the target, by what its kind is."""
         target = self._target
         if target.version:
             await self._check_version()
         if target.of_binding:
-            return await self._bindings()
+            return await self._bindings.run()
         if target.is_kind(POSTGRESACCESSES):
             return [await self._object(POSTGRESACCESSES)]
         if target.is_kind(SECRETS):
@@ -141,7 +150,7 @@ class _Explaining:
         if resource:
             return [await self._object(resource)]
         try:
-            return await self._bindings()
+            return await self._bindings.run()
         except UnknownTargetError as error:
             raise UnknownTargetError(await self._missing(str(error))) from None
 
@@ -222,11 +231,6 @@ class _Explaining:
         near = get_close_matches(self._target.name, names, n=1)
         return f"{text}; did you mean {near[0]}?" if near else text
 
-    async def _bindings(self) -> list[Chain]:
-        chains = await explain_bindings(self._client, self._target, self._namespace, self._beyond)
-        self._notes += chains.notes
-        return [*chains.chains]
-
     async def _bound_kind(self) -> Resource | None:
         """Return the target's kind, if an APIServiceBinding brings it."""
         try:
@@ -260,7 +264,7 @@ class _Explaining:
         obj = await self._get(resource)
         text = f"{obj.kind} {obj.key}"
         secret = await self._secret_of(obj)
-        links = [_object_link(obj), *secret, *await self._beyond(resource, obj)]
+        links = [_object_link(obj), *secret, *await self._reading.beyond(resource, obj)]
         links = await advised(self._client, resource, obj, links)
         return join(text, patient(links, moment()))
 
@@ -277,22 +281,9 @@ class _Explaining:
         name = _secret_named(obj)
         if not name:
             return []
-        link = secret_link([await self._secret_at(Key(obj.meta.namespace, name))], None)
+        secret = await self._reading.read(SECRETS, Key(obj.meta.namespace, name))
+        link = secret_link([secret], None)
         return [link] if link is not None else []
-
-    async def _secret_at(self, key: Key) -> SeenObject:
-        text = f"Secret {key}"
-        try:
-            secret = await find(self._client, SECRETS, key.name, key.namespace)
-        except Forbidden:
-            return SeenObject(text=text, sight="Forbidden", key=key, problem="you may not read it")
-        except ApiError as error:
-            return SeenObject(text=text, sight="Error", key=key, problem=str(error))
-        return (
-            SeenObject(text=text, sight="NotFound", key=key)
-            if secret is None
-            else read_object(text, secret)
-        )
 
     async def _secret(self) -> Chain:
         """Return the chain of a Secret: its entries, and the access that generates it."""
@@ -301,7 +292,7 @@ class _Explaining:
         links = [link] if link is not None else []
         access = await self._access_of(secret)
         if access is not None:
-            links += [_object_link(access), *await self._beyond(POSTGRESACCESSES, access)]
+            links += [_object_link(access), *await self._reading.beyond(POSTGRESACCESSES, access)]
         elif _is_generated(secret):
             # A note tells why its access is not shown.
             pass
@@ -379,7 +370,4 @@ def _secret_named(obj: Object) -> str:
             return obj.decode(PostgresAccess).spec.generated_secret
         except msgspec.ValidationError:
             return ""
-    status = obj.to_dict().get("status")
-    binding = status.get("binding") if isinstance(status, dict) else None
-    name = binding.get("name") if isinstance(binding, dict) else None
-    return name if isinstance(name, str) else ""
+    return secret_named(read_object("", obj))

@@ -21,10 +21,12 @@ from fairlead.api.servicebinding.coreos import COREOS_SERVICEBINDINGS
 from fairlead.api.servicebinding.spec import SERVICEBINDINGS
 from fairlead.binding import bounds
 from fairlead.binding.app import install_crds
-from fairlead.binding.commands.explain import UnknownTargetError, explain, parse_target
 from fairlead.client import Client, ClientError, parse_kubeconfig
 from fairlead.demo.identity import as_service_account, create_all
-from fairlead.konnector.commands.overview.origin import origin_of
+from fairlead.explain.explaining import Explanation, explain
+from fairlead.explain.targets import UnknownTargetError, parse_target
+from fairlead.konnector.commands.overview.links import origin_of
+from fairlead.postgres.options import DEFAULT_NAMESPACE
 from fairlead_sandbox import Sandbox
 
 
@@ -36,8 +38,14 @@ async def team(admin: Client) -> Team:
     return await Team.arrive(admin, login=False)
 
 
+async def explained(client: Client, team: Team, target: str) -> Explanation:
+    return await explain(
+        client, parse_target(target), team.namespace, DEFAULT_NAMESPACE, bindings_only=True
+    )
+
+
 async def one(team: Team, target: str = "servicebinding/db") -> Chain:
-    (found,) = (await explain(team.admin, parse_target(target), team.namespace)).chains
+    (found,) = (await explained(team.admin, team, target)).chains
     return found
 
 
@@ -106,7 +114,7 @@ async def test_both_apis_on_one_workload(team: Team) -> None:
         await team.says(
             "second", "InjectionReady", "False", "Error", resource=COREOS_SERVICEBINDINGS
         )
-    found = await explain(team.admin, parse_target("deployment/web"), team.namespace)
+    found = await explained(team.admin, team, "deployment/web")
     first, second = found.chains
     assert (first.ready, second.ready, found.ready) == (True, False, False)
     assert (second.broken, second.reason) == ("binding", "Error")
@@ -114,9 +122,9 @@ async def test_both_apis_on_one_workload(team: Team) -> None:
     named = f"servicebinding.{COREOS_SERVICEBINDINGS.group}/second"
     assert (await one(team, named)).broken == "binding"
     with pytest.raises(UnknownTargetError, match="selects deployment/other"):
-        await explain(team.admin, parse_target("deployment/other"), team.namespace)
+        await explained(team.admin, team, "deployment/other")
     with pytest.raises(UnknownTargetError, match="does not exist"):
-        await explain(team.admin, parse_target("servicebinding/other"), team.namespace)
+        await explained(team.admin, team, "servicebinding/other")
 
 
 async def test_who_may_not_read_secrets_is_told_the_rest(team: Team) -> None:
@@ -156,7 +164,7 @@ async def test_who_may_not_read_secrets_is_told_the_rest(team: Team) -> None:
         async def looked() -> bool:
             # Servers hear of rights a moment later.
             try:
-                found.append(await explain(reader, parse_target(""), team.namespace))
+                found.append(await explained(reader, team, ""))
             except ClientError:
                 return False
             return states(found[-1].chains[0])["service"] == "ok"

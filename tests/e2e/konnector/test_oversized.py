@@ -19,9 +19,9 @@ from tests.support.waiting import when
 from fairlead.api.kubebind import APISERVICEBINDINGS, APISERVICEEXPORTS, BOUNDSCHEMAS
 from fairlead.api.meta import JSON
 from fairlead.api.resource import SECRETS
-from fairlead.binding.commands.explain import parse_target
 from fairlead.client import parse_kubeconfig
 from fairlead.explain.explaining import explain
+from fairlead.explain.targets import parse_target
 from fairlead.konnector.options import DEFAULT_NAMESPACE
 from fairlead.runtime import Request
 from fairlead.runtime.controller.queue import WorkQueue

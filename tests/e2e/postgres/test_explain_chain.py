@@ -15,10 +15,8 @@ from fairlead.api.postgresaccess import POSTGRESACCESSES
 from fairlead.api.resource import CONFIGMAPS, DEPLOYMENTS, SECRETS
 from fairlead.api.servicebinding.spec import SERVICEBINDINGS
 from fairlead.binding.app import install_crds
-from fairlead.binding.commands.explain import UnknownTargetError, parse_target
-from fairlead.binding.commands.explain import explain as explain_bindings
-from fairlead.explain.beyond import Beyond
 from fairlead.explain.explaining import Explanation, explain
+from fairlead.explain.targets import UnknownTargetError, parse_target
 from fairlead.postgres.commands.explain import explain as explain_access
 from fairlead.postgres.commands.surroundings import Surroundings
 from fairlead.postgres.options import DEFAULT_NAMESPACE
@@ -89,9 +87,10 @@ async def test_the_chain_ends_with_what_helps_at_the_server(world: World, bound:
         assert link(chain, "service").state == "waiting"
         assert link(chain, "role").since.endswith("Z")
     # The older command of the binding ends with the same words.
-    beyond = Beyond(world.admin, DEFAULT_NAMESPACE)
     web = parse_target("deployment/web")
-    (older,) = (await explain_bindings(world.admin, web, world.namespace, beyond)).chains
+    (older,) = (
+        await explain(world.admin, web, world.namespace, DEFAULT_NAMESPACE, bindings_only=True)
+    ).chains
     assert older.next_step == told.next_step
 
     await world.patch(other, suspend=False)

@@ -34,11 +34,11 @@ from fairlead.api.resource import (
 )
 from fairlead.api.servicebinding.spec import SERVICEBINDINGS
 from fairlead.api.timestamps import format_micro_time, format_time, moment
-from fairlead.binding.commands.explain import parse_target
 from fairlead.client import Client, parse_kubeconfig
 from fairlead.demo.identity import as_service_account
 from fairlead.demo.postgres.server import EmbeddedPostgres
 from fairlead.explain.explaining import explain
+from fairlead.explain.targets import parse_target
 from fairlead.konnector.manifests import LEASE
 from fairlead.postgres.options import PostgresOptions
 from fairlead_sandbox import Sandbox

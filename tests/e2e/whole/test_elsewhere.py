@@ -25,12 +25,12 @@ from fairlead.api.resource import (
     SERVICEACCOUNTS,
     Resource,
 )
-from fairlead.binding.commands.explain import parse_target
 from fairlead.client import Client
 from fairlead.client.lookups import find
 from fairlead.demo.identity import as_service_account
 from fairlead.demo.postgres.server import EmbeddedPostgres
 from fairlead.explain.explaining import explain
+from fairlead.explain.targets import parse_target
 from fairlead.postgres.commands.surroundings import (
     ConsumerClusterError,
     NotInstalledError,

@@ -13,20 +13,20 @@ from fairlead.api.conditions import Condition, ConditionStatus
 from fairlead.api.links import Chain, Link
 from fairlead.api.meta import JSON, Key
 from fairlead.api.reasons.servicebinding import SERVICE_BINDING
-from fairlead.binding.commands.chain import (
+from fairlead.binding.commands.links import (
     BoundWorkload,
     SeenObject,
     ToldBinding,
     binding_link,
-    chain,
+    chain_of,
     secret_link,
     secret_named,
     service_link,
     workload_links,
 )
-from fairlead.binding.commands.explain import ExplainedTarget, parse_target
 from fairlead.binding.workloads.records import BindingRecord, ContainerPath, read_records
 from fairlead.binding.workloads.records import BoundContainer as InContainer
+from fairlead.explain.targets import ExplainedTarget, parse_target
 
 
 def there(kind: str, name: str, **body: Any) -> SeenObject:
@@ -137,7 +137,7 @@ def whole(
     *more: Link,
 ) -> Chain:
     made = secret_link(secrets, None)
-    return chain(
+    return chain_of(
         says,
         [
             *more,

@@ -24,8 +24,8 @@ from fairlead.cli.kubebind.bindings import BindingsTable
 from fairlead.konnector.commands.overview.comparison import changed_at, contains, waiting
 from fairlead.konnector.commands.overview.crossing import happened_at
 from fairlead.konnector.commands.overview.fetch import ProviderNamespaces
+from fairlead.konnector.commands.overview.links import events_at, judge
 from fairlead.konnector.commands.overview.objects import UnsyncedObject, object_rows
-from fairlead.konnector.commands.overview.origin import events_at, judge
 from fairlead.konnector.commands.overview.rows import (
     BoundKind,
     FetchedBinding,

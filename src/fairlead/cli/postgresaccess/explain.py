@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import click
+import msgspec
 from rich.console import Console
 from rich.text import Text
 
+from fairlead.api.meta import JSON
 from fairlead.cli import completion
 from fairlead.cli.options import OBJECT_NAME, cluster_options, json_option, namespace_option
 from fairlead.cli.postgresaccess.shared import (
@@ -55,10 +57,20 @@ def command(
 
     explanation = run(config, operator_namespace, work)
     if as_json:
-        click.echo(to_json(explanation))
+        click.echo(to_json(_document(explanation)))
     else:
         show(console(), explanation)
     raise click.exceptions.Exit(0 if explanation.ready else 1)
+
+
+def _document(explanation: AccessExplanation) -> JSON:
+    """Return the JSON document, whose steps have no object."""
+    document: JSON = msgspec.to_builtins(explanation)
+    document["steps"] = [
+        {"message" if name == "about" else name: value for name, value in step.items()}
+        for step in document["steps"]
+    ]
+    return document
 
 
 def show(out: Console, explanation: AccessExplanation) -> None:

@@ -6,24 +6,15 @@ from typing import TYPE_CHECKING
 
 import click
 import msgspec
-from rich.console import Console
 
-from fairlead import process
 from fairlead.api.meta import JSON
-from fairlead.binding.commands.explain import BindingExplanation, explain, parse_target
-from fairlead.cli.options import (
-    cluster_config,
-    cluster_options,
-    json_option,
-    namespace_option,
-)
-from fairlead.cli.printing import console, next_step, note, steps, verdict
+from fairlead.cli.options import cluster_options, json_option, namespace_option
+from fairlead.cli.printing import console
 from fairlead.cli.texts import to_json
-from fairlead.client import Client, ClusterConfig
 
 
 if TYPE_CHECKING:
-    from fairlead.explain.beyond import Beyond
+    from fairlead.explain.explaining import Explanation
 
 
 @click.command("explain")
@@ -49,44 +40,21 @@ def command(
         fairlead binding explain servicebinding/web-db -n shop
         fairlead binding explain -n shop --json | jq -r '.chains[] | select(.ready | not).nextStep'
     """  # noqa: D301
-    try:
-        goal = parse_target(target)
-    except ValueError as error:
-        raise click.UsageError(str(error)) from None
-    config = cluster_config(kubeconfig, context)
-    there = namespace or config.namespace or "default"
+    # Imported here: it knows all four systems, and `fairlead binding run` is of one.
+    from fairlead.cli.explain import answer, show
+    from fairlead.postgres.options import DEFAULT_NAMESPACE
 
-    async def work() -> BindingExplanation:
-        async with _client(config) as client:
-            beyond = _beyond(client)
-            explanation = await explain(client, goal, there, beyond)
-            notes = tuple(dict.fromkeys([*explanation.notes, *beyond.notes]))
-            return msgspec.structs.replace(explanation, notes=notes)
-
-    explanation = process.run(lambda stop: process.cancel_on(stop, work()))
+    explanation = answer(
+        target, namespace, DEFAULT_NAMESPACE, kubeconfig, context, bindings_only=True
+    )
     if as_json:
         click.echo(to_json(_document(explanation)))
     else:
-        show(console(), explanation)
+        show(console(), explanation, bindings_only=True)
     raise click.exceptions.Exit(0 if explanation.ready else 1)
 
 
-def _client(config: ClusterConfig) -> Client:
-    # Imported here: `fairlead binding run` needs nothing of the konnector.
-    from fairlead.konnector.commands.overview.fetch import TIMEOUTS
-
-    return Client(config, user_agent="fairlead-binding", timeouts=TIMEOUTS)
-
-
-def _beyond(client: Client) -> Beyond:
-    # Imported here: it knows all four systems.
-    from fairlead.explain.beyond import Beyond
-    from fairlead.postgres.options import DEFAULT_NAMESPACE
-
-    return Beyond(client, DEFAULT_NAMESPACE)
-
-
-def _document(explanation: BindingExplanation) -> JSON:
+def _document(explanation: Explanation) -> JSON:
     """Return the JSON document, in which the subject is called ``binding``."""
     document: JSON = msgspec.to_builtins(explanation)
     document["chains"] = [
@@ -94,17 +62,3 @@ def _document(explanation: BindingExplanation) -> JSON:
         for chain in document["chains"]
     ]
     return document
-
-
-def show(out: Console, explanation: BindingExplanation) -> None:
-    """Print the chains for people."""
-    if not explanation.chains:
-        out.print(f"no ServiceBinding in {explanation.target}")
-    for position, chain in enumerate(explanation.chains):
-        if position:
-            out.print()
-        verdict(out, chain.subject, ready=chain.ready, reason=chain.reason, message=chain.message)
-        out.print()
-        steps(out, chain.links)
-        next_step(out, chain.next_step)
-    note(explanation.notes)

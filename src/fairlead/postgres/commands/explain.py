@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 import msgspec
 
 from fairlead.api.conditions import get_condition
+from fairlead.api.links import Link, worst
 from fairlead.api.meta import Key, Object
 from fairlead.api.postgresaccess import (
     ABANDON_ANNOTATION,
@@ -23,20 +24,23 @@ from fairlead.api.reasons.model import State
 from fairlead.api.reasons.postgres import POSTGRES, StepName, step_of
 from fairlead.api.reasons.verdict import place_of, remedy_of
 from fairlead.api.resource import SECRETS
-from fairlead.client import ApiError, ClientError, Forbidden
+from fairlead.client import ApiError, Client, ClientError, Forbidden
 from fairlead.client.lookups import find
 from fairlead.postgres.commands.accesses import given_of
-from fairlead.postgres.commands.plan import DatabasePlan, by_database, idle, with_claims
-from fairlead.postgres.commands.steps import (
+from fairlead.postgres.commands.links import (
     NO_HEIR,
     STEPS,
-    ExplainedStep,
     from_status,
+    provided_role_link,
     readiness,
+    role_by_status,
 )
+from fairlead.postgres.commands.plan import DatabasePlan, by_database, idle, with_claims
 from fairlead.postgres.commands.surroundings import (
+    ConsumerClusterError,
     Surroundings,
     get_access,
+    is_provided,
     list_installed,
     same_server,
 )
@@ -86,7 +90,7 @@ class AccessExplanation(msgspec.Struct, frozen=True, kw_only=True, rename="camel
     ready: bool
     reason: str
     message: str
-    steps: tuple[ExplainedStep, ...]
+    steps: tuple[Link, ...]
     in_the_way: tuple[InTheWay, ...] = ()
     blockers: tuple[Blocking, ...] = ()
     rights: tuple[DatabasePlan, ...] = ()
@@ -120,8 +124,8 @@ async def explain(around: Surroundings, name: str, namespace: str) -> AccessExpl
     return explaining.result()
 
 
-def _failed(name: StepName, error: AccessError) -> ExplainedStep:
-    return ExplainedStep(name=name, state="failed", reason=error.reason, message=error.message)
+def _failed(name: StepName, error: AccessError) -> Link:
+    return Link(name=name, state="failed", reason=error.reason, about=error.message)
 
 
 class _Explaining:
@@ -158,11 +162,11 @@ class _Explaining:
         if any(step.reason == "UsernameConflict" for step in self._steps.values()):
             await self._rivals()
 
-    def _learn(self, step: ExplainedStep) -> None:
+    def _learn(self, step: Link) -> None:
         self._steps[step.name] = step
 
     def _say(self, name: StepName, state: State, message: str, reason: str = "") -> None:
-        self._learn(ExplainedStep(name=name, state=state, message=message, reason=reason))
+        self._learn(Link(name=name, state=state, about=message, reason=reason))
 
     def _object(self) -> None:
         access = self._access
@@ -419,12 +423,11 @@ class _Explaining:
         """Return the state of the access, with the steps in their order."""
         ready, reason, message = readiness(self._access)
         steps = tuple(self._steps[name] for name in STEPS)
-        open_ = [one for one in steps if one.state in {"failed", "waiting"}]
-        worst = next((one for one in open_ if one.state == "failed"), None)
+        first = worst(steps)
         # The status is as old as the last pass, and the steps were looked at just now.
-        if ready and open_:
-            first = worst or open_[0]
+        if ready and first is not None:
             ready, reason, message = False, first.reason or "Drifted", first.message
+        failure = first if first is not None and first.state == "failed" else None
         return AccessExplanation(
             access=str(self._obj.key),
             ready=ready,
@@ -434,15 +437,15 @@ class _Explaining:
             in_the_way=tuple(self._in_the_way),
             blockers=tuple(self._blockers),
             rights=self._rights,
-            next_step="" if ready else self._next(worst, reason),
+            next_step="" if ready else self._next(failure, reason),
             notes=tuple(dict.fromkeys(self._around.notes)),
         )
 
-    def _next(self, worst: ExplainedStep | None, reason: str) -> str:
+    def _next(self, failure: Link | None, reason: str) -> str:
         access = self._access
-        if access.metadata.deleting and worst is None:
+        if access.metadata.deleting and failure is None:
             return "wait: the operator removes the role, and then the object goes"
-        if access.metadata.deleting and worst is not None and worst.name == "server":
+        if access.metadata.deleting and failure is not None and failure.name == "server":
             name = f"postgresaccess {access.metadata.name} -n {access.metadata.namespace}"
             return (
                 "have the server answer; or give the role up, which stays then: kubectl annotate"
@@ -457,13 +460,13 @@ class _Explaining:
         # A pass reports an exclusion even of a suspended access.
         if access.spec.suspend and reason != "UserExcluded":
             return remedy_of("Suspended", place=place_of(self._obj))
-        if worst is not None and worst.reason == "InsufficientPrivilege" and not self._rights:
+        if failure is not None and failure.reason == "InsufficientPrivilege" and not self._rights:
             return "give the administrator the right that the message names"
         orphans = access.spec.cleanup_policy == "Orphan"
-        if worst is not None and worst.reason == "OwnsObjects" and orphans:
+        if failure is not None and failure.reason == "OwnsObjects" and orphans:
             return NO_HEIR
-        if worst is not None:
-            return remedy_of(worst.reason, place=place_of(self._obj))
+        if failure is not None:
+            return remedy_of(failure.reason, place=place_of(self._obj))
         if reason not in POSTGRES:
             return "wait: the operator goes on by itself"
         return remedy_of(reason, place=place_of(self._obj))
@@ -493,3 +496,41 @@ def _errors(refusals: Mapping[str, Sequence[AccessError]]) -> list[AccessError]:
 
 def _count(number: int, thing: str) -> str:
     return f"{number} {thing}{'' if number == 1 else 's'}"
+
+
+async def role_link(
+    client: Client, obj: Object, operator_namespace: str
+) -> tuple[Link, Sequence[str]]:
+    """Return the link of an access's role, with notes on objects that cannot be read.
+
+    The link is by the status alone where the server cannot be queried, or is a provider's.
+    """
+    if is_provided(obj.meta):
+        return provided_role_link(obj, None), []
+    try:
+        around = await Surroundings.of(client, operator_namespace)
+        explained = await explain(around, obj.meta.name, obj.meta.namespace)
+    except ConsumerClusterError as error:
+        return provided_role_link(obj, None), [str(error)]
+    except (AccessError, ClientError) as error:
+        note = f"what is told of {obj.kind} {obj.key} is by its status alone: {error}"
+        return role_by_status(obj), [note]
+    by_status = role_by_status(obj)
+    # ``explain`` has read the object anew, and ``obj`` may be older.
+    if explained.ready:
+        link = msgspec.structs.replace(
+            by_status, state="ok", about="logs in, with all its grants", reason="", remedy=""
+        )
+        return link, explained.notes
+    return _refused(by_status, explained), explained.notes
+
+
+def _refused(by_status: Link, explained: AccessExplanation) -> Link:
+    failed = any(step.state == "failed" for step in explained.steps)
+    return msgspec.structs.replace(
+        by_status,
+        state="failed" if failed else "waiting",
+        about=explained.message,
+        reason=explained.reason,
+        remedy=explained.next_step,
+    )

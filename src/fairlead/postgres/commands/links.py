@@ -1,61 +1,69 @@
-"""The last link of a chain: the role behind an access, and its state."""
+"""The links of an access: its role in a chain, and the steps on the way to that role.
+
+Pure: both are by the status alone.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from typing import Final
 
 import msgspec
 
 from fairlead.api.conditions import get_condition
-from fairlead.api.links import Link, wrong
+from fairlead.api.links import Link, LinkName, wrong
 from fairlead.api.meta import Object, object_from_dict
 from fairlead.api.postgresaccess import READY, PostgresAccess
 from fairlead.api.reasons.model import Place, State
-from fairlead.api.reasons.postgres import POSTGRES
+from fairlead.api.reasons.postgres import POSTGRES, StepName, finer, step_of
 from fairlead.api.reasons.verdict import UNSEEN, place_of, remedy_of, written_at
-from fairlead.client import Client, ClientError
-from fairlead.postgres.commands.explain import AccessExplanation, explain
-from fairlead.postgres.commands.steps import readiness
-from fairlead.postgres.commands.surroundings import ConsumerClusterError, Surroundings, is_provided
-from fairlead.postgres.errors import AccessError
 
 
-async def role_link(
-    client: Client, obj: Object, operator_namespace: str
-) -> tuple[Link, Sequence[str]]:
-    """Return the link of an access's role, with notes on objects that cannot be read.
-
-    The link is by the status alone where the server cannot be queried, or is a provider's.
-    """
-    if is_provided(obj.meta):
-        return provided_role_link(obj, None), []
-    try:
-        around = await Surroundings.of(client, operator_namespace)
-        explained = await explain(around, obj.meta.name, obj.meta.namespace)
-    except ConsumerClusterError as error:
-        return provided_role_link(obj, None), [str(error)]
-    except (AccessError, ClientError) as error:
-        note = f"what is told of {obj.kind} {obj.key} is by its status alone: {error}"
-        return role_by_status(obj), [note]
-    by_status = role_by_status(obj)
-    # ``explain`` has read the object anew, and ``obj`` may be older.
-    if explained.ready:
-        link = msgspec.structs.replace(
-            by_status, state="ok", about="logs in, with all its grants", reason="", remedy=""
-        )
-        return link, explained.notes
-    return _refused(by_status, explained), explained.notes
+STEPS: Final[tuple[StepName, ...]] = ("object", "server", "policy", "role", "Secret", "grants")
+"""Names of the steps, in the order in which the operator takes them."""
 
 
-def _refused(by_status: Link, explained: AccessExplanation) -> Link:
-    failed = any(one.state == "failed" for one in explained.steps)
-    return msgspec.structs.replace(
-        by_status,
-        state="failed" if failed else "waiting",
-        about=explained.message,
-        reason=explained.reason,
-        remedy=explained.next_step,
-    )
+NO_HEIR = (
+    "set spec.orphanTo to a role without powers that the server's profile allows, or give what the"
+    " role owns to another role (REASSIGN OWNED), or drop it"
+)
+"""Remedy where cleanupPolicy Orphan may not give the role's objects to their new owner."""
+
+
+def readiness(access: PostgresAccess) -> tuple[bool, str, str]:
+    """Return whether the access is Ready in its newest generation, with reason and message."""
+    ready = get_condition(access.status.conditions, READY)
+    meta = access.metadata
+    if ready is None:
+        return False, "Unseen", "the operator has not looked at it yet"
+    # A condition of an earlier generation is about another spec.
+    if access.status.observed_generation != meta.generation:
+        if access.spec.suspend:
+            return False, "Unseen", "spec.suspend is set, and the spec has changed otherwise too"
+        return False, "Unseen", "the operator has not looked at it since it was changed"
+    reason, message = finer(ready.reason, ready.message)
+    return ready.status == "True" and not meta.deleting, reason, message
+
+
+def from_status(access: PostgresAccess) -> dict[LinkName, Link]:
+    """Return all steps, by the status alone."""
+    ready, reason, message = readiness(access)
+    if ready:
+        return {name: Link(name=name, state="ok", about="by its status") for name in STEPS}
+    if reason == "Unseen":
+        return {name: Link(name=name, state="unknown", about=message) for name in STEPS}
+    failing = step_of(reason)
+    explained: dict[LinkName, Link] = {}
+    # The operator takes the steps in order, so those before the failing one have worked.
+    state: State = "ok"
+    for name in STEPS:
+        if name == failing:
+            how = POSTGRES.state(reason)
+            explained[name] = Link(name=name, state=how, about=message, reason=reason)
+            state = "unknown"
+        else:
+            note = "by its status" if state == "ok" else "not reached"
+            explained[name] = Link(name=name, state=state, about=note)
+    return explained
 
 
 def provided_role_link(access: Object, copy: Object | None, *, is_seen: bool = True) -> Link:

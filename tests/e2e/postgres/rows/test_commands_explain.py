@@ -8,9 +8,9 @@ from tests.support.postgres import access
 from tests.support.team import Team
 from tests.support.waiting import eventually
 
+from fairlead.api.links import LinkName
 from fairlead.api.postgresaccess import POSTGRESACCESSES, ROTATE_ANNOTATION
 from fairlead.api.postgresaccess.server import POSTGRESSERVERS
-from fairlead.api.reasons.postgres import StepName
 from fairlead.api.resource import SECRETS
 from fairlead.postgres.commands.explain import AccessExplanation, explain
 from fairlead.postgres.database.plans.attributes import GRANT_OPTIONS_VERSION
@@ -20,11 +20,11 @@ async def explained(team: Team, name: str) -> AccessExplanation:
     return await explain(await around(team), name, team.namespace)
 
 
-def states(found: AccessExplanation) -> dict[StepName, str]:
+def states(found: AccessExplanation) -> dict[LinkName, str]:
     return {step.name: step.state for step in found.steps}
 
 
-def step(found: AccessExplanation, name: StepName) -> tuple[str, str]:
+def step(found: AccessExplanation, name: LinkName) -> tuple[str, str]:
     (one,) = (step for step in found.steps if step.name == name)
     return one.reason, one.message
 

@@ -15,8 +15,8 @@ from fairlead.api.meta import JSON, Object
 from fairlead.api.reasons.model import State
 from fairlead.api.reasons.verdict import place_of, verdict_of
 from fairlead.api.resource import Resource
-from fairlead.binding.commands.chain import binding_link as service_binding_link
-from fairlead.binding.commands.explain import wish_of
+from fairlead.binding.commands.links import binding_link as service_binding_link
+from fairlead.binding.commands.links import wish_of
 from fairlead.binding.workloads.rollout import rollout_failure
 from fairlead.konnector.commands.overview.fetch import ProviderNamespaces
 from fairlead.konnector.commands.overview.links import binding_link

@@ -12,7 +12,7 @@ from fairlead.api.postgresaccess import (
 )
 from fairlead.api.postgresaccess.connection import Connection, ServerRef
 from fairlead.api.reasons.postgres import POSTGRES, StepName, finer, step_of
-from fairlead.postgres.commands.steps import (
+from fairlead.postgres.commands.links import (
     STEPS,
     from_status,
     readiness,

@@ -21,10 +21,10 @@ from fairlead.api.reasons.verdict import verdict_of
 from fairlead.api.resource import EVENTS, SECRETS, Resource
 from fairlead.api.servicebinding.coreos import COREOS_SERVICEBINDINGS
 from fairlead.api.servicebinding.spec import SERVICEBINDINGS
-from fairlead.binding.commands.explain import ExplainedTarget, UnknownTargetError
 from fairlead.client import ApiError, Client, ClientError, Forbidden, NotServed
 from fairlead.client.lookups import find
 from fairlead.explain.explaining import explain
+from fairlead.explain.targets import ExplainedTarget, UnknownTargetError
 from fairlead.konnector.commands.overview.fetch import Overview
 from fairlead.konnector.commands.overview.rows import FetchedBinding
 from fairlead.portal import bounds

@@ -22,7 +22,7 @@ from fairlead.api.selectors import SelectorError
 from fairlead.api.servicebinding.coreos import COREOS_SERVICEBINDINGS
 from fairlead.api.servicebinding.spec import SERVICEBINDINGS
 from fairlead.api.timestamps import format_time, moment
-from fairlead.binding.commands.explain import Reference, wish_of
+from fairlead.binding.commands.links import Reference, wish_of
 from fairlead.binding.services.service import label_selector
 from fairlead.client import ApiError, Client, Forbidden, NotFound, NotServed
 from fairlead.konnector.commands.overview.crossing import crossing_finding, rewriting_finding

@@ -1,4 +1,4 @@
-"""The chain from a workload to the origin of its service, and its first break.
+"""The links that a binding has in a chain, and the objects that it refers to.
 
 Pure functions of the objects that were read.
 """
@@ -6,17 +6,18 @@ Pure functions of the objects that were read.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from typing import Literal, Protocol
+from typing import Any, Literal, Protocol
 
 import msgspec
 
-from fairlead.api.conditions import Condition, get_condition
+from fairlead.api.conditions import Condition, get_condition, stored_conditions
 from fairlead.api.links import Chain, Link, LinkName, join, verdict_link, wrong
 from fairlead.api.meta import JSON, Key, Object, object_from_dict
 from fairlead.api.reasons.conditions import state_of
 from fairlead.api.reasons.model import State
 from fairlead.api.reasons.servicebinding import CONTROLLER, SERVICE_BINDING
-from fairlead.api.reasons.verdict import UNSEEN, verdict_of
+from fairlead.api.reasons.verdict import UNSEEN, short, verdict_of, written_at
+from fairlead.api.resource import split_api_version
 from fairlead.api.servicebinding.common import (
     APPLICATION_NOT_FOUND,
     COLLECTION_READY,
@@ -29,6 +30,8 @@ from fairlead.api.servicebinding.common import (
     SERVICE_MISSING_BINDING,
     SERVICE_NOT_FOUND,
 )
+from fairlead.api.servicebinding.coreos import COREOS_SERVICEBINDINGS, CoreosServiceBinding
+from fairlead.api.servicebinding.spec import ServiceBinding
 from fairlead.api.servicebinding.wishes import DEFAULT_MODE_ANNOTATION
 from fairlead.binding import bounds
 from fairlead.binding.expressions.fixedpath import read, read_list
@@ -110,6 +113,41 @@ class ToldBinding(msgspec.Struct, frozen=True, kw_only=True):
         conditions = (self.condition(type_) for type_ in (SERVICE_AVAILABLE, COLLECTION_READY))
         present = [one for one in conditions if one is not None]
         return bool(present) and all(one.status == "True" for one in present)
+
+
+class Reference(msgspec.Struct, frozen=True, kw_only=True):
+    """A reference of a binding: to one object, or with a ``selector`` to several."""
+
+    group: str
+    version: str
+    kind: str = ""
+    plural: str = ""
+    namespace: str
+    name: str = ""
+    selector: JSON | None = None
+    containers: tuple[str, ...] = ()
+    """Names of the containers to bind; all are bound without one."""
+
+    @property
+    def shown(self) -> str:
+        """The kind, or the plural without a kind."""
+        return self.kind or self.plural
+
+    @property
+    def text(self) -> str:
+        """The kind with namespace and name, or with the terms of the selector."""
+        if self.selector is not None:
+            return f"{self.shown} in {self.namespace} by the selector {_terms(self.selector)}"
+        return f"{self.shown} {Key(self.namespace, self.name)}"
+
+
+class KnownBinding(msgspec.Struct, frozen=True, kw_only=True):
+    """The used fields of a binding of either API."""
+
+    binding: ToldBinding
+    uid: str
+    workload: Reference | None = None
+    services: tuple[Reference, ...] = ()
 
 
 def secret_named(service: SeenObject) -> str:
@@ -420,7 +458,7 @@ def _missing_secret(secret: SeenObject, *, own: bool) -> Link:
     return broken(ERROR_READING_SECRET, text, remedy)
 
 
-def chain(binding: ToldBinding, links: Iterable[Link]) -> Chain:
+def chain_of(binding: ToldBinding, links: Iterable[Link]) -> Chain:
     """Join the links of a binding.
 
     A binding whose service does not exist fails because of it, and so does a workload whose
@@ -441,3 +479,108 @@ def chain(binding: ToldBinding, links: Iterable[Link]) -> Chain:
         return bool(set(broken) - {"Secret" if link.name == "service" else link.name})
 
     return join(binding.text, every, follows=follows, ready=binding.ready)
+
+
+def wish_of(binding: Object) -> KnownBinding:
+    """Return the references and the status of a binding of either API."""
+    group = binding.api_version.partition("/")[0]
+    body = binding.to_dict().get("status")
+    status: JSON = body if isinstance(body, dict) else {}
+    # The coreos API has no observedGeneration.
+    binding_told = ToldBinding(
+        text=f"ServiceBinding {binding.key} ({group})",
+        conditions=stored_conditions(binding.to_dict()),
+        fresh=status.get("observedGeneration", binding.meta.generation) == binding.meta.generation,
+        deleting=binding.meta.deleting,
+        written=written_at(binding),
+    )
+    try:
+        if group == COREOS_SERVICEBINDINGS.group:
+            return _coreos(binding, binding_told)
+        return _spec(binding, binding_told)
+    except msgspec.ValidationError as error:
+        return KnownBinding(
+            binding=msgspec.structs.replace(binding_told, problem=str(error)), uid=binding.meta.uid
+        )
+
+
+def _spec(binding: Object, status: ToldBinding) -> KnownBinding:
+    parsed = binding.decode(ServiceBinding)
+    workload, service = parsed.spec.workload, parsed.spec.service
+    reference = _of_kind(
+        binding, workload.api_version, workload.kind, workload.name, workload.selector
+    )
+    secret = parsed.status.binding.name if parsed.status and parsed.status.binding else ""
+    return KnownBinding(
+        binding=msgspec.structs.replace(status, secret=secret),
+        uid=binding.meta.uid,
+        workload=msgspec.structs.replace(reference, containers=tuple(workload.containers or ())),
+        services=(_of_kind(binding, service.api_version, service.kind, service.name),),
+    )
+
+
+def _of_kind(
+    binding: Object, api_version: str, kind: str, name: str, selector: Any = None
+) -> Reference:
+    group, version = split_api_version(api_version)
+    return Reference(
+        group=group,
+        version=version,
+        kind=kind,
+        namespace=binding.meta.namespace,
+        name=name,
+        selector=_selector(selector),
+    )
+
+
+def _coreos(binding: Object, status: ToldBinding) -> KnownBinding:
+    parsed = binding.decode(CoreosServiceBinding)
+    application, here = parsed.spec.application, binding.meta.namespace
+    return KnownBinding(
+        binding=msgspec.structs.replace(
+            status, secret=parsed.status.secret if parsed.status else ""
+        ),
+        uid=binding.meta.uid,
+        workload=Reference(
+            group=application.group,
+            version=application.version,
+            kind=application.kind,
+            plural=application.resource,
+            namespace=here,
+            name=application.name,
+            selector=_selector(application.label_selector),
+        ),
+        services=tuple(
+            Reference(
+                group=service.group,
+                version=service.version,
+                kind=service.kind,
+                plural=service.resource,
+                namespace=here if service.namespace is None else service.namespace,
+                name=service.name,
+            )
+            for service in parsed.spec.services
+        ),
+    )
+
+
+def _terms(selector: JSON) -> str:
+    """Return the terms of a selector as kubectl takes them, cut to a line."""
+    labels = [f"{name}={value}" for name, value in (selector.get("matchLabels") or {}).items()]
+    expressions = [
+        " ".join([term["key"], term["operator"].lower(), *_values(term)])
+        for term in selector.get("matchExpressions") or []
+    ]
+    return short(",".join([*labels, *expressions]) or "of all")
+
+
+def _values(term: JSON) -> list[str]:
+    values = term.get("values")
+    return [f"({','.join(values)})"] if values else []
+
+
+def _selector(value: Any) -> JSON | None:
+    if value is None:
+        return None
+    selector: JSON = msgspec.to_builtins(value)
+    return selector
