@@ -32,7 +32,6 @@ ROLLOUT_SECONDS = 2.0  # stops a pass for each Pod of a rollout
 CONFLICTS = 4  # at once: stops a worker from repeating a pass that loses each time
 CONFLICT_SECONDS = 0.05  # stops two writers from meeting again
 KIND_READERS = 4  # stops many CRDs from loading the API server
-EXPLAINED_AT_ONCE = 8  # bindings: stops a command from loading the API server
 
 # Content of bindings, services and workloads
 SERVICES = 200  # stops a binding that takes all workers' time
