@@ -10,6 +10,7 @@ from typing import Any, NamedTuple, TypeVar
 
 import msgspec
 
+from fairlead.api.decoding import field_message
 from fairlead.api.nesting import NestedTooDeeply, member, without
 
 
@@ -24,7 +25,7 @@ class Undecodable(msgspec.ValidationError):
 
     def __init__(self, obj: Object, reason: str) -> None:
         super().__init__(reason)
-        self.message = f"{obj.kind} {obj.key} cannot be read: {reason}"
+        self.message = f"{obj.kind} {obj.key} cannot be read: {field_message(self)}"
 
 
 class Key(NamedTuple):

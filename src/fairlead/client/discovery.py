@@ -8,6 +8,7 @@ from weakref import WeakValueDictionary
 
 import msgspec
 
+from fairlead.api.decoding import field_message
 from fairlead.api.resource import Resource, split_api_version
 from fairlead.api.status import Status
 from fairlead.client.errors import NotFound, NotServed, UnexpectedAnswer
@@ -99,7 +100,9 @@ def decode_groups(body: bytes, path: str) -> Decoded:
         if kind in {"APIVersions", "APIGroupList"}:
             return _plain(msgspec.json.decode(body, type=_Plain)), {}
     except msgspec.MsgspecError as error:
-        raise UnexpectedAnswer(f"discovery at {path} cannot be read: {error}") from None
+        raise UnexpectedAnswer(
+            f"discovery at {path} cannot be read: {field_message(error)}"
+        ) from None
     raise UnexpectedAnswer(f"discovery at {path} answered {kind or 'no kind'}")
 
 
@@ -112,7 +115,9 @@ def decode_resources(body: bytes, group: str, version: str) -> tuple[Resource, .
     try:
         content = msgspec.json.decode(body, type=ResourceList)
     except msgspec.MsgspecError as error:
-        raise UnexpectedAnswer(f"discovery of {group}/{version} cannot be read: {error}") from None
+        raise UnexpectedAnswer(
+            f"discovery of {group}/{version} cannot be read: {field_message(error)}"
+        ) from None
     return tuple(
         Resource(group, version, entry.name, entry.kind, entry.namespaced)
         for entry in content.resources or ()

@@ -12,6 +12,7 @@ from typing import Any, Literal
 
 import msgspec
 
+from fairlead.api.decoding import field_message
 from fairlead.api.meta import JSON, Object, ObjectMeta, decode_item, decode_object
 from fairlead.api.nesting import member, members
 from fairlead.api.resource import Resource
@@ -47,7 +48,9 @@ def body_meta(body: bytes) -> ObjectMeta:
     try:
         return msgspec.json.decode(body, type=_Named).metadata
     except msgspec.MsgspecError as error:
-        raise refusal("BadRequest", f"the object to send is malformed: {error}") from None
+        raise refusal(
+            "BadRequest", f"the object to send is malformed: {field_message(error)}"
+        ) from None
 
 
 def object_path(resource: Resource, name: str, namespace: str, subresource: str = "") -> str:
@@ -94,7 +97,9 @@ def decode_answer(body: bytes, resource: Resource) -> Object:
     try:
         obj = decode_object(body)
     except msgspec.MsgspecError as error:
-        raise UnexpectedAnswer(f"the answer about {resource} is no object: {error}") from None
+        raise UnexpectedAnswer(
+            f"the answer about {resource} is no object: {field_message(error)}"
+        ) from None
     if not obj.kind:
         raise UnexpectedAnswer(f"the answer about {resource} has no kind")
     return obj
@@ -202,7 +207,9 @@ def decode_page(
         check(len(content.items or ()))
         items = [transform(decode_item(raw, api_version, kind)) for raw in content.items or ()]
     except msgspec.MsgspecError as error:
-        raise UnexpectedAnswer(f"the list of {resource} cannot be read: {error}") from None
+        raise UnexpectedAnswer(
+            f"the list of {resource} cannot be read: {field_message(error)}"
+        ) from None
     return Page(items, content.metadata.resource_version, content.metadata.continue_)
 
 
@@ -274,7 +281,9 @@ def _decode_any(line: bytes, resource: Resource) -> WatchEvent:
             raise api_error(msgspec.json.decode(event.object, type=Status))
         item = decode_item(event.object, resource.api_version, resource.kind)
     except msgspec.MsgspecError as error:
-        raise UnexpectedAnswer(f"an event of {resource} cannot be read: {error}") from None
+        raise UnexpectedAnswer(
+            f"an event of {resource} cannot be read: {field_message(error)}"
+        ) from None
     return WatchEvent(event.type, item)
 
 

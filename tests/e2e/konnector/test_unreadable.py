@@ -76,7 +76,7 @@ async def test_what_cannot_be_read_is_told_once_at_its_binding(
         await when(world.provider, WIDGETS, "blue", there, until=bool)
         await link.says(Ready="True")
     assert f"{spoiled.kind} {liar.cluster_namespace}/" in told["message"]
-    assert "cannot be read: Expected `object`, got `null` - at `$.spec`" in told["message"]
+    assert "cannot be read: spec: it must be an object, not null" in told["message"]
     assert not [line for line in logs if line.get("exc_info")]
     assert len([line for line in logs if "cannot be read" in str(line)]) <= 2
 

@@ -159,14 +159,14 @@ async def sql(postgres: EmbeddedPostgres, statement: LiteralString) -> None:
     ("text", "said"),
     [
         pytest.param("a: [", "it is not valid YAML", id="broken"),
-        pytest.param("", "there is no PostgresAccess in it", id="empty"),
+        pytest.param("", "it is empty", id="empty"),
         pytest.param("just text", "document 1 is not a Kubernetes object", id="text"),
         pytest.param("kind: ConfigMap", "there is no PostgresAccess in it", id="another-kind"),
         pytest.param("a: &a [1]\nb: *a", "aliases", id="aliases"),
         pytest.param("kind: PostgresAccess", "apiVersion of a PostgresAccess is", id="version"),
         pytest.param(
             "apiVersion: access.k8s.delta10.nl/v1\nkind: PostgresAccess\nmetadata: {name: x}",
-            "PostgresAccess x: Object missing required field `spec`",
+            "PostgresAccess x: spec: it is required",
             id="no-spec",
         ),
         pytest.param(

@@ -144,8 +144,8 @@ class TestPages:
         [
             pytest.param(text("<html>login"), "cannot be read", id="html"),
             pytest.param(text(""), "cannot be read", id="empty"),
-            pytest.param(respond([]), "Expected `object`", id="array"),
-            pytest.param(respond({"kind": "Status"}), "missing required field `items`", id="none"),
+            pytest.param(respond([]), "it must be an object, not a list", id="array"),
+            pytest.param(respond({"kind": "Status"}), "items: it is required", id="none"),
             pytest.param(
                 respond({"items": [{"metadata": {"name": 7}}]}), "metadata.name", id="metadata"
             ),

@@ -11,6 +11,7 @@ from typing import Any, Literal, Protocol
 import msgspec
 
 from fairlead.api.conditions import Condition, get_condition, stored_conditions
+from fairlead.api.decoding import field_message
 from fairlead.api.links import Chain, Link, LinkName, join, verdict_link, wrong
 from fairlead.api.meta import JSON, Key, Object, object_from_dict
 from fairlead.api.reasons.conditions import state_of
@@ -500,7 +501,8 @@ def wish_of(binding: Object) -> KnownBinding:
         return _spec(binding, binding_told)
     except msgspec.ValidationError as error:
         return KnownBinding(
-            binding=msgspec.structs.replace(binding_told, problem=str(error)), uid=binding.meta.uid
+            binding=msgspec.structs.replace(binding_told, problem=field_message(error)),
+            uid=binding.meta.uid,
         )
 
 

@@ -10,6 +10,7 @@ from typing import Final
 import msgspec
 
 from fairlead.api.conditions import get_condition
+from fairlead.api.decoding import field_message
 from fairlead.api.links import Link, LinkName, wrong
 from fairlead.api.meta import Object, object_from_dict
 from fairlead.api.postgresaccess import READY, PostgresAccess
@@ -109,7 +110,7 @@ def role_by_status(obj: Object, place: Place | None = None) -> Link:
         access = obj.decode(PostgresAccess)
     except msgspec.ValidationError as error:
         text = f"the role of {obj.kind} {obj.key}"
-        return wrong(POSTGRES, "InvalidSpec", name="role", subject=text, text=str(error))
+        return wrong(POSTGRES, "InvalidSpec", name="role", subject=text, text=field_message(error))
     text = f"role {access.status.username or access.spec.username}"
     ready, reason, message = readiness(access)
     condition = get_condition(access.status.conditions, READY)

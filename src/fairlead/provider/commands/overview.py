@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 import msgspec
 
+from fairlead.api.decoding import field_message
 from fairlead.api.durations import rough_duration
 from fairlead.api.kubebind import (
     ANNOTATION_CLUSTER_PRETTY_NAME,
@@ -233,7 +234,7 @@ def export_conditions(export: Object) -> list[KubeBindCondition]:
     try:
         return export.decode(APIServiceExport).status.conditions
     except msgspec.ValidationError as error:
-        return [KubeBindCondition(READY, "False", reason="Invalid", message=str(error))]
+        return [KubeBindCondition(READY, "False", reason="Invalid", message=field_message(error))]
 
 
 def _finding(condition: KubeBindCondition) -> Finding:
@@ -262,7 +263,9 @@ def _warnings(state: ProviderState, binding: Object, exports: Sequence[Object]) 
             spec = export.decode(APIServiceExport).spec
             lacks = shortcoming(binding, export, state.granted.__contains__)
         except msgspec.ValidationError as error:
-            warnings.append(f"APIServiceExport {export.meta.name} is not valid: {error}")
+            warnings.append(
+                f"APIServiceExport {export.meta.name} is not valid: {field_message(error)}"
+            )
             continue
         if record.templates is not None and (
             why := beyond(offer, spec.resources, spec.permission_claims)
@@ -305,7 +308,9 @@ def _view(binding: Object, now: datetime) -> ClusterBindingView:
     try:
         status = binding.decode(ClusterBinding).status
     except msgspec.ValidationError as error:
-        invalid = unknown(HEALTHY, "Invalid", f"its ClusterBinding is not valid: {error}")
+        invalid = unknown(
+            HEALTHY, "Invalid", f"its ClusterBinding is not valid: {field_message(error)}"
+        )
         return ClusterBindingView(pretty_name=pretty, healthy=invalid)
     # Judged anew, by the controller's own rule: the controller may not be running.
     condition, _ = health(status, now=now)

@@ -8,6 +8,7 @@ from typing import Final
 
 import msgspec
 
+from fairlead.api.decoding import field_message
 from fairlead.api.kubebind import APIServiceBinding, BindingStatus, ClusterBinding, crd_name
 from fairlead.api.kubebind.conditions import (
     HEARTBEATING,
@@ -219,7 +220,7 @@ def binding_verdict(bound: FetchedBinding) -> Judgement:
     try:
         conditions = bound.binding.decode(APIServiceBinding).status.conditions
     except msgspec.ValidationError as error:
-        invalid = Finding("failed", f"it cannot be read: {error}", "Invalid")
+        invalid = Finding("failed", f"it cannot be read: {field_message(error)}", "Invalid")
         return with_findings(Judgement("unknown"), [invalid])
     findings: list[Finding] = []
     ready = get_condition(conditions, READY)
