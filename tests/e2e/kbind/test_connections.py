@@ -127,8 +127,16 @@ async def test_credentials_that_may_list_and_not_watch_are_enough(kbind: KbindWo
     rules = [RULES[0], {**RULES[1], "verbs": ["get", "list"]}]
     await kbind.konnector()
     await kbind.connect(await kbind.provider.kubeconfig(rules=rules))
-    body = await kbind.says("Ready", "True")
-    assert len(body["status"]["exportedAPIs"]) == 1
+    await kbind.says("Ready", "True")
+    assert kbind.provider.plane is not None
+    traffic, crds = kbind.provider.plane.traffic, CUSTOMRESOURCEDEFINITIONS.plural
+    # By then the watch was refused.
+    assert not await idle(SECONDS / 2, lambda: traffic.count("watch", resource=crds) >= 2)
+    assert not await idle(SECONDS / 2, lambda: traffic.count("list", resource=crds) >= 3)
+    body = (await kbind.consumer.get(CONNECTIONS, kbind.name)).to_dict()
+    assert condition(body, "Ready")["status"] == "True"
+    assert condition(body, "PermissionDenied") == {}
+    assert len(exports(body)) == 1
 
 
 async def test_credentials_without_a_right_are_told_until_it_is_granted(kbind: KbindWorld) -> None:
@@ -316,10 +324,13 @@ async def test_a_deleted_connection_waits_for_its_bindings_and_keeps_a_shared_se
     )
     await kbind.consumer.delete(CONNECTIONS, kbind.name)
     await kbind.says("Ready", "False", "DrainingBindings", "Binding default/shop")
+    kbind.consumer_plane.traffic.seen.clear()
     await kbind.consumer.delete(BINDINGS, "shop", "default")
     await gone(kbind.consumer, CONNECTIONS, kbind.name)
     held = await kbind.consumer.get(SECRETS, kbind.name, NAMESPACE)
     assert held.meta.finalizers == [FINALIZER_CLEANUP]
+    # It was not taken off and added again either.
+    assert kbind.consumer_plane.traffic.count("patch", resource="secrets") == 0
     await kbind.consumer.delete(CONNECTIONS, "second")
     await gone(kbind.consumer, CONNECTIONS, "second")
     await when(

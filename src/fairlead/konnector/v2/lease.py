@@ -6,6 +6,7 @@ It is one for all Connections of the consumer; :mod:`.renewals` says whose it is
 from __future__ import annotations
 
 import asyncio
+from contextlib import suppress
 
 from fairlead.api.kbind import lease_name
 from fairlead.api.kbind.names import (
@@ -98,7 +99,8 @@ class ConsumerLease:
         except NotFound:
             labels = {LABEL_MANAGED: "true"}
             namespace = {"metadata": {"name": LEASE_NAMESPACE, "labels": labels}}
-            await self._client.create(NAMESPACES, namespace)
+            with suppress(AlreadyExists):
+                await self._client.create(NAMESPACES, namespace)
             self._keep(await self._client.create(LEASES, body, LEASE_NAMESPACE))
         return "Ours"
 
