@@ -10,10 +10,11 @@ from tests.support.kbind import GoldenStatus, golden_statuses
 from tests.support.tiers import today
 
 from fairlead.api import kbind
-from fairlead.api.kbind import BINDINGS, CLUSTERBINDINGS, CONNECTIONS
+from fairlead.api.kbind import BINDINGS, CLUSTERBINDINGS, CONNECTIONS, RelatedResource
 from fairlead.api.meta import JSON, Object
 from fairlead.api.resource import Resource
 from fairlead.client import Client, Invalid
+from fairlead.konnector.v2.rights import binding_roles, cluster_binding_roles
 from fairlead.runtime import install_crds
 
 
@@ -77,6 +78,17 @@ async def set_status(client: Client, resource: Resource, made: Object, **status:
     stored = await client.merge_patch(resource, *place, {"status": status}, subresource="status")
     result: JSON = stored.to_dict().get("status", {})
     return result
+
+
+async def test_roles_of_bindings_are_accepted(client: Client, namespace: str) -> None:
+    account = {"kind": "ServiceAccount", "name": "konnector", "namespace": namespace}
+    apis, related = ["widgets.acme.io"], [RelatedResource(**RELATED)]
+    for body in (
+        *cluster_binding_roles(namespace, apis, related),
+        *binding_roles("shop", namespace, apis, related, konnector=account),
+    ):
+        resource = await client.discovery.resource_for(body["apiVersion"], body["kind"])
+        await client.create(resource, body, dry_run=True)
 
 
 @pytest.mark.usefixtures("kinds")
