@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 import uuid
-from collections.abc import Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AsyncExitStack, suppress
 from typing import Any
 
@@ -32,7 +34,9 @@ NAMESPACE = DEFAULT_NAMESPACE
 RBAC = "rbac.authorization.k8s.io/v1"
 
 
-class _Widget(msgspec.Struct):
+class ExportedWidget(msgspec.Struct):
+    """A kind of anything."""
+
     spec: dict[str, Any] = {}
     status: dict[str, Any] = {}
 
@@ -41,7 +45,7 @@ def exported_crd(group: str, plural: str = "widgets", *, exported: bool = True) 
     """A provider's CRD, with the label that offers it."""
     resource = Resource(group, "v1", plural, plural.removesuffix("s").title())
     labels = {LABEL_EXPORTED: "true"} if exported else {}
-    return build_crd(resource, [Version("v1", _Widget)], labels=labels)
+    return build_crd(resource, [Version("v1", ExportedWidget)], labels=labels)
 
 
 def secret(
@@ -88,6 +92,23 @@ RULES = (
     rule("apiextensions.k8s.io", ["customresourcedefinitions"], ("get", "list", "watch")),
 )
 """Rights that a Connection needs at the provider, in the whole cluster."""
+
+
+@contextlib.asynccontextmanager
+async def silent_server() -> AsyncIterator[str]:
+    """A server that takes connections and never says a word; its address."""
+    ended = asyncio.Event()
+
+    async def swallow(_reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await ended.wait()
+        writer.close()
+
+    server = await asyncio.start_server(swallow, "127.0.0.1", 0)
+    try:
+        yield f"https://127.0.0.1:{server.sockets[0].getsockname()[1]}"
+    finally:
+        ended.set()
+        server.close()
 
 
 class KbindProvider:

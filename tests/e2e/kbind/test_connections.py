@@ -2,18 +2,30 @@
 
 from __future__ import annotations
 
-import asyncio
 from pathlib import Path
 
 import pytest
 import yaml
 from tests.support.countingplanes import quiet, steady
-from tests.support.kbindworld import NAMESPACE, RULES, KbindWorld, connection, exports, has, secret
+from tests.support.kbindworld import (
+    NAMESPACE,
+    RULES,
+    ExportedWidget,
+    KbindWorld,
+    connection,
+    exports,
+    has,
+    secret,
+    silent_server,
+)
+from tests.support.konnector import WIDGETS, World, widget
 from tests.support.line import Line
 from tests.support.waiting import SECONDS, condition, gone, idle, when
 
-from fairlead.api.kbind import BINDINGS, CONNECTIONS, lease_name
+from fairlead.api.crd import Version, build_crd
+from fairlead.api.kbind import BINDINGS, CONNECTIONS, LOGICALCLUSTERS, lease_name
 from fairlead.api.kbind.names import FINALIZER_CLEANUP, LEASE_NAMESPACE
+from fairlead.api.manifests import rule
 from fairlead.api.meta import JSON
 from fairlead.api.resource import (
     CUSTOMRESOURCEDEFINITIONS,
@@ -21,7 +33,9 @@ from fairlead.api.resource import (
     NAMESPACES,
     SECRETS,
 )
+from fairlead.konnector.options import PROTOCOLS
 from fairlead.konnector.v2.connection import link
+from fairlead.runtime import install_crds
 
 
 @pytest.mark.edge
@@ -266,15 +280,7 @@ async def test_another_cluster_behind_the_same_address_is_noticed(kbind: KbindWo
 
 async def test_f18_a_silent_provider_holds_up_no_other_connection(kbind: KbindWorld) -> None:
     """The original has one worker and no timeout: no other Connection gets a pass any more."""
-    silent = asyncio.Event()
-
-    async def swallow(_reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        await silent.wait()
-        writer.close()
-
-    server = await asyncio.start_server(swallow, "127.0.0.1", 0)
-    address = f"https://127.0.0.1:{server.sockets[0].getsockname()[1]}"
-    try:
+    async with silent_server() as address:
         await kbind.konnector()
         for number in range(6):
             await kbind.connect(
@@ -287,9 +293,6 @@ async def test_f18_a_silent_provider_holds_up_no_other_connection(kbind: KbindWo
         # One that is silent can go, too.
         await kbind.consumer.delete(CONNECTIONS, "silent-1")
         await gone(kbind.consumer, CONNECTIONS, "silent-1")
-    finally:
-        silent.set()
-        server.close()
 
 
 async def test_f18_a_faulty_connection_holds_up_no_other(kbind: KbindWorld) -> None:
@@ -375,6 +378,81 @@ async def test_a_konnector_beside_another_one_says_so_and_stands_back(kbind: Kbi
     # The other has stopped.
     body = await kbind.says("Ready", "True")
     assert condition(body, "AnotherKonnector") == {}
+
+
+async def test_a_restart_writes_nothing_but_the_lease(kbind: KbindWorld) -> None:
+    """A former process of ours is told from another konnector: its Lease is not awaited."""
+    await kbind.provider.offer()
+    first = await kbind.konnector()
+    await kbind.connect(await kbind.provider.kubeconfig())
+    await kbind.says("Ready", "True")
+    await quiet(kbind.consumer_plane)
+    await first.stop()
+    assert kbind.provider.plane is not None
+    traffic = kbind.provider.plane.traffic
+    traffic.seen.clear()
+    kbind.consumer_plane.traffic.seen.clear()
+    await kbind.konnector()
+    assert not await idle(SECONDS / 2, lambda: traffic.count("update", resource="leases") > 0)
+    await quiet(kbind.provider.plane, kbind.consumer_plane, forget=False)
+    assert [one for one in traffic.writes() if one[1] != "leases"] == []
+    written = kbind.consumer_plane.traffic.writing()
+    assert [one for one in written if one.group == "core.kbind.io"] == []
+
+
+async def test_a_workspace_is_told_by_its_logical_cluster(kbind: KbindWorld) -> None:
+    crd = build_crd(LOGICALCLUSTERS, [Version("v1alpha1", ExportedWidget)])
+    await install_crds(kbind.provider.admin, [crd])
+    body = {
+        "apiVersion": LOGICALCLUSTERS.api_version,
+        "kind": LOGICALCLUSTERS.kind,
+        "metadata": {"name": "cluster"},
+    }
+    workspace = await kbind.provider.admin.create(LOGICALCLUSTERS, body)
+    await kbind.konnector()
+    kubeconfig = await kbind.provider.kubeconfig("team", rules=RULES[1:])
+    await kbind.connect(kubeconfig)
+    await kbind.says("PermissionDenied", "True", "Forbidden", "logicalclusters")
+    read = rule(LOGICALCLUSTERS.group, [LOGICALCLUSTERS.plural], ("get",))
+    await kbind.provider.grant("team", [*RULES[1:], read])
+    found = await kbind.says("Ready", "True")
+    assert found["status"]["remoteClusterUID"] == workspace.meta.uid
+
+
+async def test_a_secret_whose_connection_went_by_force_is_let_go(kbind: KbindWorld) -> None:
+    await kbind.konnector()
+    await kbind.connect(await kbind.provider.kubeconfig())
+    await kbind.says("Ready", "True")
+    await kbind.connect(await kbind.provider.kubeconfig(), "other")
+    await kbind.says("Ready", "True", name="other")
+    binding = {
+        "apiVersion": BINDINGS.api_version,
+        "kind": BINDINGS.kind,
+        "metadata": {"name": "shop", "namespace": "default"},
+        "spec": {"connectionRef": {"name": kbind.name}, "apis": [{"name": "ws.acme.io"}]},
+    }
+    await kbind.consumer.create(BINDINGS, binding)
+    await kbind.consumer.delete(CONNECTIONS, kbind.name)
+    await kbind.says("Ready", "False", "DrainingBindings")
+    none: JSON = {"metadata": {"finalizers": []}}
+    await kbind.consumer.merge_patch(CONNECTIONS, kbind.name, "", none)
+    await kbind.consumer.delete(SECRETS, kbind.name, NAMESPACE)
+    await gone(kbind.consumer, SECRETS, kbind.name, NAMESPACE)
+    held = await kbind.consumer.get(SECRETS, "other", NAMESPACE)
+    assert held.meta.finalizers == [FINALIZER_CLEANUP]
+
+
+async def test_a_silent_provider_delays_no_binding_of_the_other_protocol(
+    kbind: KbindWorld, world: World
+) -> None:
+    async with silent_server() as address:
+        await world.konnector(protocols=PROTOCOLS)
+        kubeconfig = await kbind.provider.kubeconfig(address=address)
+        await world.consumer.create(SECRETS, secret("silent", kubeconfig))
+        await world.consumer.create(CONNECTIONS, connection("silent"))
+        bound = await world.bound()
+        await world.consumer.create(WIDGETS, widget())
+        await when(world.provider, WIDGETS, "blue", await bound.provider_namespace(), until=bool)
 
 
 async def test_without_the_protocol_nothing_of_it_is_watched_or_granted(kbind: KbindWorld) -> None:
