@@ -184,25 +184,37 @@ def _granted(scope: str, meta: JSON, rules: list[JSON], subject: JSON) -> list[J
 
 
 class KbindWorld:
-    """A consumer, and any number of providers; ``real`` is the provider on the real server."""
+    """A consumer, and any number of providers; ``real`` is the side on the real server."""
 
-    def __init__(self, stack: AsyncExitStack, real: RealPlane | None = None) -> None:
+    consumer_plane: Plane
+    """The consumer's, if it is a sandbox."""
+
+    def __init__(
+        self, stack: AsyncExitStack, *, real: str = "", plane: RealPlane | None = None
+    ) -> None:
         self._stack = stack
-        self._real = real
+        self._real = {real: plane} if plane is not None else {}
         self.name = f"acme-{uuid.uuid4().hex[:6]}"
         """Name of the first Connection and of its Secret."""
 
     async def start(self) -> None:
-        self.consumer_plane = await self._stack.enter_async_context(plane("consumer"))
-        self.consumer = self.consumer_plane.admin
-        self.provider = await self.new_provider("provider", real=self._real)
+        if (real := self._real.get("consumer")) is not None:
+            self.consumer = await self._client(real)
+        else:
+            self.consumer_plane = await self._stack.enter_async_context(plane("consumer"))
+            self.consumer = self.consumer_plane.admin
+        if (real := self._real.get("provider")) is not None:
+            self.provider = KbindProvider(await self._client(real))
+        else:
+            self.provider = await self.new_provider("provider")
 
-    async def new_provider(self, name: str, real: RealPlane | None = None) -> KbindProvider:
-        if real is not None:
-            config = parse_kubeconfig(real.admin_kubeconfig("default"))
-            return KbindProvider(await self._stack.enter_async_context(Client(config)))
+    async def new_provider(self, name: str) -> KbindProvider:
         found = await self._stack.enter_async_context(plane(name))
         return KbindProvider(found.admin, found)
+
+    async def _client(self, real: RealPlane) -> Client:
+        config = parse_kubeconfig(real.admin_kubeconfig("default"))
+        return await self._stack.enter_async_context(Client(config))
 
     async def konnector(self, **options: Any) -> Konnector:
         return await self._stack.enter_async_context(

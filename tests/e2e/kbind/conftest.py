@@ -17,10 +17,16 @@ async def kbind(stack: AsyncExitStack) -> KbindWorld:
     return world
 
 
-@pytest.fixture(params=[pytest.param("", id="sandboxes"), real("provider", id="real-provider")])
+@pytest.fixture(
+    params=[
+        pytest.param("", id="sandboxes"),
+        real("consumer", id="real-consumer"),
+        real("provider", id="real-provider"),
+    ]
+)
 async def any_kbind(request: pytest.FixtureRequest, stack: AsyncExitStack) -> KbindWorld:
-    """A consumer and a provider, which is on the real server, too."""
+    """A consumer and a provider, and each side on the real server."""
     plane = request.getfixturevalue("realplane") if request.param else None
-    world = KbindWorld(stack, plane)
+    world = KbindWorld(stack, real=request.param, plane=plane)
     await world.start()
     return world

@@ -208,7 +208,8 @@ def _linked(state: ConnectionState, conditions: _Conditions) -> ConnectionOutcom
         return _unready(state, conditions, PENDING, _NO_OPENAPI, fields=uids)
     if state.connection.metadata.deleting:
         return _unready(state, conditions, "", "", usable=True, fields=status)
-    conditions.add(READY, "True", AS_EXPECTED, f"{len(link.apis)} APIs are offered")
+    count = "1 API is" if len(link.apis) == 1 else f"{len(link.apis)} APIs are"
+    conditions.add(READY, "True", AS_EXPECTED, f"{count} offered")
     return ConnectionOutcome(conditions.status(status), usable=True)
 
 
