@@ -20,7 +20,7 @@ from tests.support.kbindworld import (
 )
 from tests.support.konnector import WIDGETS, World, widget
 from tests.support.line import Line
-from tests.support.waiting import SECONDS, condition, gone, idle, when
+from tests.support.waiting import SECONDS, condition, eventually, gone, idle, when
 
 from fairlead.api.crd import Version, build_crd
 from fairlead.api.kbind import BINDINGS, CONNECTIONS, LOGICALCLUSTERS, lease_name
@@ -85,22 +85,39 @@ async def test_a_connection_gets_ready_and_follows_what_is_offered(any_kbind: Kb
     )
 
 
-async def test_the_lease_is_one_of_the_consumer_and_is_written_by_nobody_else(
-    kbind: KbindWorld,
+@pytest.mark.edge
+async def test_the_lease_is_one_for_all_connections_of_a_consumer(
+    any_kbind: KbindWorld, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    kbind = any_kbind
+    monkeypatch.setattr(link, "RENEW_SECONDS", 0.05)
     await kbind.konnector()
     kubeconfig = await kbind.provider.kubeconfig()
+    second = await kbind.connect(kubeconfig, f"{kbind.name}-second")
     await kbind.connect(kubeconfig)
-    await kbind.connect(kubeconfig, "second")
     body = await kbind.says("Ready", "True")
-    await kbind.says("Ready", "True", name="second")
     uid = body["status"]["localClusterUID"]
-    (lease,) = (await kbind.provider.admin.list(LEASES, LEASE_NAMESPACE)).items
-    assert lease.meta.name == lease_name(uid) == f"consumer-{uid}"
+    assert lease_name(uid) == f"consumer-{uid}"
+    times = set()
+
+    async def renewed() -> bool:
+        lease = await kbind.provider.admin.get(LEASES, lease_name(uid), LEASE_NAMESPACE)
+        times.add(lease.to_dict()["spec"]["renewTime"])
+        return len(times) >= 5
+
+    await eventually(renewed)
+    # Neither takes the other's renewals for those of another konnector.
+    for name in (kbind.name, second):
+        body = await kbind.says("Ready", "True", name=name)
+        assert condition(body, "AnotherKonnector") == {}
+    lease = await kbind.provider.admin.get(LEASES, lease_name(uid), LEASE_NAMESPACE)
     assert lease.meta.labels == {"core.kbind.io/managed": "true"}
     assert lease.meta.annotations["core.kbind.io/consumer-cluster-uid"] == uid
     spec = lease.to_dict()["spec"]
     assert (spec["holderIdentity"], spec["leaseDurationSeconds"]) == (uid, 60)
+    for name in (kbind.name, second):
+        await kbind.consumer.delete(CONNECTIONS, name)
+        await gone(kbind.consumer, CONNECTIONS, name)
 
 
 async def test_at_rest_nothing_is_written_or_listed_but_the_lease(

@@ -67,6 +67,10 @@ class ConsumerLease:
             return await self._create()
         if self._is_held(lease):
             return "Another"
+        if self._last.process == self._instance and self._has_written:
+            # The link of another Connection has renewed it for all.
+            self._lease = lease
+            return "Ours"
         try:
             return await self._write(lease)
         except (Conflict, NotFound):
