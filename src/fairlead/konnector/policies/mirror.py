@@ -12,18 +12,30 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from enum import Enum
-from typing import Any, Final, Literal
+from typing import Any
 
 import msgspec
 
+from fairlead.api.kbind.names import (
+    ANNOTATION_CONFLICT,
+    ANNOTATION_CONSUMER_OBJECT_UID,
+    ANNOTATION_DELETION_POLICY,
+    CONSUMER_CLUSTER_UID,
+    DELETION_POLICY_ORPHAN,
+    FIELD_MANAGER,
+    FINALIZER_SYNCER,
+    FOREIGN_OBJECT,
+    LABEL_MANAGED,
+    OWNED_BY_ANOTHER,
+    SYNCED,
+)
+from fairlead.api.kbind.types import ConflictPolicy
 from fairlead.api.meta import JSON, Key, Object, ObjectMeta
 from fairlead.konnector.policies.copies import same_status, status_of
 from fairlead.konnector.policies.isolation import CopyPlace
 from fairlead.konnector.policies.merge import Owned, applied_fields, merged
 from fairlead.konnector.policies.steps import (
     DELETION,
-    FOREIGN_OBJECT,
-    OWNED_BY_ANOTHER,
     Apply,
     Delete,
     Done,
@@ -40,19 +52,6 @@ from fairlead.konnector.policies.steps import (
     Wait,
     outcome,
 )
-
-
-FIELD_MANAGER: Final = "kbind-konnector"
-LABEL_MANAGED: Final = "core.kbind.io/managed"
-CONSUMER_CLUSTER_UID: Final = "core.kbind.io/consumer-cluster-uid"
-ANNOTATION_CONSUMER_OBJECT_UID: Final = "core.kbind.io/consumer-object-uid"
-ANNOTATION_CONFLICT: Final = "core.kbind.io/conflict"
-ANNOTATION_DELETION_POLICY: Final = "core.kbind.io/deletion-policy"
-DELETION_POLICY_ORPHAN: Final = "Orphan"
-FINALIZER_SYNCER: Final = "core.kbind.io/syncer"
-SYNCED: Final = "Synced"
-
-ConflictPolicy = Literal["Fail", "Adopt"]
 
 
 class Ownership(Enum):
