@@ -115,9 +115,10 @@ class EngineContext(msgspec.Struct, frozen=True, kw_only=True):
 
     ``name`` is the controller's.
     ``interval`` is the seconds between looks at the watches; it costs no request.
-    ``failed`` is the reason of Events of objects that could not be synchronised, ``faults`` are
-    why something of the consumer that decisions depend on is not known, and ``ready`` waits until
-    decisions can be made. ``fields`` are those that cross.
+    ``failed`` is the reason of Events of objects that could not be synchronised, ``denied`` where
+    a right is missing, "" for the same. ``faults`` are why something of the consumer that
+    decisions depend on is not known, and ``ready`` waits until decisions can be made. ``fields``
+    are those that cross.
     """
 
     name: str
@@ -129,6 +130,7 @@ class EngineContext(msgspec.Struct, frozen=True, kw_only=True):
     workers: int
     interval: float
     failed: str = SYNC_FAILED
+    denied: str = ""
     faults: Callable[[], Iterable[SyncFault]] = tuple
     ready: Callable[[], Awaitable[None]] = at_once
     fields: CrossingFields = BoundFields()
@@ -233,7 +235,9 @@ class Passes:
             ours = any(error is forbidden for forbidden in self._executor.forbidden_steps.values())
             message = self.advised(error.message, error if ours else None)
             message = f"{message}. {advice}" if advice else message
-            self._tell(pair.consumer, self._context.failed, message)
+            denied = self._context.denied if isinstance(error, Forbidden) else ""
+            reason = denied or self._context.failed
+            self._tell(pair.consumer, reason, message)
 
     async def run(self, pair: Pair) -> Result | None:
         """Carry out all possible steps; the result tells when to look again.
