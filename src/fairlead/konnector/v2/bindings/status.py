@@ -1,0 +1,125 @@
+"""The status of a binding, by how its APIs stand; one of them does not hold up the others.
+
+``Ready`` names every API with a fault, and has the reason of the first. ``Synced`` and
+``Conflicts`` speak of those without one, and stay as they are while there is none, as the
+original's do. Source: kbind v2.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Literal
+
+import msgspec
+
+from fairlead.api.conditions import set_condition
+from fairlead.api.kbind import BindingStatus, BoundAPI, ClusterBinding, ReportedCondition
+from fairlead.api.kbind.names import (
+    AS_EXPECTED,
+    CONFLICTS,
+    FORBIDDEN,
+    FOREIGN_OBJECT,
+    PENDING,
+    PERMISSION_DENIED,
+    READY,
+    SYNCED,
+)
+from fairlead.api.kubebind.conditions import OBJECTS_FAILING, OBJECTS_REWRITTEN, KubeBindCondition
+from fairlead.konnector.v2.bindings.crds import Fault
+
+
+class APIView(msgspec.Struct, frozen=True):
+    """An API as one binding sees it.
+
+    ``failing`` and ``rewritten`` are conditions about its objects, None without one.
+    """
+
+    name: str
+    crd_hash: str = ""
+    fault: Fault | None = None
+    note: str = ""
+    conflicts: int = 0
+    failing: KubeBindCondition | None = None
+    rewritten: KubeBindCondition | None = None
+
+
+def binding_status(
+    binding: ClusterBinding, apis: Sequence[APIView], obstacles: Sequence[str], *, now: str
+) -> BindingStatus:
+    """Return the status of a binding; ``obstacles`` are what its end waits for."""
+    faults = [(api, api.fault) for api in apis if api.fault is not None]
+    well = [api for api in apis if api.fault is None]
+    conditions = _Conditions(binding, now)
+    if binding.metadata.deleting:
+        conditions.set(READY, "False", PENDING, "; ".join(["unbinding", *obstacles]))
+    elif faults:
+        message = "; ".join(dict.fromkeys(fault.message for _, fault in faults))
+        conditions.set(READY, "False", faults[0][1].reason, message)
+    else:
+        conditions.set(READY, "True", AS_EXPECTED, f"{len(apis)} APIs are bound")
+    if well and not binding.metadata.deleting:
+        notes = "; ".join(api.note for api in well if api.note)
+        conditions.set(SYNCED, "True", AS_EXPECTED, notes or "objects are synchronised")
+        conditions.conflicts(sum(api.conflicts for api in well))
+    refusals = [fault.message for _, fault in faults if fault.reason == FORBIDDEN]
+    failing = [api.failing for api in apis if api.failing is not None]
+    refusals += [one.message for one in failing if one.reason == FORBIDDEN]
+    if refusals:
+        conditions.set(PERMISSION_DENIED, "True", FORBIDDEN, "; ".join(dict.fromkeys(refusals)))
+    elif conditions.has(PERMISSION_DENIED):
+        conditions.set(PERMISSION_DENIED, "False", AS_EXPECTED, "no right is missing")
+    conditions.carry(OBJECTS_FAILING, failing)
+    rewritten = [api.rewritten for api in apis if api.rewritten is not None]
+    conditions.carry(OBJECTS_REWRITTEN, rewritten)
+    return msgspec.structs.replace(
+        binding.status,
+        conditions=conditions.all,
+        bound_apis=[
+            BoundAPI(name=api.name, crd_hash=api.crd_hash, conflict_count=api.conflicts)
+            for api in well
+        ],
+    )
+
+
+class _Conditions:
+    """The conditions of a binding, changed one by one."""
+
+    def __init__(self, binding: ClusterBinding, now: str) -> None:
+        self.all: list[ReportedCondition] = list(binding.status.conditions)
+        self._generation = binding.metadata.generation
+        self._now = now
+
+    def has(self, type_: str) -> bool:
+        return any(condition.type == type_ for condition in self.all)
+
+    def set(self, type_: str, status: Literal["True", "False"], reason: str, message: str) -> None:
+        condition = ReportedCondition(
+            type=type_,
+            status=status,
+            reason=reason,
+            message=message,
+            last_transition_time="",
+            observed_generation=self._generation,
+        )
+        self.all = set_condition(self.all, condition, now=self._now)
+
+    def conflicts(self, count: int) -> None:
+        if not count:
+            self.set(CONFLICTS, "False", AS_EXPECTED, "no object has the place of a copy")
+            return
+        objects = "1 object is" if count == 1 else f"{count} objects are"
+        message = (
+            f"{objects} not synchronised, since another object has the copy's place: an Event "
+            "and annotation core.kbind.io/conflict of each say which"
+        )
+        # The original has one reason for both kinds of conflict.
+        self.set(CONFLICTS, "True", FOREIGN_OBJECT, message)
+
+    def carry(self, type_: str, conditions: Iterable[KubeBindCondition]) -> None:
+        """Set a condition that is there only while something is wrong."""
+        carried = list(conditions)
+        if not carried:
+            self.all = [condition for condition in self.all if condition.type != type_]
+            return
+        message = "; ".join(condition.message for condition in carried)
+        self.set(type_, "True", carried[0].reason, message)
