@@ -17,6 +17,7 @@ from fairlead.konnector.controllers.connections.engage import ProviderConnector
 from fairlead.konnector.controllers.conversions.controller import ConversionsController
 from fairlead.konnector.controllers.unbind.controller import UnbindController
 from fairlead.konnector.options import DEFAULT_PROTOCOLS, Options
+from fairlead.konnector.v2.bindings.controller import BindingsController
 from fairlead.konnector.v2.connection.controller import ConnectionController
 from fairlead.konnector.v2.providers import ConnectedProviders
 from fairlead.runtime import Cluster, Manager
@@ -63,5 +64,7 @@ async def build(
     manager.add(ConversionsController(consumer))
     manager.add(BundleController(consumer, connections))
     if "v2" in options.protocols:
-        manager.add(ConnectionController(manager, consumer, ConnectedProviders(), bounds))
+        providers = ConnectedProviders()
+        manager.add(ConnectionController(manager, consumer, providers, bounds))
+        manager.add(BindingsController(consumer, providers))
     return consumer

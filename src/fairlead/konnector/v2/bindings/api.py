@@ -1,0 +1,492 @@
+"""One bound API: its CRD in the consumer's cluster, its objects, and their release.
+
+It runs as a task of its own. It looks again when a binding, a Connection or one of both CRDs has
+changed; at rest it asks nothing. All that has to outlast a restart is in the cluster: the marks of
+the CRD, and the finalizers of objects that have a copy.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+
+import structlog
+
+from fairlead.api.definitions import lossless_resource
+from fairlead.api.kbind.names import (
+    ANNOTATION_SCHEMA_HASH,
+    FINALIZER_SYNCER,
+    FORBIDDEN,
+    FOREIGN_CRD,
+    PENDING,
+)
+from fairlead.api.kbind.types import SchemaPolicy
+from fairlead.api.meta import Key, Object
+from fairlead.api.resource import CUSTOMRESOURCEDEFINITIONS, Resource
+from fairlead.client.errors import AlreadyExists, ApiError, Conflict, Forbidden, NotFound
+from fairlead.konnector.crds import established
+from fairlead.konnector.supervisor import Supervisor
+from fairlead.konnector.v2.bindings.coverage import (
+    BindingSummary,
+    Coverage,
+    connection_of,
+    coverage,
+    in_order,
+    is_admitted,
+    stands_back,
+)
+from fairlead.konnector.v2.bindings.crds import (
+    CRDPlan,
+    Fault,
+    is_made,
+    owner_of,
+    plan_crd,
+    takes_status,
+    usable_resource,
+)
+from fairlead.konnector.v2.bindings.environment import Environment
+from fairlead.konnector.v2.bindings.objects import MirroredObjects, MirrorSpec
+from fairlead.konnector.v2.providers import ConnectedProvider
+from fairlead.runtime import Delta, Informer, remove_finalizer
+
+
+PAUSE_SECONDS = 0.1
+"""Shortest time between two looks, in seconds: many events make one look."""
+WATCH_SECONDS = 1.0
+"""Seconds between looks while copies are awaited: no event tells that a provider is away."""
+PROVIDER_GONE = "ProviderGone"
+"""Reason of the Event about copies that stay, since their provider cannot be reached."""
+
+_log = structlog.get_logger(logger_name="fairlead.konnector.v2.bindings")
+
+
+class BoundAPI:
+    """The work on one API.
+
+    Args:
+        name: name of the API, PLURAL.GROUP.
+        environment: the consumer's cluster and the konnector's parts.
+        bindings: returns the bindings that list the API, deleted ones included.
+        changed: called when what bindings report of the API may have changed.
+        tell: records a Warning about a binding, with reason and message.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        environment: Environment,
+        bindings: Callable[[], Sequence[BindingSummary]],
+        changed: Callable[[str], None],
+        tell: Callable[[BindingSummary, str, str], None],
+    ) -> None:
+        self.name = name
+        self.connection = ""
+        """Name of the Connection that owns the API, "" if none does."""
+        self.crd_hash = ""
+        self.finished = False
+        """Whether there is nothing to do any more: no binding lists it, and no copy is left."""
+        self._environment = environment
+        self._bindings = bindings
+        self._changed = changed
+        self._tell = tell
+        self._fault: Fault | None = Fault(PENDING, f"{name} has not been looked at yet")
+        self._leaving: frozenset[Key] = frozenset()
+        self._deleted_crd = ""
+        self._dirty = asyncio.Event()
+        self._coverage = Coverage()
+        self._paused = False
+        self._crd: Object | None = None
+        self._resource: Resource | None = None
+        self._takes_status = True
+        self._objects: Informer | None = None
+        self._engines: Supervisor[str] = Supervisor(f"engine of {name}")
+        self._running: tuple[MirrorSpec, ConnectedProvider, MirroredObjects] | None = None
+        self._away_since: float | None = None
+        self._refusal = ""
+        self._faulty_looks = 0
+
+    def poke(self) -> None:
+        """Have the API looked at again."""
+        self._dirty.set()
+
+    async def run(self) -> None:
+        """Work until cancelled.
+
+        Raises:
+            ClientError: a server refused, or cannot be reached.
+        """
+        async with asyncio.TaskGroup() as group:
+            engines = group.create_task(self._engines.run())
+            await asyncio.sleep(0)
+            try:
+                while True:
+                    self._dirty.clear()
+                    again = await self._advance()
+                    with suppress(TimeoutError):
+                        async with asyncio.timeout(again):
+                            await self._dirty.wait()
+                    await asyncio.sleep(PAUSE_SECONDS)
+            finally:
+                await self._stop()
+                await self._unfollow()
+                engines.cancel()
+
+    def fault(self, binding: BindingSummary) -> Fault | None:
+        """Return why the API is not synchronised for a binding, None if it is."""
+        connection = self._environment.connections.get("", binding.connection)
+        if not is_admitted(binding, connection):
+            return Fault(
+                FORBIDDEN,
+                f"Connection {binding.connection} admits no Binding of namespace "
+                f"{binding.key.namespace} (its annotation fairlead.dev/binding-namespaces)",
+            )
+        if self.connection and binding.connection != self.connection:
+            return Fault(
+                FOREIGN_CRD,
+                f"{self.name} is bound by Connection {self.connection} already, where all its "
+                "objects go: bind it by that one, or unbind it there first",
+            )
+        if self._fault is not None:
+            return self._fault
+        if not binding.whole and self._resource is not None and not self._resource.namespaced:
+            return Fault(
+                FORBIDDEN,
+                f"objects of {self.name} are in no namespace, so that no Binding covers them: "
+                "bind it by a ClusterBinding",
+            )
+        return self._watch_fault()
+
+    def note(self, binding: BindingSummary) -> str:
+        """Return what a binding's user should know of an API that is well; "" for nothing."""
+        deciding = self._coverage.everywhere
+        if not binding.whole and deciding is not None:
+            return f"ClusterBinding {deciding.key.name} covers the objects of {self.name}"
+        if not self._takes_status:
+            return (
+                f"no status of {self.name} comes back, since its CustomResourceDefinition here "
+                "has no subresource status"
+            )
+        return ""
+
+    def conflicts(self, binding: BindingSummary) -> list[str]:
+        """Return the reasons of the conflicts about which a binding decides."""
+        if self._running is None:
+            return []
+        report = self._running[2].report
+        return [
+            reason
+            for key, reason in report.conflicts.items()
+            if self._coverage.binding(key.namespace) == binding
+        ]
+
+    def obstacle(self, binding: BindingSummary) -> str:
+        """Return why a deleted binding has to stay for this API, "" if it need not."""
+        if binding.key not in self._leaving:
+            return f"{self.name} has not been looked at yet"
+        if binding.connection != self.connection:
+            return ""
+        if self._refusal:
+            return self._refusal
+        objects = self._unreleased()
+        if objects is None:
+            return f"objects of {self.name} are not listed yet"
+        count = sum(1 for obj in objects if binding.covers(obj.meta.namespace))
+        if not count and binding.whole and self._is_leaving_crd():
+            return (
+                f"waiting for the end of CustomResourceDefinition {self.name}, which stays until "
+                "all its objects are gone: others' finalizers may hold them"
+            )
+        if not count:
+            return ""
+        message = f"waiting for the copies of {count} objects of {self.name}"
+        if (failing := self._environment.reports.failing(self.name)) is not None:
+            message += f"; {failing.message}"
+        if why := self._away():
+            patience = self._environment.consumer.options.unbind_timeout
+            message += (
+                f", and the provider cannot be reached: {why}. After {patience:g} s (the "
+                "konnector's --unbind-timeout) the objects are let go, and copies stay there"
+            )
+        return message
+
+    def check_watches(self) -> None:
+        """Count a look at the watches: a fault is reported when several find it in a row."""
+        message = self._environment.reports.problems.message(self.name)
+        self._faulty_looks = self._faulty_looks + 1 if message else 0
+
+    async def _advance(self) -> float | None:
+        """Bring the API a step on; return the seconds until the next look, None for an event."""
+        environment = self._environment
+        self._crd = environment.consumer.crds.get("", self.name)
+        bindings = in_order(self._bindings())
+        self.connection = self._owner(bindings)
+        connection = environment.connections.get("", self.connection)
+        provider = environment.providers.of(self.connection) if self.connection else None
+        before = (self._coverage, self._paused)
+        self._coverage = coverage(self.connection, bindings, connection)
+        leaving = [one for one in bindings if one.deleting and one.connection == self.connection]
+        if stands_back(connection):
+            await self._stop()
+            self._fault = None
+            return None
+        self._fault = await self._settle_crd(connection, provider)
+        self._paused = self._fault is not None
+        await self._follow()
+        await self._unbind_crd(leaving, connection)
+        await self._synchronise(provider)
+        if self._running is not None and before != (self._coverage, self._paused):
+            self._running[2].refresh()
+        self._leaving = frozenset(one.key for one in bindings if one.deleting)
+        again = await self._release(leaving)
+        self.finished = not bindings and self._unreleased() == [] and self._running is None
+        self._changed(self.name)
+        return again
+
+    def _owner(self, bindings: Sequence[BindingSummary]) -> str:
+        """Return the Connection that the API's objects go to, "" if there is none.
+
+        The CRD's annotation decides, as long as its Connection is there and has not been left by
+        the last binding and the last copy.
+        """
+        owner, connections = owner_of(self._crd), self._environment.connections
+        # A ClusterBinding comes before Bindings, since its namespace is "".
+        ways = [one for one in bindings if not one.deleting] or list(bindings)
+        owning = connections.get("", owner) if owner else None
+        if owning is not None:
+            parsed = connection_of(owning)
+            pulls = parsed is None or parsed.spec.schema.pull_policy == "All"
+            named = any(one.connection == owner for one in bindings)
+            if pulls or named or not ways or self._unreleased() != [] or self._running is not None:
+                return owner
+        there = [one for one in ways if connections.get("", one.connection) is not None]
+        chosen = next(iter(there or ways), None)
+        return chosen.connection if chosen is not None else owner
+
+    async def _settle_crd(
+        self, connection: Object | None, provider: ConnectedProvider | None
+    ) -> Fault | None:
+        """Write the CRD if it has to be; return why the API is not bound, None if it is."""
+        self.crd_hash = (
+            self._crd.meta.annotations.get(ANNOTATION_SCHEMA_HASH, "") if self._crd else ""
+        )
+        if not self._coverage:
+            return None
+        if provider is None:
+            return Fault(PENDING, self._unready(connection))
+        parsed = connection_of(connection)
+        policy = parsed.spec.schema if parsed is not None else SchemaPolicy()
+        offered = provider.crds.get("", self.name)
+        left = owner_of(self._crd) != self.connection
+        plan = plan_crd(self.name, self.connection, policy, offered, self._crd, left=left)
+        if plan.fault is not None:
+            return plan.fault
+        if plan.action and (fault := await self._write(plan)) is not None:
+            return fault
+        crd = self._crd
+        if crd is None or (usable_resource(offered, crd) is None):
+            return Fault(
+                PENDING, f"CustomResourceDefinition {self.name} is not served in this cluster yet"
+            )
+        self.crd_hash = crd.meta.annotations.get(ANNOTATION_SCHEMA_HASH, "")
+        return None
+
+    def _unready(self, connection: Object | None) -> str:
+        if connection is None:
+            return f"there is no Connection {self.connection}: create it"
+        return f"Connection {self.connection} is not ready: see its conditions"
+
+    async def _write(self, plan: CRDPlan) -> Fault | None:
+        """Write the CRD; return why this cluster refuses it, None if it does not."""
+        client, body = self._environment.consumer.client, plan.body or {}
+        try:
+            match plan.action:
+                case "create":
+                    self._crd = await client.create(CUSTOMRESOURCEDEFINITIONS, body)
+                case "replace":
+                    self._crd = await client.update(CUSTOMRESOURCEDEFINITIONS, body)
+        except (AlreadyExists, Conflict, NotFound):
+            # The cache is behind: its event brings the next look.
+            return Fault(PENDING, f"CustomResourceDefinition {self.name} is changing")
+        except ApiError as error:
+            forbidden = isinstance(error, Forbidden)
+            return Fault(
+                FORBIDDEN if forbidden else PENDING,
+                f"this cluster refuses CustomResourceDefinition {self.name}: {error.message}",
+            )
+        return None
+
+    async def _follow(self) -> None:
+        """Follow the consumer's objects while their CRD is there and the API is not finished."""
+        crd = self._crd
+        is_served = crd is not None and established(crd)
+        resource = lossless_resource(crd)[0] if crd is not None and is_served else None
+        if self._objects is not None and (crd is None or self._objects.resource != resource):
+            await self._stop()
+            await self._unfollow()
+        if resource is None or self._objects is not None:
+            return
+        objects = self._objects = self._environment.consumer.cluster.informer(resource)
+        objects.subscribe(self._object_changed)
+        objects.listen(self.poke)
+
+    async def _unfollow(self) -> None:
+        if self._objects is not None:
+            await self._objects.close()
+            self._objects = None
+
+    def _object_changed(self, delta: Delta) -> None:
+        # At rest no change of an object concerns its API.
+        if self._coverage.binding(delta.object.meta.namespace) is None or self._is_leaving_crd():
+            self.poke()
+
+    def _is_leaving_crd(self) -> bool:
+        crd = self._crd
+        return crd is not None and (crd.meta.deleting or crd.meta.uid == self._deleted_crd)
+
+    async def _unbind_crd(
+        self, leaving: Sequence[BindingSummary], connection: Object | None
+    ) -> None:
+        """Delete the CRD with its last ClusterBinding, if a konnector has made it."""
+        crd, parsed = self._crd, connection_of(connection)
+        self._refusal = ""
+        if crd is None or self._is_leaving_crd() or self._coverage:
+            return
+        if not any(one.whole for one in leaving) or not is_made(crd):
+            return
+        if owner_of(crd) != self.connection:
+            return
+        if parsed is not None and parsed.spec.schema.pull_policy == "All":
+            return
+        try:
+            await self._environment.consumer.client.delete(
+                CUSTOMRESOURCEDEFINITIONS, self.name, uid=crd.meta.uid
+            )
+        except (NotFound, Conflict):
+            # The cache is behind: its event brings the next look.
+            return
+        except ApiError as error:
+            what = f"CustomResourceDefinition {self.name}"
+            self._refusal = f"this cluster refuses to delete {what}: {error.message}"
+        else:
+            # The cache shows it in a moment.
+            self._deleted_crd = crd.meta.uid
+
+    async def _synchronise(self, provider: ConnectedProvider | None) -> None:
+        """Run the engine that fits; none without a provider, a CRD or anything to do."""
+        spec = self._wanted_spec(provider)
+        if self._running is not None and (
+            spec is None or provider is not self._running[1] or spec != self._running[0]
+        ):
+            await self._stop()
+        if spec is None or provider is None or self._running is not None:
+            return
+        work = MirroredObjects(
+            self.name,
+            spec,
+            provider,
+            self._environment,
+            lambda: self._coverage,
+            lambda: self._paused,
+        )
+        self._running = (spec, provider, work)
+        self._engines.start(self.name, work)
+
+    def _wanted_spec(self, provider: ConnectedProvider | None) -> MirrorSpec | None:
+        crd = self._crd
+        if provider is None or crd is None:
+            return None
+        # Without a covering binding there may still be copies to take away.
+        if not self._coverage and not self._unreleased():
+            return None
+        resource = usable_resource(provider.crds.get("", self.name), crd)
+        if resource is None:
+            return None
+        self._resource = resource
+        self._takes_status = takes_status(crd, resource.version)
+        return MirrorSpec(self.connection, resource, crd.meta.uid, self._takes_status)
+
+    async def _stop(self) -> None:
+        if self._running is not None:
+            self._running = None
+            await self._engines.stop(self.name)
+
+    def _unreleased(self) -> list[Object] | None:
+        """Return the objects that may have a copy and that no binding covers; None if unknown.
+
+        With a CRD that is being deleted these are all that may have a copy.
+        """
+        if self._crd is None:
+            return []
+        if self._objects is None or not self._objects.has_synced:
+            # A CRD that is not served has no objects that could be asked for.
+            return None if self._objects is not None else []
+        leaving = self._is_leaving_crd()
+        return [
+            obj
+            for obj in self._objects.list()
+            if FINALIZER_SYNCER in obj.meta.finalizers
+            and (leaving or self._coverage.binding(obj.meta.namespace) is None)
+        ]
+
+    def _away(self) -> str:
+        """Return why copies cannot be taken away at the provider, "" if they can."""
+        if self._running is None:
+            connection = self._environment.connections.get("", self.connection)
+            return self._unready(connection)
+        return self._running[2].absence()
+
+    async def _release(self, leaving: Sequence[BindingSummary]) -> float | None:
+        """Let objects go that no binding covers, without their provider if it stays away.
+
+        Returns the seconds until the next look, None if an event brings it.
+        """
+        objects, environment = self._unreleased(), self._environment
+        if not objects:
+            self._away_since = None
+            return WATCH_SECONDS if self._refusal else None
+        if self._running is not None:
+            self._running[2].refresh_namespaces()
+        now, why = asyncio.get_running_loop().time(), self._away()
+        # What is still bound waits for its provider, also when a user deletes its CRD.
+        uncovered = [obj for obj in objects if self._coverage.binding(obj.meta.namespace) is None]
+        if not why or not uncovered:
+            self._away_since = None
+        elif self._away_since is None:
+            self._away_since = now
+        elif now - self._away_since >= environment.consumer.options.unbind_timeout:
+            await self._give_up(uncovered, leaving, why)
+        return WATCH_SECONDS
+
+    async def _give_up(
+        self, objects: Sequence[Object], leaving: Sequence[BindingSummary], why: str
+    ) -> None:
+        """Take our finalizer off objects whose provider stays away; their copies stay there."""
+        client = self._environment.consumer.client
+        await self._stop()
+        resource = self._objects.resource if self._objects is not None else None
+        count = 0
+        for obj in objects:
+            if resource is not None and await remove_finalizer(
+                client, resource, obj, FINALIZER_SYNCER
+            ):
+                count += 1
+        _log.warning("copies are left at the provider", api=self.name, count=count, reason=why)
+        message = (
+            f"the provider of Connection {self.connection} counts as gone: {why}; the copies of "
+            f"{count} objects of {self.name} stay there"
+        )
+        for binding in leaving:
+            self._tell(binding, PROVIDER_GONE, message)
+
+    def _watch_fault(self) -> Fault | None:
+        """Return the fault of the API's watches, once several looks have found it."""
+        if self._faulty_looks < self._environment.consumer.options.health_patience:
+            return None
+        problems = self._environment.reports.problems
+        message = problems.message(self.name)
+        if not message:
+            return None
+        causes = list(problems.causes(self.name))
+        denied = any(isinstance(cause, Forbidden) for cause in causes)
+        return Fault(FORBIDDEN if denied else PENDING, message)

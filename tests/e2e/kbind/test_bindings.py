@@ -1,0 +1,674 @@
+"""Bindings of kbind v2 end to end, and the original's faults that they do not have."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.support.countingplanes import quiet, steady
+from tests.support.kbindbound import (
+    OBJECT_VERBS,
+    BoundWorld,
+    grant_in,
+    namespace,
+    widget,
+    widgets,
+)
+from tests.support.kbindworld import NAMESPACE, RULES, KbindWorld, connection, exported_crd, secret
+from tests.support.line import Line
+from tests.support.process import config_file, process
+from tests.support.waiting import SECONDS, condition, gone, idle, when
+
+from fairlead.api.kbind import BINDINGS, CLUSTERBINDINGS, CONNECTIONS
+from fairlead.api.kbind.names import (
+    ANNOTATION_CONFLICT,
+    ANNOTATION_CONNECTION,
+    ANNOTATION_CONSUMER_OBJECT_UID,
+    CONSUMER_CLUSTER_UID,
+    FIELD_MANAGER,
+    LABEL_MANAGED,
+)
+from fairlead.api.manifests import rule
+from fairlead.api.meta import JSON, Key
+from fairlead.api.resource import (
+    CUSTOMRESOURCEDEFINITIONS,
+    EVENTS,
+    NAMESPACES,
+    SECRETS,
+    Resource,
+)
+from fairlead.demo.identity import as_service_account
+from fairlead.konnector.manifests import NAME
+from fairlead.runtime import install_crds
+
+
+class Ready:
+    """A world with one API bound by a ClusterBinding, and a namespace for its objects."""
+
+    def __init__(self, world: KbindWorld) -> None:
+        self.bound = BoundWorld(world)
+        self.world = world
+        self.here, self.there = world.consumer, world.provider.admin
+        self.resource: Resource = widgets(world.provider)
+
+    async def start(self, **options: Any) -> None:
+        self.api = await self.world.provider.offer()
+        await self.bound.accept("widgets")
+        self.konnector = await self.world.konnector(**options)
+        await self.world.connect(await self.bound.kubeconfig("widgets"))
+        await self.bound.bind("all", self.api)
+        await self.bound.says("Ready", "True")
+        await namespace(self.here, "shop")
+
+    async def create(self, name: str = "a", **more: Any) -> JSON:
+        created = await self.here.create(
+            self.resource, widget(self.resource, name, "shop", **more)
+        )
+        return created.to_dict()
+
+    async def hold(self, namespace: str = "shop") -> None:
+        """Have the provider keep the copy of the first object while it is deleted."""
+        held = {"metadata": {"finalizers": ["example.org/slow"]}}
+        await self.there.merge_patch(self.resource, "a", namespace, held)
+
+    async def let_go(self, namespace: str = "shop") -> None:
+        """Let the copy go, once its deletion has been asked for."""
+        await when(
+            self.there,
+            self.resource,
+            "a",
+            namespace,
+            until=lambda body: body["metadata"].get("deletionTimestamp"),
+        )
+        free: JSON = {"metadata": {"finalizers": []}}
+        await self.there.merge_patch(self.resource, "a", namespace, free)
+
+    async def copied(self, name: str = "a", until: Any = bool) -> JSON:
+        return await when(self.there, self.resource, name, "shop", until=until)
+
+
+@pytest.fixture
+async def any_ready(any_kbind: KbindWorld) -> Ready:
+    """The same, with the provider on the real server too."""
+    world = Ready(any_kbind)
+    await world.start()
+    return world
+
+
+@pytest.fixture
+async def ready(kbind: KbindWorld) -> Ready:
+    world = Ready(kbind)
+    await world.start()
+    return world
+
+
+def annotated(body: JSON) -> bool:
+    """Whether an object tells of a conflict."""
+    return ANNOTATION_CONFLICT in body["metadata"].get("annotations", {})
+
+
+def spec_is(**spec: Any) -> Any:
+    return lambda body: body.get("spec") == spec
+
+
+@pytest.mark.edge
+async def test_objects_cross_and_their_status_comes_back(any_kbind: KbindWorld) -> None:
+    bound = BoundWorld(any_kbind)
+    here, there, resource = bound.consumer, bound.provider.admin, widgets(bound.provider)
+    api = await bound.provider.offer()
+    await bound.accept("widgets")
+    await any_kbind.konnector()
+    await any_kbind.connect(await bound.kubeconfig("widgets"))
+    await bound.bind("all", api)
+    body = await bound.says("Ready", "True", "AsExpected")
+    assert body["status"]["boundAPIs"][0]["name"] == api
+    crd = (await here.get(CUSTOMRESOURCEDEFINITIONS, api)).to_dict()
+    assert crd["metadata"]["labels"][LABEL_MANAGED] == "true"
+    assert body["status"]["boundAPIs"][0]["crdHash"].startswith("sha256:")
+    await namespace(here, "shop")
+    await here.create(resource, widget(resource, "a", "shop"))
+    copy = await when(there, resource, "a", "shop", until=bool)
+    assert copy["spec"] == {"size": 1}
+    place = await there.get(NAMESPACES, "shop")
+    assert place.meta.labels[LABEL_MANAGED] == "true"
+    status = {"status": {"phase": "Ready"}}
+    await there.merge_patch(resource, "a", "shop", status, subresource="status")
+    await when(
+        here, resource, "a", "shop", until=lambda body: body.get("status") == status["status"]
+    )
+    # One file, one delete.
+    await here.delete(CONNECTIONS, bound.connection)
+    await here.delete(CLUSTERBINDINGS, "all")
+    await gone(here, CLUSTERBINDINGS, "all")
+    await gone(here, CONNECTIONS, bound.connection)
+    await gone(here, CUSTOMRESOURCEDEFINITIONS, api)
+    await gone(there, resource, "a", "shop")
+
+
+async def test_order_does_not_matter(kbind: KbindWorld) -> None:
+    """One file in any order: the binding first and the provider's CRD last, and so reversed."""
+    bound = BoundWorld(kbind)
+    here, there, resource = bound.consumer, bound.provider.admin, widgets(bound.provider)
+    await bound.accept("widgets")
+    await kbind.konnector()
+    api = f"widgets.{bound.provider.group}"
+    await bound.bind("all", api)
+    await bound.says("Ready", "False", "Pending", f"there is no Connection {bound.connection}")
+    await here.create(CONNECTIONS, connection(bound.connection))
+    await bound.says("Ready", "False", "Pending", "is not ready")
+    kubeconfig = await bound.kubeconfig("widgets")
+    await here.create(SECRETS, secret(bound.connection, kubeconfig))
+    await bound.says("Ready", "False", "APINotExported", api)
+    await bound.provider.offer()
+    await bound.says("Ready", "True", "AsExpected")
+    await namespace(here, "shop")
+    await here.create(resource, widget(resource, "a", "shop"))
+    await when(there, resource, "a", "shop", until=bool)
+    await here.delete(SECRETS, bound.connection, "kube-bind")
+    await here.delete(CONNECTIONS, bound.connection)
+    await kbind.says("Ready", "False", "DrainingBindings")
+    assert (await there.get(resource, "a", "shop")).meta.labels[LABEL_MANAGED] == "true"
+    await here.delete(CLUSTERBINDINGS, "all")
+    for kind, name, place in (
+        (CLUSTERBINDINGS, "all", ""),
+        (CONNECTIONS, bound.connection, ""),
+        (SECRETS, bound.connection, "kube-bind"),
+        (CUSTOMRESOURCEDEFINITIONS, api, ""),
+    ):
+        await gone(here, kind, name, place)
+    await gone(there, resource, "a", "shop")
+
+
+async def test_one_missing_api_does_not_stop_the_others_as_it_does_in_the_original(
+    kbind: KbindWorld,
+) -> None:
+    bound = BoundWorld(kbind)
+    resource = widgets(bound.provider)
+    api = await bound.provider.offer()
+    await bound.accept("widgets", "gadgets")
+    await kbind.konnector()
+    await kbind.connect(await bound.kubeconfig("widgets", "gadgets"))
+    missing = f"gadgets.{bound.provider.group}"
+    await bound.bind("all", missing, api)
+    body = await bound.says("Synced", "True")
+    assert condition(body, "Ready")["reason"] == "APINotExported"
+    assert [one["name"] for one in body["status"]["boundAPIs"]] == [api]
+    await namespace(bound.consumer, "shop")
+    await bound.consumer.create(resource, widget(resource, "a", "shop"))
+    await when(bound.provider.admin, resource, "a", "shop", until=bool)
+    await bound.provider.offer("gadgets")
+    await bound.says("Ready", "True")
+
+
+async def test_f7_a_crd_of_the_users_own_is_neither_replaced_nor_deleted(
+    kbind: KbindWorld,
+) -> None:
+    """The original overwrites any CRD of the name, and deletes it with all objects."""
+    bound = BoundWorld(kbind)
+    here, resource = bound.consumer, widgets(bound.provider)
+    api = await bound.provider.offer()
+    await install_crds(here, [exported_crd(bound.provider.group, exported=False)])
+    before = await here.get(CUSTOMRESOURCEDEFINITIONS, api)
+    await bound.accept("widgets")
+    await kbind.konnector()
+    await kbind.connect(await bound.kubeconfig("widgets"))
+    await bound.bind("all", api)
+    await bound.says("Ready", "False", "ForeignCustomResourceDefinition", "no konnector has made")
+    after = await here.get(CUSTOMRESOURCEDEFINITIONS, api)
+    assert after.meta.resource_version == before.meta.resource_version
+    policy = {"spec": {"schema": {"pullPolicy": "None"}}}
+    await here.merge_patch(CONNECTIONS, bound.connection, "", policy)
+    await bound.says("Ready", "True")
+    await namespace(here, "shop")
+    await here.create(resource, widget(resource, "a", "shop"))
+    await when(bound.provider.admin, resource, "a", "shop", until=bool)
+    await here.delete(CLUSTERBINDINGS, "all")
+    await gone(here, CLUSTERBINDINGS, "all")
+    crd = await here.get(CUSTOMRESOURCEDEFINITIONS, api)
+    assert crd.meta.uid == before.meta.uid
+    assert not crd.meta.deleting
+    assert LABEL_MANAGED not in crd.meta.labels
+    kept = await here.get(resource, "a", "shop")
+    assert (kept.meta.finalizers, kept.meta.deleting) == ([], False)
+    await gone(bound.provider.admin, resource, "a", "shop")
+
+
+async def test_f12_unbinding_awaits_the_copies_which_the_original_only_deletes(
+    ready: Ready,
+) -> None:
+    await ready.create()
+    await ready.copied()
+    await ready.hold()
+    await ready.here.delete(CLUSTERBINDINGS, "all")
+    await ready.copied(until=lambda body: body["metadata"].get("deletionTimestamp"))
+    await ready.bound.says("Ready", "False", "Pending", "waiting for the copies")
+    assert await idle(0.3)
+    await ready.here.get(ready.resource, "a", "shop")
+    await ready.let_go()
+    await gone(ready.here, CLUSTERBINDINGS, "all")
+    await gone(ready.here, CUSTOMRESOURCEDEFINITIONS, ready.api)
+
+
+async def test_f12_a_copy_of_a_former_object_is_taken_up_under_adopt(ready: Ready) -> None:
+    """The original's answer is OwnedByAnother for ever, under Adopt too."""
+    await ready.create(metadata={"annotations": {"core.kbind.io/deletion-policy": "Orphan"}})
+    left = await ready.copied()
+    await ready.here.delete(ready.resource, "a", "shop")
+    await gone(ready.here, ready.resource, "a", "shop")
+    await ready.create(spec={"size": 2})
+    body = await when(ready.here, ready.resource, "a", "shop", until=annotated)
+    assert body["metadata"]["annotations"][ANNOTATION_CONFLICT] == "OwnedByAnother"
+    assert condition(body, "Synced")["reason"] == "OwnedByAnother"
+    await ready.bound.says("Conflicts", "True", "ForeignObjectExists")
+    adopt = {"spec": {"conflictPolicy": "Adopt"}}
+    await ready.here.merge_patch(CLUSTERBINDINGS, "all", "", adopt)
+    copy = await ready.copied(until=spec_is(size=2))
+    assert copy["metadata"]["uid"] == left["metadata"]["uid"]
+    await when(ready.here, ready.resource, "a", "shop", until=lambda body: not annotated(body))
+    await ready.bound.says("Conflicts", "False", "AsExpected")
+
+
+async def test_conflict_is_told_on_the_object_and_nothing_of_the_foreign_one_changes(
+    ready: Ready,
+) -> None:
+    await namespace(ready.there, "shop")
+    foreign = await ready.there.create(
+        ready.resource, widget(ready.resource, "a", "shop", spec={"theirs": True})
+    )
+    await ready.create()
+    body = await when(ready.here, ready.resource, "a", "shop", until=annotated)
+    assert condition(body, "Synced")["status"] == "False"
+    status = (await ready.bound.says("Conflicts", "True", "ForeignObjectExists"))["status"]
+    assert status["boundAPIs"][0]["conflictCount"] == 1
+    events = await ready.here.list(EVENTS, "shop")
+    told = [one.to_dict() for one in events.items]
+    assert [(one["reason"], one["source"]["component"]) for one in told] == [
+        ("ForeignObjectExists", FIELD_MANAGER)
+    ]
+    same = await ready.there.get(ready.resource, "a", "shop")
+    assert same.meta.resource_version == foreign.meta.resource_version
+    await ready.here.delete(ready.resource, "a", "shop")
+    await gone(ready.here, ready.resource, "a", "shop")
+    assert (await ready.there.get(ready.resource, "a", "shop")).meta.uid == foreign.meta.uid
+
+
+async def test_f14_an_api_goes_to_one_connection_and_the_other_binding_is_refused(
+    ready: Ready,
+) -> None:
+    """The original sends a binding's objects where the CRD was pulled from, without a word."""
+    other = await ready.world.new_provider("other")
+    other.group = ready.world.provider.group
+    await other.offer()
+    kubeconfig = await ready.bound.kubeconfig("widgets", provider=other)
+    await ready.world.connect(kubeconfig, "second")
+    await ready.bound.bind("more", ready.api, connection="second")
+    key = Key("", "more")
+    text = f"bound by Connection {ready.bound.connection}"
+    await ready.bound.says("Ready", "False", "ForeignCustomResourceDefinition", text, key=key)
+    await ready.create()
+    await ready.copied()
+    assert not (await other.admin.list(ready.resource)).items
+    await ready.here.delete(CLUSTERBINDINGS, "more")
+    await gone(ready.here, CLUSTERBINDINGS, "more")
+    crd = await ready.here.get(CUSTOMRESOURCEDEFINITIONS, ready.api)
+    assert crd.meta.annotations[ANNOTATION_CONNECTION] == ready.bound.connection
+    assert not crd.meta.deleting
+
+
+async def test_f15_what_no_binding_covers_any_more_is_released(kbind: KbindWorld) -> None:
+    """The original leaves copies and finalizers of a binding beside others, or of an API."""
+    bound = BoundWorld(kbind)
+    here, there, resource = bound.consumer, bound.provider.admin, widgets(bound.provider)
+    api, gadgets = await bound.provider.offer(), await bound.provider.offer("gadgets")
+    await bound.accept("widgets", "gadgets")
+    await kbind.konnector()
+    await kbind.connect(await bound.kubeconfig("widgets", "gadgets"))
+    for name in ("shop", "store"):
+        await namespace(here, name)
+        await bound.bind("own", api, gadgets, namespace=name)
+        await bound.says("Ready", "True", key=Key(name, "own"))
+        await here.create(resource, widget(resource, "a", name))
+        await when(there, resource, "a", name, until=bool)
+    ready = Ready(kbind)
+    await ready.hold()
+    await here.delete(BINDINGS, "own", "shop")
+    await bound.says("Ready", "False", "Pending", "waiting for the copies", key=Key("shop", "own"))
+    await ready.let_go()
+    await gone(here, BINDINGS, "own", "shop")
+    await gone(there, resource, "a", "shop")
+    assert (await here.get(resource, "a", "shop")).meta.finalizers == []
+    assert (await there.get(resource, "a", "store")).meta.labels[LABEL_MANAGED] == "true"
+    alone = {"spec": {"apis": [{"name": gadgets}]}}
+    await here.merge_patch(BINDINGS, "own", "store", alone)
+    await gone(there, resource, "a", "store")
+    await when(
+        here, resource, "a", "store", until=lambda body: not body["metadata"].get("finalizers")
+    )
+    # A Binding takes nothing away that is cluster-wide.
+    await here.get(CUSTOMRESOURCEDEFINITIONS, api)
+
+
+async def test_f17_a_crd_deleted_by_hand_goes_with_its_objects_and_comes_again(
+    ready: Ready,
+) -> None:
+    """In the original it hangs with its objects, as their syncer stops first."""
+    await ready.create()
+    await ready.copied()
+    await ready.hold()
+    before = await ready.here.get(CUSTOMRESOURCEDEFINITIONS, ready.api)
+    await ready.here.delete(CUSTOMRESOURCEDEFINITIONS, ready.api)
+    assert await idle(0.3)
+    await ready.here.get(ready.resource, "a", "shop")
+    await ready.let_go()
+    await gone(ready.there, ready.resource, "a", "shop")
+    await when(
+        ready.here,
+        CUSTOMRESOURCEDEFINITIONS,
+        ready.api,
+        until=lambda body: body and body["metadata"]["uid"] != before.meta.uid,
+    )
+    await ready.bound.says("Ready", "True")
+    await ready.create("b")
+    await ready.copied("b")
+
+
+async def test_f20_a_role_in_one_namespace_is_enough_for_a_binding(kbind: KbindWorld) -> None:
+    """The original needs the watch of the whole cluster, and creates namespaces that are there."""
+    bound = BoundWorld(kbind)
+    here, there, resource = bound.consumer, bound.provider.admin, widgets(bound.provider)
+    api = await bound.provider.offer()
+    await bound.accept("widgets")
+    await kbind.konnector()
+    for admin in (here, there):
+        await namespace(admin, "shop")
+    kubeconfig = await bound.provider.kubeconfig("shop")
+    rules = [rule(resource.group, ["widgets"], OBJECT_VERBS)]
+    await grant_in(there, "shop", "shop", rules)
+    await kbind.connect(kubeconfig)
+    await bound.bind("own", api, namespace="shop")
+    await bound.says("Ready", "True", key=Key("shop", "own"))
+    await here.create(resource, widget(resource, "a", "shop"))
+    await when(there, resource, "a", "shop", until=bool)
+    await here.delete(BINDINGS, "own", "shop")
+    await gone(there, resource, "a", "shop")
+    await gone(here, BINDINGS, "own", "shop")
+
+
+async def test_f5_with_bindings_alone_only_their_namespaces_are_read(kbind: KbindWorld) -> None:
+    """The original reads the objects of all other consumers too."""
+    bound = BoundWorld(kbind)
+    here, there, resource = bound.consumer, bound.provider.admin, widgets(bound.provider)
+    plane = kbind.provider.plane
+    assert plane is not None
+    api = await bound.provider.offer()
+    await bound.accept("widgets")
+    await kbind.konnector()
+    for name in ("shop", "store"):
+        await namespace(here, name)
+    await kbind.connect(await bound.kubeconfig("widgets"))
+    await bound.bind("own", api, namespace="shop")
+    await bound.says("Ready", "True", key=Key("shop", "own"))
+    await here.create(resource, widget(resource, "a", "shop"))
+    await here.create(resource, widget(resource, "a", "store"))
+    await when(there, resource, "a", "shop", until=bool)
+    asked = [
+        info
+        for info in plane.traffic.seen
+        if info.resource == "widgets" and info.verb in {"list", "watch"}
+    ]
+    assert {info.namespace for info in asked if not info.selected_name} == {"shop"}
+    untouched = await here.get(resource, "a", "store")
+    assert untouched.meta.finalizers == []
+
+
+async def test_f20_an_unreadable_watch_is_told_and_works_once_it_is_allowed(
+    kbind: KbindWorld,
+) -> None:
+    """In the original its syncer is dead for good, and the binding Ready."""
+    bound = BoundWorld(kbind)
+    here, there, resource = bound.consumer, bound.provider.admin, widgets(bound.provider)
+    api = await bound.provider.offer()
+    await bound.accept("widgets")
+    await kbind.konnector()
+    await kbind.connect(await bound.provider.kubeconfig("team"))
+    await bound.bind("all", api)
+    await bound.says("PermissionDenied", "True", "Forbidden", "widgets")
+    await bound.says("Ready", "False", "Forbidden", "widgets")
+    rules = [*RULES, rule(resource.group, ["widgets"], OBJECT_VERBS)]
+    await bound.provider.grant("team", rules)
+    await bound.says("Ready", "True")
+    await bound.says("PermissionDenied", "False", "AsExpected")
+    await namespace(here, "shop")
+    await here.create(resource, widget(resource, "a", "shop"))
+    # The namespace is missing there, and may not be created.
+    await bound.says("PermissionDenied", "True", "Forbidden", "namespaces")
+    await namespace(there, "shop")
+    await when(there, resource, "a", "shop", until=bool)
+
+
+async def test_f11_unbinding_waits_for_a_provider_that_is_away_with_a_bound(
+    kbind: KbindWorld,
+) -> None:
+    """The original leaves the copies at once, without a word."""
+    bound = BoundWorld(kbind)
+    here, there, resource = bound.consumer, bound.provider.admin, widgets(bound.provider)
+    api = await bound.provider.offer()
+    await bound.accept("widgets")
+    await kbind.konnector(unbind_timeout=2.0)
+    async with Line(there.config.server) as line:
+        await kbind.connect(await bound.kubeconfig("widgets", address=line.url))
+        await bound.bind("all", api)
+        await bound.says("Ready", "True")
+        await namespace(here, "shop")
+        await here.create(resource, widget(resource, "a", "shop"))
+        await when(there, resource, "a", "shop", until=bool)
+        await line.cut()
+        await here.delete(CLUSTERBINDINGS, "all")
+        await bound.says("Ready", "False", "Pending", "--unbind-timeout")
+        await gone(here, CLUSTERBINDINGS, "all")
+        await gone(here, CUSTOMRESOURCEDEFINITIONS, api)
+        copy = await there.get(resource, "a", "shop")
+        assert not copy.meta.deleting
+        events = (await here.list(EVENTS)).items
+        assert "ProviderGone" in [one.to_dict()["reason"] for one in events]
+
+
+async def test_f18_a_silent_provider_holds_up_no_other(ready: Ready) -> None:
+    """In the original the one worker of its controller waits for ever."""
+    silent = await ready.world.new_provider("silent")
+    api = await silent.offer()
+    async with Line(silent.admin.config.server) as line:
+        kubeconfig = await ready.bound.kubeconfig("widgets", provider=silent, address=line.url)
+        line.freeze()
+        await ready.world.connect(kubeconfig, "silent")
+        await ready.bound.bind("quiet", api, connection="silent")
+        await ready.bound.says("Ready", "False", "Pending", key=Key("", "quiet"))
+        await ready.create()
+        await ready.copied()
+        await ready.here.delete(ready.resource, "a", "shop")
+        await gone(ready.there, ready.resource, "a", "shop")
+
+
+@pytest.mark.edge
+async def test_a_field_that_the_original_applied_goes_once_it_is_removed_here(
+    any_ready: Ready,
+) -> None:
+    """Ours takes over what the original has written, and takes away what it would."""
+    there = await any_ready.create()
+    await any_ready.copied()
+    marks = {
+        CONSUMER_CLUSTER_UID: (await any_ready.here.get(NAMESPACES, "kube-system")).meta.uid,
+        ANNOTATION_CONSUMER_OBJECT_UID: there["metadata"]["uid"],
+    }
+    metadata = {"labels": {LABEL_MANAGED: "true"}, "annotations": marks}
+    await any_ready.konnector.stop()
+    body = widget(any_ready.resource, "a", "shop", metadata=metadata, spec={"size": 1, "old": 1})
+    await any_ready.there.apply(any_ready.resource, body, field_manager=FIELD_MANAGER)
+    await any_ready.world.konnector()
+    copy = await any_ready.copied(until=spec_is(size=1))
+    entries = copy["metadata"]["managedFields"]
+    assert [one["manager"] for one in entries] == [FIELD_MANAGER]
+
+
+@pytest.mark.edge
+async def test_a_field_that_ours_applied_goes_when_the_original_leaves_it_out(
+    any_ready: Ready,
+) -> None:
+    """The original takes over what ours has written, with its own body."""
+    created = await any_ready.create(spec={"size": 1, "old": 1})
+    copy = await any_ready.copied()
+    await any_ready.konnector.stop()
+    marks = copy["metadata"]["annotations"]
+    assert marks[ANNOTATION_CONSUMER_OBJECT_UID] == created["metadata"]["uid"]
+    metadata = {"labels": {LABEL_MANAGED: "true"}, "annotations": marks}
+    body = widget(any_ready.resource, "a", "shop", metadata=metadata, spec={"size": 1})
+    applied = await any_ready.there.apply(any_ready.resource, body, field_manager=FIELD_MANAGER)
+    assert applied.to_dict()["spec"] == {"size": 1}
+
+
+@pytest.mark.edge
+async def test_drift_is_reverted_and_fields_of_others_stay(any_ready: Ready) -> None:
+    ready = any_ready
+    await ready.create()
+    await any_ready.copied()
+    change = {"spec": {"size": 5, "theirs": 1}}
+    await any_ready.there.merge_patch(any_ready.resource, "a", "shop", change)
+    await any_ready.copied(until=spec_is(size=1, theirs=1))
+    change = {"spec": {"more": 2}}
+    await any_ready.here.merge_patch(any_ready.resource, "a", "shop", change)
+    await any_ready.copied(until=spec_is(size=1, theirs=1, more=2))
+    await any_ready.here.merge_patch(any_ready.resource, "a", "shop", {"spec": {"more": None}})
+    await any_ready.copied(until=spec_is(size=1, theirs=1))
+
+
+async def test_nothing_is_written_at_rest_nor_after_a_restart(kbind: KbindWorld) -> None:
+    """A health interval of a second takes no watch for faulty that has to list again."""
+    ready = Ready(kbind)
+    await ready.start(health_interval=1.0)
+    await ready.create("a")
+    await ready.create("b", spec={"items": [1]})
+    await ready.copied("a")
+    await ready.copied("b")
+    await ready.there.merge_patch(ready.resource, "a", "shop", {"spec": {"theirs": 1}})
+    await namespace(ready.there, "taken")
+    await namespace(ready.here, "taken")
+    await ready.there.create(ready.resource, widget(ready.resource, "c", "taken"))
+    await ready.here.create(ready.resource, widget(ready.resource, "c", "taken"))
+    await ready.bound.says("Conflicts", "True")
+    plane = ready.world.provider.plane
+    assert plane is not None
+    await steady(ready.world.consumer_plane, plane)
+    await ready.konnector.stop()
+    for one in (ready.world.consumer_plane, plane):
+        one.traffic.seen.clear()
+    await ready.world.konnector(health_interval=1.0)
+    await ready.create("d")
+    await ready.copied("d")
+    await quiet(ready.world.consumer_plane, plane, forget=False)
+    written = [
+        (info.verb, info.resource, info.name)
+        for one in (ready.world.consumer_plane, plane)
+        for info in one.traffic.writing()
+        if info.resource == "widgets" and info.name != "d"
+    ]
+    assert written == [("create", "widgets", "")]
+
+
+async def test_a_kind_without_status_here_is_told_and_does_not_back_off(kbind: KbindWorld) -> None:
+    """The original's status write is a 404, again and again."""
+    bound = BoundWorld(kbind)
+    here, there, resource = bound.consumer, bound.provider.admin, widgets(bound.provider)
+    api = await bound.provider.offer()
+    crd = exported_crd(bound.provider.group, exported=False)
+    for version in crd["spec"]["versions"]:
+        version.pop("subresources", None)
+    await install_crds(here, [crd])
+    await bound.accept("widgets")
+    await kbind.konnector()
+    policy = {"pullPolicy": "None"}
+    await kbind.connect(await bound.kubeconfig("widgets"), schema=policy)
+    await bound.bind("all", api)
+    await bound.says("Synced", "True", text="has no subresource status")
+    await namespace(here, "shop")
+    await here.create(resource, widget(resource, "a", "shop"))
+    await when(there, resource, "a", "shop", until=bool)
+    status = {"status": {"phase": "Ready"}}
+    await there.merge_patch(resource, "a", "shop", status, subresource="status")
+    assert await idle(0.3)
+    asked = [info for info in kbind.consumer_plane.traffic.seen if info.resource == "widgets"]
+    assert not [info for info in asked if info.subresource]
+
+
+async def test_f3_a_connection_admits_bindings_of_the_namespaces_that_it_names(
+    ready: Ready,
+) -> None:
+    """In the original whoever may make a Binding uses every Connection's credentials."""
+    allowed = {"metadata": {"annotations": {"fairlead.dev/binding-namespaces": "store"}}}
+    await ready.here.merge_patch(CONNECTIONS, ready.bound.connection, "", allowed)
+    gadgets = await ready.world.provider.offer("gadgets")
+    await ready.bound.bind("own", gadgets, namespace="shop")
+    key = Key("shop", "own")
+    await ready.bound.says("Ready", "False", "Forbidden", "binding-namespaces", key=key)
+    found = {crd.meta.name for crd in (await ready.here.list(CUSTOMRESOURCEDEFINITIONS)).items}
+    assert gadgets not in found
+    await ready.here.delete(BINDINGS, "own", "shop")
+    await gone(ready.here, BINDINGS, "own", "shop")
+
+
+async def test_f6_the_konnector_has_rights_on_bound_kinds_alone(ready: Ready) -> None:
+    """The original's role is all resources; the worlds here run by the manifests' rights."""
+    gadgets = await ready.world.provider.offer("gadgets")
+    await ready.bound.bind("more", gadgets)
+    key = Key("", "more")
+    body = await ready.bound.says("Ready", "False", "Forbidden", "gadgets", key=key)
+    assert "must grant it" in condition(body, "Ready")["message"]
+    await ready.bound.accept("gadgets")
+    await ready.create()
+    await ready.copied()
+
+
+async def test_a_konnector_killed_in_the_middle_loses_nothing(
+    kbind: KbindWorld, tmp_path: Path
+) -> None:
+    """kill -9 while objects cross, and again while they are unbound; another one goes on."""
+    bound = BoundWorld(kbind)
+    here, there, resource = bound.consumer, bound.provider.admin, widgets(bound.provider)
+    plane = kbind.provider.plane
+    assert plane is not None
+    api = await bound.provider.offer()
+    await bound.accept("widgets")
+    installed = await kbind.konnector()
+    await installed.stop()
+    file = tmp_path / "kubeconfig"
+    config = config_file(await as_service_account(here, NAMESPACE, NAME))
+    await asyncio.to_thread(file.write_text, config)
+    await namespace(here, "shop")
+    await kbind.connect(await bound.kubeconfig("widgets"))
+    await bound.bind("all", api)
+    flags = ("--protocols=v1alpha2,v2", "--leader-elect=false")
+    for verb, work in (("patch", "create"), ("delete", "unbind")):
+        async with process(file, *flags) as running:
+            if work == "create":
+                await when(here, CUSTOMRESOURCEDEFINITIONS, api, until=bool)
+                await bound.says("Ready", "True")
+            with plane.traffic.hold(verb, "widgets") as hold:
+                if work == "create":
+                    for number in range(5):
+                        await here.create(resource, widget(resource, f"o{number}", "shop"))
+                else:
+                    await here.delete(CLUSTERBINDINGS, "all")
+                async with asyncio.timeout(SECONDS):
+                    await hold.reached.wait()
+                running.kill()
+                await running.wait()
+        async with process(file, *flags):
+            for number in range(5):
+                if work == "create":
+                    await when(there, resource, f"o{number}", "shop", until=bool)
+                else:
+                    await gone(there, resource, f"o{number}", "shop")
+            if work == "unbind":
+                await gone(here, CLUSTERBINDINGS, "all")
+                await gone(here, CUSTOMRESOURCEDEFINITIONS, api)
