@@ -11,6 +11,7 @@ from tests.support.countingplanes import quiet, steady
 from tests.support.kbindbound import (
     OBJECT_VERBS,
     BoundWorld,
+    binding,
     grant_in,
     namespace,
     widget,
@@ -26,8 +27,10 @@ from fairlead.api.kbind.names import (
     ANNOTATION_CONFLICT,
     ANNOTATION_CONNECTION,
     ANNOTATION_CONSUMER_OBJECT_UID,
+    ANNOTATION_SCHEMA_HASH,
     CONSUMER_CLUSTER_UID,
     FIELD_MANAGER,
+    LABEL_EXPORTED,
     LABEL_MANAGED,
 )
 from fairlead.api.manifests import rule
@@ -181,6 +184,42 @@ async def test_order_does_not_matter(kbind: KbindWorld) -> None:
     await gone(there, resource, "a", "shop")
 
 
+@pytest.mark.parametrize("backwards", [False, True], ids=["in-order", "backwards"])
+async def test_a_provider_with_nothing_installed(kbind: KbindWorld, *, backwards: bool) -> None:
+    """The story: a CRD with a label, a Role, one file, applied and deleted in either order."""
+    bound = BoundWorld(kbind)
+    here, there, resource = bound.consumer, bound.provider.admin, widgets(bound.provider)
+    before = {crd.meta.name for crd in (await there.list(CUSTOMRESOURCEDEFINITIONS)).items}
+    api = await bound.provider.offer()
+    await bound.accept("widgets")
+    await kbind.konnector()
+    for admin in (here, there):
+        await namespace(admin, "shop")
+    kubeconfig = await bound.provider.kubeconfig("shop")
+    rules = [rule(resource.group, ["widgets"], OBJECT_VERBS)]
+    await grant_in(there, "shop", "shop", rules)
+    file = [
+        (SECRETS, secret(kbind.name, kubeconfig)),
+        (CONNECTIONS, connection(kbind.name)),
+        (BINDINGS, binding("own", kbind.name, api, namespace="shop")),
+    ]
+    ordered = file[::-1] if backwards else file
+    for kind, body in ordered:
+        await here.create(kind, body)
+    await bound.says("Ready", "True", key=Key("shop", "own"))
+    await here.create(resource, widget(resource, "a", "shop"))
+    await when(there, resource, "a", "shop", until=bool)
+    for kind, body in ordered:
+        metadata = body["metadata"]
+        await here.delete(kind, metadata["name"], metadata.get("namespace", ""))
+    for kind, body in file:
+        metadata = body["metadata"]
+        await gone(here, kind, metadata["name"], metadata.get("namespace", ""))
+    await gone(there, resource, "a", "shop")
+    after = {crd.meta.name for crd in (await there.list(CUSTOMRESOURCEDEFINITIONS)).items}
+    assert after - before == {api}
+
+
 async def test_one_missing_api_does_not_stop_the_others_as_it_does_in_the_original(
     kbind: KbindWorld,
 ) -> None:
@@ -235,9 +274,11 @@ async def test_f7_a_crd_of_the_users_own_is_neither_replaced_nor_deleted(
     await gone(bound.provider.admin, resource, "a", "shop")
 
 
+@pytest.mark.edge
 async def test_f12_unbinding_awaits_the_copies_which_the_original_only_deletes(
-    ready: Ready,
+    any_ready: Ready,
 ) -> None:
+    ready = any_ready
     await ready.create()
     await ready.copied()
     await ready.hold()
@@ -251,8 +292,10 @@ async def test_f12_unbinding_awaits_the_copies_which_the_original_only_deletes(
     await gone(ready.here, CUSTOMRESOURCEDEFINITIONS, ready.api)
 
 
-async def test_f12_a_copy_of_a_former_object_is_taken_up_under_adopt(ready: Ready) -> None:
+@pytest.mark.edge
+async def test_f12_a_copy_of_a_former_object_is_taken_up_under_adopt(any_ready: Ready) -> None:
     """The original's answer is OwnedByAnother for ever, under Adopt too."""
+    ready = any_ready
     await ready.create(metadata={"annotations": {"core.kbind.io/deletion-policy": "Orphan"}})
     left = await ready.copied()
     await ready.here.delete(ready.resource, "a", "shop")
@@ -350,10 +393,12 @@ async def test_f15_what_no_binding_covers_any_more_is_released(kbind: KbindWorld
     await here.get(CUSTOMRESOURCEDEFINITIONS, api)
 
 
+@pytest.mark.edge
 async def test_f17_a_crd_deleted_by_hand_goes_with_its_objects_and_comes_again(
-    ready: Ready,
+    any_ready: Ready,
 ) -> None:
     """In the original it hangs with its objects, as their syncer stops first."""
+    ready = any_ready
     await ready.create()
     await ready.copied()
     await ready.hold()
@@ -421,6 +466,48 @@ async def test_f5_with_bindings_alone_only_their_namespaces_are_read(kbind: Kbin
     assert {info.namespace for info in asked if not info.selected_name} == {"shop"}
     untouched = await here.get(resource, "a", "store")
     assert untouched.meta.finalizers == []
+
+
+async def test_an_api_whose_label_is_taken_off_makes_no_copies_and_lets_objects_go(
+    ready: Ready,
+) -> None:
+    """In the original no API of the binding is synchronised any more, and deletions hang."""
+    await ready.create("a")
+    await ready.copied("a")
+    off = {"metadata": {"labels": {LABEL_EXPORTED: None}}}
+    await ready.there.merge_patch(CUSTOMRESOURCEDEFINITIONS, ready.api, "", off)
+    await ready.bound.says("Ready", "False", "APINotExported")
+    await ready.create("b")
+    await ready.here.delete(ready.resource, "a", "shop")
+    await gone(ready.here, ready.resource, "a", "shop")
+    await gone(ready.there, ready.resource, "a", "shop")
+    assert (await ready.here.get(ready.resource, "b", "shop")).meta.finalizers == []
+    on = {"metadata": {"labels": {LABEL_EXPORTED: "true"}}}
+    await ready.there.merge_patch(CUSTOMRESOURCEDEFINITIONS, ready.api, "", on)
+    await ready.bound.says("Ready", "True")
+    await ready.copied("b")
+
+
+async def test_a_changed_schema_comes(ready: Ready) -> None:
+    await ready.create("a")
+    await ready.copied("a")
+    crd = (await ready.there.get(CUSTOMRESOURCEDEFINITIONS, ready.api)).to_dict()
+    column = {"name": "Size", "type": "integer", "jsonPath": ".spec.size"}
+    crd["spec"]["versions"][0]["additionalPrinterColumns"] = [column]
+    await ready.there.update(CUSTOMRESOURCEDEFINITIONS, crd)
+    body = await when(
+        ready.here,
+        CUSTOMRESOURCEDEFINITIONS,
+        ready.api,
+        until=lambda body: "Size" in str(body["spec"]["versions"][0]),
+    )
+    written = body["metadata"]["annotations"][ANNOTATION_SCHEMA_HASH]
+    await when(
+        ready.here,
+        CLUSTERBINDINGS,
+        "all",
+        until=lambda body: body["status"]["boundAPIs"][0]["crdHash"] == written,
+    )
 
 
 async def test_f20_an_unreadable_watch_is_told_and_works_once_it_is_allowed(

@@ -93,6 +93,7 @@ class BoundAPI:
         self._fault: Fault | None = Fault(PENDING, f"{name} has not been looked at yet")
         self._leaving: frozenset[Key] = frozenset()
         self._deleted_crd = ""
+        self._schema: list[int] = []
         self._dirty = asyncio.Event()
         self._coverage = Coverage()
         self._paused = False
@@ -237,11 +238,20 @@ class BoundAPI:
         await self._synchronise(provider)
         if self._running is not None and before != (self._coverage, self._paused):
             self._running[2].refresh()
+        self._note_schema(provider)
         self._leaving = frozenset(one.key for one in bindings if one.deleting)
         again = await self._release(leaving)
         self.finished = not bindings and self._unreleased() == [] and self._running is None
         self._changed(self.name)
         return again
+
+    def _note_schema(self, provider: ConnectedProvider | None) -> None:
+        """Have refused objects tried again once either cluster has another schema."""
+        offered = provider.crds.get("", self.name) if provider is not None else None
+        schema = [one.meta.generation if one is not None else 0 for one in (self._crd, offered)]
+        if self._running is not None and schema != self._schema:
+            self._running[2].schema_changed()
+        self._schema = schema
 
     def _owner(self, bindings: Sequence[BindingSummary]) -> str:
         """Return the Connection that the API's objects go to, "" if there is none.
@@ -396,8 +406,9 @@ class BoundAPI:
         crd = self._crd
         if provider is None or crd is None:
             return None
-        # Without a covering binding there may still be copies to take away.
-        if not self._coverage and not self._unreleased():
+        # Where nothing is to be written there may still be copies to take away.
+        bound = bool(self._coverage) and not self._paused
+        if not (bound or self._unreleased() or self._has_copies()):
             return None
         resource = usable_resource(provider.crds.get("", self.name), crd)
         if resource is None:
@@ -410,6 +421,10 @@ class BoundAPI:
         if self._running is not None:
             self._running = None
             await self._engines.stop(self.name)
+
+    def _has_copies(self) -> bool:
+        objects = self._objects.list() if self._objects is not None else []
+        return any(FINALIZER_SYNCER in obj.meta.finalizers for obj in objects)
 
     def _unreleased(self) -> list[Object] | None:
         """Return the objects that may have a copy and that no binding covers; None if unknown.

@@ -127,6 +127,10 @@ class MirroredObjects:
         self._provider.mark()
         self._engine.look_again()
 
+    def schema_changed(self) -> None:
+        """Try refused objects again: they may be valid by the new schema."""
+        self._engine.schema_changed()
+
     def absence(self) -> str:
         """Return why the provider's objects cannot be watched, "" if they can."""
         return "; ".join(dict.fromkeys(fault.message for fault in self._provider.faults()))
