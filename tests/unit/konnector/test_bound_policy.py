@@ -444,7 +444,8 @@ def test_what_others_added_alone_needs_no_write() -> None:
 
 
 def test_labels_and_annotations_follow_the_consumer() -> None:
-    mine = {"note": "new", "kube-bind.io/other": "x", LAST_APPLIED: "{}", **BACK}
+    others = {"kube-bind.io/other": "x", "core.kbind.io/conflict": "x", LAST_APPLIED: "{}"}
+    mine = {"note": "new", **others, **BACK}
     theirs = {**SOURCE, "note": "old", "gone": "1", "theirs": "kept"}
     copy = labelled(provider(annotations=theirs).to_dict(), theirs="kept", gone="1")
     owned: JSON = {

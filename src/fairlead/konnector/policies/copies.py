@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
+from fairlead.api.kbind import names as kbind
 from fairlead.api.kubebind.names import (
     ANNOTATION_CLUSTER_NAMESPACE,
     ANNOTATION_CONSUMER_NAMESPACE,
@@ -51,7 +52,8 @@ NOT_COPIED = frozenset(
 )
 """Annotations about the consumer's object alone, which its copy does not get."""
 
-_PROTOCOL = f"{GROUP}/"
+_PROTOCOLS = (f"{GROUP}/", f"{kbind.GROUP}/")
+"""Prefixes of the keys of both protocols, each of which is about objects of one cluster."""
 _NOT_PAYLOAD = ("apiVersion", "kind", "metadata", "status")
 
 
@@ -262,7 +264,7 @@ def _followed(keys: Mapping[str, str]) -> dict[str, str]:
 
 
 def _follows(name: str) -> bool:
-    return name != LAST_APPLIED and not name.startswith(_PROTOCOL)
+    return name != LAST_APPLIED and not name.startswith(_PROTOCOLS)
 
 
 def _members(obj: Object) -> dict[str, msgspec.Raw]:
