@@ -62,10 +62,12 @@ from fairlead.runtime import Request
 
 _log = structlog.get_logger(logger_name="fairlead.postgres")
 
+_PAUSE_SECONDS = 0.003
+"""Seconds in which more jobs of a small batch may come; without more it begins after two."""
 _COLLECT_SECONDS = 0.02
-"""Delay of a batch in seconds, in which more jobs may come."""
+"""Largest delay of a batch in seconds while more jobs come, and such a delay where many wait."""
 _COLLECT_AT_MOST_SECONDS = 0.25
-"""Largest delay of a batch in seconds while more jobs come; a large batch costs little more."""
+"""Largest delay of many jobs in seconds while more come; a large batch costs little more."""
 _MANY = 16
 """Number of waiting jobs above which a batch is delayed further, for more may come."""
 _ROTATIONS = 2
@@ -364,11 +366,16 @@ class _Server:
     async def _collect(self) -> None:
         """Wait a moment for more jobs, and longer as long as many come."""
         loop = asyncio.get_running_loop()
-        latest, come = loop.time() + _COLLECT_AT_MOST_SECONDS, 0
-        await asyncio.sleep(_COLLECT_SECONDS)
-        while max(come, _MANY) < len(self._together) < _BATCH and loop.time() < latest:
+        begun, come = loop.time(), 0
+        while True:
+            is_large = len(self._together) > _MANY
+            await asyncio.sleep(_COLLECT_SECONDS if is_large else _PAUSE_SECONDS)
+            waited = loop.time() - begun
+            if not come < len(self._together) < _BATCH or waited >= (
+                _COLLECT_AT_MOST_SECONDS if is_large else _COLLECT_SECONDS
+            ):
+                return
             come = len(self._together)
-            await asyncio.sleep(_COLLECT_SECONDS)
 
     async def _one_by_one(
         self, line: Line, work: Callable[[Mapping[Request, Job]], Awaitable[None]]

@@ -36,7 +36,7 @@ from fairlead.postgres.errors import AccessError
 
 _KEPT = 8
 """Idle sessions that are kept open."""
-_WATCH_SECONDS = 2.0
+_WATCH_SECONDS = 3.0
 """Seconds between two looks at sessions that wait for idle ones; PostgreSQL waits for 5 s."""
 # CREATE DATABASE takes ShareLock on the database that it copies, and any role with CREATEDB may
 # copy a template.
