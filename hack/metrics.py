@@ -15,7 +15,8 @@ from fairlead.client import Client, ClusterConfig
 from fairlead.konnector.metrics import BindingStates, Syncs
 from fairlead.portal.http.metrics import PortalMetrics
 from fairlead.postgres.metrics import PostgresMetrics
-from fairlead.provider.metrics import MOST_CONSUMERS, ConsumerMetrics
+from fairlead.provider import bounds
+from fairlead.provider.metrics import ConsumerMetrics
 from fairlead.runtime import Cluster, Metrics
 from fairlead.runtime.admission.server import ReviewMetrics
 
@@ -43,8 +44,8 @@ _LABELS = {
     "`direction`, `side`": "`spec` goes to the provider, `status` comes back; `consumer` or "
     "`provider`",
     "`consumer`": "the identity that `fairlead provider consumers` shows; the first "
-    f"{MOST_CONSUMERS} by age, and `other` for all others: of an age the oldest, of all else the "
-    "sum",
+    f"{bounds.CONSUMERS} by age, and `other` for all others: of an age the oldest, of all else "
+    "the sum",
     "`owner`": "whose connections: `PostgresServer NAME`, or `namespace NAME` for all servers "
     "that accesses of it write out themselves",
     "`api`, `stage`, `outcome`": "`servicebinding` or `servicebinding-coreos`; where a pass "

@@ -30,6 +30,12 @@ NO_BOUNDS = {
         "workloads/projection.py": "_LOOKS",
         "workloads/workload.py": "_CONTAINER",
     },
+    "provider": {
+        "commands/revoke/belonging.py": "_NAMED",
+        "commands/revoke/cluster.py": "GRACE_SECONDS _AT_ONCE _PAUSE _QUIET",
+        "commands/rotation/work.py": "_PATIENCE _PAUSE _SECONDS",
+        "copies.py": "_PAGE",
+    },
     "portal": {
         # Ports.
         "manifests.py": "PORT _METRICS_PORT",

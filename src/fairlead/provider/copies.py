@@ -25,6 +25,7 @@ from fairlead.api.meta import Object, ObjectMeta
 from fairlead.api.resource import Resource
 from fairlead.client import ApiError, Client, ConnectionFailed, NotFound, NotServed, Unauthorized
 from fairlead.client.lookups import Unseen, look_at
+from fairlead.provider import bounds
 from fairlead.provider.namespaces import identity_of, owner_of
 
 
@@ -91,7 +92,7 @@ async def count_copies(client: Client, exports: Iterable[Object], where: CopyNam
         ApiError: the server refused to say which kinds it has.
     """
     copies = Copies(Counter(), {})
-    free = asyncio.Semaphore(_AT_ONCE)
+    free = asyncio.Semaphore(bounds.KINDS_AT_ONCE)
 
     async def count_objects(resource: Resource) -> None:
         async with free:
@@ -143,9 +144,6 @@ async def tally(client: Client, exports: Iterable[Object], where: CopyNamespaces
 
 _PAGE = 500
 """Largest number of objects in one page of a list."""
-
-_AT_ONCE = 8
-"""Largest number of kinds that are listed concurrently, so that a slow one delays no other."""
 
 
 def exported(export: Object) -> set[str]:

@@ -1,9 +1,9 @@
 """Metrics of the provider's consumers: heartbeats, refusals, token ages and copies.
 
 A consumer's label is its identity, the name that the commands take. The first
-:data:`MOST_CONSUMERS` by age have series of their own; all others share ``other``, which has their
-greatest age and the sum of their other values. Ages and refusals are read from caches at a scrape.
-Copies are not watched here: they are counted every :data:`COUNT_SECONDS`.
+by age have series of their own; all others share ``other``, which has their greatest age and the
+sum of their other values. Ages and refusals are read from caches at a scrape. Copies are not
+watched here: they are counted from time to time.
 """
 
 from __future__ import annotations
@@ -32,6 +32,7 @@ from fairlead.api.reasons.conditions import state_of
 from fairlead.api.resource import NAMESPACES
 from fairlead.api.timestamps import moment, parse_time
 from fairlead.client import ClientError
+from fairlead.provider import bounds
 from fairlead.provider.controllers.clusterbinding.reconcile import health
 from fairlead.provider.copies import places, tally
 from fairlead.provider.namespaces import identity_of
@@ -39,14 +40,8 @@ from fairlead.provider.tokens import made_at
 from fairlead.runtime import Cluster
 
 
-MOST_CONSUMERS = 200
-"""Largest number of consumers that have series of their own."""
 OTHER = "other"
 """Label of all consumers without series of their own."""
-COUNT_SECONDS = 600.0
-"""Seconds between two counts of all copies; 25,000 copies are 19 MB of metadata, read in pages."""
-_LONG = 128
-"""Length to which an identity is cut in a label, in characters."""
 _VERSION = re.compile(r"v?[0-9][0-9A-Za-z.+-]{0,62}")
 _LABELS = ("consumer",)
 
@@ -71,7 +66,7 @@ class ConsumerMetrics(Collector):
 
     name = "objects of consumers"
 
-    def __init__(self, cluster: Cluster, *, interval: float = COUNT_SECONDS) -> None:
+    def __init__(self, cluster: Cluster, *, interval: float = bounds.COUNT_SECONDS) -> None:
         self._client = cluster.client
         self._interval = interval
         self._namespaces = cluster.informer(NAMESPACES)
@@ -151,8 +146,8 @@ class ConsumerMetrics(Collector):
             key=lambda namespace: (namespace.meta.creation_timestamp or "", namespace.meta.name),
         )
         return {
-            namespace.meta.name: identity_of(namespace)[:_LONG]
-            if number < MOST_CONSUMERS
+            namespace.meta.name: identity_of(namespace)[: bounds.NAME_CHARACTERS]
+            if number < bounds.CONSUMERS
             else OTHER
             for number, namespace in enumerate(namespaces)
         }

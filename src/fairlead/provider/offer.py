@@ -24,12 +24,7 @@ from fairlead.api.kubebind import (
 )
 from fairlead.api.meta import JSON, Object
 from fairlead.api.selectors import LabelSelectorTerms
-
-
-_NAMED = 5
-"""Largest number of names that a message repeats."""
-_LONG = 128
-"""Length to which a message cuts a name, in characters."""
+from fairlead.provider import bounds
 
 
 class InvitationRecord(msgspec.Struct, frozen=True):
@@ -223,9 +218,9 @@ def _described(offer: Offer) -> str:
     names = offer.record.templates or ()
     if not names:
         return "it was invited to no template; the provider has to invite it"
-    texts = [_template(name, offer.templates.get(name)) for name in names[:_NAMED]]
-    if len(names) > _NAMED:
-        texts.append(f"and {len(names) - _NAMED} more")
+    texts = [_template(name, offer.templates.get(name)) for name in names[: bounds.NAMED]]
+    if len(names) > bounds.NAMED:
+        texts.append(f"and {len(names) - bounds.NAMED} more")
     return (
         f"{'; '.join(texts)}. Ask for no more than that, or have the provider change the template "
         "or invite to another one"
@@ -247,13 +242,13 @@ def _resource(resource: ExportResource) -> str:
 
 def _listed(names: Iterable[str]) -> str:
     listed = [_cut(name) for name in names]
-    more = [f"{len(listed) - _NAMED} more"] if len(listed) > _NAMED else []
-    return ", ".join([*listed[:_NAMED], *more])
+    more = [f"{len(listed) - bounds.NAMED} more"] if len(listed) > bounds.NAMED else []
+    return ", ".join([*listed[: bounds.NAMED], *more])
 
 
 def _cut(name: str) -> str:
-    """Cut a name to :data:`_LONG` characters, since a consumer may write a text of any length."""
-    return name if len(name) <= _LONG else f"{name[:_LONG]}..."
+    """Cut a name, since a consumer may write a text of any length."""
+    return name if len(name) <= bounds.NAME_CHARACTERS else f"{name[: bounds.NAME_CHARACTERS]}..."
 
 
 class _Stored(msgspec.Struct):

@@ -6,6 +6,7 @@ from fairlead.api.kubebind import APISERVICEBINDINGS, APISERVICEEXPORTS
 from fairlead.api.resource import Resource
 from fairlead.client import Client, ClientError, Forbidden, NotServed
 from fairlead.client.lookups import list_all
+from fairlead.provider import bounds
 
 
 class NoProviderError(ClientError):
@@ -34,15 +35,11 @@ async def check_provider(client: Client, resource: Resource = APISERVICEEXPORTS)
     except Forbidden:
         names = []
     if names:
-        more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
+        more = f" and {len(names) - bounds.NAMED} more" if len(names) > bounds.NAMED else ""
         raise NoProviderError(
-            f"{missing}, and binds {', '.join(names[:_SHOWN])}{more}: it is a consumer's, where "
-            "`fairlead bindings` answers. Give this command the provider's kubeconfig"
+            f"{missing}, and binds {', '.join(names[: bounds.NAMED])}{more}: it is a consumer's, "
+            "where `fairlead bindings` answers. Give this command the provider's kubeconfig"
         )
     raise NoProviderError(
         f"{missing}: is it the provider's? `fairlead provider run` installs it there"
     )
-
-
-_SHOWN = 3
-"""Bindings that a message names."""

@@ -15,7 +15,7 @@ from fairlead.api.status import Status
 from fairlead.api.timestamps import format_time, moment
 from fairlead.client import Client, Forbidden
 from fairlead.client.wire import Page
-from fairlead.provider import metrics as consumer_metrics
+from fairlead.provider import bounds
 from fairlead.provider.metrics import ConsumerMetrics
 from fairlead.runtime import Cluster
 
@@ -172,7 +172,7 @@ def test_what_cannot_be_read_is_told_of_as_far_as_it_goes() -> None:
 
 
 def test_consumers_beyond_the_first_share_one_series(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(consumer_metrics, "MOST_CONSUMERS", 1)
+    monkeypatch.setattr(bounds, "CONSUMERS", 1)
     metrics = World(
         *(consumer("young", days=1), binding("young", before(days=1), "v2")),
         *(consumer("old", days=9), binding("old", before(seconds=1))),

@@ -37,8 +37,8 @@ from fairlead.api.resource import (
 )
 from fairlead.client import Forbidden, ServerError
 from fairlead.client.errors import refusal
+from fairlead.provider import bounds
 from fairlead.provider.controllers.rbac import controller as rbac
-from fairlead.provider.controllers.rbac.controller import LOT
 from fairlead.provider.controllers.rbac.reconcile import RightsPlan, RightsState, reconcile
 from fairlead.provider.options import ProviderOptions
 from fairlead.provider.rights import Grounds, rights
@@ -339,7 +339,7 @@ async def test_obsolete_rights_go_everywhere_before_any_are_given(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """A write that fails delays no end of a right, however many namespaces there are."""
-    cached = in_use(LOT + 5)
+    cached = in_use(bounds.LOT + 5)
     with_claim = {**cached, APISERVICEEXPORTS: [export(permissionClaims=[claim()])]}
     made = granted(with_claim)
     # The export offers another resource now, and claims nothing any more.
@@ -348,12 +348,12 @@ async def test_obsolete_rights_go_everywhere_before_any_are_given(
     async with seen(monkeypatch, made, Living) as all_:
         await all_.look()
         verbs = [verb for verb, kind, *_ in all_.server.writes if "role" in kind]
-    deletions = 2 * (LOT + 5)
+    deletions = 2 * (bounds.LOT + 5)
     assert verbs[:deletions] == ["delete"] * deletions
-    assert verbs[deletions:] == ["patch"] * (LOT + 5)
+    assert verbs[deletions:] == ["patch"] * (bounds.LOT + 5)
 
 
 async def test_no_turn_compares_more_than_two_lots(monkeypatch: pytest.MonkeyPatch) -> None:
-    async with seen(monkeypatch, granted(in_use(3 * LOT))) as all_:
-        assert len(await all_.look()) == 3 * LOT + 2
-        assert max(map(len, all_.compared)) <= 2 * LOT
+    async with seen(monkeypatch, granted(in_use(3 * bounds.LOT))) as all_:
+        assert len(await all_.look()) == 3 * bounds.LOT + 2
+        assert max(map(len, all_.compared)) <= 2 * bounds.LOT

@@ -27,8 +27,9 @@ from fairlead.api.resource import (
 from fairlead.client import Forbidden
 from fairlead.client.errors import refusal
 from fairlead.client.wire import WatchEvent
+from fairlead.provider import bounds
 from fairlead.provider.app import controllers
-from fairlead.provider.controllers.rbac.controller import WRITES, RbacController
+from fairlead.provider.controllers.rbac.controller import RbacController
 from fairlead.provider.options import ProviderOptions
 from fairlead.provider.watches import ProviderWatches
 from fairlead.runtime import Cluster, Controller, Request
@@ -136,23 +137,23 @@ WIDGETS = Request("", NS, "widgets")
 
 
 async def test_rights_in_many_namespaces_are_given_in_many_turns() -> None:
-    cached = in_use(2 * WRITES)
+    cached = in_use(2 * bounds.WRITES)
     async with watching(cached) as (server, cluster, watches):
         rbac = RbacController(cluster, watches, ProviderOptions())
         await drain(rbac.controller)
         await rbac.reconcile(WIDGETS)
-        assert len(server.writes) == WRITES
+        assert len(server.writes) == bounds.WRITES
         assert await drain(rbac.controller) == [("widgets", NS)]
         # What was written is seen, and the rest is written next.
         for _, _, _, body in server.writes:
             await server.tell(ROLES, object_from_dict(body), "ADDED")
         await rbac.reconcile(WIDGETS)
     written = [(kind, body["metadata"]["namespace"]) for _, kind, _, body in server.writes]
-    assert len(set(written)) == 2 * WRITES
+    assert len(set(written)) == 2 * bounds.WRITES
 
 
 async def test_rights_in_many_namespaces_are_taken_in_many_turns() -> None:
-    count = 2 * WRITES
+    count = 2 * bounds.WRITES
     cached = in_use(count)
     del cached[APISERVICEEXPORTS]
     cached[ROLEBINDINGS] = [_binding(f"{NS}-n{number}") for number in range(count)]
@@ -160,7 +161,7 @@ async def test_rights_in_many_namespaces_are_taken_in_many_turns() -> None:
         rbac = RbacController(cluster, watches, ProviderOptions())
         await drain(rbac.controller)
         await rbac.reconcile(WIDGETS)
-        assert len(server.written("delete", "rolebindings")) == WRITES
+        assert len(server.written("delete", "rolebindings")) == bounds.WRITES
         assert await drain(rbac.controller) == [("widgets", NS)]
 
 
@@ -172,7 +173,7 @@ def _binding(namespace: str) -> Object:
 
 
 async def test_what_is_refused_in_one_turn_is_not_tried_again_in_the_next() -> None:
-    cached = in_use(2 * WRITES + 1)
+    cached = in_use(2 * bounds.WRITES + 1)
     async with watching(cached, Refusing) as (server, cluster, watches):
         rbac = RbacController(cluster, watches, ProviderOptions())
         for _ in range(2):
@@ -180,13 +181,13 @@ async def test_what_is_refused_in_one_turn_is_not_tried_again_in_the_next() -> N
         with pytest.raises(Forbidden):
             await rbac.reconcile(WIDGETS)
     tried = [body["metadata"]["namespace"] for _, body in server.written("create", "roles")]
-    assert len(tried) == len(set(tried)) == 2 * WRITES + 1
+    assert len(tried) == len(set(tried)) == 2 * bounds.WRITES + 1
     ((_, status),) = server.written("patch", "apiserviceexports")
     assert conditions(status)["PermissionsGranted"]["reason"] == "Forbidden"
 
 
 async def test_what_caches_do_not_show_is_no_reason_to_hurry() -> None:
-    async with watching(in_use(2 * WRITES), Ahead) as (_, cluster, watches):
+    async with watching(in_use(2 * bounds.WRITES), Ahead) as (_, cluster, watches):
         rbac = RbacController(cluster, watches, ProviderOptions())
         await drain(rbac.controller)
         result = await rbac.reconcile(WIDGETS)

@@ -20,6 +20,7 @@ from fairlead.api.meta import JSON, Object
 from fairlead.api.resource import SECRETS
 from fairlead.api.timestamps import moment
 from fairlead.client import AlreadyExists, Client, Forbidden, Invalid, NotFound
+from fairlead.provider import bounds
 from fairlead.provider.controllers.bindableresources.reconcile import (
     HANDLE_RESOURCES_FAILED,
     IDENTITY_TAKEN,
@@ -44,10 +45,6 @@ from fairlead.runtime import Cluster, Delta, Request, Result, StatusWriter, comm
 
 NAME = "bindableresourcesrequest"
 _BY_TEMPLATE = "template"
-_LOOK_AGAIN = 30.0
-"""Seconds until a failed request is tried again: no event tells of the end of its cause."""
-_MESSAGE_LIMIT = 300
-"""Length to which a condition cuts an API server's message, in characters."""
 
 
 class BindableResourcesController:
@@ -84,7 +81,7 @@ class BindableResourcesController:
         if outcome.phase != "Failed":
             return Result()
         # A request that has failed is deleted at its time as well.
-        return Result(min(plan.requeue_after or _LOOK_AGAIN, _LOOK_AGAIN))
+        return Result(min(plan.requeue_after or bounds.AGAIN_SECONDS, bounds.AGAIN_SECONDS))
 
     async def _invited(self, request: Object) -> InvitationOutcome:
         """Invite the consumer of a request, and return the outcome.
@@ -176,7 +173,7 @@ def _failed(reason: str, message: str) -> InvitationOutcome:
 
 
 def _waiting(reason: str, error: Forbidden | Invalid) -> InvitationOutcome:
-    said = f"The API server says: {str(error)[:_MESSAGE_LIMIT]}"
+    said = f"The API server says: {str(error)[: bounds.TEXT_CHARACTERS]}"
     if isinstance(error, Invalid):
         return InvitationOutcome(phase="Pending", reason=reason, message=said)
     message = (

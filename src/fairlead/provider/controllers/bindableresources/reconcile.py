@@ -35,10 +35,6 @@ ANNOTATION_MOST_CONSUMERS = "fairlead.dev/most-consumers"
 """Annotation of a request that limits the number of its author's consumers."""
 
 
-_DIGITS = 9
-"""Digits of the number in :data:`ANNOTATION_MOST_CONSUMERS`."""
-
-
 class InvitationPlan(msgspec.Struct, frozen=True, kw_only=True):
     """Whether to invite the consumer or to delete the request, and seconds until the next look."""
 
@@ -104,7 +100,7 @@ def most_consumers(request: Object) -> int | None:
     text = request.meta.annotations.get(ANNOTATION_MOST_CONSUMERS)
     if text is None:
         return None
-    if not (text.isascii() and text.isdecimal() and len(text) <= _DIGITS):
+    if not (text.isascii() and text.isdecimal() and len(text) <= 9):
         raise ValueError(
             f"annotation {ANNOTATION_MOST_CONSUMERS} has to be a whole number, 0 or more"
         )

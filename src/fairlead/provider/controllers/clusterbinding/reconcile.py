@@ -16,17 +16,12 @@ from fairlead.api.kubebind.conditions import (
 )
 from fairlead.api.meta import JSON, Object
 from fairlead.api.timestamps import format_time, parse_time
+from fairlead.provider import bounds
 from fairlead.provider.changes import with_status
 
 
 ALLOWED_DRIFT = timedelta(seconds=10)
 """Seconds that a heartbeat may lie in the future before the clocks count as different."""
-
-AGAIN_SECONDS = 30.0
-"""Seconds until a heartbeat with an implausible time is judged again.
-
-If the clock of this cluster was wrong and is corrected, no change of an object tells so.
-"""
 
 
 class HealthPlan(NamedTuple):
@@ -58,10 +53,10 @@ def health(
         # Consumers write both fields, and may write times that no clock shows.
         return _drift(), None
     if now >= deadline:
-        return _timeout(status), AGAIN_SECONDS
+        return _timeout(status), bounds.AGAIN_SECONDS
     if beat > now + ALLOWED_DRIFT:
         # Judged again when this cluster's clock reaches that time, if it is soon.
-        return _drift(), min(AGAIN_SECONDS, (beat - now).total_seconds())
+        return _drift(), min(bounds.AGAIN_SECONDS, (beat - now).total_seconds())
     return true(HEALTHY), (deadline - now).total_seconds()
 
 

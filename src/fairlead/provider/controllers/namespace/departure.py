@@ -26,18 +26,12 @@ from fairlead.api.resource import (
 )
 from fairlead.client import Client, Forbidden, NotFound
 from fairlead.client.lookups import find
+from fairlead.provider import bounds
 from fairlead.provider.controllers.namespace.leaving import Leaving, LeavingPlan, Remains, leave
 from fairlead.provider.namespaces import belongs, usable
 from fairlead.provider.options import ProviderOptions
 from fairlead.provider.rights import MANAGED_SELECTOR, export_of
 from fairlead.provider.watches import crd_names
-
-
-FIRST = 5
-"""Largest number of objects of a kind whose names one check returns."""
-
-_PAGE = 50
-"""Largest number of objects in one page of a list."""
 
 
 async def remains(client: Client, namespace: str, cluster_namespace: str) -> Remains:
@@ -75,13 +69,13 @@ async def _objects(
     continue_ = ""
     while True:
         page = await client.page(
-            resource, namespace, limit=_PAGE, continue_=continue_, metadata_only=True
+            resource, namespace, limit=bounds.REMAINS_PAGE, continue_=continue_, metadata_only=True
         )
         texts += [item.meta.name for item in page.items if synced(item.meta, cluster_namespace)]
         continue_ = page.continue_
         # One object is enough to keep the namespace, so that a large kind is not read to its end.
-        if len(texts) >= FIRST or not continue_:
-            return texts[:FIRST], bool(continue_) or len(texts) > FIRST
+        if len(texts) >= bounds.REMAINS or not continue_:
+            return texts[: bounds.REMAINS], bool(continue_) or len(texts) > bounds.REMAINS
 
 
 def synced(meta: ObjectMeta, cluster_namespace: str) -> bool:

@@ -19,10 +19,7 @@ from fairlead.api.kubebind.conditions import (
     false,
 )
 from fairlead.api.meta import Object
-
-
-_NAMED = 3
-"""Largest number of objects that a condition names."""
+from fairlead.provider import bounds
 
 
 class Remains(msgspec.Struct, frozen=True):
@@ -110,8 +107,8 @@ def _remains_condition(name: str, remains: Remains) -> KubeBindCondition:
             severity="Warning",
         )
     count = f"at least {len(remains.names)}" if remains.more else f"{len(remains.names)}"
-    first = ", ".join(sorted(remains.names)[:_NAMED])
-    others = ", ..." if remains.more or len(remains.names) > _NAMED else ""
+    first = ", ".join(sorted(remains.names)[: bounds.NAMED])
+    others = ", ..." if remains.more or len(remains.names) > bounds.NAMED else ""
     return false(
         NAMESPACE_READY,
         OBJECTS_REMAIN,

@@ -31,6 +31,7 @@ from fairlead.api.resource import (
 from fairlead.api.timestamps import now
 from fairlead.client import AlreadyExists, Forbidden, Invalid, NotFound
 from fairlead.client.lookups import find
+from fairlead.provider import bounds
 from fairlead.provider.changes import with_status
 from fairlead.provider.controllers.rbac.reconcile import RightsPlan, RightsState, reconcile
 from fairlead.provider.namespaces import kept_by, owner_of, usable
@@ -70,13 +71,6 @@ from fairlead.runtime import (
     metadata_changed,
     spec_changed,
 )
-
-
-LOT = 100
-"""Largest number of namespaces in one turn, which bounds the cost of the turn.
-
-They may need more writes than one turn makes, but in most of them nothing is to be written.
-"""
 
 
 class Lot(NamedTuple):
@@ -150,24 +144,13 @@ class DueComparisons:
 
 
 def _take(names: dict[str, None]) -> list[str]:
-    taken = list(islice(names, LOT))
+    taken = list(islice(names, bounds.LOT))
     for name in taken:
         del names[name]
     return taken
 
 
 NAME = "serviceexport-rbac"
-
-_MESSAGE_LIMIT = 500
-
-WRITES = 20
-"""Writes in one turn of an export.
-
-A consumer with a thousand namespaces gets its rights in many turns, and others have theirs in
-between.
-"""
-_LOOKS = 25
-"""Comparisons of stored with wanted objects between two pauses for the event loop."""
 
 
 class _Left(Enum):
@@ -371,14 +354,14 @@ class RbacController:
         """Write as much as fits one turn, and note the refused objects."""
         # Deletions of obsolete rights come first, so that a failed write does not delay them.
         unseen = False
-        for identity in plan.delete[:WRITES]:
+        for identity in plan.delete[: bounds.WRITES]:
             unseen = not await self._delete(identity, state.existing[identity]) or unseen
-        if len(plan.delete) > WRITES:
+        if len(plan.delete) > bounds.WRITES:
             return _Left.UNSEEN if unseen else _Left.SOME
-        writes = WRITES - len(plan.delete)
+        writes = bounds.WRITES - len(plan.delete)
         refused = due.refused
         for number, (resource, body) in enumerate(plan.apply):
-            if number % _LOOKS == 0:
+            if number % 25 == 0:
                 await asyncio.sleep(0)
             metadata = body["metadata"]
             identity = Id(resource, Key(metadata.get("namespace", ""), metadata["name"]))
@@ -530,5 +513,5 @@ def _condition(refusal: Forbidden | Invalid | None) -> KubeBindCondition:
         "the provider cannot hand out what this export needs; apply the output of "
         "`fairlead manifests provider --export RESOURCE.GROUP --claim RESOURCE` for all exported "
         "and claimed resources. "
-        f"The API server says: {str(refusal)[:_MESSAGE_LIMIT]}",
+        f"The API server says: {refusal}",
     )
