@@ -954,7 +954,7 @@ async def test_a_konnector_that_does_not_let_go_keeps_its_rights(
     async with stopped(bind(client, answer(there), timeout=SECONDS, progress=lines.append)):
         await hold(client)
     assert {"db", "kube-bind-konnector-db"} <= await written(client)
-    assert any("`fairlead unbind db` goes on waiting, and removes" in line for line in lines)
+    assert any("`fairlead unbind db` again goes on waiting" in line for line in lines)
 
 
 @pytest.mark.parametrize("readable", [True, False], ids=["ClusterBinding", "kube-system"])

@@ -261,7 +261,7 @@ async def test_what_was_bound_anew_meanwhile_keeps_its_rights(
             await release(client)
             await bound(client, "db")
 
-    monkeypatch.setattr("fairlead.konnector.commands.unbind.wait_for", bound_after_the_wait)
+    monkeypatch.setattr("fairlead.konnector.commands.readiness.wait_for", bound_after_the_wait)
     with pytest.raises(UnbindError, match="it was bound anew meanwhile"):
         await unbind(client, "db", timeout=SECONDS)
     assert await left(client) == {"binding", "secret", *ROLES}
@@ -282,15 +282,15 @@ async def test_a_server_that_does_not_serve_bindings_says_nothing_about_one(
 @pytest.mark.parametrize(
     ("given", "expected"),
     [
-        pytest.param({}, "for the konnector to take it apart", id="nothing-said"),
+        pytest.param({}, "no konnector has begun to take it apart", id="nothing-said"),
         pytest.param(
             conditions("Ready", "True", "", ""),
-            "for the konnector to take it apart",
+            "no konnector has begun to take it apart",
             id="ready-as-before",
         ),
         pytest.param(
             conditions("Ready", "False", "Pending", "waiting for a konnector"),
-            "for the konnector to take it apart",
+            "no konnector has begun to take it apart",
             id="never-touched",
         ),
         pytest.param(

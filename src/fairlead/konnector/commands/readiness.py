@@ -106,7 +106,7 @@ class WaitOptions(msgspec.Struct, frozen=True):
         await self._until(APISERVICEBINDINGS, name, _unready)
         for item in request.spec.resources:
             crd = crd_name(item.resource, item.group)
-            await self._wait(CUSTOMRESOURCEDEFINITIONS, crd, _unestablished)
+            await self.done(CUSTOMRESOURCEDEFINITIONS, crd, _unestablished)
         self.progress(f"APIServiceBinding {name} is ready")
         binding = await find(self.client, APISERVICEBINDINGS, name)
         conditions = (
@@ -129,31 +129,49 @@ class WaitOptions(msgspec.Struct, frozen=True):
     async def _until(self, resource: Resource, name: str, obstacle_of: Look) -> None:
         """Wait for an object that a konnector works on; report early if no konnector does."""
         self.progress(f"waiting for {resource.kind} {name}")
+        described = self.reporting(obstacle_of, _NOT_READY)
+        await self.begun(resource, name, described, _UNTOUCHED)
+        await self.done(resource, name, described, _UNTOUCHED)
+
+    def reporting(self, obstacle_of: Look, prefix: str = "") -> Look:
+        """Return a look that also reports each new obstacle that begins with a prefix."""
         said = ""
 
         def described(obj: Object | None) -> str:
             nonlocal said
             missing = obstacle_of(obj)
-            if missing.startswith(_NOT_READY) and missing != said:
+            if missing and missing != said and missing.startswith(prefix):
                 self.progress(missing)
                 said = missing
             return missing
 
+        return described
+
+    async def begun(self, resource: Resource, name: str, obstacle_of: Look, idle: str) -> None:
+        """Wait a while for a konnector to work on an object, and report why none does.
+
+        ``idle`` is the obstacle before one does.
+        """
+
         def untouched(obj: Object | None) -> str:
-            return _UNTOUCHED if obstacle_of(obj) == _UNTOUCHED else ""
+            return idle if obstacle_of(obj) == idle else ""
 
         try:
             # Half at most, so that a short timeout leaves time for the wait that counts.
             seconds = min(PATIENCE_SECONDS, self.deadline.left() / 2)
             await wait_for(self.client, resource, name, until=untouched, timeout=seconds)
         except WaitTimeout:
-            self.progress(f"{_UNTOUCHED} yet: {await self._absence()}")
-        await self._wait(resource, name, described)
+            self.progress(f"{idle} yet: {await self._absence()}")
 
-    async def _absence(self) -> str:
-        return await presence.absence(self.client, self.namespace, self.provider)
+    async def done(
+        self, resource: Resource, name: str, obstacle_of: Look, idle: str = _UNTOUCHED
+    ) -> None:
+        """Wait until an object has no obstacle.
 
-    async def _wait(self, resource: Resource, name: str, obstacle_of: Look) -> None:
+        Raises:
+            BindError: the time is up; the message names the obstacle, and why no konnector works.
+            ClientError: the server refused the look.
+        """
         missing = ""
 
         def noted(obj: Object | None) -> str:
@@ -165,10 +183,13 @@ class WaitOptions(msgspec.Struct, frozen=True):
             left = self.deadline.left()
             await wait_for(self.client, resource, name, until=noted, timeout=left)
         except WaitTimeout as error:
-            why = f": {await self._absence()}" if missing == _UNTOUCHED else ""
+            why = f": {await self._absence()}" if missing == idle else ""
             waited = f"(waited {self.deadline.seconds:g} s)"
             text = f"{resource.kind} {name}: {missing} {waited}" if missing else str(error)
             raise BindError(text + why) from None
+
+    async def _absence(self) -> str:
+        return await presence.absence(self.client, self.namespace, self.provider)
 
 
 def untouched(binding: Object) -> bool:

@@ -9,7 +9,6 @@ a kubeconfig Secret goes with the last binding that uses it. A repetition goes o
 from __future__ import annotations
 
 import asyncio
-from contextlib import suppress
 
 import msgspec
 
@@ -32,7 +31,6 @@ from fairlead.client import (
     Client,
     ClientError,
     ClusterConfig,
-    ConfigError,
     Conflict,
     Forbidden,
     NotFound,
@@ -40,13 +38,11 @@ from fairlead.client import (
 )
 from fairlead.client.lookups import (
     Unseen,
-    WaitTimeout,
     find,
     find_custom,
     list_all,
     look_at,
     unknown,
-    wait_for,
 )
 from fairlead.konnector.commands.consumer_objects import (
     delete,
@@ -56,9 +52,8 @@ from fairlead.konnector.commands.consumer_objects import (
     users_of,
 )
 from fairlead.konnector.commands.estate import Estate
-from fairlead.konnector.commands.presence import absence
-from fairlead.konnector.commands.readiness import PATIENCE_SECONDS, PENDING, Deadline, within
-from fairlead.konnector.commands.request import Progress
+from fairlead.konnector.commands.readiness import PENDING, Deadline, WaitOptions, within
+from fairlead.konnector.commands.request import BindError, Progress
 from fairlead.konnector.controllers.unbind.reconcile import UNBINDING
 from fairlead.konnector.options import DEFAULT_NAMESPACE
 from fairlead.konnector.rights import konnector_role_name
@@ -70,7 +65,7 @@ TIMEOUT = 120.0
 
 _ATTEMPTS = 5
 """Tries to release a binding that the konnector writes to as well."""
-_UNTOUCHED = "waiting for the konnector to take it apart"
+_UNTOUCHED = "no konnector has begun to take it apart"
 
 
 class UnbindError(ClientError):
@@ -143,19 +138,12 @@ async def unbind(
         ClientError: the server refused or cannot be reached.
     """
     take = _unbind_bundle if bundle else _unbind
-    work = take(client, name, Deadline(timeout), progress, namespace, orphan=orphan)
+    work = take(WaitOptions(client, Deadline(timeout), progress, namespace), name, orphan=orphan)
     await within(timeout, work, lambda: f"unbinding {name} at {client.config.server}")
 
 
-async def _unbind(
-    client: Client,
-    name: str,
-    deadline: Deadline,
-    progress: Progress,
-    namespace: str,
-    *,
-    orphan: bool,
-) -> None:
+async def _unbind(waiting: WaitOptions, name: str, *, orphan: bool) -> None:
+    client, progress, namespace = waiting.client, waiting.progress, waiting.namespace
     binding = await _binding(client, name)
     if binding is None:
         if not await remove_roles(client, name, progress):
@@ -173,7 +161,7 @@ async def _unbind(
     if not binding.meta.deleting:
         await delete(client, APISERVICEBINDINGS, binding)
         progress(f"deleting APIServiceBinding {name}")
-    await _await_gone(client, binding, deadline, progress, namespace, estate)
+    await await_end(msgspec.structs.replace(waiting, provider=config), binding, estate)
     left = await _left(config, name)
     await estate.remove_secrets()
     await estate.remove_roles(name)
@@ -220,29 +208,23 @@ _LEFT_SECONDS = 5.0
 """Seconds that a provider may take to tell what is left there."""
 
 
-async def _unbind_bundle(
-    client: Client,
-    name: str,
-    deadline: Deadline,
-    progress: Progress,
-    namespace: str,
-    *,
-    orphan: bool,
-) -> None:
+async def _unbind_bundle(waiting: WaitOptions, name: str, *, orphan: bool) -> None:
+    client, progress = waiting.client, waiting.progress
     bundle = await _bundle(client, name)
     owned = await bindings_of(client, bundle)
     if orphan:
         for binding in owned:
             await _orphan(client, binding, progress)
     estate = Estate(client, progress)
-    await estate.bequeath([bundle, *owned], namespace)
+    await estate.bequeath([bundle, *owned], waiting.namespace)
     # The bundle first, for it would make its bindings again.
     await delete(client, APISERVICEBINDINGBUNDLES, bundle)
     progress(f"deleting {bundle.kind} {name}")
     for binding in owned:
         await delete(client, APISERVICEBINDINGS, binding)
     for binding in owned:
-        await _await_gone(client, binding, deadline, progress, namespace, estate)
+        provider = await _provider(client, binding)
+        await await_end(msgspec.structs.replace(waiting, provider=provider), binding, estate)
         await estate.remove_roles(binding.meta.name)
     await estate.remove_secrets()
 
@@ -350,60 +332,33 @@ async def _has_copies(client: Client, binding: Object) -> bool:
         return True
 
 
-async def _await_gone(
-    client: Client,
-    binding: Object,
-    deadline: Deadline,
-    progress: Progress,
-    namespace: str,
-    estate: Estate,
-) -> None:
-    name, uid, shown = binding.meta.name, binding.meta.uid, ""
+async def await_end(waiting: WaitOptions, binding: Object, estate: Estate) -> None:
+    """Wait until a deleted binding is gone.
 
-    def waiting(obj: Object | None) -> str:
-        nonlocal shown
-        if obj is None or obj.meta.uid != uid:
-            return ""
-        text = waits_for(obj)
-        if text != shown:
-            shown = text
-            progress(text)
-        return text
+    Raises:
+        UnbindError: it is there after the time, or another one of its name is.
+        ClientError: the server refused or cannot be reached.
+    """
+    name, uid = binding.meta.name, binding.meta.uid
 
-    def untouched(obj: Object | None) -> str:
-        return text if (text := waiting(obj)) == _UNTOUCHED else ""
+    def obstacle(obj: Object | None) -> str:
+        return "" if obj is None or obj.meta.uid != uid else waits_for(obj)
 
+    described = waiting.reporting(obstacle)
     try:
-        with suppress(WaitTimeout):
-            patience = min(PATIENCE_SECONDS, deadline.left() / 2)
-            await wait_for(client, APISERVICEBINDINGS, name, until=untouched, timeout=patience)
-        if shown == _UNTOUCHED:
-            progress(await _absence(client, binding, namespace))
-        await _let_go(client, name, progress)
-        left = deadline.left()
-        await wait_for(client, APISERVICEBINDINGS, name, until=waiting, timeout=left)
-    except WaitTimeout as error:
-        why = f": {await _absence(client, binding, namespace)}" if shown == _UNTOUCHED else ""
-        waited = f"(waited {deadline.seconds:g} s)"
-        what = f"APIServiceBinding {name}: {shown} {waited}" if shown else str(error)
-        raise UnbindError(f"{what}{why}; `fairlead unbind {name}` again goes on waiting") from None
+        await waiting.begun(APISERVICEBINDINGS, name, described, _UNTOUCHED)
+        await _let_go(waiting.client, name, waiting.progress)
+        await waiting.done(APISERVICEBINDINGS, name, described, _UNTOUCHED)
+    except BindError as error:
+        raise UnbindError(f"{error}; `fairlead unbind {name}` again goes on waiting") from None
     # A watch may lose sight of an object; only the server's own answer counts.
-    again = await find(client, APISERVICEBINDINGS, name)
+    again = await find(waiting.client, APISERVICEBINDINGS, name)
     if again is not None and again.meta.uid == uid:
         raise UnbindError(f"APIServiceBinding {name} is still there: try again")
     if again is not None:
         await estate.give_back(name)
         raise UnbindError(f"APIServiceBinding {name} is there again: it was bound anew meanwhile")
-    progress(f"APIServiceBinding {name} is gone")
-
-
-async def _absence(client: Client, binding: Object, namespace: str) -> str:
-    """Return why no konnector works on a binding's deletion."""
-    provider = None
-    with suppress(ConfigError):
-        ref = binding.decode(APIServiceBinding).spec.kubeconfig_secret_ref
-        provider = await provider_of(client, ref)
-    return await absence(client, namespace, provider)
+    waiting.progress(f"APIServiceBinding {name} is gone")
 
 
 def waits_for(binding: Object) -> str:

@@ -22,7 +22,7 @@ from fairlead.api.kubebind.conditions import READY, is_true
 from fairlead.api.meta import Object
 from fairlead.api.resource import CUSTOMRESOURCEDEFINITIONS, SECRETS
 from fairlead.client import Client, ClientError, Conflict
-from fairlead.client.lookups import WaitTimeout, find, find_custom, list_all, wait_for
+from fairlead.client.lookups import find, find_custom, list_all
 from fairlead.konnector.commands.consumer_objects import (
     MANAGED_BY,
     MANAGER,
@@ -33,8 +33,9 @@ from fairlead.konnector.commands.consumer_objects import (
     restore_role,
 )
 from fairlead.konnector.commands.estate import Estate
+from fairlead.konnector.commands.readiness import Deadline, WaitOptions
 from fairlead.konnector.commands.request import Progress, withdraw
-from fairlead.konnector.commands.unbind import bindings_of, impact
+from fairlead.konnector.commands.unbind import UnbindError, await_end, bindings_of, impact
 
 
 UNDO_SECONDS = 30.0
@@ -207,20 +208,11 @@ class _Undo:
 
     async def _gone(self, binding: Object) -> bool:
         """Whether a deleted binding is gone in time; a konnector may have to let go of it."""
-        name, uid = binding.meta.name, binding.meta.uid
-
-        def there(obj: Object | None) -> str:
-            return "" if obj is None or obj.meta.uid != uid else "it is there"
-
+        namespace = self._written.secret.namespace
+        waiting = WaitOptions(self._client, Deadline(LET_GO_SECONDS), self._progress, namespace)
         try:
-            await wait_for(
-                self._client, APISERVICEBINDINGS, name, until=there, timeout=LET_GO_SECONDS
-            )
-        except WaitTimeout:
-            self._progress(
-                f"APIServiceBinding {name} waits for the konnector to let go of it: "
-                f"`fairlead unbind {name}` goes on waiting, and removes its rights"
-            )
+            await await_end(waiting, binding, self._estate)
+        except UnbindError as error:
+            self._progress(str(error))
             return False
-        self._progress(f"deleted APIServiceBinding {name}")
         return True
