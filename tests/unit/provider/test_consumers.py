@@ -413,6 +413,38 @@ def test_a_consumer_without_credentials_is_not_healthy_while_its_heartbeat_is_go
     assert shown(row)[1].endswith(KUBE_BIND.what("CredentialsRefused"))
 
 
+@pytest.mark.parametrize(
+    ("conditions", "state", "reason", "message"),
+    [
+        pytest.param([], "waiting", "", "no controller deletes its data yet", id="declared"),
+        pytest.param(
+            [condition("Cleared", "False", "ObjectsRemain", message="Widget n/blue")],
+            "waiting",
+            "ObjectsRemain",
+            "Widget n/blue",
+            id="something-is-left",
+        ),
+        pytest.param(
+            [condition("Cleared", "False", "ObjectsUnknown", message="no list of widgets")],
+            "failed",
+            "ObjectsUnknown",
+            "no list of widgets",
+            id="something-cannot-be-listed",
+        ),
+    ],
+)
+def test_a_consumer_that_is_being_revoked_tells_what_its_data_waits_for(
+    conditions: list[JSON], state: str, reason: str, message: str
+) -> None:
+    """Its credentials are gone on purpose."""
+    record = {"revoked": True, "clearing": True}
+    lost = {"ns": "its ServiceAccount is gone"}
+    row = one(binding("Team A", record=record, conditions=conditions, **BEATS), lost=lost)
+    assert (row.state, row.reason, row.deleting) == (state, reason, True)
+    assert message in row.message
+    assert row.remedy
+
+
 def test_a_consumer_with_warnings_is_not_healthy() -> None:
     row = one(binding("Team A", record={}, **BEATS), exports=[export("widgets")])
     assert shown(row)[1].endswith("1 warning")

@@ -84,9 +84,9 @@ def consumers(as_json: bool, kubeconfig: str | None, context: str | None) -> Non
         for row in rows:
             for warning in row.warnings:
                 click.echo(printable(f"warning: {row.title}: {warning}"), err=True)
-            if row.message and not row.deleting:
+            if row.message:
                 click.echo(printable(f"because: {row.title}: {row.message}"), err=True)
-            if row.remedy and not row.deleting:
+            if row.remedy:
                 click.echo(printable(f"next: {row.title}: {row.remedy}"), err=True)
     else:
         click.echo(

@@ -25,6 +25,7 @@ from fairlead.api.kubebind import (
     TemplateSpec,
 )
 from fairlead.api.kubebind.conditions import (
+    CLEARED,
     HEALTHY,
     READY,
     KubeBindCondition,
@@ -147,7 +148,10 @@ def _row(
 ) -> ConsumerRow:
     read = ClusterBindingView() if binding is None else _view(binding, now)
     record, name = record_of(binding), namespace.meta.name
-    verdict = _verdict(read, exports, "" if binding is None else state.lost.get(name, ""))
+    if record.revoked:
+        verdict = _revocation_verdict(read, name)
+    else:
+        verdict = _verdict(read, exports, "" if binding is None else state.lost.get(name, ""))
     kinds = {kind for export in exports for kind in exported(export)}
     return ConsumerRow(
         identity=identity_of(namespace),
@@ -205,6 +209,17 @@ def _verdict(read: ClusterBindingView, exports: Sequence[Object], lost: str) -> 
         for condition in export_faults(export)
     ]
     return with_findings(connection, findings)
+
+
+def _revocation_verdict(read: ClusterBindingView, consumer: str) -> Judgement:
+    """Return the verdict on a consumer that is being revoked: what its data waits for."""
+    cleared = get_condition(read.conditions, CLEARED)
+    begun = Finding(
+        "waiting",
+        "its access is being taken away, and no controller deletes its data yet",
+        remedy=f"see what is left, and go on: fairlead provider revoke {consumer}",
+    )
+    return with_findings(Judgement("unknown"), [_finding(cleared) if cleared else begun])
 
 
 def _export_finding(export: Object, condition: KubeBindCondition) -> Finding:
