@@ -211,28 +211,6 @@ async def test_killed_after_every_single_write_it_still_comes_to_its_end(
     await one.is_cleared(keep=keep, here=here)
 
 
-async def test_what_cannot_be_looked_at_is_cleared_once_it_can(
-    world: World, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    one = await customer(world)
-    faults = world.provider_plane.faults
-    held: JSON = {"metadata": {"finalizers": ["example.org/mine"]}}
-    await world.provider.merge_patch(
-        one.resource, one.copy.meta.name, one.copy.meta.namespace, held
-    )
-    faults.fail("*", "widgets", 500, times=-1)
-    monkeypatch.setattr(work, "UNSEEN_SECONDS", 0.5)
-    with pytest.raises(ClearingError):
-        await one.revoked(world.provider)
-    assert not (await world.provider.get(NAMESPACES, one.name)).meta.deleting
-    faults.clear()
-    free: JSON = {"metadata": {"finalizers": None}}
-    await world.provider.merge_patch(
-        one.resource, one.copy.meta.name, one.copy.meta.namespace, free
-    )
-    await one.is_cleared()
-
-
 async def test_a_consumer_cannot_have_anything_cleared(world: World) -> None:
     """It writes the status of its ClusterBinding, and never what an administrator says there."""
     one = await customer(world)
@@ -259,28 +237,8 @@ async def test_a_consumer_cannot_have_anything_cleared(world: World) -> None:
     assert not record_of(tie).clearing
 
 
-async def test_annotations_of_a_consumer_have_nothing_cleared_that_is_not_its_own(
-    stack: AsyncExitStack, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Every consumer of a cluster-scoped kind may write all objects of it."""
-    world = World(stack, scope="Cluster", options=ProviderOptions())
-    await world.start()
-    one = await customer(world)
-    gauges = msgspec.structs.replace(world.widgets, namespaced=False)
-    native: JSON = world.widget()
-    native["metadata"] = {
-        "name": "native",
-        "annotations": {ANNOTATION_CLUSTER_NAMESPACE: one.name},
-    }
-    await world.provider.create(gauges, native)
-    await killed_once_said(one, monkeypatch)
-    await one.is_cleared()
-    assert not (await world.provider.get(gauges, "native")).meta.deleting
-
-
-@pytest.mark.parametrize("killed", [True, False], ids=["by-the-controllers", "by-the-command"])
 async def test_a_copy_that_has_to_go_keeps_the_fields_that_its_stored_version_has(
-    stack: AsyncExitStack, monkeypatch: pytest.MonkeyPatch, *, killed: bool
+    stack: AsyncExitStack,
 ) -> None:
     """Its controller needs them, to take away what is behind the copy."""
     world = World(stack, scope="Cluster", options=ProviderOptions())
@@ -290,10 +248,7 @@ async def test_a_copy_that_has_to_go_keeps_the_fields_that_its_stored_version_ha
     more = {"metadata": {"finalizers": ["example.org/hold"]}, "spec": {"size": 3}}
     await world.provider.merge_patch(stored, one.copy.meta.name, "", more)
     async with asyncio.TaskGroup() as group:
-        if killed:
-            await killed_once_said(one, monkeypatch)
-        else:
-            group.create_task(one.revoked(world.provider))
+        group.create_task(one.revoked(world.provider))
         going = await when(
             world.provider,
             stored,

@@ -553,6 +553,20 @@ async def test_a_cluster_namespace_that_was_deleted_by_hand_goes_with_all(world:
     await gone(world.provider, NAMESPACES, namespace)
 
 
+async def test_a_deletion_that_the_server_refuses_is_told(stack: AsyncExitStack) -> None:
+    world = World(stack)
+    await world.start()
+    await world.konnector()
+    link, _ = await with_objects(world)
+    faults = world.provider_plane.faults
+    faults.fail("delete", "namespaces", 403, times=-1)
+    with pytest.raises(ClearingError, match=r"waits for Namespace .*: injected fault: HTTP 403"):
+        await revoked(world.provider, link, timeout=6.0)
+    faults.clear()
+    await finished(world.provider, link)
+    await gone(world.provider, NAMESPACES, link.cluster_namespace)
+
+
 async def test_two_commands_at_once_and_an_invitation_meanwhile(world: World) -> None:
     link, namespace = await with_objects(world)
     held: JSON = {"metadata": {"finalizers": ["example.org/factory"]}}

@@ -220,8 +220,12 @@ class _Revocation:
                 return
             body = binding.to_dict()
             body["status"]["conditions"] = msgspec.to_builtins(others)
-            with suppress(Conflict):
-                await commit(self._client, CLUSTERBINDINGS, binding, body, subresource="status")
+            # Who may not write it waits for what it says.
+            with suppress(Conflict, NotFound):
+                with suppress(Forbidden):
+                    await commit(
+                        self._client, CLUSTERBINDINGS, binding, body, subresource="status"
+                    )
                 return
 
     async def _watch(self, exports: Sequence[Object]) -> None:
