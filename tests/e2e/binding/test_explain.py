@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.support.binding import DATABASES, Team, bind, condition, encoded, prepare, running
+from tests.support.binding import DATABASES, Team, bind, condition, encoded, running
 from tests.support.commands import fairlead
 from tests.support.konnector import WIDGETS, World, widget
 from tests.support.waiting import eventually
@@ -21,13 +21,12 @@ from fairlead.api.servicebinding.coreos import COREOS_SERVICEBINDINGS
 from fairlead.api.servicebinding.spec import SERVICEBINDINGS
 from fairlead.binding import bounds
 from fairlead.binding.app import install_crds
-from fairlead.client import Client, ClientError, parse_kubeconfig
+from fairlead.client import Client, ClientError
 from fairlead.demo.identity import as_service_account, create_all
 from fairlead.explain.explaining import Explanation, explain
 from fairlead.explain.targets import UnknownTargetError, parse_target
 from fairlead.konnector.commands.overview.links import origin_of
 from fairlead.postgres.options import DEFAULT_NAMESPACE
-from fairlead_sandbox import Sandbox
 
 
 DATABASE = {"apiVersion": DATABASES.api_version, "kind": "Database", "name": "db"}
@@ -173,48 +172,6 @@ async def test_who_may_not_read_secrets_is_told_the_rest(team: Team) -> None:
         await eventually(looked)
     assert states(found[-1].chains[0])["Secret"] == "unknown"
     assert f"you may not read Secret {team.namespace}/login" in found[-1].notes
-
-
-async def test_as_a_person_runs_it(tmp_path: Path) -> None:
-    async with (
-        Sandbox(name="explained") as plane,
-        Client(parse_kubeconfig(plane.kubeconfig())) as admin,
-    ):
-        code, _, err = await fairlead(plane, tmp_path, "binding", "explain")
-        assert code == 1
-        assert "does not know ServiceBinding" in err
-        await prepare(admin)
-        team = await Team.arrive(admin)
-        place = ("-n", team.namespace)
-        code, out, _ = await fairlead(plane, tmp_path, "binding", "explain", *place)
-        assert (code, out) == (0, f"no ServiceBinding in namespace {team.namespace}\n")
-        await team.deployment("web")
-        await team.create(SERVICEBINDINGS, "db", spec=bind())
-        code, out, _ = await fairlead(plane, tmp_path, "binding", "explain", *place)
-        assert code == 1
-        head, *_ = out.splitlines()
-        assert head.endswith(f"{team.namespace}/db (servicebinding.io): not ready: Unseen")
-        # It was created a moment ago, so that advice would be too early.
-        assert "next:" not in out
-        assert [line.split()[:2] for line in out.splitlines()[3:7]] == [
-            ["workload", "waiting"],
-            ["binding", "waiting"],
-            ["Secret", "ok"],
-            ["service", "ok"],
-        ]
-        async with running(admin):
-            await team.says("db", "Ready", "True", "ApplicationsBound")
-        run = ("binding", "explain", "deployment/web", *place, "--json")
-        code, out, err = await fairlead(plane, tmp_path, *run)
-        assert code == 0, err
-        (chain,) = json.loads(out)["chains"]
-        assert (chain["ready"], chain["broken"], chain["nextStep"]) == (True, None, "")
-        code, _, err = await fairlead(plane, tmp_path, "binding", "explain", "web", *place)
-        assert code == 2
-        assert "is not a target" in err
-        other = ("binding", "explain", "deployment/other", *place)
-        code, _, err = await fairlead(plane, tmp_path, *other)
-        assert (code, "selects deployment/other" in err) == (1, True)
 
 
 async def test_pods_that_are_refused_after_the_write_are_told(

@@ -2,29 +2,21 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 from collections.abc import Awaitable, Callable
 from datetime import timedelta
-from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
 import pytest
-from tests.support.binding import Team, bind
-from tests.support.binding import prepare as prepare_bindings
-from tests.support.binding import running as binding
 from tests.support.commands import fairlead
 from tests.support.konnector import WIDGETS, Link, World, widget
-from tests.support.pgworld import World as Place
-from tests.support.pgworld import grant
-from tests.support.postgres import access, prepare, running, server_profile
+from tests.support.postgres import access, prepare
 from tests.support.waiting import condition, when
 
 from fairlead.api.kubebind import APISERVICEEXPORTS, CLUSTERBINDINGS
 from fairlead.api.meta import JSON
 from fairlead.api.postgresaccess import POSTGRESACCESSES
-from fairlead.api.postgresaccess.server import POSTGRESSERVERS
 from fairlead.api.resource import (
     CUSTOMRESOURCEDEFINITIONS,
     LEASES,
@@ -32,15 +24,12 @@ from fairlead.api.resource import (
     ROLES,
     SERVICEACCOUNTS,
 )
-from fairlead.api.servicebinding.spec import SERVICEBINDINGS
 from fairlead.api.timestamps import format_micro_time, format_time, moment
 from fairlead.client import Client, parse_kubeconfig
 from fairlead.demo.identity import as_service_account
-from fairlead.demo.postgres.server import EmbeddedPostgres
 from fairlead.explain.explaining import explain
 from fairlead.explain.targets import parse_target
 from fairlead.konnector.manifests import LEASE
-from fairlead.postgres.options import PostgresOptions
 from fairlead_sandbox import Sandbox
 
 
@@ -143,84 +132,6 @@ async def test_an_object_its_binding_and_the_list_name_one_cause(
         # What is to do is said once.
         assert " ".join(out.split()).count("bind` with") == 0
         assert "(since 20" in out
-
-
-CLOSED = 1
-"""A port at which nothing answers."""
-
-
-async def test_an_access_and_a_workload_name_their_cause(
-    postgres: EmbeddedPostgres, tmp_path: Path
-) -> None:
-    async with (
-        Sandbox(name="app") as plane,
-        Client(parse_kubeconfig(plane.kubeconfig())) as admin,
-    ):
-        await prepare(admin)
-        await prepare_bindings(admin)
-        place = Place(admin, postgres, is_real=False)
-        await place.arrive()
-        await place.create_database()
-        grants = [grant(place.database, "CONNECT")]
-        profiles: dict[str, JSON] = {
-            "down": {"port": CLOSED},
-            "closed": {"allowedDatabases": ["other"]},
-        }
-        for name, fields in profiles.items():
-            profile = server_profile(
-                name, postgres, credentialsSecretRef={"name": place.server}, **fields
-            )
-            await admin.create(POSTGRESSERVERS, profile)
-
-        def at(server: str) -> JSON:
-            return {"connection": {"serverRef": {"name": server}}, "grants": grants}
-
-        ended = {"validUntil": "2020-01-01T00:00:00Z"}
-        worlds: dict[str, tuple[JSON, str, str]] = {
-            "wrong": (
-                {"grants": [grant("nowhere", "CONNECT")]},
-                *("DatabaseNotFound", "create the database, or correct spec.grants"),
-            ),
-            "secretless": (
-                {"connection": {"existingSecret": "missing"}, "grants": grants},
-                *("ConnectionSecretMissing", "create the Secret that the message names"),
-            ),
-            "ended": ({"attributes": ended, "grants": grants}, "LoginEnded", "set a later spec"),
-            "denied": (at("closed"), "PolicyDenied", "ask who runs the server or the operator"),
-            "unanswered": (at("down"), "ConnectionFailed", "have the server run and answer"),
-            "nameless": (at("nowhere"), "ServerNotFound", "kubectl get postgresservers"),
-        }
-        team = Team(admin, place.namespace)
-        absent = {"apiVersion": "gone.example.org/v1", "kind": "Cache", "name": "c"}
-        async with running(admin, PostgresOptions(pending_interval=0.5)), binding(admin):
-            for name, (spec, _, _) in worlds.items():
-                await place.create(name, **spec)
-            await team.create(SERVICEBINDINGS, "unserved", spec=bind(service=absent))
-            await team.deployment("web")
-            await team.says("unserved", "ServiceAvailable", "False", "ServiceNotFound")
-            for name, (_, reason, _) in worlds.items():
-                await place.wait(place.name(name), partial(shows, reason))
-
-        asked = {
-            f"postgresaccess/{place.name(name)}": (reason, remedy)
-            for name, (_, reason, remedy) in worlds.items()
-        }
-        asked["servicebinding/unserved"] = ("ServiceNotFound", "install its CRD")
-        asked["deployment/web"] = ("ServiceNotFound", "install its CRD")
-
-        async def explained(target: str) -> tuple[int, str]:
-            code, out, _ = await fairlead(
-                plane, tmp_path, "explain", target, "-n", place.namespace
-            )
-            return code, out
-
-        answers = await asyncio.gather(*map(explained, asked))
-        for (target, (reason, remedy)), (code, out) in zip(asked.items(), answers, strict=True):
-            head, *_, last = out.splitlines()
-            assert (code, head.rpartition(": ")[2]) == (1, reason), target
-            assert last.startswith(f"next: {remedy}"), target
-            if target.startswith("postgresaccess"):
-                assert "(since 20" in out, target
 
 
 async def test_advice_on_an_access_is_for_who_may_change_it() -> None:

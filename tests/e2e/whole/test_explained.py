@@ -184,7 +184,7 @@ async def test_bindings_and_statuses(plane: Sandbox, admin: Client, tmp_path: Pa
     await recorder.run("binding", "explain", "-n", "shop")
     login = {"type": "cG9zdGdyZXNxbA==", "host": "ZGI=", "password": "czNjcmV0"}
     await team.create(SECRETS, "login", data=login)
-    for name in ("web", "idle", "stripped", "refused", "waits"):
+    for name in ("web", "idle", "stripped", "refused", "waits", "recordless"):
         await team.deployment(name)
 
     def to(workload: str, **service: str) -> JSON:
@@ -222,6 +222,7 @@ async def test_bindings_and_statuses(plane: Sandbox, admin: Client, tmp_path: Pa
             ("j-unserved", to("idle", apiVersion="gone.org/v1", kind="C", name="c"), "False"),
             ("k-sick", to("idle", **database("sick")), "True"),
             ("l-changed", to("idle"), "True"),
+            ("p-recordless", to("recordless"), "True"),
         ):
             await team.create(SERVICEBINDINGS, name, spec=spec)
             await team.when(SERVICEBINDINGS, name, _is(state))
@@ -232,6 +233,7 @@ async def test_bindings_and_statuses(plane: Sandbox, admin: Client, tmp_path: Pa
         )
     bare: JSON = {"spec": {"template": {"spec": {"volumes": None}}}}
     await team.patch(DEPLOYMENTS, "stripped", bare)
+    await team.patch(DEPLOYMENTS, "recordless", {"metadata": {"annotations": None}})
     failed = conditions(
         ("ReplicaFailure", "True", "FailedCreate", "a policy refuses Secrets"),
         observedGeneration=2,
@@ -258,7 +260,10 @@ async def test_bindings_and_statuses(plane: Sandbox, admin: Client, tmp_path: Pa
         await recorder.run(
             *command, "servicebinding.binding.operators.coreos.com/m-second", "-n", "shop"
         )
-    for target in ("secret/login", "secret/none", "deployments.v1beta9.apps/web", "deploymnt/web"):
+    for target in (
+        *("secret/login", "secret/none", "deployments.v1beta9.apps/web", "deploymnt/web"),
+        "deployment/wep",
+    ):
         await recorder.run("explain", target, "-n", "shop")
     await recorder.run("explain", "configmap/shop", "-n", "shop")
     await recorder.run("explain", "deployment/web", "-n", "elsewhere")
@@ -373,6 +378,11 @@ async def test_accesses_of_a_server(
         "rival": ({"grants": grants, "username": place.name("fine")}, "UsernameConflict"),
         "wrong": ({"grants": [grant("nowhere", "CONNECT")]}, "DatabaseNotFound"),
         "ended": ({"attributes": ended, "grants": grants}, "LoginEnded"),
+        "secretless": (
+            {"connection": {"existingSecret": "missing"}, "grants": grants},
+            "ConnectionSecretMissing",
+        ),
+        "nameless": (at("nowhere"), "ServerNotFound"),
         "denied": (at("closed"), "PolicyDenied"),
         "unanswered": (at("down"), "ConnectionFailed"),
         "stranger": ({"grants": grants}, "SecretConflict"),

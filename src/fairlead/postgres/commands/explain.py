@@ -515,22 +515,13 @@ async def role_link(
     except (AccessError, ClientError) as error:
         note = f"what is told of {obj.kind} {obj.key} is by its status alone: {error}"
         return role_by_status(obj), [note]
-    by_status = role_by_status(obj)
+    state: State = "failed" if any(one.state == "failed" for one in explained.steps) else "waiting"
     # ``explain`` has read the object anew, and ``obj`` may be older.
-    if explained.ready:
-        link = msgspec.structs.replace(
-            by_status, state="ok", about="logs in, with all its grants", reason="", remedy=""
-        )
-        return link, explained.notes
-    return _refused(by_status, explained), explained.notes
-
-
-def _refused(by_status: Link, explained: AccessExplanation) -> Link:
-    failed = any(step.state == "failed" for step in explained.steps)
-    return msgspec.structs.replace(
-        by_status,
-        state="failed" if failed else "waiting",
-        about=explained.message,
-        reason=explained.reason,
+    link = msgspec.structs.replace(
+        role_by_status(obj),
+        state="ok" if explained.ready else state,
+        about="logs in, with all its grants" if explained.ready else explained.message,
+        reason="" if explained.ready else explained.reason,
         remedy=explained.next_step,
     )
+    return link, explained.notes
