@@ -13,7 +13,7 @@ from structlog.testing import capture_logs
 from fairlead.api.keys import key_secret
 from fairlead.api.meta import JSON, Object, object_from_dict
 from fairlead.api.status import Status, StatusDetails
-from fairlead.binding.admission.keeping import RequesterKey
+from fairlead.binding.admission.serving import RequesterKey
 from fairlead.client import ConnectionFailed, NotFound
 from fairlead.runtime import Cluster
 
