@@ -48,14 +48,6 @@ def test_each_reason_that_is_given_stands_in_the_table(
     } == {}
 
 
-def test_joined_explanations_give_reasons_of_some_table(code: Code) -> None:
-    found = code.reasons("explain")
-    assert found
-    assert {
-        name: where for name, where in found.items() if not any(name in table for table in TABLES)
-    } == {}
-
-
 @pytest.mark.parametrize("table", TABLES, ids=lambda one: one.title)
 def test_no_reason_stands_in_a_table_that_nothing_gives(code: Code, table: Reasons) -> None:
     packages = ("api", "runtime", "konnector", "provider", "postgres", "binding", "explain")
