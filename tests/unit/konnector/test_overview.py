@@ -25,12 +25,13 @@ from fairlead.konnector.commands.overview.comparison import changed_at, contains
 from fairlead.konnector.commands.overview.crossing import happened_at
 from fairlead.konnector.commands.overview.fetch import ProviderNamespaces
 from fairlead.konnector.commands.overview.links import events_at, judge
-from fairlead.konnector.commands.overview.objects import UnsyncedObject, object_rows
 from fairlead.konnector.commands.overview.rows import (
     BoundKind,
     FetchedBinding,
     ProviderCopies,
+    UnsyncedObject,
     make_row,
+    object_rows,
 )
 from fairlead.konnector.commands.presence import KonnectorStop
 from fairlead.konnector.controllers.apiservicebinding.reconcile import no_export

@@ -31,10 +31,11 @@ from fairlead.cli.printing import STYLES, note
 from fairlead.cli.texts import to_json
 from fairlead.client import Client, ClientError, ClusterConfig
 from fairlead.konnector.commands.overview.fetch import TIMEOUTS, Overview
-from fairlead.konnector.commands.overview.objects import UnsyncedObject, object_rows
 from fairlead.konnector.commands.overview.rows import (
     OverviewRow,
+    UnsyncedObject,
     make_row,
+    object_rows,
     seconds_since,
     unsynced,
 )

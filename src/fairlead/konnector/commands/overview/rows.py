@@ -1,4 +1,4 @@
-"""The rows of the overview, made from the data of both sides."""
+"""The rows of the overview: bindings, and their objects that are not in sync."""
 
 from __future__ import annotations
 
@@ -34,7 +34,11 @@ from fairlead.api.reasons.verdict import (
 from fairlead.api.resource import Resource
 from fairlead.api.timestamps import parse_time
 from fairlead.konnector.commands.overview.comparison import AwaitedStep, changed_at, waiting
-from fairlead.konnector.commands.overview.crossing import crossing_finding
+from fairlead.konnector.commands.overview.crossing import (
+    EventAbout,
+    crossing_finding,
+    happened_at,
+)
 from fairlead.konnector.commands.presence import KonnectorStop
 from fairlead.konnector.commands.readiness import PENDING
 from fairlead.konnector.policies.bound import BoundPolicy
@@ -135,7 +139,7 @@ def make_row(bound: FetchedBinding, now: datetime) -> OverviewRow:
         resources=[crd_name(item.resource, item.group) for item in status.bound_schemas],
         in_sync=objects - len(sides) if bound.reached and objects is not None else None,
         objects=objects,
-        lag_seconds=_seconds(now, min(since)) if since else None,
+        lag_seconds=_seconds(now, min(since, default=None)),
         last_heartbeat_time=(cluster.status.last_heartbeat_time or None) if cluster else None,
         # Findings, which have no condition, are whole sentences.
         problem="" if verdict.state == "ok" else verdict.text if verdict.type else verdict.message,
@@ -194,6 +198,82 @@ def _title(pretty_name: str, server: str) -> str:
     if not server:
         return pretty_name
     return server if pretty_name in {"", DEFAULT_PRETTY_NAME} else f"{pretty_name} ({server})"
+
+
+class UnsyncedObject(msgspec.Struct, frozen=True, rename="camel"):
+    """One object that is not in sync."""
+
+    kind: str
+    namespace: str
+    name: str
+    since_seconds: float | None
+    """The age of the change that has not crossed, in seconds; None if it is unknown."""
+    waits_for: str
+    """The event that it waits for; the obstacle if it is failed."""
+    state: State = "waiting"
+    reason: str = ""
+    remedy: str = ""
+    warning: str = ""
+    """The last Warning about the object, its reason first."""
+    warning_seconds: float | None = None
+    """The age of the Warning, in seconds."""
+
+
+def object_rows(
+    bound: FetchedBinding, warnings: Mapping[str, Object], now: datetime
+) -> list[UnsyncedObject]:
+    """Return the objects of a binding that are not in sync, the longest waiting first.
+
+    Args:
+        bound: the data fetched for the binding.
+        warnings: the last Warning about each object, by its uid.
+        now: the moment from which ages are told.
+    """
+    rows = [
+        _row(pair.consumer, step, _finding(bound, kind, pair, step, warnings), warnings, now)
+        for kind in bound.kinds or ()
+        for pair, step in unsynced(kind)
+        if pair.consumer is not None
+    ]
+    return sorted(rows, key=lambda row: (-(row.since_seconds or 0), row.namespace, row.name))
+
+
+def _finding(
+    bound: FetchedBinding,
+    kind: BoundKind,
+    pair: Pair,
+    step: AwaitedStep,
+    warnings: Mapping[str, Object],
+) -> Finding:
+    warning = warnings.get(pair.consumer.meta.uid) if pair.consumer is not None else None
+    return crossing_finding(step, pair, bound.binding, warning, kind.delay(pair.key))
+
+
+def _row(
+    obj: Object,
+    step: AwaitedStep,
+    finding: Finding,
+    warnings: Mapping[str, Object],
+    now: datetime,
+) -> UnsyncedObject:
+    event = warnings.get(obj.meta.uid)
+    about_event = event.decode(EventAbout) if event is not None else EventAbout()
+    if event is None or about_event.message in finding.message:
+        # The finding repeats the message.
+        event, about_event = None, EventAbout()
+    when = happened_at(event) if event is not None else None
+    return UnsyncedObject(
+        kind=obj.kind,
+        namespace=obj.meta.namespace,
+        name=obj.meta.name,
+        since_seconds=_seconds(now, changed_at(step.side)),
+        waits_for=finding.message.removeprefix("waits for "),
+        state=finding.state,
+        reason=finding.reason,
+        remedy=finding.remedy,
+        warning=": ".join(part for part in (about_event.reason, about_event.message) if part),
+        warning_seconds=_seconds(now, when),
+    )
 
 
 def unsynced(kind: BoundKind) -> Iterable[tuple[Pair, AwaitedStep]]:
@@ -284,6 +364,6 @@ def seconds_since(since: str, now: datetime) -> float | None:
         return None
 
 
-def _seconds(now: datetime, then: datetime) -> float:
-    """Return the seconds between two times, 0 if the clocks disagree."""
-    return max((now - then).total_seconds(), 0.0)
+def _seconds(now: datetime, then: datetime | None) -> float | None:
+    """Return the seconds between two times, 0 if the clocks disagree; None without a time."""
+    return None if then is None else max((now - then).total_seconds(), 0.0)
