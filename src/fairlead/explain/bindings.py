@@ -13,9 +13,9 @@ from fairlead.api.servicebinding.spec import SERVICEBINDINGS
 from fairlead.api.timestamps import moment
 from fairlead.binding.commands.links import (
     BoundWorkload,
-    KnownBinding,
     Reference,
     SeenObject,
+    ToldBinding,
     binding_link,
     chain_of,
     read_object,
@@ -67,9 +67,9 @@ class BindingChains:
             )
         return chains
 
-    async def _wishes(self) -> list[KnownBinding]:
+    async def _wishes(self) -> list[ToldBinding]:
         """Return the bindings that may concern the target."""
-        bindings: list[KnownBinding] = []
+        bindings: list[ToldBinding] = []
         is_known = False
         for resource in (SERVICEBINDINGS, COREOS_SERVICEBINDINGS):
             if self._target.of_binding and not self._target.is_api(resource):
@@ -105,36 +105,35 @@ class BindingChains:
         target = self._target
         return not target.of_binding or not target.name or binding.meta.name == target.name
 
-    async def _chain(self, wish: KnownBinding) -> Chain | None:
+    async def _chain(self, wish: ToldBinding) -> Chain | None:
         """Return the chain of a binding; None if it does not concern the target."""
         async with self._slots:
             bound = await self._workloads(wish)
             if bound is None:
                 return None
-            links = [binding_link(wish.binding)]
-            if wish.workload is not None:
-                reference = wish.workload
-                links += workload_links(bound, wish.binding, reference.text, reference.containers)
+            links = [binding_link(wish)]
+            if (reference := wish.workload) is not None:
+                links += workload_links(bound, wish, reference.text, reference.containers)
             links += await self._sources(wish)
-        return chain_of(wish.binding, patient(links, moment()))
+        return chain_of(wish, patient(links, moment()))
 
-    async def _sources(self, wish: KnownBinding) -> list[Link]:
+    async def _sources(self, wish: ToldBinding) -> list[Link]:
         links: list[Link] = []
         named: list[SeenObject] = []
         for reference in wish.services:
             resource = await self._resource(reference)
             if isinstance(resource, SeenObject):
-                links.append(service_link(resource, wish.binding))
+                links.append(service_link(resource, wish))
                 continue
             namespace = reference.namespace if resource.namespaced else ""
             service = await self._read(resource, Key(namespace, reference.name))
-            links.append(service_link(service, wish.binding))
+            links.append(service_link(service, wish))
             if name := secret_named(service):
                 named.append(await self._read(SECRETS, Key(reference.namespace, name)))
             if service.sight == "there":
                 links += await self._reading.beyond(resource, object_from_dict(service.body))
         own = None
-        key = Key(self._namespace, wish.binding.secret)
+        key = Key(self._namespace, wish.secret)
         # A Secret that is projected as it is was read as the service's.
         if key.name and key not in {secret.key for secret in named}:
             own = await self._read(SECRETS, key)
@@ -161,7 +160,7 @@ class BindingChains:
             problem = f"the cluster does not know {reference.shown} of {api_version}"
             return SeenObject(text=reference.text, sight="NotServed", problem=problem)
 
-    async def _workloads(self, wish: KnownBinding) -> list[BoundWorkload] | None:
+    async def _workloads(self, wish: ToldBinding) -> list[BoundWorkload] | None:
         """Return the selected workloads; None if the target is another workload."""
         reference, target = wish.workload, self._target
         if reference is None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any
 
 import pytest
 from tests.support.binding import DATABASES, Team, bind, condition, encoded, running
@@ -14,17 +13,14 @@ from tests.support.waiting import eventually
 
 from fairlead.api.kubebind import APISERVICEBINDINGS
 from fairlead.api.links import Chain
-from fairlead.api.manifests import rule
 from fairlead.api.meta import JSON
 from fairlead.api.resource import DEPLOYMENTS, SECRETS
-from fairlead.api.servicebinding.coreos import COREOS_SERVICEBINDINGS
 from fairlead.api.servicebinding.spec import SERVICEBINDINGS
 from fairlead.binding import bounds
 from fairlead.binding.app import install_crds
-from fairlead.client import Client, ClientError
-from fairlead.demo.identity import as_service_account, create_all
+from fairlead.client import Client
 from fairlead.explain.explaining import Explanation, explain
-from fairlead.explain.targets import UnknownTargetError, parse_target
+from fairlead.explain.targets import parse_target
 from fairlead.konnector.commands.overview.links import origin_of
 from fairlead.postgres.options import DEFAULT_NAMESPACE
 
@@ -94,84 +90,6 @@ async def test_link_by_link(team: Team) -> None:
     assert states(await one(team))["workload"] == "unknown"
     await team.delete(SECRETS, "login")
     assert (await one(team)).broken == "Secret"
-
-
-async def test_both_apis_on_one_workload(team: Team) -> None:
-    await team.deployment("web")
-    await team.deployment("other")
-    await team.create(SECRETS, "login", data=encoded(type="postgresql"))
-    await team.create(SERVICEBINDINGS, "first", spec=bind(name="db"))
-    async with running(team.admin):
-        await team.says("first", "Ready", "True", "ApplicationsBound")
-        application = {"group": "apps", "version": "v1", "resource": "deployments", "name": "web"}
-        service = {"group": "", "version": "v1", "kind": "Secret", "name": "login"}
-        await team.create(
-            COREOS_SERVICEBINDINGS,
-            "second",
-            spec={"name": "db", "application": application, "services": [service]},
-        )
-        await team.says(
-            "second", "InjectionReady", "False", "Error", resource=COREOS_SERVICEBINDINGS
-        )
-    found = await explained(team.admin, team, "deployment/web")
-    first, second = found.chains
-    assert (first.ready, second.ready, found.ready) == (True, False, False)
-    assert (second.broken, second.reason) == ("binding", "Error")
-    assert "first" in second.message
-    named = f"servicebinding.{COREOS_SERVICEBINDINGS.group}/second"
-    assert (await one(team, named)).broken == "binding"
-    with pytest.raises(UnknownTargetError, match="selects deployment/other"):
-        await explained(team.admin, team, "deployment/other")
-    with pytest.raises(UnknownTargetError, match="does not exist"):
-        await explained(team.admin, team, "servicebinding/other")
-
-
-async def test_who_may_not_read_secrets_is_told_the_rest(team: Team) -> None:
-    await team.deployment("web")
-    await team.create(SECRETS, "login", data=encoded(type="postgresql"))
-    await team.create(SERVICEBINDINGS, "db", spec=bind(service=DATABASE))
-    await team.create(DATABASES, "db", spec={})
-    status = {"status": {"binding": {"name": "login"}}}
-    await team.patch(DATABASES, "db", status, subresource="status")
-    name, meta = "reader", {"name": "reader", "namespace": team.namespace}
-    rules = [
-        rule(SERVICEBINDINGS.group, ["servicebindings"], ["list"]),
-        rule(COREOS_SERVICEBINDINGS.group, ["servicebindings"], ["list"]),
-        rule("apps", ["deployments"], ["get"]),
-        rule(DATABASES.group, ["databases"], ["get"]),
-    ]
-    subject = {"kind": "ServiceAccount", **meta}
-    reference = {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": name}
-    rbac = "rbac.authorization.k8s.io/v1"
-    await create_all(
-        team.admin,
-        [
-            {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": meta},
-            {"apiVersion": rbac, "kind": "Role", "metadata": meta, "rules": rules},
-            {
-                "apiVersion": rbac,
-                "kind": "RoleBinding",
-                "metadata": meta,
-                "roleRef": reference,
-                "subjects": [subject],
-            },
-        ],
-    )
-    config = await as_service_account(team.admin, team.namespace, name)
-    async with Client(config) as reader:
-
-        async def looked() -> bool:
-            # Servers hear of rights a moment later.
-            try:
-                found.append(await explained(reader, team, ""))
-            except ClientError:
-                return False
-            return states(found[-1].chains[0])["service"] == "ok"
-
-        found: list[Any] = []
-        await eventually(looked)
-    assert states(found[-1].chains[0])["Secret"] == "unknown"
-    assert f"you may not read Secret {team.namespace}/login" in found[-1].notes
 
 
 async def test_pods_that_are_refused_after_the_write_are_told(

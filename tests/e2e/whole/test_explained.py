@@ -33,6 +33,7 @@ from fairlead.api.postgresaccess import POSTGRESACCESSES
 from fairlead.api.postgresaccess.server import POSTGRESSERVERS
 from fairlead.api.reasons import verdict
 from fairlead.api.resource import (
+    CONFIGMAPS,
     DEPLOYMENTS,
     NAMESPACES,
     ROLEBINDINGS,
@@ -81,7 +82,7 @@ class Recorder:
         self._kubeconfig = kubeconfig
         self._path = RECORDS / f"{name}.txt"
         self._names = names
-        self._text = ""
+        self.text = ""
 
     async def run(self, *command: str, kubeconfig: Path | None = None) -> None:
         """Run a command for people, and with --json unless it names a link of a list."""
@@ -91,18 +92,18 @@ class Recorder:
             answer = await asyncio.to_thread(CliRunner().invoke, main, [*arguments, *where])
             assert isinstance(answer.exception, SystemExit | None), answer.exception
             who = "" if kubeconfig is None else "reader: "
-            self._text += f"{who}$ fairlead {' '.join(arguments)}  # {answer.exit_code}\n"
+            self.text += f"{who}$ fairlead {' '.join(arguments)}  # {answer.exit_code}\n"
             told = answer.stdout
             if told.startswith("{"):
                 body = json.loads(told)
                 told = json.dumps({**body, "notes": sorted(body["notes"])}) + "\n"
             # Bindings are read at once, and the order of notes is of no account.
             remarks = sorted(answer.stderr.splitlines(keepends=True))
-            self._text += f"{told}{''.join(remarks)}\n"
+            self.text += f"{told}{''.join(remarks)}\n"
 
     def compare(self) -> None:
         """Compare everything that was printed."""
-        text = self._text
+        text = self.text
         for name, plain in self._names.items():
             text = text.replace(name, plain)
         for pattern, plain in _CHANGING:
@@ -265,7 +266,9 @@ async def test_bindings_and_statuses(plane: Sandbox, admin: Client, tmp_path: Pa
         "deployment/wep",
     ):
         await recorder.run("explain", target, "-n", "shop")
-    await recorder.run("explain", "configmap/shop", "-n", "shop")
+    await team.create(CONFIGMAPS, "shop")
+    for name in ("shop", "none"):
+        await recorder.run("explain", f"configmap/{name}", "-n", "shop")
     await recorder.run("explain", "deployment/web", "-n", "elsewhere")
     limited = await reader(plane, admin, tmp_path)
     await recorder.run("explain", "-n", "shop", kubeconfig=limited)
@@ -417,6 +420,8 @@ async def test_accesses_of_a_server(
     for command in (("explain",), ("binding", "explain")):
         await recorder.run(*command, "-n", place.namespace)
         await recorder.run(*command, "deployment/web", "-n", place.namespace)
+    password = (await place.secret(place.name("fine")))["password"]
+    assert password not in recorder.text
     recorder.compare()
 
 

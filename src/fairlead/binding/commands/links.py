@@ -6,7 +6,7 @@ Pure functions of the objects that were read.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from typing import Any, Literal, Protocol
+from typing import Any, Literal, NamedTuple
 
 import msgspec
 
@@ -80,10 +80,39 @@ class BoundWorkload(msgspec.Struct, frozen=True, kw_only=True):
     record: BindingRecord | None = None
 
 
+class Reference(msgspec.Struct, frozen=True, kw_only=True):
+    """A reference of a binding: to one object, or with a ``selector`` to several."""
+
+    group: str
+    version: str
+    kind: str = ""
+    plural: str = ""
+    namespace: str
+    name: str = ""
+    selector: JSON | None = None
+    containers: tuple[str, ...] = ()
+    """Names of the containers to bind; all are bound without one."""
+
+    @property
+    def shown(self) -> str:
+        """The kind, or the plural without a kind."""
+        return self.kind or self.plural
+
+    @property
+    def text(self) -> str:
+        """The kind with namespace and name, or with the terms of the selector."""
+        if self.selector is not None:
+            return f"{self.shown} in {self.namespace} by the selector {_terms(self.selector)}"
+        return f"{self.shown} {Key(self.namespace, self.name)}"
+
+
 class ToldBinding(msgspec.Struct, frozen=True, kw_only=True):
-    """A binding's status; ``secret`` is the projected one."""
+    """A binding of either API: its references and its status; ``secret`` is the projected one."""
 
     text: str
+    uid: str = ""
+    workload: Reference | None = None
+    services: tuple[Reference, ...] = ()
     secret: str = ""
     conditions: Sequence[Condition] = ()
     fresh: bool = True
@@ -116,41 +145,6 @@ class ToldBinding(msgspec.Struct, frozen=True, kw_only=True):
         return bool(present) and all(one.status == "True" for one in present)
 
 
-class Reference(msgspec.Struct, frozen=True, kw_only=True):
-    """A reference of a binding: to one object, or with a ``selector`` to several."""
-
-    group: str
-    version: str
-    kind: str = ""
-    plural: str = ""
-    namespace: str
-    name: str = ""
-    selector: JSON | None = None
-    containers: tuple[str, ...] = ()
-    """Names of the containers to bind; all are bound without one."""
-
-    @property
-    def shown(self) -> str:
-        """The kind, or the plural without a kind."""
-        return self.kind or self.plural
-
-    @property
-    def text(self) -> str:
-        """The kind with namespace and name, or with the terms of the selector."""
-        if self.selector is not None:
-            return f"{self.shown} in {self.namespace} by the selector {_terms(self.selector)}"
-        return f"{self.shown} {Key(self.namespace, self.name)}"
-
-
-class KnownBinding(msgspec.Struct, frozen=True, kw_only=True):
-    """The used fields of a binding of either API."""
-
-    binding: ToldBinding
-    uid: str
-    workload: Reference | None = None
-    services: tuple[Reference, ...] = ()
-
-
 def secret_named(service: SeenObject) -> str:
     """Return the Secret that a service names, or is; "" without one."""
     if service.body.get("kind") == "Secret" and service.body.get("apiVersion") == "v1":
@@ -163,33 +157,33 @@ def secret_named(service: SeenObject) -> str:
 
 def binding_link(binding: ToldBinding) -> Link:
     """Return the link of a binding, by its status."""
-    link, broken = _linkers("binding", binding.text)
+    subject = _Subject("binding", binding.text)
 
     def unseen(text: str) -> Link:
-        return msgspec.structs.replace(broken(UNSEEN, text), since=binding.written)
+        return msgspec.structs.replace(subject.broken(UNSEEN, text), since=binding.written)
 
     if binding.problem:
-        return broken("InvalidSpec", binding.problem)
+        return subject.broken("InvalidSpec", binding.problem)
     if binding.condition(READY) is None:
         return unseen("no controller has looked at it yet")
     if not binding.fresh:
         return unseen("no controller has looked at it since it was changed")
     if binding.deleting:
         text = "is being deleted, once nothing of it is on workloads any more"
-        return link("waiting", text, remedy=CONTROLLER)
+        return subject.link("waiting", text, remedy=CONTROLLER)
     # From cause to effect: Ready only repeats one of the others.
     for type_ in (SERVICE_AVAILABLE, COLLECTION_READY, INJECTION_READY, READY):
         condition = binding.condition(type_)
         if condition is not None and condition.status != "True":
             state = state_of(condition)
             return msgspec.structs.replace(
-                broken(condition.reason, condition.message),
+                subject.broken(condition.reason, condition.message),
                 state=state,
                 since=condition.last_transition_time,
             )
     injected = binding.condition(INJECTION_READY)
     remark = injected.message if injected is not None else ""
-    return link("ok", f"is Ready; {_REMARK}{remark}" if remark else "is Ready")
+    return subject.link("ok", f"is Ready; {_REMARK}{remark}" if remark else "is Ready")
 
 
 def workload_links(
@@ -208,9 +202,9 @@ def workload_links(
     """
     links = [_workload_link(one, binding, containers) for one in bound]
     if not links:
-        _, broken = _linkers("workload", reference)
+        subject = _Subject("workload", reference)
         remedy = "correct the selector, or label the workload as it says"
-        return [broken(APPLICATION_NOT_FOUND, "selects nothing", remedy)]
+        return [subject.broken(APPLICATION_NOT_FOUND, "selects nothing", remedy)]
     well = [one for one in links if _is_plain(one)]
     wrong = sorted((one for one in links if not _is_plain(one)), key=_urgency)
     if len(well) > bounds.NAMED:
@@ -227,67 +221,63 @@ def _urgency(link: Link) -> int:
     return ("failed", "waiting", "unknown", "ok").index(link.state)
 
 
-class _Broken(Protocol):
-    def __call__(self, reason: str, text: str, remedy: str = "") -> Link: ...
+class _Subject(NamedTuple):
+    """The object of a link, which is made by its state, or by the reason of a failure."""
 
+    name: LinkName
+    object: str
 
-class _Linked(Protocol):
-    def __call__(self, state: State, text: str, remedy: str = "") -> Link: ...
+    def link(self, state: State, text: str, remedy: str = "") -> Link:
+        return Link(name=self.name, object=self.object, state=state, about=text, remedy=remedy)
 
-
-def _linkers(name: LinkName, object_: str) -> tuple[_Linked, _Broken]:
-    """Return functions that make a link of this name by its state, or by a failure's reason."""
-
-    def link(state: State, text: str, remedy: str = "") -> Link:
-        return Link(name=name, object=object_, state=state, about=text, remedy=remedy)
-
-    def broken(reason: str, text: str, remedy: str = "") -> Link:
-        return wrong(SERVICE_BINDING, reason, name=name, subject=object_, text=text, remedy=remedy)
-
-    return link, broken
+    def broken(self, reason: str, text: str, remedy: str = "") -> Link:
+        name, subject = self.name, self.object
+        return wrong(SERVICE_BINDING, reason, name=name, subject=subject, text=text, remedy=remedy)
 
 
 def _workload_link(bound: BoundWorkload, binding: ToldBinding, containers: Sequence[str]) -> Link:
     workload, record = bound.workload, bound.record
 
-    link, broken = _linkers("workload", workload.text)
+    subject = _Subject("workload", workload.text)
     if workload.sight == "NotServed":
         remedy = "install its CRD, or correct the kind of the reference"
-        return broken(APPLICATION_NOT_FOUND, workload.problem, remedy)
+        return subject.broken(APPLICATION_NOT_FOUND, workload.problem, remedy)
     if workload.sight == "NotFound":
-        return broken(APPLICATION_NOT_FOUND, "is not there")
+        return subject.broken(APPLICATION_NOT_FOUND, "is not there")
     if workload.sight != "there":
         failing = binding.condition(ROLLOUT_FAILING)
         # The condition tells of workloads that the caller may not read.
         if failing is not None and failing.status == "True":
-            return broken(failing.reason, failing.message)
-        return link("unknown", workload.problem)
+            return subject.broken(failing.reason, failing.message)
+        return subject.link("unknown", workload.problem)
     absent = _absent_containers(workload.body, containers)
     if record is None and binding.ready and absent and len(absent) == len(containers):
         text = f"has nothing of the binding: {_has_none(workload.body, absent)}"
-        return broken("NotProjected", text, "correct spec.workload.containers")
+        return subject.broken("NotProjected", text, "correct spec.workload.containers")
     # Bound before there were records, or the record was lost: the workload alone cannot tell.
     if record is None and binding.ready:
-        return link("unknown", "has no record of the binding, which says that it is bound")
+        return subject.link("unknown", "has no record of the binding, which says that it is bound")
     if record is None:
-        return broken("NotProjected", "has nothing of the binding")
+        return subject.broken("NotProjected", "has nothing of the binding")
     if binding.secret and record.secret != binding.secret:
         text = f"still has Secret {record.secret}, in the place of {binding.secret}"
-        return broken("NotProjected", text)
+        return subject.broken("NotProjected", text)
     holding = Holding(workload.body, record)
     lost = holding.lost()
     if lost:
         text = f"was bound, and has lost {', '.join(lost)}"
-        return broken("NotProjected", text, _UNDONE)
+        return subject.broken("NotProjected", text, _UNDONE)
     failure = rollout_failure(workload.body)
     if failure is not None:
-        stuck = broken(failure.reason, f"has Secret {record.secret}, but {failure.text}")
+        stuck = subject.broken(failure.reason, f"has Secret {record.secret}, but {failure.text}")
         return msgspec.structs.replace(stuck, since=failure.since)
     text = f"has Secret {record.secret} {_places(record)}".rstrip()
     remarks = [f"{_REMARK}{text}" for text in _file_remarks(workload.body, holding)]
     if absent:
         remarks.append(f"{_REMARK}{_has_none(workload.body, absent)}")
-    return link("ok", "; ".join(filter(None, [text, missing_pods(workload.body), *remarks])))
+    return subject.link(
+        "ok", "; ".join(filter(None, [text, missing_pods(workload.body), *remarks]))
+    )
 
 
 def _container_names(body: JSON) -> list[str]:
@@ -383,16 +373,16 @@ def _places(record: BindingRecord) -> str:
 
 def service_link(seen_service: SeenObject, binding: ToldBinding) -> Link:
     """Return the link of a service, by its conditions and its entries."""
-    link, broken = _linkers("service", seen_service.text)
+    subject = _Subject("service", seen_service.text)
     if seen_service.sight == "NotServed":
         remedy = "install its CRD, bind it with fairlead bind, or correct the reference"
-        return broken(SERVICE_NOT_FOUND, seen_service.problem, remedy)
+        return subject.broken(SERVICE_NOT_FOUND, seen_service.problem, remedy)
     if seen_service.sight == "NotFound":
-        return broken(SERVICE_NOT_FOUND, "is not there")
+        return subject.broken(SERVICE_NOT_FOUND, "is not there")
     if seen_service.sight != "there":
-        return link("unknown", seen_service.problem)
+        return subject.link("unknown", seen_service.problem)
     if seen_service.deleting:
-        return broken("Deleting", "is being deleted")
+        return subject.broken("Deleting", "is being deleted")
     name = secret_named(seen_service)
     verdict = verdict_of(object_from_dict(seen_service.body))
     service = verdict_link(verdict, name="service", subject=seen_service.text)
@@ -407,11 +397,11 @@ def service_link(seen_service: SeenObject, binding: ToldBinding) -> Link:
         return msgspec.structs.replace(service, remedy=remedy)
     if name:
         is_it = seen_service.body.get("kind") == "Secret"
-        return link("ok", "is the Secret itself" if is_it else f"names Secret {name}")
+        return subject.link("ok", "is the Secret itself" if is_it else f"names Secret {name}")
     # No Secret is named, and yet all entries are there: annotations define them.
     if binding.collected:
-        return link("ok", "offers what its annotations say")
-    return broken(
+        return subject.link("ok", "offers what its annotations say")
+    return subject.broken(
         SERVICE_MISSING_BINDING, "names no Secret yet in status.binding.name", _mend(seen_service)
     )
 
@@ -438,8 +428,10 @@ def secret_link(secrets: Sequence[SeenObject], own: SeenObject | None) -> Link |
         return Link(name="Secret", object=hidden.text, state="unknown", about=hidden.problem)
     empty = next((one for one in every if not one.body.get("data")), None)
     if empty is not None:
-        _, broken = _linkers("Secret", empty.text)
-        return broken(NO_BINDING_DATA, "has no entries", "have the service's operator write them")
+        subject = _Subject("Secret", empty.text)
+        return subject.broken(
+            NO_BINDING_DATA, "has no entries", "have the service's operator write them"
+        )
     last = every[-1]
     count = len(last.body.get("data") or {})
     text = f"has {count} {'entry' if count == 1 else 'entries'}"
@@ -455,8 +447,8 @@ def _missing_secret(secret: SeenObject, *, own: bool) -> Link:
             "have the service's operator write it; if kube-bind brings it, fairlead bindings"
             " says why it is missing"
         )
-    _, broken = _linkers("Secret", secret.text)
-    return broken(ERROR_READING_SECRET, text, remedy)
+    subject = _Subject("Secret", secret.text)
+    return subject.broken(ERROR_READING_SECRET, text, remedy)
 
 
 def chain_of(binding: ToldBinding, links: Iterable[Link]) -> Chain:
@@ -482,14 +474,15 @@ def chain_of(binding: ToldBinding, links: Iterable[Link]) -> Chain:
     return join(binding.text, every, follows=follows, ready=binding.ready)
 
 
-def wish_of(binding: Object) -> KnownBinding:
+def wish_of(binding: Object) -> ToldBinding:
     """Return the references and the status of a binding of either API."""
     group = binding.api_version.partition("/")[0]
     body = binding.to_dict().get("status")
     status: JSON = body if isinstance(body, dict) else {}
     # The coreos API has no observedGeneration.
-    binding_told = ToldBinding(
+    by_status = ToldBinding(
         text=f"ServiceBinding {binding.key} ({group})",
+        uid=binding.meta.uid,
         conditions=stored_conditions(binding.to_dict()),
         fresh=status.get("observedGeneration", binding.meta.generation) == binding.meta.generation,
         deleting=binding.meta.deleting,
@@ -497,25 +490,22 @@ def wish_of(binding: Object) -> KnownBinding:
     )
     try:
         if group == COREOS_SERVICEBINDINGS.group:
-            return _coreos(binding, binding_told)
-        return _spec(binding, binding_told)
+            return _coreos(binding, by_status)
+        return _spec(binding, by_status)
     except msgspec.ValidationError as error:
-        return KnownBinding(
-            binding=msgspec.structs.replace(binding_told, problem=field_message(error)),
-            uid=binding.meta.uid,
-        )
+        return msgspec.structs.replace(by_status, problem=field_message(error))
 
 
-def _spec(binding: Object, status: ToldBinding) -> KnownBinding:
+def _spec(binding: Object, status: ToldBinding) -> ToldBinding:
     parsed = binding.decode(ServiceBinding)
     workload, service = parsed.spec.workload, parsed.spec.service
     reference = _of_kind(
         binding, workload.api_version, workload.kind, workload.name, workload.selector
     )
     secret = parsed.status.binding.name if parsed.status and parsed.status.binding else ""
-    return KnownBinding(
-        binding=msgspec.structs.replace(status, secret=secret),
-        uid=binding.meta.uid,
+    return msgspec.structs.replace(
+        status,
+        secret=secret,
         workload=msgspec.structs.replace(reference, containers=tuple(workload.containers or ())),
         services=(_of_kind(binding, service.api_version, service.kind, service.name),),
     )
@@ -535,14 +525,12 @@ def _of_kind(
     )
 
 
-def _coreos(binding: Object, status: ToldBinding) -> KnownBinding:
+def _coreos(binding: Object, status: ToldBinding) -> ToldBinding:
     parsed = binding.decode(CoreosServiceBinding)
     application, here = parsed.spec.application, binding.meta.namespace
-    return KnownBinding(
-        binding=msgspec.structs.replace(
-            status, secret=parsed.status.secret if parsed.status else ""
-        ),
-        uid=binding.meta.uid,
+    return msgspec.structs.replace(
+        status,
+        secret=parsed.status.secret if parsed.status else "",
         workload=Reference(
             group=application.group,
             version=application.version,

@@ -77,7 +77,7 @@ def test_each_link_of_a_chain_gives_the_same_verdict(found: Object) -> None:
         "PostgresAccess": lambda: (
             provided_role_link(found, None) if is_provided(found.meta) else role_by_status(found)
         ),
-        "ServiceBinding": lambda: service_binding_link(wish_of(found).binding),
+        "ServiceBinding": lambda: service_binding_link(wish_of(found)),
         "APIServiceBinding": lambda: binding_link(FetchedBinding(found, reached=True)),
     }[found.kind]()
     assert link.state == verdict_of(found).state
