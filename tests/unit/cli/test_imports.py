@@ -34,6 +34,16 @@ def test_the_konnector_starts_without_what_prints_tables() -> None:
     assert done.stdout == "False\n"
 
 
+def test_a_front_door_needs_neither_sql_nor_explanations_of_other_clusters() -> None:
+    code = """
+import sys
+import fairlead.portal.app
+print(*sorted({"psycopg", "fairlead.explain", "fairlead.postgres.database"} & sys.modules.keys()))
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == []
+
+
 def test_authorities_are_known_again_after_the_import(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SSL_CERT_FILE", "ours.pem")
     monkeypatch.delenv("SSL_CERT_DIR", raising=False)

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from fairlead.portal import bounds
 from fairlead.portal.console.examples import example
 from fairlead.portal.console.pages.viewing import AskedPage, MissingError, Topics, View, path_of
-from fairlead.portal.console.sources.cluster import OwnCluster
 from fairlead.portal.console.sources.consumers import Consumers
 from fairlead.portal.console.sources.sights import Sights
 from fairlead.portal.console.sources.source import ConsoleSource, SeenGraph
@@ -28,6 +27,9 @@ from fairlead.portal.model.lists import (
 )
 from fairlead.portal.model.thing import RANKS, STATES
 
+
+if TYPE_CHECKING:
+    from fairlead.portal.console.sources.cluster import OwnCluster
 
 _UNUSED: Words = (("Create an object of a bound kind, and a ServiceBinding for your app.", ""),)
 
