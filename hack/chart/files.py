@@ -57,6 +57,8 @@ def _chart() -> str:
             "description": "Services from the team that runs them to the app that needs them, "
             "across Kubernetes clusters",
             "type": "application",
+            # The dash lets in versions such as 1.31.4-eks-0123 and 1.30.5-gke.1.
+            "kubeVersion": ">=1.20.0-0",
             "version": chart_version(package),
             "appVersion": package.replace("+", "-"),
         },

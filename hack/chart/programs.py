@@ -41,6 +41,8 @@ NAMESPACE, IMAGE, ACCOUNT = "ph-namespace", "ph-image", "ph-account"
 _SPREAD = "ph-spread"
 _CA = "or $.Values.ca.configMap $.Values.ca.secret"
 CA_FOLDER = "/etc/fairlead/ca"
+# Helm reads numbers as floats, and prints large ones with an exponent.
+_USER = When("$.Values.runAsUser", Expression("$.Values.runAsUser | int64"))
 
 
 class Program(msgspec.Struct, frozen=True, kw_only=True):
@@ -127,6 +129,11 @@ class Program(msgspec.Struct, frozen=True, kw_only=True):
         return {
             **spec,
             "serviceAccountName": ACCOUNT,
+            "securityContext": {
+                **spec["securityContext"],
+                "runAsUser": _USER,
+                "runAsGroup": _USER,
+            },
             "containers": [self._container(container)],
             "volumes": [
                 *spec["volumes"],

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from hack.chart.programs import IMAGE, NAMESPACE, Program, labelled
-from hack.chart.templating import Expression, Given, Tree
+from hack.chart.templating import REST, Expression, Given, Items, Tree
 
 from fairlead.api import manifests
 from fairlead.api.meta import JSON
@@ -19,9 +19,12 @@ from fairlead.uninstall.rights import hook_rights
 
 
 _RELEASE_NAMESPACE = "ph-home"
-_NO_SIDECAR_LABELS = {"sidecar.istio.io/inject": "false", "kuma.io/sidecar-injection": "disabled"}
-_NO_SIDECAR_ANNOTATIONS = {"linkerd.io/inject": "disabled"}
-"""What meshes are asked: a Pod with a proxy that does not end would keep its Job from ending."""
+_UNINJECTED = '(include "fairlead.uninjected" $ | fromYaml)'
+_LABELS = f"merge (dict) $.Values.uninstall.podLabels $.Values.labels {_UNINJECTED}.labels"
+_ANNOTATIONS = f"merge (dict) $.Values.uninstall.podAnnotations {_UNINJECTED}.annotations"
+"""Members of the Pod's metadata. A policy may refuse Pods without the release's labels."""
+_KEPT_SECONDS = 24 * 3600
+"""Time for which the Job of a refusal, and its log, stays."""
 _POLICY = "before-hook-creation,hook-succeeded"
 
 
@@ -101,17 +104,20 @@ def _job(program: Program, own: manifests.PodProgram) -> Tree:
         "--timeout=ph-timeout",
     ]
     pod["containers"] = [container]
+    labels = template["metadata"]["labels"]
+    names = " ".join(f'"{name}"' for name in labels)
     return {
         "apiVersion": "batch/v1",
         "kind": "Job",
         "metadata": own.meta(namespaced=True),
         "spec": {
             "backoffLimit": 0,
+            "ttlSecondsAfterFinished": _KEPT_SECONDS,
             "activeDeadlineSeconds": Expression("$.Values.uninstall.deadlineSeconds"),
             "template": {
                 "metadata": {
-                    "labels": {**template["metadata"]["labels"], **_NO_SIDECAR_LABELS},
-                    "annotations": _NO_SIDECAR_ANNOTATIONS,
+                    "labels": {REST: Items(f"omit ({_LABELS}) {names}"), **labels},
+                    "annotations": Given(_ANNOTATIONS),
                 },
                 "spec": {**pod, "tolerations": Given(f"{program.path}.tolerations")},
             },

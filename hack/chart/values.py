@@ -11,7 +11,7 @@ from hack.chart.programs import Program
 
 from fairlead.api.flags import declarations
 from fairlead.api.kubebind import CLAIMABLE
-from fairlead.api.manifests import DEFAULT_PODS, Pods
+from fairlead.api.manifests import DEFAULT_PODS, USER, Pods
 from fairlead.api.meta import JSON
 from fairlead.api.quantities import PATTERN
 from fairlead.binding.options import WEBHOOKS
@@ -135,6 +135,13 @@ _COMMON = [
         {"enum": ["", "privileged", "baseline", "restricted"]},
         "Pod Security Standard that the namespaces enforce; all programs satisfy restricted.",
     ),
+    Value(
+        "runAsUser",
+        USER,
+        {"type": ["integer", "string", "null"], "pattern": "^$", "minimum": 1},
+        "Uid and gid of all Pods. Empty leaves them to the cluster: OpenShift refuses others than "
+        "those of a namespace.",
+    ),
     Value("rbac.create", True, _FLAG, "Create the roles and bindings of `fairlead manifests`."),
     Value(
         "crds.install",
@@ -162,6 +169,13 @@ _COMMON = [
         _COUNT,
         "Time in seconds after which the Job of this command is ended.",
     ),
+    Value(
+        "uninstall.podLabels",
+        {},
+        _LABELS,
+        "Labels of this Job's Pod, such as one that keeps a cluster from adding containers to it.",
+    ),
+    Value("uninstall.podAnnotations", {}, _LABELS, "Annotations of this Job's Pod, likewise."),
     Value("networkPolicy.enabled", False, _FLAG, "Create a NetworkPolicy for each program."),
     Value(
         "networkPolicy.apiServers.ports",

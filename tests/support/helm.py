@@ -133,9 +133,15 @@ class Helm:
         found = [one for one in yaml.safe_load_all(result.out) if one]
         return [one for one in found if hooks or not _is_hook(one)]
 
-    def refuses(self, values: JSON) -> str:
-        """What is said of values that cannot be used."""
-        result = self.run("template", RELEASE, str(CHART), values=values)
+    def notes(self, values: JSON) -> str:
+        """What the chart says after an installation."""
+        result = self.run("install", RELEASE, str(CHART), "--dry-run=client", values=values)
+        assert result.code == 0, result.err
+        return result.out.partition("\nNOTES:\n")[2]
+
+    def refuses(self, values: JSON, *flags: str) -> str:
+        """What is said of values, or of a cluster, that cannot be used."""
+        result = self.run("template", RELEASE, str(CHART), *flags, values=values)
         assert result.code != 0, result.out
         return result.err
 

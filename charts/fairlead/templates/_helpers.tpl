@@ -70,3 +70,22 @@ true
 true
 {{- end -}}
 {{- end -}}
+
+{{- /*
+Marks by which injectors leave a Pod alone, whose Job a container that goes on would keep from
+ending. Older Istio and Kuma read annotations, newer ones labels.
+*/ -}}
+{{- define "fairlead.uninjected" -}}
+labels:
+  sidecar.istio.io/inject: "false"
+  kuma.io/sidecar-injection: disabled
+annotations:
+  sidecar.istio.io/inject: "false"
+  kuma.io/sidecar-injection: disabled
+  linkerd.io/inject: disabled
+  consul.hashicorp.com/connect-inject: "false"
+  vault.hashicorp.com/agent-inject: "false"
+  dapr.io/enabled: "false"
+  openservicemesh.io/sidecar-injection: disabled
+  appmesh.k8s.aws/sidecarInjectorWebhook: disabled
+{{- end -}}

@@ -27,7 +27,7 @@ AGGREGATE_TO_VIEW = f"{RBAC_GROUP}/aggregate-to-view"
 AGGREGATE_TO_EDIT = f"{RBAC_GROUP}/aggregate-to-edit"
 AGGREGATE_TO_ADMIN = f"{RBAC_GROUP}/aggregate-to-admin"
 _RBAC_VERSION = f"{RBAC_GROUP}/v1"
-_USER = 65532
+USER = 65532
 """Uid and gid of the container: those of the user nonroot in distroless images."""
 # Python loads client certificates from files alone, and the root file system is read-only.
 _TEMPORARY: JSON = {"name": "tmp", "emptyDir": {"medium": "Memory", "sizeLimit": "16Mi"}}
@@ -240,8 +240,8 @@ class PodProgram(msgspec.Struct, frozen=True, kw_only=True):
             "securityContext": {
                 "runAsNonRoot": True,
                 # As a number: a kubelet cannot check runAsNonRoot against the name in an image.
-                "runAsUser": _USER,
-                "runAsGroup": _USER,
+                "runAsUser": USER,
+                "runAsGroup": USER,
                 "seccompProfile": {"type": "RuntimeDefault"},
             },
             "containers": [self._container()],

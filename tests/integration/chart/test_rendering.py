@@ -16,6 +16,7 @@ from fairlead.cli import main
 
 pytestmark = [pytest.mark.extended, pytest.mark.skipif(not program("helm"), reason=MISSING)]
 
+RUNNING = ("Deployment", "Job")
 PROGRAMS = ("binding", "konnector", "postgres", "provider", "serve")
 SERVE: JSON = {
     "externalUrl": "https://bind.example.org",
@@ -444,3 +445,87 @@ def test_the_hooks_rights_have_no_wildcard(helm: Helm) -> None:
         for rule in role["rules"]:
             words = [*rule["apiGroups"], *rule["resources"], *rule["verbs"]]
             assert not {"*", "escalate", "bind", "impersonate"} & set(words), role["metadata"]
+
+
+def test_a_cluster_may_choose_the_uid(helm: Helm) -> None:
+    """The uids of a namespace of OpenShift have ten digits."""
+    for value, uid in ((None, None), ("", None), (1000650000, 1000650000)):
+        found = helm.render({**on("konnector"), "runAsUser": value}, hooks=True)
+        pods = [one["spec"]["template"]["spec"] for one in found if one["kind"] in RUNNING]
+        assert len(pods) == len(RUNNING)
+        for pod in pods:
+            context = pod["securityContext"]
+            assert context["runAsNonRoot"] is True
+            assert (context.get("runAsUser"), context.get("runAsGroup")) == (uid, uid)
+    assert "runAsUser" in helm.refuses({**on("konnector"), "runAsUser": 0})
+
+
+def hook_job(helm: Helm, **values: object) -> JSON:
+    found = helm.render({**on("konnector"), **values}, hooks=True)
+    (job,) = (one for one in found if one["kind"] == "Job")
+    return job
+
+
+def test_the_hooks_job_ends_and_goes(helm: Helm) -> None:
+    spec = hook_job(helm)["spec"]
+    assert spec["backoffLimit"] == 0
+    # Helm waits for five minutes, and the Job's failure names the cause where a timeout does not.
+    assert spec["activeDeadlineSeconds"] < 300
+    assert spec["ttlSecondsAfterFinished"] == 86400
+    assert spec["template"]["spec"]["restartPolicy"] == "Never"
+
+
+def test_injectors_leave_the_hooks_pod_alone(helm: Helm) -> None:
+    metadata = hook_job(helm)["spec"]["template"]["metadata"]
+    assert metadata["labels"]["sidecar.istio.io/inject"] == "false"
+    for annotation, text in (
+        ("sidecar.istio.io/inject", "false"),
+        ("linkerd.io/inject", "disabled"),
+        ("kuma.io/sidecar-injection", "disabled"),
+        ("consul.hashicorp.com/connect-inject", "false"),
+        ("vault.hashicorp.com/agent-inject", "false"),
+    ):
+        assert metadata["annotations"][annotation] == text
+
+
+def test_the_hooks_pod_has_the_marks_that_a_cluster_asks_for(helm: Helm) -> None:
+    """A policy may refuse Pods without a label, and an injector have a mark of its own."""
+    metadata = hook_job(
+        helm,
+        labels={"team": "shop", "app.kubernetes.io/name": "theirs"},
+        uninstall={
+            "podLabels": {"sidecar.istio.io/inject": "true", "app.kubernetes.io/name": "theirs"},
+            "podAnnotations": {"example.org/inject": "no", "linkerd.io/inject": "ingress"},
+        },
+    )["spec"]["template"]["metadata"]
+    labels, annotations = metadata["labels"], metadata["annotations"]
+    assert labels["team"] == "shop"
+    assert labels["sidecar.istio.io/inject"] == "true"
+    # The NetworkPolicy of the hook selects it.
+    assert labels["app.kubernetes.io/name"] == "konnector-uninstall"
+    assert annotations["example.org/inject"] == "no"
+    assert annotations["linkerd.io/inject"] == "ingress"
+    assert annotations["sidecar.istio.io/inject"] == "false"
+
+
+@pytest.mark.parametrize(
+    ("version", "fits"),
+    [("1.19.16", False), ("1.20.0", True), ("1.20.0-eks-1", True), ("1.37.2", True)],
+)
+def test_clusters_from_1_20_on_are_served(helm: Helm, version: str, fits: bool) -> None:
+    if fits:
+        assert helm.render(on("konnector"), "--kube-version", version)
+    else:
+        assert "1.20.0" in helm.refuses(on("konnector"), "--kube-version", version)
+
+
+def test_the_notes_say_where_the_image_comes_from(tmp_path: Path) -> None:
+    # Helm 3 prints the notes where it reaches a cluster alone.
+    helm = Helm(tmp_path, name="helm4")
+    provider = on("provider")
+    assert "has no registry" in helm.notes(provider)
+    notes = helm.notes({**provider, "image": {"repository": "registry.example.org/fairlead"}})
+    assert "from the image registry.example.org/fairlead:" in notes
+    assert "has no registry" not in notes
+    assert "--reset-then-reuse-values" in notes
+    assert "--reuse-values" not in notes
