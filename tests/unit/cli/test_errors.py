@@ -28,13 +28,14 @@ from fairlead.demo.steps import StoryError
         pytest.param(
             ModuleNotFoundError("No module named 'cryptography'", name="cryptography.x509"),
             "cryptography is not installed: in Fairlead's repository, uv tool install --force "
-            "'.[demo]' (or pipx) brings the sandbox and the demo",
+            "'.[demo]' (or pipx install) brings what this command needs",
             id="extra",
         ),
         pytest.param(
-            ModuleNotFoundError("No module named 'joserfc'", name="joserfc.jwt"),
-            "joserfc is not installed: the extra fairlead[serve] brings it",
-            id="extra of the front door",
+            ModuleNotFoundError("No module named 'jinja2'", name="jinja2"),
+            "jinja2 is not installed: in Fairlead's repository, uv tool install --force '.[serve]' "
+            "(or pipx install) brings what this command needs",
+            id="extra of pages",
         ),
         pytest.param(
             ModuleNotFoundError("No module named 'wheel'", name="wheel"),
