@@ -33,8 +33,8 @@ from fairlead.demo.steps import StoryError
         ),
         pytest.param(
             ModuleNotFoundError("No module named 'jinja2'", name="jinja2"),
-            "jinja2 is not installed: in Fairlead's repository, uv tool install --force '.[serve]' "
-            "(or pipx install) brings what this command needs",
+            "jinja2 is not installed: in Fairlead's repository, uv tool install --force "
+            "'.[serve]' (or pipx install) brings what this command needs",
             id="extra of pages",
         ),
         pytest.param(
