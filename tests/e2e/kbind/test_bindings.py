@@ -22,7 +22,7 @@ from tests.support.line import Line
 from tests.support.process import config_file, process
 from tests.support.waiting import SECONDS, condition, gone, idle, when
 
-from fairlead.api.kbind import BINDINGS, CLUSTERBINDINGS, CONNECTIONS
+from fairlead.api.kbind import BINDINGS, CLUSTERBINDINGS, CONNECTIONS, lease_name
 from fairlead.api.kbind.names import (
     ANNOTATION_CONFLICT,
     ANNOTATION_CONNECTION,
@@ -32,12 +32,14 @@ from fairlead.api.kbind.names import (
     FIELD_MANAGER,
     LABEL_EXPORTED,
     LABEL_MANAGED,
+    LEASE_NAMESPACE,
 )
 from fairlead.api.manifests import rule
 from fairlead.api.meta import JSON, Key
 from fairlead.api.resource import (
     CUSTOMRESOURCEDEFINITIONS,
     EVENTS,
+    LEASES,
     NAMESPACES,
     SECRETS,
     Resource,
@@ -360,6 +362,68 @@ async def test_f14_an_api_goes_to_one_connection_and_the_other_binding_is_refuse
     assert not crd.meta.deleting
 
 
+async def test_copies_stay_where_another_binding_covers_them(ready: Ready) -> None:
+    await ready.create()
+    copy = await ready.copied()
+    await ready.bound.bind("more", ready.api)
+    await ready.bound.says("Ready", "True", key=Key("", "more"))
+    await ready.here.delete(CLUSTERBINDINGS, "all")
+    await gone(ready.here, CLUSTERBINDINGS, "all")
+    await ready.here.merge_patch(ready.resource, "a", "shop", {"spec": {"size": 2}})
+    after = await ready.copied(until=spec_is(size=2))
+    assert after["metadata"]["uid"] == copy["metadata"]["uid"]
+    crd = await ready.here.get(CUSTOMRESOURCEDEFINITIONS, ready.api)
+    assert not crd.meta.deleting
+
+
+async def test_an_api_goes_to_another_connection_once_the_first_is_left(ready: Ready) -> None:
+    other = await ready.world.new_provider("other")
+    other.group = ready.world.provider.group
+    await other.offer()
+    kubeconfig = await ready.bound.kubeconfig("widgets", provider=other)
+    await ready.world.connect(kubeconfig, "second")
+    await ready.create()
+    await ready.copied()
+    change = {"spec": {"connectionRef": {"name": "second"}}}
+    await ready.here.merge_patch(CLUSTERBINDINGS, "all", "", change)
+    await when(other.admin, ready.resource, "a", "shop", until=bool)
+    await gone(ready.there, ready.resource, "a", "shop")
+    crd = await ready.here.get(CUSTOMRESOURCEDEFINITIONS, ready.api)
+    assert crd.meta.annotations[ANNOTATION_CONNECTION] == "second"
+    await ready.bound.says("Ready", "True")
+
+
+async def test_bindings_are_left_alone_while_another_konnector_is_at_work(
+    kbind: KbindWorld,
+) -> None:
+    bound = BoundWorld(kbind)
+    here, there = bound.consumer, bound.provider.admin
+    api = await bound.provider.offer()
+    await bound.accept("widgets")
+    await kbind.konnector()
+    kubeconfig = await bound.kubeconfig("widgets")
+    uid = (await here.get(NAMESPACES, "kube-system")).meta.uid
+    lease: JSON = {
+        "metadata": {"name": lease_name(uid), "namespace": LEASE_NAMESPACE},
+        "spec": {
+            "holderIdentity": uid,
+            "leaseDurationSeconds": 1,
+            "renewTime": "2026-11-30T12:00:00.000000Z",
+        },
+    }
+    await there.create(LEASES, lease)
+    await kbind.connect(kubeconfig)
+    await kbind.says("AnotherKonnector", "True")
+    await bound.bind("all", api)
+    assert await idle(0.3)
+    # The other's Lease ends in a moment; until then nothing is written.
+    body = (await here.get(CLUSTERBINDINGS, "all")).to_dict()
+    if condition((await here.get(CONNECTIONS, kbind.name)).to_dict(), "AnotherKonnector"):
+        assert "finalizers" not in body["metadata"]
+        assert "status" not in body
+    await bound.says("Ready", "True")
+
+
 async def test_f15_what_no_binding_covers_any_more_is_released(kbind: KbindWorld) -> None:
     """The original leaves copies and finalizers of a binding beside others, or of an API."""
     bound = BoundWorld(kbind)
@@ -562,6 +626,19 @@ async def test_f11_unbinding_waits_for_a_provider_that_is_away_with_a_bound(
         assert "ProviderGone" in [one.to_dict()["reason"] for one in events]
 
 
+async def test_f11_the_bound_holds_after_a_restart_too(ready: Ready) -> None:
+    """A process that has never met the provider lets objects go all the same."""
+    await ready.create()
+    await ready.copied()
+    await ready.konnector.stop()
+    await ready.here.merge_patch(SECRETS, ready.bound.connection, NAMESPACE, {"data": None})
+    await ready.world.konnector(unbind_timeout=1.0)
+    await ready.here.delete(CLUSTERBINDINGS, "all")
+    await gone(ready.here, CLUSTERBINDINGS, "all")
+    await gone(ready.here, CUSTOMRESOURCEDEFINITIONS, ready.api)
+    await ready.copied()
+
+
 async def test_f18_a_silent_provider_holds_up_no_other(ready: Ready) -> None:
     """In the original the one worker of its controller waits for ever."""
     silent = await ready.world.new_provider("silent")
@@ -661,6 +738,9 @@ async def test_nothing_is_written_at_rest_nor_after_a_restart(kbind: KbindWorld)
         if info.resource == "widgets" and info.name != "d"
     ]
     assert written == [("create", "widgets", "")]
+    assert "clusterbindings" not in {
+        info.resource for info in ready.world.consumer_plane.traffic.writing()
+    }
 
 
 async def test_a_kind_without_status_here_is_told_and_does_not_back_off(kbind: KbindWorld) -> None:

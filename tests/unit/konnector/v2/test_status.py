@@ -115,6 +115,15 @@ def test_deleted_binding_says_what_it_waits_for() -> None:
     assert ready.observed_generation == 3
 
 
+def test_conflicts_stand_until_objects_have_been_looked_at_again() -> None:
+    first = binding_status(binding(), [APIView("a", conflicts=2)], [], now=NOW)
+    found = binding()
+    found.status = first
+    unknown = APIView("a", conflicts=None)
+    assert binding_status(found, [unknown], [], now="later") == first
+    assert reasons(binding_status(found, [WELL], [], now=NOW))["Conflicts"] == "AsExpected"
+
+
 def test_nothing_changes_where_nothing_has_changed() -> None:
     first = binding_status(binding(), [WELL], [], now="2026-01-01T00:00:00Z")
     found = binding()

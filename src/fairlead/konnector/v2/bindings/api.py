@@ -34,6 +34,7 @@ from fairlead.konnector.v2.bindings.coverage import (
     coverage,
     in_order,
     is_admitted,
+    is_ready,
     stands_back,
 )
 from fairlead.konnector.v2.bindings.crds import (
@@ -84,6 +85,8 @@ class BoundAPI:
         self.connection = ""
         """Name of the Connection that owns the API, "" if none does."""
         self.crd_hash = ""
+        self.settled = False
+        """Whether this process knows how the API stands: not before it has met the provider."""
         self.finished = False
         """Whether there is nothing to do any more: no binding lists it, and no copy is left."""
         self._environment = environment
@@ -170,16 +173,12 @@ class BoundAPI:
             )
         return ""
 
-    def conflicts(self, binding: BindingSummary) -> list[str]:
-        """Return the reasons of the conflicts about which a binding decides."""
-        if self._running is None:
-            return []
-        report = self._running[2].report
-        return [
-            reason
-            for key, reason in report.conflicts.items()
-            if self._coverage.binding(key.namespace) == binding
-        ]
+    def conflicts(self, binding: BindingSummary) -> int | None:
+        """Return how many conflicts a binding decides about, None while they are not known."""
+        if self._running is None or not self._running[2].settled:
+            return None
+        conflicts = self._running[2].report.conflicts
+        return sum(self._coverage.binding(key.namespace) == binding for key in conflicts)
 
     def obstacle(self, binding: BindingSummary) -> str:
         """Return why a deleted binding has to stay for this API, "" if it need not."""
@@ -213,6 +212,8 @@ class BoundAPI:
 
     def check_watches(self) -> None:
         """Count a look at the watches: a fault is reported when several find it in a row."""
+        if self._running is not None:
+            self._running[2].check_queue()
         message = self._environment.reports.problems.message(self.name)
         self._faulty_looks = self._faulty_looks + 1 if message else 0
 
@@ -239,6 +240,8 @@ class BoundAPI:
         if self._running is not None and before != (self._coverage, self._paused):
             self._running[2].refresh()
         self._note_schema(provider)
+        # A Connection that was ready before this process began is being connected again.
+        self.settled = provider is not None or not is_ready(connection)
         self._leaving = frozenset(one.key for one in bindings if one.deleting)
         again = await self._release(leaving)
         self.finished = not bindings and self._unreleased() == [] and self._running is None
@@ -421,6 +424,8 @@ class BoundAPI:
         if self._running is not None:
             self._running = None
             await self._engines.stop(self.name)
+            # An API that no copy holds any more may go to another Connection.
+            self.poke()
 
     def _has_copies(self) -> bool:
         objects = self._objects.list() if self._objects is not None else []

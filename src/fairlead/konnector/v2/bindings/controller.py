@@ -200,7 +200,10 @@ class BindingsController:
         if binding.deleting and not obstacles:
             await remove_finalizer(client, resource, obj, FINALIZER_CLEANUP)
             return
-        await self._report(resource, obj, binding, obstacles)
+        # A status of the process before this one stands until there is something to say.
+        works = [self._apis.get(api) for api in binding.apis]
+        if binding.deleting or all(work is not None and work.settled for work in works):
+            await self._report(resource, obj, binding, obstacles)
 
     def _wrote(self, old: Object, new: Object) -> Object:
         if new is not old:
@@ -233,7 +236,7 @@ class BindingsController:
             crd_hash=api.crd_hash,
             fault=api.fault(binding),
             note=api.note(binding),
-            conflicts=len(api.conflicts(binding)),
+            conflicts=api.conflicts(binding),
             failing=self._reports.failing(name),
             rewritten=self._reports.rewritten(name),
         )

@@ -14,7 +14,7 @@ import msgspec
 
 from fairlead.api.conditions import is_true, stored_conditions
 from fairlead.api.kbind import ClusterBinding, Connection
-from fairlead.api.kbind.names import ANOTHER_KONNECTOR
+from fairlead.api.kbind.names import ANOTHER_KONNECTOR, READY
 from fairlead.api.kbind.types import ConflictPolicy
 from fairlead.api.meta import Key, Object
 
@@ -117,6 +117,11 @@ def coverage(
         else:
             namespaces.setdefault(binding.key.namespace, binding)
     return Coverage(everywhere, namespaces)
+
+
+def is_ready(obj: Object | None) -> bool:
+    """Whether the status of a Connection says that its provider can be used."""
+    return obj is not None and is_true(stored_conditions(obj.to_dict()), READY)
 
 
 def stands_back(obj: Object | None) -> bool:

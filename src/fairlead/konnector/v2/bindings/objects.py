@@ -103,12 +103,16 @@ class MirroredObjects:
             ),
         )
         self.report = environment.reports.of(api, "", resource.kind)
+        self.settled = False
+        """Whether all objects have been looked at, so that conflicts are known."""
+        self._idle_looks = 0
         name = f"sync-{api}"
+        self._metrics = konnector.syncs.of(spec.connection, api, name)
         context = EngineContext(
             name=name,
             binding=spec.connection,
             report=self.report,
-            metrics=konnector.syncs.of(spec.connection, api, name),
+            metrics=self._metrics,
             events=environment.events,
             controller=konnector.controller,
             workers=konnector.options.workers,
@@ -126,6 +130,13 @@ class MirroredObjects:
         """Look at all objects again: other bindings cover them, or none does."""
         self._provider.mark()
         self._engine.look_again()
+
+    def check_queue(self) -> None:
+        """Count a look at the queue: the objects are known when two in a row find it empty."""
+        listed = self._consumer.all_listed() and self._provider.all_listed()
+        is_idle = listed and self._metrics.works and not self._metrics.depth
+        self._idle_looks = self._idle_looks + 1 if is_idle else 0
+        self.settled = self.settled or self._idle_looks > 1
 
     def schema_changed(self) -> None:
         """Try refused objects again: they may be valid by the new schema."""

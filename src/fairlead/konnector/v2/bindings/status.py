@@ -31,6 +31,7 @@ from fairlead.konnector.v2.bindings.crds import Fault
 class APIView(msgspec.Struct, frozen=True):
     """An API as one binding sees it.
 
+    ``conflicts`` is None while objects have not been looked at: what was counted before stands.
     ``failing`` and ``rewritten`` are conditions about its objects, None without one.
     """
 
@@ -38,7 +39,7 @@ class APIView(msgspec.Struct, frozen=True):
     crd_hash: str = ""
     fault: Fault | None = None
     note: str = ""
-    conflicts: int = 0
+    conflicts: int | None = 0
     failing: KubeBindCondition | None = None
     rewritten: KubeBindCondition | None = None
 
@@ -49,6 +50,11 @@ def binding_status(
     """Return the status of a binding; ``obstacles`` are what its end waits for."""
     faults = [(api, api.fault) for api in apis if api.fault is not None]
     well = [api for api in apis if api.fault is None]
+    before = {api.name: api.conflict_count for api in binding.status.bound_apis}
+    counts = {
+        api.name: before.get(api.name, 0) if api.conflicts is None else api.conflicts
+        for api in well
+    }
     conditions = _Conditions(binding, now)
     if binding.metadata.deleting:
         conditions.set(READY, "False", PENDING, "; ".join(["unbinding", *obstacles]))
@@ -60,7 +66,7 @@ def binding_status(
     if well and not binding.metadata.deleting:
         notes = "; ".join(api.note for api in well if api.note)
         conditions.set(SYNCED, "True", AS_EXPECTED, notes or "objects are synchronised")
-        conditions.conflicts(sum(api.conflicts for api in well))
+        conditions.conflicts(sum(counts.values()))
     refusals = [fault.message for _, fault in faults if fault.reason == FORBIDDEN]
     failing = [api.failing for api in apis if api.failing is not None]
     refusals += [one.message for one in failing if one.reason == FORBIDDEN]
@@ -75,7 +81,7 @@ def binding_status(
         binding.status,
         conditions=conditions.all,
         bound_apis=[
-            BoundAPI(name=api.name, crd_hash=api.crd_hash, conflict_count=api.conflicts)
+            BoundAPI(name=api.name, crd_hash=api.crd_hash, conflict_count=counts[api.name])
             for api in well
         ],
     )
