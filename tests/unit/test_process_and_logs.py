@@ -247,6 +247,35 @@ async def test_work_is_awaited_when_the_caller_is_cancelled() -> None:
     assert ended.is_set()
 
 
+_BUFFERS = """
+import asyncio, ctypes, resource
+from fairlead.process import run
+libc = ctypes.CDLL(None)
+libc.malloc.restype = ctypes.c_void_p
+size = 256 << 10
+def resident():
+    return int(open("/proc/self/statm").read().split()[1]) * resource.getpagesize()
+async def main(stop):
+    before = resident()
+    for _ in range(2):
+        buffers = [ctypes.c_void_p(libc.malloc(size)) for _ in range(64)]
+        last = libc.malloc(100_000)
+        for buffer in buffers:
+            libc.memset(buffer, 1, size)
+            libc.free(buffer)
+    unused = [libc.malloc(size) for _ in range(64)]
+    print((resident() - before) >> 20)
+run(main)
+"""
+
+
+def test_large_buffers_take_memory_only_where_they_are_used() -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", _BUFFERS], capture_output=True, text=True, check=True
+    )
+    assert int(done.stdout) < 4
+
+
 def test_the_soft_limit_becomes_the_hard_one() -> None:
     before = resource.getrlimit(resource.RLIMIT_NOFILE)
     try:
