@@ -64,12 +64,7 @@ UNSEEN_SECONDS = 5.0
 _BY_THEMSELVES = (
     "the controllers then go on by themselves, and this command, run again, waits for them"
 )
-_ABSENT = (
-    f"no provider's controllers of this version have begun for {PATIENCE_SECONDS:g} s to delete "
-    "what it has here: see whether they run (`kubectl get pods -A -l "
-    "app.kubernetes.io/name=fairlead-provider`), or start them (`fairlead provider run`, or apply "
-    f"`fairlead manifests provider`); {_BY_THEMSELVES}"
-)
+_TO_BEGIN = "the provider's controllers to begin"
 _CLAIMABLE = (CONFIGMAPS, SECRETS, SERVICEACCOUNTS)
 _OWN_KINDS = (APISERVICEEXPORTREQUESTS, APISERVICENAMESPACES)
 """Kinds that every consumer may write in its cluster namespace."""
@@ -126,6 +121,8 @@ async def revoke(
         async with asyncio.timeout(timeout):
             await work.run(keep_data=keep_data)
     except TimeoutError:
+        if removal.waiting == _TO_BEGIN:
+            raise work.unfinished(_absence(timeout)) from None
         waits = f"waits for {removal.waiting}" if removal.waiting else "is not finished"
         hint = "" if force else "; --force takes finalizers off the consumer's objects"
         raise work.unfinished(
@@ -232,12 +229,12 @@ class _Revocation:
         """Wait until the cluster namespace is gone, and show what the controllers wait for."""
         clock = asyncio.get_running_loop().time
         began = idle = listed = clock()
-        self._removal.progress("the provider's controllers delete what it has here")
+        self._removal.progress("the provider's controllers are to delete what is left of it")
         while (consumer := await self._cluster_namespace()) is not None:
             binding = await self._binding()
             conditions = stored_conditions(binding) if binding is not None else ()
             condition = get_condition(conditions, CLEARED)
-            text, is_idle = "the provider's controllers to begin", condition is None
+            text, is_idle = _TO_BEGIN, condition is None
             if condition is not None:
                 text = condition.message
             if consumer.meta.deleting:
@@ -250,7 +247,7 @@ class _Revocation:
             if condition is None or condition.reason != OBJECTS_UNKNOWN:
                 listed = clock()
             if clock() - idle > PATIENCE_SECONDS:
-                raise self.unfinished(_ABSENT)
+                raise self.unfinished(_absence(PATIENCE_SECONDS))
             if clock() - listed > UNSEEN_SECONDS:
                 raise self.unfinished(
                     f"not all that it has could be listed ({text}): fix that, such as a "
@@ -459,6 +456,15 @@ class _Revocation:
 
     def _say(self, line: str) -> None:
         self._removal.progress(line)
+
+
+def _absence(seconds: float) -> str:
+    return (
+        f"no provider's controllers of this version have begun within {seconds:g} s to delete "
+        "what is left of it: see whether they run (`kubectl get pods -A -l "
+        "app.kubernetes.io/name=fairlead-provider`), or start them (`fairlead provider run`, or "
+        f"apply `fairlead manifests provider`); {_BY_THEMSELVES}"
+    )
 
 
 async def _forgotten(config: ClusterConfig, token: str) -> None:
