@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from fairlead.api.meta import Object
+from fairlead.api.remains import named
 from fairlead.api.resource import Resource
 from fairlead.client import ApiError, Client, MethodNotAllowed, NotFound
 from fairlead.client.lookups import Unseen, look_at
@@ -90,9 +91,4 @@ async def why_kept(client: Client, footprint: Footprint, namespace: Object | Non
         return f"what is in it could not be looked at: {error}"
     if not left:
         return ""
-    named = ", ".join(map(str, left[:_NAMED]))
-    more = f" and {len(left) - _NAMED} more" if len(left) > _NAMED else ""
-    return f"{named}{more} {'is' if len(left) == 1 else 'are'} in it"
-
-
-_NAMED = 3
+    return f"{named([one.object for one in left])} {'is' if len(left) == 1 else 'are'} in it"

@@ -5,20 +5,24 @@ from __future__ import annotations
 import asyncio
 import copy
 from collections.abc import Coroutine, Sequence
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, nullcontext
 from typing import Any
 
 import msgspec
 import pytest
 from tests.support.dying import DyingClient, KilledError
 from tests.support.konnector import Link, Requests, World, invited
-from tests.support.provider import request_namespace
+from tests.support.provider import request_namespace, running
 from tests.support.realplane import RealPlane
 from tests.support.waiting import SECONDS, gone, when
 
 from fairlead.api.kubebind import (
     ANNOTATION_CLUSTER_NAMESPACE,
+    APISERVICEEXPORTREQUESTS,
     APISERVICEEXPORTS,
+    APISERVICENAMESPACES,
+    BOUNDSCHEMAS,
+    CLUSTER_BINDING_NAME,
     CLUSTERBINDINGS,
     Isolation,
 )
@@ -28,6 +32,8 @@ from fairlead.api.resource import (
     CUSTOMRESOURCEDEFINITIONS,
     NAMESPACES,
     ROLEBINDINGS,
+    ROLES,
+    SECRETS,
     Resource,
 )
 from fairlead.client import Client, Forbidden, Unauthorized, parse_kubeconfig
@@ -38,6 +44,7 @@ from fairlead.provider.commands.revoke import work
 from fairlead.provider.commands.revoke.work import ClearingError, _Revocation, revoke
 from fairlead.provider.offer import record_of, with_revocation
 from fairlead.provider.options import ProviderOptions
+from fairlead_sandbox import Sandbox
 
 
 KINDS: list[tuple[Isolation, str]] = [
@@ -46,6 +53,10 @@ KINDS: list[tuple[Isolation, str]] = [
     ("Namespaced", "Namespaced"),
 ]
 """Isolation and scope, by which copies are in three places."""
+OF_A_CONSUMER = (
+    *(APISERVICEEXPORTREQUESTS, APISERVICEEXPORTS, BOUNDSCHEMAS),
+    *(APISERVICENAMESPACES, CLUSTERBINDINGS, SECRETS, ROLES),
+)
 PLACES = ["service-namespaces", "prefixed", "in-the-cluster-namespace"]
 
 
@@ -59,23 +70,32 @@ class Customer:
         self.resource = resource
         self.copy = copy
 
-    async def revoked(self, client: Client, *, keep: bool = False) -> None:
+    async def revoked(
+        self,
+        client: Client,
+        *,
+        keep: bool = False,
+        timeout: float = SECONDS,  # noqa: ASYNC109
+    ) -> None:
         consumer = await find_consumer(client, self.name)
         await revoke(
-            client, consumer, keep_data=keep, timeout=SECONDS, progress=lambda _line: None
+            client, consumer, keep_data=keep, timeout=timeout, progress=lambda _line: None
         )
+
+    async def is_locked_out(self) -> None:
+        async with Client(parse_kubeconfig(self.link.response.kubeconfig)) as theirs:
+            with pytest.raises(Unauthorized):
+                await theirs.get(CLUSTERBINDINGS, "cluster", self.name)
+        async with asyncio.timeout(SECONDS):
+            while await self._rights():  # noqa: ASYNC110  two kinds have no common watch
+                await asyncio.sleep(0.05)
 
     async def is_cleared(self, *, keep: bool = False, here: bool = False) -> None:
         """Nothing of it is left, or nothing but its data."""
         client, copy = self.provider, self.copy.meta
-        async with Client(parse_kubeconfig(self.link.response.kubeconfig)) as theirs:
-            with pytest.raises(Unauthorized):
-                await theirs.get(CLUSTERBINDINGS, "cluster", self.name)
         if not (keep and here):
             await gone(client, NAMESPACES, self.name)
-        async with asyncio.timeout(SECONDS):
-            while await self._rights():  # noqa: ASYNC110  two kinds have no common watch
-                await asyncio.sleep(0.05)
+        await self.is_locked_out()
         with pytest.raises(UnknownConsumerError):
             await find_consumer(client, self.name)
         if not keep:
@@ -118,6 +138,30 @@ async def customer(world: World, isolation: Isolation = "Prefixed") -> Customer:
         namespace = await link.provider_namespace()
     copy = await world.provider.create(crd, body, namespace)
     return Customer(world, link, crd, copy)
+
+
+class Stoppable(World):
+    """A world whose programs stop before its control planes do."""
+
+    def __init__(self, planes: AsyncExitStack, programs: AsyncExitStack, **chosen: Any) -> None:
+        super().__init__(programs, **chosen)
+        self._planes = planes
+
+    async def plane(self, name: str) -> tuple[Sandbox, Client]:
+        plane = await self._planes.enter_async_context(Sandbox(name=name))
+        return plane, await self._client(plane.kubeconfig())
+
+    async def _client(self, kubeconfig: bytes) -> Client:
+        return await self._planes.enter_async_context(Client(parse_kubeconfig(kubeconfig)))
+
+
+async def left_alone(planes: AsyncExitStack, isolation: Isolation, scope: str) -> Customer:
+    """A consumer whose provider has stopped."""
+    async with AsyncExitStack() as programs:
+        options = ProviderOptions(isolation=isolation)
+        world = Stoppable(planes, programs, scope=scope, options=options)
+        await world.start()
+        return await customer(world, isolation)
 
 
 @pytest.fixture(params=KINDS, ids=PLACES)
@@ -308,3 +352,46 @@ async def stored_in_more(world: World, resource: Resource) -> Resource:
     stored = msgspec.structs.replace(resource, version="v1beta1")
     await when(world.provider, stored, "absent", until=lambda body: not body)
     return stored
+
+
+@pytest.mark.parametrize(("isolation", "scope"), KINDS, ids=PLACES)
+async def test_without_a_provider_the_access_goes_and_the_data_is_declared_to(
+    isolation: Isolation, scope: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Until a provider runs again, the data may be kept after all."""
+    monkeypatch.setattr(work, "PATIENCE_SECONDS", 0.5)
+    async with AsyncExitStack() as planes:
+        one = await left_alone(planes, isolation, scope)
+        provider, copy, name = one.provider, one.copy.meta, one.name
+        remedy = "no provider's controllers .* apply `fairlead manifests provider`"
+        with pytest.raises(ClearingError, match=remedy):
+            await one.revoked(provider)
+        await one.is_locked_out()
+        binding = await provider.get(CLUSTERBINDINGS, CLUSTER_BINDING_NAME, name)
+        assert record_of(binding).clearing
+        here = isolation == "Namespaced"
+        with nullcontext() if here else pytest.raises(ClearingError, match=remedy):
+            await one.revoked(provider, keep=True)
+        if here:
+            for kind in OF_A_CONSUMER:
+                assert (await provider.list(kind, name)).items == []
+        async with running(provider, ProviderOptions(isolation=isolation)):
+            if not here:
+                await gone(provider, NAMESPACES, name)
+            with pytest.raises(UnknownConsumerError):
+                await find_consumer(provider, name)
+            kept = (await provider.get(one.resource, copy.name, copy.namespace)).meta
+            assert (kept.uid, kept.deleting, kept.owner_references) == (copy.uid, False, [])
+            assert (ANNOTATION_CLUSTER_NAMESPACE in kept.annotations) is here
+
+
+async def test_a_consumer_cannot_pretend_that_its_data_is_being_deleted() -> None:
+    async with AsyncExitStack() as planes:
+        one = await left_alone(planes, "Prefixed", "Namespaced")
+        where = (CLUSTERBINDINGS, CLUSTER_BINDING_NAME, one.name)
+        forged = {"type": "Cleared", "status": "False", "message": "a moment", "reason": "X"}
+        async with Client(parse_kubeconfig(one.link.response.kubeconfig)) as theirs:
+            body = {"status": {"conditions": [forged]}}
+            await theirs.merge_patch(*where, body, subresource="status")
+        with pytest.raises(ClearingError, match=r"no provider's controllers .* within 8 s"):
+            await one.revoked(one.provider, timeout=8.0)

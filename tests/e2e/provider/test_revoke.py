@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import re
-from contextlib import AsyncExitStack, nullcontext, suppress
+from contextlib import AsyncExitStack, suppress
 from typing import Any
 
 import msgspec
 import pytest
 from tests.support.konnector import Link, World, invited, offer, secret
-from tests.support.provider import request_namespace, running
+from tests.support.provider import request_namespace
 from tests.support.waiting import SECONDS, condition, gone, when
 
 from fairlead.api.kubebind import (
@@ -19,11 +19,8 @@ from fairlead.api.kubebind import (
     APISERVICEEXPORTREQUESTS,
     APISERVICEEXPORTS,
     APISERVICENAMESPACES,
-    BOUNDSCHEMAS,
     CLUSTER_BINDING_NAME,
     CLUSTERBINDINGS,
-    FINALIZER_NAMESPACE,
-    Isolation,
 )
 from fairlead.api.meta import JSON, Object
 from fairlead.api.resource import (
@@ -33,7 +30,6 @@ from fairlead.api.resource import (
     ROLES,
     SECRETS,
     SERVICEACCOUNTS,
-    Resource,
 )
 from fairlead.client import Client, NotFound, Unauthorized, lookups, parse_kubeconfig
 from fairlead.provider.commands.consumers import UnknownConsumerError, find_consumer
@@ -45,16 +41,8 @@ from fairlead.provider.commands.rotation.work import RotateError, rotate
 from fairlead.provider.identity import InviteError
 from fairlead.provider.invitation import invite
 from fairlead.provider.namespaces import identity_of
-from fairlead.provider.offer import record_of
 from fairlead.provider.options import InviteOptions, ProviderOptions
-from fairlead_sandbox import Sandbox
 from fairlead_sandbox.errors import StatusError
-
-
-OF_A_CONSUMER = (
-    *(APISERVICEEXPORTREQUESTS, APISERVICEEXPORTS, BOUNDSCHEMAS),
-    *(APISERVICENAMESPACES, CLUSTERBINDINGS, SECRETS, ROLES),
-)
 
 
 @pytest.fixture
@@ -435,111 +423,6 @@ async def test_what_cannot_be_taken_keeps_nothing_else_of_the_access(
     assert await names(world.provider, other.cluster_namespace) == ["kube-binder"]
     await revoked(world.provider, link)
     await gone(world.provider, NAMESPACES, link.cluster_namespace)
-
-
-class Stoppable(World):
-    """A world whose programs stop before its control planes do."""
-
-    def __init__(self, planes: AsyncExitStack, programs: AsyncExitStack, **chosen: Any) -> None:
-        super().__init__(programs, **chosen)
-        self._planes = planes
-
-    async def plane(self, name: str) -> tuple[Sandbox, Client]:
-        plane = await self._planes.enter_async_context(Sandbox(name=name))
-        return plane, await self._client(plane.kubeconfig())
-
-    async def _client(self, kubeconfig: bytes) -> Client:
-        return await self._planes.enter_async_context(Client(parse_kubeconfig(kubeconfig)))
-
-
-class Left:
-    """What a consumer leaves when konnector and provider have stopped: the copy of an object."""
-
-    def __init__(self, world: World, link: Link, resource: Resource, copy: Object) -> None:
-        self.provider = world.provider
-        self.link = link
-        self.resource = resource
-        self.copy = copy
-
-
-async def left_alone(planes: AsyncExitStack, isolation: Isolation, scope: str) -> Left:
-    async with AsyncExitStack() as programs:
-        options = ProviderOptions(isolation=isolation)
-        world = Stoppable(planes, programs, scope=scope, options=options)
-        await world.start()
-        await world.konnector()
-        link = await world.bound()
-        namespaced = (isolation, scope) == ("Prefixed", "Namespaced")
-        here = msgspec.structs.replace(world.widgets, namespaced=namespaced)
-        there = msgspec.structs.replace(world.widgets, namespaced=scope == "Namespaced")
-        body = world.widget()
-        if not namespaced:
-            del body["metadata"]["namespace"]
-        await world.consumer.create(here, body)
-        name, namespace = "blue", ""
-        if namespaced:
-            namespace = await link.provider_namespace()
-        elif isolation == "Namespaced":
-            namespace = link.cluster_namespace
-        else:
-            name = f"{link.cluster_namespace}-blue"
-        await when(world.provider, there, name, namespace, until=bool)
-        if namespaced:
-            # Where the controllers have it put there, they may be gone before it is.
-            held = {"metadata": {"finalizers": [FINALIZER_NAMESPACE]}}
-            where = ("default", link.cluster_namespace)
-            await world.provider.merge_patch(APISERVICENAMESPACES, *where, held)
-        native: JSON = {**body, "metadata": {"name": "native"}}
-        await world.provider.create(there, native, "default" if namespace else "")
-    return Left(world, link, there, await world.provider.get(there, name, namespace))
-
-
-@pytest.mark.parametrize(
-    ("isolation", "scope"),
-    [("Prefixed", "Namespaced"), ("Prefixed", "Cluster"), ("Namespaced", "Namespaced")],
-    ids=["service-namespaces", "prefixed", "in-the-cluster-namespace"],
-)
-async def test_without_a_provider_the_access_goes_and_the_data_is_declared_to(
-    isolation: Isolation, scope: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Until a provider runs again, the data may be kept after all."""
-    monkeypatch.setattr(work, "PATIENCE_SECONDS", 0.5)
-    async with AsyncExitStack() as planes:
-        left = await left_alone(planes, isolation, scope)
-        provider, copy, name = left.provider, left.copy.meta, left.link.cluster_namespace
-        remedy = "no provider's controllers .* apply `fairlead manifests provider`"
-        with pytest.raises(ClearingError, match=remedy):
-            await revoked(provider, left.link)
-        await is_locked_out(left.link)
-        assert await names(provider, name) == []
-        binding = await provider.get(CLUSTERBINDINGS, CLUSTER_BINDING_NAME, name)
-        assert record_of(binding).clearing
-        here = isolation == "Namespaced"
-        with nullcontext() if here else pytest.raises(ClearingError, match=remedy):
-            await revoked(provider, left.link, keep=True)
-        if here:
-            for kind in OF_A_CONSUMER:
-                assert [one.meta.name for one in (await provider.list(kind, name)).items] == []
-        async with running(provider, ProviderOptions(isolation=isolation)):
-            if not here:
-                await gone(provider, NAMESPACES, name)
-            with pytest.raises(UnknownConsumerError):
-                await find_consumer(provider, name)
-            kept = (await provider.get(left.resource, copy.name, copy.namespace)).meta
-            assert (kept.uid, kept.deleting, kept.owner_references) == (copy.uid, False, [])
-            assert (ANNOTATION_CLUSTER_NAMESPACE in kept.annotations) is here
-
-
-async def test_a_consumer_cannot_pretend_that_its_data_is_being_deleted() -> None:
-    async with AsyncExitStack() as planes:
-        left = await left_alone(planes, "Prefixed", "Namespaced")
-        where = (CLUSTERBINDINGS, CLUSTER_BINDING_NAME, left.link.cluster_namespace)
-        forged = {"type": "Cleared", "status": "False", "message": "a moment", "reason": "X"}
-        async with Client(parse_kubeconfig(left.link.response.kubeconfig)) as theirs:
-            body = {"status": {"conditions": [forged]}}
-            await theirs.merge_patch(*where, body, subresource="status")
-        with pytest.raises(ClearingError, match=r"no provider's controllers .* within 8 s"):
-            await revoked(left.provider, left.link, timeout=8.0)
 
 
 async def test_a_cluster_namespace_that_was_deleted_by_hand_goes_with_all(world: World) -> None:
