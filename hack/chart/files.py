@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import re
 from importlib.metadata import version
@@ -15,6 +16,7 @@ from hack.chart.programs import programs
 ROOT = Path(__file__).parents[2]
 CHART = "charts/fairlead"
 PAGE = "docs/reference/chart.md"
+ICON = "src/fairlead/portal/console/static/icon.svg"
 ALERTS = "config/alerts"
 _BEGIN, _END = "<!-- values -->\n", "<!-- end of values -->\n"
 _MADE = "{{- /* Made by `python -m hack.chart` of what `fairlead manifests` prints. */}}\n"
@@ -50,6 +52,7 @@ def chart_version(package: str) -> str:
 
 def _chart() -> str:
     package = version("fairlead")
+    icon = (ROOT / ICON).read_bytes()
     return yaml.safe_dump(
         {
             "apiVersion": "v2",
@@ -59,6 +62,7 @@ def _chart() -> str:
             "type": "application",
             # The dash lets in versions such as 1.31.4-eks-0123 and 1.30.5-gke.1.
             "kubeVersion": ">=1.20.0-0",
+            "icon": f"data:image/svg+xml;base64,{base64.b64encode(icon).decode()}",
             "version": chart_version(package),
             "appVersion": package.replace("+", "-"),
         },

@@ -113,6 +113,7 @@ async def test_a_release_is_installed_upgraded_and_uninstalled(
             statuses = pod.to_dict()["status"]["containerStatuses"]
             steady = [status["ready"] and not status["restartCount"] for status in statuses]
             assert all(steady), (name, statuses)
+    await helm.does("test", RELEASE, *NAMESPACE[:2])
     writes = Writes(admin)
     async with asyncio.TaskGroup() as group:
         task = group.create_task(writes.go_on())

@@ -86,6 +86,7 @@ _COMMANDS = {
         "Make PostgreSQL roles, grants and Secrets for PostgresAccess objects.",
     ),
     "provider": _Lazy("kubebind.provider", "Offer services to other clusters."),
+    "ready": _Lazy("ready", "Wait until the program at URL says that it is ready."),
     "sandbox": _Lazy("sandbox", "Run Kubernetes API servers on this machine, without containers."),
     "templates": _Lazy("frontdoor.templates", "List what the provider offers you."),
     "unbind": _Lazy(

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import base64
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
 from click.testing import CliRunner
-from tests.support.helm import CHART, MISSING, Helm, by_identity, program
+from tests.support.helm import CHART, HOOK, MISSING, Helm, by_identity, program
 
 from fairlead.api.meta import JSON
 from fairlead.cli import main
@@ -16,6 +17,7 @@ from fairlead.cli import main
 
 pytestmark = [pytest.mark.extended, pytest.mark.skipif(not program("helm"), reason=MISSING)]
 
+ICON = CHART.parents[1] / "src/fairlead/portal/console/static/icon.svg"
 RUNNING = ("Deployment", "Job")
 PROGRAMS = ("binding", "konnector", "postgres", "provider", "serve")
 SERVE: JSON = {
@@ -421,10 +423,15 @@ def test_the_hooks_pods_are_as_restricted_as_all(helm: Helm, file: str) -> None:
     pods = [
         (one["kind"], one["metadata"]["name"], one["spec"]["template"]["spec"])
         for one in found
-        if one["kind"] in {"Deployment", "Job"}
+        if one["kind"] in RUNNING
+    ]
+    pods += [
+        (one["kind"], one["metadata"]["name"], one["spec"])
+        for one in found
+        if one["kind"] == "Pod"
     ]
     on_ = [name for name in PROGRAMS if values.get(name, {}).get("enabled")]
-    assert len(pods) == 2 * len(on_)
+    assert len(pods) == 3 * len(on_)
     for _, name, pod in pods:
         context = pod["securityContext"]
         assert context["runAsNonRoot"] is True, name
@@ -529,3 +536,41 @@ def test_the_notes_say_where_the_image_comes_from(tmp_path: Path) -> None:
     assert "has no registry" not in notes
     assert "--reset-then-reuse-values" in notes
     assert "--reuse-values" not in notes
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_helm_test_asks_the_programs_own_health_port(helm: Helm, name: str) -> None:
+    found = helm.render({**on(name), "labels": {"team": "shop"}}, hooks=True)
+    (deployment,) = (one for one in found if one["kind"] == "Deployment")
+    tests = [one for one in found if one["metadata"].get("annotations", {}).get(HOOK) == "test"]
+    service, pod = tests
+    assert (service["kind"], pod["kind"]) == ("Service", "Pod")
+    assert service["metadata"]["namespace"] == pod["metadata"]["namespace"]
+    labels = deployment["spec"]["template"]["metadata"]["labels"]
+    assert service["spec"]["selector"].items() <= labels.items()
+    assert not service["spec"]["selector"].items() <= pod["metadata"]["labels"].items()
+    (port,) = service["spec"]["ports"]
+    (container,) = pod["spec"]["containers"]
+    assert container["args"][:2] == [
+        "ready",
+        f"http://{service['metadata']['name']}:{port['port']}/readyz",
+    ]
+    (serving,) = deployment["spec"]["template"]["spec"]["containers"]
+    ports = {one["name"]: one["containerPort"] for one in serving["ports"]}
+    assert ports[port["targetPort"]] == port["port"]
+    assert container["image"] == serving["image"]
+    # Without a token it has no right at all.
+    assert pod["spec"]["automountServiceAccountToken"] is False
+    assert pod["spec"]["restartPolicy"] == "Never"
+    assert pod["metadata"]["labels"]["team"] == "shop"
+
+
+def test_helm_show_prints_a_readme_and_our_icon(helm: Helm) -> None:
+    readme = helm.run("show", "readme", str(CHART)).out
+    assert "helm test" in readme
+    assert "--reset-then-reuse-values" in readme
+    icon = yaml.safe_load(helm.run("show", "chart", str(CHART)).out)["icon"]
+    kind, _, content = icon.partition(",")
+    assert kind == "data:image/svg+xml;base64"
+    assert base64.b64decode(content) == ICON.read_bytes()
+    assert "[ERROR]" not in helm.run("lint", str(CHART), values=on("konnector")).out
