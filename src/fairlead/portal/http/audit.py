@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from typing import Any
 
 import structlog
@@ -11,7 +12,12 @@ from fairlead.portal.http.metrics import METRICS
 from fairlead.portal.http.requests import ADDRESS, REQUEST_ID
 
 
-_log = structlog.get_logger(logger_name="fairlead.portal.audit")
+# Whatever level the program logs at, who did what is written.
+_log = structlog.wrap_logger(
+    None,
+    wrapper_class=structlog.make_filtering_bound_logger(logging.INFO),
+    logger_name="fairlead.portal.audit",
+)
 
 
 def audit(

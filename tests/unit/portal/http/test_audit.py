@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import io
+import json
+
+import structlog
 from aiohttp import web
 from aiohttp.test_utils import make_mocked_request
 
+from fairlead.cli.logs import configure_logs
 from fairlead.portal.http.audit import audit
 from fairlead.portal.http.metrics import METRICS, PortalMetrics
 
@@ -26,3 +31,16 @@ def test_a_sign_in_is_counted_once_and_is_refused_only_if_that_is_its_result() -
         if sample.name == "fairlead_portal_sign_ins_total"
     }
     assert counted == {"done": 3, "refused": 2}
+
+
+def test_audit_lines_are_written_at_any_level_of_the_program() -> None:
+    out = io.StringIO()
+    before = structlog.get_config()
+    try:
+        configure_logs(json=True, level="error", file=out)
+        audit("bind", who="oidc:ada", what="postgres")
+    finally:
+        structlog.configure(**before)
+    line = json.loads(out.getvalue())
+    assert (line["logger"], line["msg"]) == ("fairlead.portal.audit", "bind")
+    assert (line["who"], line["level"]) == ("oidc:ada", "info")
