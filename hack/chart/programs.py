@@ -66,6 +66,7 @@ class Program(msgspec.Struct, frozen=True, kw_only=True):
             {
                 NAMESPACE: f"{self.path}.namespace",
                 IMAGE: 'include "fairlead.image" $',
+                "ph-log-level": f"{self.path}.logLevel",
                 ACCOUNT: f'{self.path}.serviceAccount.name | default "{self.name}"',
                 **self.placeholders,
                 **(more or {}),
@@ -156,6 +157,8 @@ class Program(msgspec.Struct, frozen=True, kw_only=True):
     def _container(self, container: JSON) -> JSON:
         path = self.path
         crds = [When("not $.Values.crds.install", "--install-crds=false")] if self.lease else []
+        # Without it a program logs what its default is, as the manifests have it.
+        level = When(f'ne {path}.logLevel "info"', "--log-level=ph-log-level")
         environment = [
             *container.get("env", []),
             When(_CA, {"name": "SSL_CERT_FILE", "value": f"{CA_FOLDER}/ph-ca-key"}),
@@ -166,7 +169,7 @@ class Program(msgspec.Struct, frozen=True, kw_only=True):
         return {
             **container,
             "imagePullPolicy": Expression("$.Values.image.pullPolicy"),
-            "args": [*container["args"], *crds, Items(f"{path}.extraArgs")],
+            "args": [*container["args"], *crds, level, Items(f"{path}.extraArgs")],
             "env": environment if container.get("env") else When(has_any, environment),
             "startupProbe": Given(f"{path}.startupProbe"),
             "resources": Given(f"{path}.resources"),

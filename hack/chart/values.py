@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, get_args
 
 import msgspec
 import yaml
@@ -15,6 +15,7 @@ from fairlead.api.manifests import DEFAULT_PODS, USER, Pods
 from fairlead.api.meta import JSON
 from fairlead.api.quantities import PATTERN
 from fairlead.binding.options import WEBHOOKS
+from fairlead.cli.running import LogLevel
 from fairlead.konnector.options import DEFAULT_PROTOCOLS, PROTOCOLS
 from fairlead.portal.manifests import CREDENTIALS
 from fairlead.portal.options import DEFAULT_PERSON_CLAIMS, LARGEST_MOST_GROUPS
@@ -473,6 +474,12 @@ def _of_program(program: Program) -> Iterator[Value]:
         ),
         Value("serviceAccount.annotations", {}, _LABELS, "Annotations of the ServiceAccount."),
         Value("podAnnotations", {}, _LABELS, "Annotations of its Pods."),
+        Value(
+            "logLevel",
+            "info",
+            {"enum": list(get_args(LogLevel))},
+            "Least level of what is logged; audit lines of serve are logged at any.",
+        ),
         Value("extraArgs", [], _TEXTS, "More flags of the program; see its `--help`."),
         Value("extraEnv", [], _OBJECTS, "More environment variables of the container."),
         Value("extraVolumes", [], _OBJECTS, "More volumes of its Pods."),

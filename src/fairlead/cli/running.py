@@ -33,6 +33,9 @@ from fairlead.runtime.backoff import BackoffPolicy
 from fairlead.runtime.manager.health import AddressError, split_address
 
 
+LogLevel = Literal["debug", "info", "warning", "error"]
+
+
 class RunOptions(msgspec.Struct, kw_only=True):
     """The flags that all programs share, in the names that kubebuilder gave them.
 
@@ -47,6 +50,7 @@ class RunOptions(msgspec.Struct, kw_only=True):
         leader_elect: Work only while holding the Lease; for several replicas.
         lease_name: Name of the Lease; each program has its own default.
         log_format: auto is console on a terminal and JSON elsewhere.
+        log_level: Least level of what is logged; audit lines are logged at any.
     """
 
     kubeconfig: str | None
@@ -57,6 +61,7 @@ class RunOptions(msgspec.Struct, kw_only=True):
     leader_elect: Annotated[bool, Flag(metavar="BOOLEAN")] = False
     lease_name: Annotated[str, Flag(names="object")] = ""
     log_format: Annotated[Literal["auto", "json", "console"], Flag()] = "auto"
+    log_level: Annotated[LogLevel, Flag()] = "info"
 
 
 run_options = flag_options(RunOptions)
@@ -84,7 +89,10 @@ def run_program(
         ManagerError: leadership was lost.
         click.ClickException: an address cannot be listened on; the message names the flag.
     """
-    configure_logs(json={"auto": None, "json": True, "console": False}[options.log_format])
+    configure_logs(
+        json={"auto": None, "json": True, "console": False}[options.log_format],
+        level=options.log_level,
+    )
     addresses = Addresses.of(options.health_address, options.metrics_address, os.environ)
     config = load_config(options.kubeconfig, options.context)
     log = logger("fairlead.cli")

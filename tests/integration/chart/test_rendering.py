@@ -574,3 +574,13 @@ def test_helm_show_prints_a_readme_and_our_icon(helm: Helm) -> None:
     assert kind == "data:image/svg+xml;base64"
     assert base64.b64decode(content) == ICON.read_bytes()
     assert "[ERROR]" not in helm.run("lint", str(CHART), values=on("konnector")).out
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_a_program_logs_at_the_level_of_its_value(helm: Helm, name: str) -> None:
+    (deployment,) = (
+        one for one in helm.render(on(name, logLevel="warning")) if one["kind"] == "Deployment"
+    )
+    (container,) = deployment["spec"]["template"]["spec"]["containers"]
+    assert "--log-level=warning" in container["args"]
+    assert "logLevel" in helm.refuses(on(name, logLevel="loud"))

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import socket
 from collections.abc import AsyncIterator
 from pathlib import Path
 
+import msgspec
 import pytest
 from click.testing import CliRunner
 from tests.support.process import config_file
@@ -14,7 +16,8 @@ from tests.unit.runtime.fakes import WIDGETS
 from fairlead.api.meta import JSON, Object, object_from_dict
 from fairlead.api.resource import NAMESPACES
 from fairlead.cli import main
-from fairlead.cli.running import Addresses, RunOptions, outlasting, run_program
+from fairlead.cli.logs import logger
+from fairlead.cli.running import Addresses, LogLevel, RunOptions, outlasting, run_program
 from fairlead.client import (
     Client,
     ClusterConfig,
@@ -160,3 +163,38 @@ def test_an_address_that_is_taken_is_told_with_its_flag_before_anything_is_writt
     (line,) = [one for one in result.output.splitlines() if one.startswith("Error: ")]
     assert f"cannot listen on {address} for" in line
     assert f"give another address to {flag}" in line
+
+
+@pytest.mark.parametrize(("level", "lines"), [("debug", 4), ("info", 3), ("error", 1)])
+def test_a_program_logs_from_its_level_on(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str], level: LogLevel, lines: int
+) -> None:
+    file = tmp_path / "kubeconfig"
+    file.write_text(config_file(ClusterConfig(server="https://127.0.0.1:1", namespace="default")))
+    log = logger("test")
+
+    async def build(manager: Manager, cluster: Cluster) -> None:
+        log.debug("a detail")
+        log.info("a step")
+        log.error("a fault")
+        raise ManagerError("enough was seen")
+
+    options = msgspec.structs.replace(_options(file), log_level=level)
+    with pytest.raises(ManagerError, match="enough"):
+        run_program("konnector", "default", options, (), build)
+    entries = [json.loads(line)["msg"] for line in capfd.readouterr().err.splitlines()]
+    assert len([one for one in entries if one in OURS]) == lines
+
+
+OURS = ("starting", "a detail", "a step", "a fault")
+
+
+@pytest.mark.parametrize(
+    "program",
+    [("konnector",), ("postgres",), ("binding",), ("provider",), ("provider", "serve")],
+)
+def test_each_program_takes_a_level(program: tuple[str, ...]) -> None:
+    words = program if program[-1] == "serve" else (*program, "run")
+    result = CliRunner().invoke(main, [*words, "--log-level", "loud"])
+    assert result.exit_code == 2
+    assert "'loud' is not one of 'debug', 'info', 'warning', 'error'" in result.output
