@@ -14,7 +14,8 @@ from __future__ import annotations
 import os
 from typing import TypeVar
 
-from fairlead.runtime.controller.memory import QUIET_SECONDS, REST_SECONDS
+from fairlead.client import limits
+from fairlead.runtime.controller.memory import REST_SECONDS
 
 
 T = TypeVar("T")
@@ -68,6 +69,6 @@ SERVE_SECONDS = 0.1
 SANDBOX_ROUNDS = _form(short=1, long=3)
 """Rounds in which all servers take turns."""
 
-PAUSE_SECONDS = 2 * QUIET_SECONDS + 1 + _form(short=0.0, long=REST_SECONDS)
+PAUSE_SECONDS = 2 * limits.QUIET_SECONDS + 1 + _form(short=0.0, long=REST_SECONDS)
 """Seconds after which a program has given back the memory of its last burst of work; in the long
 form also that of the connections, which are closed by then."""

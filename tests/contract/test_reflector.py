@@ -30,11 +30,11 @@ from fairlead.client import (
     Impersonation,
     NotFound,
     WatchEvent,
+    limits,
     parse_kubeconfig,
 )
 from fairlead.client.wire import Page
 from fairlead.runtime import BackoffPolicy, Cluster, Delta, Informer, install_crds
-from fairlead.runtime.cache import missed
 
 
 QUICK = BackoffPolicy(initial=0.05, maximum=0.4)
@@ -195,9 +195,9 @@ async def watched(plane: ControlPlane) -> AsyncIterator[Watched]:
 
 def quick(patch: pytest.MonkeyPatch) -> None:
     """Have caches compared many times a second."""
-    patch.setattr(missed, "LOOK_SECONDS", 0.02)
-    patch.setattr(missed, "INTERVAL_SECONDS", 0.02)
-    patch.setattr(missed, "AGAIN_SECONDS", 0.2)
+    patch.setattr(limits, "DUE_SECONDS", 0.02)
+    patch.setattr(limits, "COMPARED_SECONDS", 0.02)
+    patch.setattr(limits, "BEHIND_SECONDS", 0.2)
 
 
 class Losing(Client):

@@ -169,7 +169,7 @@ async def test_leadership_passes_from_one_to_the_next(
 ) -> None:
     # Nobody loses the Lease for being slow, nor leaves it behind for that.
     durations = {"lease_duration": 503.0, "renew_deadline": 502.0, "retry_period": 0.1}
-    monkeypatch.setattr("fairlead.runtime.manager.lease._RELEASE_SECONDS", SECONDS)
+    monkeypatch.setattr("fairlead.client.limits.RELEASE_SECONDS", SECONDS)
     leading: list[str] = []
     stops = [asyncio.Event(), asyncio.Event()]
 

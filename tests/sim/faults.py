@@ -12,10 +12,10 @@ from tests.sim.processfaults import ProcessFaults
 from tests.sim.serverfaults import ServerFaults
 from tests.sim.simulation import Simulation
 
-from fairlead.runtime.cache.missed import AGAIN_SECONDS, INTERVAL_SECONDS, LOOK_SECONDS
+from fairlead.client import limits
 
 
-COMPARED_SECONDS = 1.25 * INTERVAL_SECONDS + 5 * LOOK_SECONDS + AGAIN_SECONDS
+COMPARED_SECONDS = 1.25 * limits.COMPARED_SECONDS + 5 * limits.DUE_SECONDS + limits.BEHIND_SECONDS
 """Simulated seconds after which every cache has been compared with its server."""
 
 

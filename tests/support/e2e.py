@@ -29,7 +29,7 @@ from fairlead.api.postgresaccess import POSTGRESACCESSES
 from fairlead.api.postgresaccess.server import POSTGRESSERVERS
 from fairlead.api.resource import DEPLOYMENTS, NAMESPACES, SECRETS
 from fairlead.api.servicebinding.spec import SERVICEBINDINGS
-from fairlead.client import Client, ClusterConfig, NotFound, RequestMetrics
+from fairlead.client import Client, ClusterConfig, NotFound, RequestMetrics, limits
 from fairlead.demo import objects
 from fairlead.demo.identity import as_service_account, create_all
 from fairlead.demo.postgres.server import EmbeddedPostgres
@@ -43,7 +43,6 @@ from fairlead.postgres.options import PostgresOptions
 from fairlead.provider.invitation import invite
 from fairlead.provider.options import InviteOptions
 from fairlead.runtime import Cluster, LeaderElection, Manager
-from fairlead.runtime.controller import controller
 
 
 SHOP = "shop"
@@ -110,7 +109,7 @@ class Runner:
     async def kill(self) -> None:
         """End it where it stands: nothing that it has begun is finished."""
         if self._task is not None and not self._task.done():
-            with mock.patch.object(controller, "GRACE_SECONDS", 0.0):
+            with mock.patch.object(limits, "GRACE_SECONDS", 0.0):
                 self._task.cancel()
                 await asyncio.wait([self._task])
         self._task = None

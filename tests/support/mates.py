@@ -27,9 +27,9 @@ from fairlead.client import Client, ClusterConfig
 
 _LASTING = """
 from pathlib import Path
-from fairlead.runtime.controller import controller
+from fairlead.client import limits
 from fairlead.runtime.manager import lease
-controller.GRACE_SECONDS = 0.5
+limits.GRACE_SECONDS = 0.5
 def lasting(until, after):
     def seconds(self):
         return after if Path({overdue!r}).exists() else until

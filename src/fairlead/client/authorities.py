@@ -16,6 +16,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from fairlead.api.timestamps import moment
+from fairlead.client import limits
 from fairlead.client.clocks import certificate_clock
 
 
@@ -25,13 +26,8 @@ _BLOCK = re.compile(rb"-----BEGIN CERTIFICATE-----[A-Za-z0-9+/=\s]+-----END CERT
 _UTF_16 = (b"\xff\xfe", b"\xfe\xff")
 _SEQUENCE = 0x30
 """First byte of DER (ITU-T X.690): a certificate is a SEQUENCE."""
-ISSUER_SECONDS = 5.0
-"""Longest time in which a server shows who issued its certificate, in seconds."""
 _UNKNOWN_ISSUER = frozenset({18, 19, 20, 21})
 """Faults of a certificate that no trusted authority has issued, by OpenSSL's ``x509_vfy.h``."""
-_MOST_NAMES = 3
-_LONGEST_NAME = 64
-"""Longest common name, in characters (RFC 5280, ub-common-name): a server may show any."""
 _VERSION = 0xA0
 """Tag of a certificate's optional version, the first of its fields (RFC 5280, 4.1)."""
 _COMMON_NAME = bytes.fromhex("550403")
@@ -111,8 +107,10 @@ def names_of(data: bytes) -> str:
     except AuthorityError:
         return ""
     names = [_name(certificate["subject"]) for certificate in certificates]
-    more = f" and {len(names) - _MOST_NAMES} more" if len(names) > _MOST_NAMES else ""
-    return ", ".join(dict.fromkeys(filter(None, names[:_MOST_NAMES]))) + more
+    more = (
+        f" and {len(names) - limits.ISSUER_NAMES} more" if len(names) > limits.ISSUER_NAMES else ""
+    )
+    return ", ".join(dict.fromkeys(filter(None, names[: limits.ISSUER_NAMES]))) + more
 
 
 def refused_certificate(error: BaseException | None) -> ssl.SSLCertVerificationError | None:
@@ -169,7 +167,7 @@ async def issuer_at(host: str, port: int, server_name: str = "") -> str:
     context.check_hostname = False
     context.verify_mode = ssl.CERT_NONE
     with suppress(OSError, ValueError):
-        async with asyncio.timeout(ISSUER_SECONDS):
+        async with asyncio.timeout(limits.ISSUER_SECONDS):
             _, writer = await asyncio.open_connection(
                 host, port, ssl=context, server_hostname=server_name or host
             )
@@ -225,7 +223,7 @@ def _name(subject: object) -> str:
     named = [value for field, value in parts if field == "commonName"] or [
         value for _, value in parts[-1:]
     ]
-    text = str(named[0])[:_LONGEST_NAME] if named else ""
+    text = str(named[0])[: limits.ISSUER_CHARACTERS] if named else ""
     return text if text.isprintable() else ""
 
 

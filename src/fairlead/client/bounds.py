@@ -18,6 +18,7 @@ from typing import Protocol, Self
 import aiohttp
 
 from fairlead.api.meta import Object
+from fairlead.client import limits
 from fairlead.client.errors import AnswerTooLarge, Bound
 
 
@@ -44,31 +45,12 @@ class Bounds:
         return replace(self, objects=min(self.objects, memory * 3 // 10))
 
 
-OBJECT_BYTES = 1024
-"""Memory in bytes that an object takes in addition to its JSON."""
-ENTRY_BYTES = 128
-"""Memory in bytes that a label, annotation, owner or finalizer takes in addition to its JSON."""
-LARGE_BYTES = 256 << 10
-"""Bytes from which an incomplete answer or line is large."""
-LARGE_AT_ONCE = 4
-"""Largest number of large answers and lines that one client reads at the same time."""
-PAGE_BYTES = 16 << 20
-"""Bytes of a page beyond which a trusted server is asked for one with fewer objects.
-
-500 objects of the largest size are some 700 MiB. A page of one object has no bound there.
-"""
-KEPT_SECONDS = 600.0
-"""Seconds for which a request with too large an answer is remembered."""
-_MOST_KEPT = 100
-"""Largest number of requests that are remembered."""
-
-
 def cost(object_: Object) -> int:
     """Return how many bytes an object counts: its JSON, and what its metadata takes decoded."""
     meta = object_.meta
     entries = len(meta.labels) + len(meta.annotations)
     entries += len(meta.owner_references) + len(meta.finalizers)
-    return len(object_.raw) + OBJECT_BYTES + ENTRY_BYTES * entries
+    return len(object_.raw) + limits.OBJECT_BYTES + limits.ENTRY_BYTES * entries
 
 
 class Chunks(Protocol):
@@ -90,7 +72,7 @@ class Intake:
         self.bounds = bounds
         self.refused: Counter[Bound] = Counter()
         """Number of answers that were not taken, by the bound that they exceed."""
-        self.slots = asyncio.Semaphore(LARGE_AT_ONCE)
+        self.slots = asyncio.Semaphore(limits.LARGE_AT_ONCE)
         self._server = server
         self._most = most
         self._taken = 0
@@ -123,7 +105,9 @@ class Intake:
         Raises:
             AnswerTooLarge: the objects take more than the bound of an answer.
         """
-        if self.bounds is not None and count * OBJECT_BYTES > max(self.bounds.answer, LARGE_BYTES):
+        if self.bounds is not None and count * limits.OBJECT_BYTES > max(
+            self.bounds.answer, limits.LARGE_BYTES
+        ):
             raise self.excess("answer", self.bounds.answer)
 
     @contextmanager
@@ -154,7 +138,7 @@ class Intake:
         """Remember that what is read at a path is too large; None: that it is not."""
         if error is None:
             self._excesses.pop(path, None)
-        elif path in self._excesses or len(self._excesses) < _MOST_KEPT:
+        elif path in self._excesses or len(self._excesses) < limits.EXCESSES:
             self._excesses[path] = (error, asyncio.get_running_loop().time())
 
     @property
@@ -162,7 +146,7 @@ class Intake:
         """The first error of a request whose last answer was too large; None without one."""
         if not self._excesses:
             return None
-        since = asyncio.get_running_loop().time() - KEPT_SECONDS
+        since = asyncio.get_running_loop().time() - limits.EXCESS_SECONDS
         self._excesses = {
             path: excess for path, excess in self._excesses.items() if excess[1] > since
         }
@@ -220,7 +204,7 @@ class Body:
 class Growing:
     """Account of one answer or line that is held until it is whole.
 
-    From :data:`LARGE_BYTES` on it has one of the client's few places, and its reader waits for
+    From ``LARGE_BYTES`` on it has one of the client's few places, and its reader waits for
     one. The reader that has a place waits for the server alone, so that places come back.
     """
 
@@ -246,7 +230,7 @@ class Growing:
         self._size += count
         if self._size > self._limit:
             raise self._intake.excess(self._bound, self._limit)
-        if self._size > LARGE_BYTES and not self._placed:
+        if self._size > limits.LARGE_BYTES and not self._placed:
             await self._intake.slots.acquire()
             self._placed = True
 
@@ -274,7 +258,7 @@ class Listing:
         if self._intake.bounds is None:
             return
         # An empty page counts too, or a list that never ends would have no bound.
-        size = OBJECT_BYTES + sum(map(cost, objects))
+        size = limits.OBJECT_BYTES + sum(map(cost, objects))
         self._intake.listed(size)
         self._size += size
 

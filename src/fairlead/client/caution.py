@@ -5,9 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-
-MOST_BYTES = 32 << 20
-"""Bytes that one client takes of a server: 32 MiB, all answers together."""
+from fairlead.client import limits
 
 
 @dataclass(frozen=True)
@@ -20,7 +18,7 @@ class Caution:
     """
 
     refused: Callable[[str], str]
-    most_bytes: int = MOST_BYTES
+    most_bytes: int = limits.CAUTION_BYTES
 
 
 class AddressRefused(OSError):  # noqa: N818  named after what happened

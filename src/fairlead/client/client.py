@@ -10,7 +10,8 @@ import msgspec
 
 from fairlead.api.meta import JSON, Object
 from fairlead.api.resource import LEASES, Resource
-from fairlead.client.bounds import PAGE_BYTES, Bounds, Intake
+from fairlead.client import limits
+from fairlead.client.bounds import Bounds, Intake
 from fairlead.client.caution import Caution
 from fairlead.client.config import ClusterConfig
 from fairlead.client.connection import failed
@@ -45,12 +46,6 @@ from fairlead.client.wire import (
 
 
 _LEASES = f"/apis/{LEASES.api_version}/"
-_LIMIT = 500
-"""Objects of a page, by default."""
-_FEWER = 8
-"""Factor by which a page that is too large has fewer objects when it is requested again."""
-_RESTARTS = 2
-"""Number of times that a list starts over since a page has expired."""
 
 
 class Client:
@@ -146,7 +141,7 @@ class Client:
         *,
         labels: str = "",
         fields: str = "",
-        limit: int = _LIMIT,
+        limit: int = limits.PAGE,
         metadata_only: bool = False,
         arrived: Callable[[Sequence[Object]], None] | None = None,
         transform: Callable[[Object], Object] = unchanged,
@@ -174,7 +169,7 @@ class Client:
                     )
                 except Gone:
                     restarts += 1
-                    if "continue" not in params or restarts > _RESTARTS:
+                    if "continue" not in params or restarts > limits.RESTARTS:
                         raise
                     # Pages of two versions do not fit together: the earlier pages are thrown away.
                     del params["continue"]
@@ -431,7 +426,7 @@ class Client:
         path = collection_path(resource, namespace)
         while True:
             limit = int(params.get("limit", "0"))
-            most = PAGE_BYTES if limit > 1 else 0
+            most = limits.PAGE_BYTES if limit > 1 else 0
             try:
                 body = await self._transport.request(
                     "GET", path, params=params, headers=headers, most=most
@@ -440,7 +435,7 @@ class Client:
             except AnswerTooLarge as error:
                 if error.bound != "answer" or limit == 1:
                     raise
-                params["limit"] = str(max(1, (limit or _LIMIT) // _FEWER))
+                params["limit"] = str(max(1, (limit or limits.PAGE) // limits.FEWER))
 
     async def _write(
         self,

@@ -5,13 +5,9 @@ from __future__ import annotations
 from email.utils import parsedate_to_datetime
 
 from fairlead.api.timestamps import moment
+from fairlead.client import limits
 
 
-MUCH_SECONDS = 120.0
-"""Least difference of two clocks that is told, in seconds; servers allow for one minute."""
-
-_LONGEST_DATE = 64
-"""Longest text that is read as a date, in characters; an HTTP date has 29."""
 _BY_TIME = {9: "is not valid yet", 10: "has expired"}
 """Faults of certificates that come from time, by OpenSSL's numbers in ``x509_vfy.h``."""
 
@@ -39,11 +35,11 @@ def clock_difference(date: str) -> str:
     ``date`` is the header Date of its answer (RFC 9110, 6.6.1), "" if there is none.
     """
     try:
-        ahead = (parsedate_to_datetime(date[:_LONGEST_DATE]) - moment()).total_seconds()
+        ahead = (parsedate_to_datetime(date[: limits.DATE_CHARACTERS]) - moment()).total_seconds()
     except (ValueError, TypeError, OverflowError):
         # No date, or one without a zone.
         return ""
-    if abs(ahead) < MUCH_SECONDS:
+    if abs(ahead) < limits.CLOCK_SECONDS:
         return ""
     where = "ahead of" if ahead > 0 else "behind"
     return (

@@ -18,6 +18,7 @@ from weakref import WeakKeyDictionary
 import aiohttp
 
 from fairlead.api.addresses import is_loopback
+from fairlead.client import limits
 from fairlead.client.authorities import (
     AuthorityError,
     explain_refusal,
@@ -98,10 +99,6 @@ def _socket(error: OSError, server: str) -> str:
     return f"{detail}; check server in the kubeconfig"
 
 
-_PASSES = 100
-"""Largest number of event loop turns to wait for the transports of sockets that are shut down."""
-
-
 class Socket(socket.socket):
     """Socket that never closes a file descriptor which it does not own any more.
 
@@ -167,7 +164,7 @@ class Sockets:
         for left in self._left():
             with contextlib.suppress(OSError):
                 left.shutdown(socket.SHUT_RDWR)
-        for _ in range(_PASSES):
+        for _ in range(limits.SHUT_TURNS):
             if not self._left():
                 return
             await asyncio.sleep(0)

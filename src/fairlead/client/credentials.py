@@ -19,18 +19,10 @@ import msgspec
 
 from fairlead.api.meta import JSON
 from fairlead.api.timestamps import moment
+from fairlead.client import limits
 from fairlead.client.config import ClusterConfig, ExecPlugin
 from fairlead.client.errors import ConfigError
 
-
-TOKEN_PERIOD = 60.0
-"""Seconds for which a token from a file is used before the file is read again, as in client-go.
-
-Kubelets replace the token of a Pod long before it ends, at 80 % of its lifetime.
-"""
-
-EXPIRY_MARGIN = 10.0
-"""Seconds before its expiration at which a plugin's credential counts as expired."""
 
 Clock = Callable[[], float]
 
@@ -83,15 +75,15 @@ class FileToken:
         self._path = Path(path)
         self._credential = _bearer(token)
         self._clock = clock
-        self._read_at = -TOKEN_PERIOD
+        self._read_at = -limits.TOKEN_SECONDS
 
     async def current(self) -> Credential:
-        """Return the token, read again after :data:`TOKEN_PERIOD`.
+        """Return the token, read again after ``TOKEN_SECONDS``.
 
         Raises:
             ConfigError: the file has never held a token.
         """
-        if self._clock() - self._read_at >= TOKEN_PERIOD:
+        if self._clock() - self._read_at >= limits.TOKEN_SECONDS:
             self._read()
         return self._credential
 
@@ -151,7 +143,7 @@ class PluginCredential:
             return credential if credential != refused else None
 
     def _expired(self) -> bool:
-        return self._expires is not None and self._clock() >= self._expires - EXPIRY_MARGIN
+        return self._expires is not None and self._clock() >= self._expires - limits.EXPIRY_SECONDS
 
     async def _run(self) -> Credential:
         output = await run_exec_plugin(self._config)
@@ -183,10 +175,6 @@ def _bearer(token: str) -> Credential:
     return Credential(f"Bearer {token}" if token else "")
 
 
-TIMEOUT = 60.0
-"""Seconds that a plugin may take; it has no terminal, so that it cannot wait for a person."""
-
-
 class PluginOutput(msgspec.Struct, rename="camel"):
     """``ExecCredential.status``; certificate and key are PEM."""
 
@@ -205,7 +193,11 @@ class _ExecCredential(msgspec.Struct, rename="camel"):
     status: PluginOutput | None = None
 
 
-async def run_exec_plugin(config: ClusterConfig, *, timeout: float = TIMEOUT) -> PluginOutput:  # noqa: ASYNC109  the plugin's, named in the message
+async def run_exec_plugin(
+    config: ClusterConfig,
+    *,
+    timeout: float = limits.PLUGIN_SECONDS,  # noqa: ASYNC109  the plugin's, named in the message
+) -> PluginOutput:
     """Run the config's exec plugin once; return the credential that it printed.
 
     Source: https://kubernetes.io/docs/reference/access-authn-authz/authentication/.

@@ -11,6 +11,7 @@ import msgspec
 from fairlead.api.decoding import field_message
 from fairlead.api.resource import Resource, split_api_version
 from fairlead.api.status import Status
+from fairlead.client import limits
 from fairlead.client.errors import NotFound, NotServed, UnexpectedAnswer
 
 
@@ -161,10 +162,6 @@ def _aggregated(content: _Aggregated) -> Decoded:
                     if entry.response_kind is not None
                 )
     return groups, resources
-
-
-_MOST_VERSIONS = 1000
-"""Largest number of group versions whose resources are cached."""
 
 
 class Getter(Protocol):
@@ -344,7 +341,7 @@ class Discovery:
         if resources.fetched <= self._valid_since:
             return
         # Objects of other writers name group versions: the cache must not grow with invented ones.
-        if len(self._resources) >= _MOST_VERSIONS:
+        if len(self._resources) >= limits.REMEMBERED:
             self._resources.clear()
         self._resources[api_version] = resources
 

@@ -21,6 +21,7 @@ from aiohttp.http import HttpProcessingError
 from multidict import CIMultiDict, CIMultiDictProxy
 from yarl import URL
 
+from fairlead.client import limits
 from fairlead.client.bounds import Body, Intake
 from fairlead.client.connection import Sockets
 from fairlead.client.errors import ConfigError, ConnectionFailed
@@ -35,8 +36,6 @@ None of these is public API: a minor version may change them without a note.
 """
 IDEMPOTENT = frozenset({"GET", "HEAD", "PUT", "DELETE"})
 """Methods that may be repeated if it is unknown whether the request arrived (RFC 9110, 9.2.2)."""
-IDLE_SECONDS = 15.0
-"""Seconds after which an idle connection is closed; it may take twice as long."""
 
 _BODILESS = frozenset({"GET", "HEAD"})
 _BROKEN = (
@@ -47,10 +46,6 @@ _BROKEN = (
 """Exceptions of a kept connection that turns out to be closed."""
 _SWITCHING = 101
 """Status 101 Switching Protocols, the only one below 200 that is final."""
-_JOINED = 1 << 16
-"""Bytes up to which a body is joined to its headers, so that both fit one TLS record."""
-_MOST_HEADS = 64
-"""Largest number of cached encoded request headers; requests use few different ones."""
 _control = re.compile(r"[\x00-\x08\x0a-\x1f\x7f]").search
 """Finds characters that no header may contain (RFC 9110, 5.5), since they could begin another."""
 
@@ -266,7 +261,7 @@ class Origin:
             headers = self.request.headers.copy()
             headers.update(more)
             head = "".join(_line(f"{name}: {value}") for name, value in headers.items()).encode()
-            if len(self._heads) >= _MOST_HEADS:
+            if len(self._heads) >= limits.HEADS:
                 self._heads.clear()
             self._heads[key] = head
         return head
@@ -338,7 +333,7 @@ class ServerConnections:
         if self._connector is None:
             # Without a limit, because each watch holds a connection for as long as it lasts.
             self._connector = aiohttp.TCPConnector(
-                limit=0, keepalive_timeout=IDLE_SECONDS, socket_factory=self._sockets.make
+                limit=0, keepalive_timeout=limits.IDLE_SECONDS, socket_factory=self._sockets.make
             )
         try:
             return await self._connector.connect(origin.request, [], self._timeout)
@@ -389,7 +384,7 @@ def _write(transport: asyncio.Transport | None, origin: Origin, sent: Outgoing) 
     head = b"".join((line.encode(), origin.head(sent.headers), b"\r\n"))
     if transport is None or transport.is_closing():
         raise aiohttp.ClientConnectionResetError("Cannot write to closing transport")
-    if len(body) <= _JOINED:
+    if len(body) <= limits.JOINED_BYTES:
         transport.write(head + body)
     else:
         transport.write(head)

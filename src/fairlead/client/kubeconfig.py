@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import TypeVar
 from urllib.parse import urlsplit
 
+from fairlead.client import limits
 from fairlead.client.config import ClusterConfig, ExecPlugin, Impersonation
 from fairlead.client.errors import ConfigError
 from fairlead.client.kubeconfig_types import (
@@ -30,8 +31,6 @@ from fairlead.client.kubeconfig_types import (
 
 N = TypeVar("N", bound=Named)
 
-MAX_UNTRUSTED_BYTES = 1 << 20
-"""Maximum size of a kubeconfig from a Secret, in bytes: that of a Secret."""
 _EXEC_VERSIONS = ("client.authentication.k8s.io/v1", "client.authentication.k8s.io/v1beta1")
 _EXEC_EXTENSION = "client.authentication.k8s.io/exec"
 
@@ -51,8 +50,8 @@ def parse_kubeconfig(data: bytes, *, context: str | None = None) -> ClusterConfi
         ConfigError: the kubeconfig is unusable; quotes none of its values.
     """
     where = "the kubeconfig"
-    if len(data) > MAX_UNTRUSTED_BYTES:
-        raise ConfigError(f"{where} is larger than {MAX_UNTRUSTED_BYTES} bytes")
+    if len(data) > limits.KUBECONFIG_BYTES:
+        raise ConfigError(f"{where} is larger than {limits.KUBECONFIG_BYTES} bytes")
     config = decode_kubeconfig(data, where=where, aliases=False)
     name, chosen = choose_context(config, context, where=where, hint="set current-context")
     cluster = _entry(config.clusters, chosen.cluster, "cluster", where).cluster

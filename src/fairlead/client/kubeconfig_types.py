@@ -8,11 +8,8 @@ import msgspec
 
 from fairlead.api import yamltext
 from fairlead.api.decoding import field_message
+from fairlead.client import limits
 from fairlead.client.errors import ConfigError
-
-
-_MAX_DEPTH = 64
-"""Nested collections that a kubeconfig may have; it needs about eight."""
 
 
 class Extension(msgspec.Struct):
@@ -126,7 +123,7 @@ def decode_kubeconfig(data: bytes, *, where: str, aliases: bool) -> Kubeconfig:
         ConfigError: the bytes are no kubeconfig in YAML or JSON; the message quotes none of them.
     """
     try:
-        content = yamltext.load(data.decode(), aliases=aliases, max_depth=_MAX_DEPTH)
+        content = yamltext.load(data.decode(), aliases=aliases, max_depth=limits.KUBECONFIG_LEVELS)
     except (yamltext.YAMLError, ValueError, RecursionError) as error:
         raise ConfigError(f"{where} {yamltext.refusal(error)}") from None
     if content is None:

@@ -15,6 +15,7 @@ from fairlead.api.resource import (
     SELFSUBJECTACCESSREVIEWS,
     Resource,
 )
+from fairlead.client import limits
 from fairlead.client.client import Client
 from fairlead.client.errors import (
     ApiError,
@@ -86,14 +87,14 @@ async def list_all(client: Client, resource: Resource) -> list[Object]:
         NotFound: the CRD is established, and the server still does not serve the kind.
         ClientError: the server refused the look or cannot be reached.
     """
-    for _ in range(_SERVED_LOOKS):
+    for _ in range(limits.SERVED_LOOKS):
         try:
             return (await client.list(resource)).items
         except NotFound:
             crd = await find(client, CUSTOMRESOURCEDEFINITIONS, resource.group_resource)
             if crd is None or not _established(crd):
                 return []
-        await asyncio.sleep(_PAUSE_SECONDS)
+        await asyncio.sleep(limits.LOOK_PAUSE_SECONDS)
     return (await client.list(resource)).items
 
 
@@ -109,7 +110,7 @@ async def look_at(client: Client, resource: Resource, namespace: str = "") -> li
     """Return the metadata of all objects of a kind; [] if the kind is not served any more.
 
     A single kind may fail, for example if its conversion webhook is down. The list fails after
-    :data:`LOOK_SECONDS` without an answer.
+    ``LOOK_SECONDS`` without an answer.
 
     Raises:
         Unseen: the server did not say what there is of this kind.
@@ -117,13 +118,13 @@ async def look_at(client: Client, resource: Resource, namespace: str = "") -> li
     """
     loop = asyncio.get_running_loop()
     try:
-        async with asyncio.timeout(LOOK_SECONDS) as limit:
+        async with asyncio.timeout(limits.LOOK_SECONDS) as limit:
             # Each page restarts the time: the limit is on silence, not on the length of the list.
             listed = await client.list(
                 resource,
                 namespace,
                 metadata_only=True,
-                arrived=lambda _page: limit.reschedule(loop.time() + LOOK_SECONDS),
+                arrived=lambda _page: limit.reschedule(loop.time() + limits.LOOK_SECONDS),
             )
     except NotFound:
         return []
@@ -132,12 +133,10 @@ async def look_at(client: Client, resource: Resource, namespace: str = "") -> li
     except (ApiError, ConnectionFailed) as error:
         raise Unseen(resource, " ".join(str(error).split())) from error
     except TimeoutError:
-        raise Unseen(resource, f"the server has not answered for {LOOK_SECONDS:g} s") from None
+        raise Unseen(
+            resource, f"the server has not answered for {limits.LOOK_SECONDS:g} s"
+        ) from None
     return listed.items
-
-
-LOOK_SECONDS = 10.0
-"""Seconds of silence after which the list of one kind among several fails."""
 
 
 def _established(crd: Object) -> bool:
@@ -150,15 +149,6 @@ def _established(crd: Object) -> bool:
 
 Until = Callable[[Object | None], str]
 """Takes the object or None; returns "" if it is in the wanted state, else the missing part."""
-
-ANSWER_SECONDS = 10.0
-"""Seconds that the first look may take, even if the time to wait is shorter."""
-
-_PAUSE_SECONDS = 0.2
-"""Seconds before a failed look is repeated: the watch broke, or the kind is not served yet."""
-
-_SERVED_LOOKS = 10
-"""Number of failed lists after which a kind with an established CRD counts as not served."""
 
 
 class WaitTimeout(ClientError):  # noqa: N818
@@ -177,7 +167,7 @@ async def wait_for(
     """Watch one object until the condition holds; return the object in that state.
 
     A resource that the server does not serve yet counts as an absent object. ``timeout`` is in
-    seconds; however short it is, a server that answers within :data:`ANSWER_SECONDS` more is
+    seconds; however short it is, a server that answers within ``ANSWER_SECONDS`` more is
     looked at once.
 
     Raises:
@@ -186,7 +176,7 @@ async def wait_for(
     """
     missing = ""
     end = asyncio.get_running_loop().time() + timeout
-    limit = asyncio.timeout_at(end + ANSWER_SECONDS)
+    limit = asyncio.timeout_at(end + limits.ANSWER_SECONDS)
 
     def check(object_: Object | None) -> bool:
         nonlocal missing
@@ -207,7 +197,7 @@ async def wait_for(
                 except NotFound:
                     if check(None):
                         return None
-                await asyncio.sleep(_PAUSE_SECONDS)
+                await asyncio.sleep(limits.LOOK_PAUSE_SECONDS)
     except TimeoutError:
         where = f"{resource.kind} {namespace}/{name}" if namespace else f"{resource.kind} {name}"
         said = missing or "the server has not answered"
@@ -241,10 +231,6 @@ async def _watch(
                 return current
 
 
-_SHOWN = 10
-"""Names that a message lists."""
-
-
 def unknown(what: str, name: str, names_known: Iterable[str]) -> str:
     """Return the message about a missing name: the closest known name, and the known names.
 
@@ -259,8 +245,8 @@ def unknown(what: str, name: str, names_known: Iterable[str]) -> str:
     ]
     if close and len(names) == 1:
         return f"{what} {name} does not exist; did you mean {close[0]}?"
-    more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
-    there = f"there are: {', '.join(names[:_SHOWN])}{more}" if names else "there are none"
+    more = f" and {len(names) - limits.NAMED} more" if len(names) > limits.NAMED else ""
+    there = f"there are: {', '.join(names[: limits.NAMED])}{more}" if names else "there are none"
     meant = f"did you mean {close[0]}? " if close else ""
     return f"{what} {name} does not exist; {meant}{there}"
 

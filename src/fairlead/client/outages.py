@@ -11,21 +11,8 @@ import math
 from typing import Protocol
 from weakref import WeakKeyDictionary
 
+from fairlead.client import limits
 
-LONG_SECONDS = 5.0
-"""Seconds between the first and the last failure of the shortest outage whose end is reported.
-
-After a shorter one the back-offs of the failed requests are short too. Any answer to the client
-ends the outage, so that one failing request among others makes none.
-"""
-MOMENT_SECONDS = 1.0
-"""Seconds from the first answer to the report: failed requests are in their queues by then."""
-APART_SECONDS = 30.0
-"""Least seconds between two reported ends; doubled after each report."""
-MOST_APART_SECONDS = 960.0
-"""Seconds that the doubled interval does not exceed: about the longest back-off of a key."""
-WELL_SECONDS = 120.0
-"""Seconds without a failure after which the interval between reports starts at zero again."""
 
 _AWAY = frozenset({401, 502, 503, 504})
 """HTTP codes that concern the whole server: a proxy fails before it, or it knows no user."""
@@ -42,7 +29,7 @@ class OutageListener(Protocol):
 class Outages:
     """Outages of one server for one client, derived from answers to its requests.
 
-    The first answer ends an outage. Listeners are told :data:`MOMENT_SECONDS` after it, or later
+    The first answer ends an outage. Listeners are told ``MOMENT_SECONDS`` after it, or later
     if they were told of another end recently. If the server fails again before that, they are told
     at the end of the next outage.
     """
@@ -81,7 +68,7 @@ class Outages:
         lasting = self.lasting
         if self._first is None:
             self._first = now
-            if now - self._answered > WELL_SECONDS:
+            if now - self._answered > limits.WELL_SECONDS:
                 self._apart = 0.0
         if not lasting and since is not None and since < self._ended:
             # The request was sent during an outage whose end was reported before the request
@@ -89,7 +76,7 @@ class Outages:
             self._long = True
             self._tell_later()
             return
-        self._long = self._long or now - self._first >= LONG_SECONDS
+        self._long = self._long or now - self._first >= limits.OUTAGE_SECONDS
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
@@ -107,13 +94,13 @@ class Outages:
     def _tell_later(self) -> None:
         loop = asyncio.get_running_loop()
         if self._timer is None:
-            due = max(loop.time() + MOMENT_SECONDS, self._logged + self._apart)
+            due = max(loop.time() + limits.MOMENT_SECONDS, self._logged + self._apart)
             self._timer = loop.call_at(due, self._tell)
 
     def _tell(self) -> None:
         self._first, self._timer, self._long = None, None, False
         self._logged = asyncio.get_running_loop().time()
-        self._apart = min(max(APART_SECONDS, 2 * self._apart), MOST_APART_SECONDS)
+        self._apart = min(max(limits.APART_SECONDS, 2 * self._apart), limits.MOST_APART_SECONDS)
         for listener in list(self._listeners):
             listener.recovered(self)
 

@@ -19,6 +19,7 @@ import structlog
 from multidict import CIMultiDict
 
 from fairlead.api.status import REASON_CODES
+from fairlead.client import limits
 from fairlead.client.authorities import (
     is_of_another_issuer,
     issuer_at,
@@ -45,8 +46,6 @@ from fairlead.client.outages import Outages
 
 
 _WARNING = re.compile(r'299 \S+ "((?:[^"\\]|\\.)*)"')
-_MOST_WARNINGS = 1000
-"""Different warnings that are logged, so that a server cannot fill the memory with new ones."""
 
 
 class WarningLog:
@@ -60,7 +59,7 @@ class WarningLog:
     def handle(self, headers: Iterable[str]) -> None:
         """Log the texts that are new; after a thousand different ones, none."""
         for text in parse_warnings(headers):
-            if text not in self._warnings and len(self._warnings) < _MOST_WARNINGS:
+            if text not in self._warnings and len(self._warnings) < limits.REMEMBERED:
                 self._warnings.add(text)
                 self._log.warning("API server warning", server=self._server, warning=text)
 
@@ -72,10 +71,6 @@ def parse_warnings(headers: Iterable[str]) -> list[str]:
         for value in headers
         for match in _WARNING.finditer(value)
     ]
-
-
-_MOST_TEXT = 4096
-"""Characters of a refusal's message that are taken of a server whose answers have bounds."""
 
 
 @dataclass(frozen=True)
@@ -291,7 +286,9 @@ class Transport:
             status = msgspec.structs.replace(status, message=message.strip(), reason=reason)
         elif self.intake.bounds is not None:
             # It goes into conditions, which have a bound themselves.
-            status = msgspec.structs.replace(status, message=status.message[:_MOST_TEXT])
+            status = msgspec.structs.replace(
+                status, message=status.message[: limits.TEXT_CHARACTERS]
+            )
         # Of all refusals, this one can come from a clock.
         clock = clock_difference(answer.headers.get("Date", "")) if answer.status == 401 else ""
         if clock:

@@ -13,6 +13,7 @@ import structlog
 from fairlead.api.kubebind import ANNOTATION_BOUND_BY, binding_of_crd
 from fairlead.api.meta import JSON, Object
 from fairlead.api.resource import CUSTOMRESOURCEDEFINITIONS
+from fairlead.client import limits
 from fairlead.client.errors import AlreadyExists, ClientError, Conflict, Forbidden, NotFound
 from fairlead.runtime import delays
 
@@ -21,11 +22,6 @@ if TYPE_CHECKING:
     from fairlead.client import Client
 
 
-ESTABLISHED_SECONDS = 30.0
-"""Seconds within which a server has to establish a CRD."""
-
-_ATTEMPTS = 10
-"""Largest number of attempts to write one CRD that other writers change at the same time."""
 _log = structlog.get_logger(logger_name="fairlead.runtime.crds")
 
 
@@ -37,7 +33,7 @@ async def install_crds(
     client: Client,
     crds: Sequence[JSON],
     *,
-    timeout: float = ESTABLISHED_SECONDS,  # noqa: ASYNC109
+    timeout: float = limits.ESTABLISHED_SECONDS,  # noqa: ASYNC109
 ) -> None:
     """Create or update each CRD and wait until the server has established all.
 
@@ -94,7 +90,7 @@ async def _live(client: Client, name: str) -> Object | None:
 
 async def _write(client: Client, crd: JSON, live: Object | None) -> None:
     name: str = crd["metadata"]["name"]
-    for attempt in range(_ATTEMPTS):
+    for attempt in range(limits.CRD_ATTEMPTS):
         if attempt:
             live = await _live(client, name)
         if live is None:

@@ -17,6 +17,7 @@ import structlog
 from fairlead.api.meta import JSON, Object
 from fairlead.api.resource import EVENTS
 from fairlead.api.timestamps import format_time, moment, now
+from fairlead.client import limits
 from fairlead.client.errors import ClientError, ConnectionFailed, NotFound
 
 
@@ -27,20 +28,7 @@ if TYPE_CHECKING:
 K = TypeVar("K", bound=Hashable)
 V = TypeVar("V")
 
-SERIES_SECONDS = 600.0
-"""Seconds within which an equal event raises the count of the first one."""
 
-SIMILAR_LIMIT = 10
-"""Largest number of written events that differ in their message alone; more are combined."""
-
-BURST = 25
-"""Largest number of events about one object that are written in a burst."""
-
-REFILL_SECONDS = 300.0
-"""Seconds after which one more event may be written, once the burst is used up."""
-
-_REMEMBERED = 4096
-"""Entries of each memory of a correlator, as in client-go; the oldest is forgotten first."""
 _COMBINED = "(combined from similar events): "
 
 
@@ -98,8 +86,8 @@ class Correlator:
         happening = self._combine(happening, now)
         source = (happening.component, happening.uid or happening.name)
         # A token bucket for each component and object: time refills it, an event takes one.
-        tokens, since = self._budgets.pop(source, (float(BURST), now))
-        tokens = min(float(BURST), tokens + (now - since) / REFILL_SECONDS)
+        tokens, since = self._budgets.pop(source, (float(limits.EVENTS_BURST), now))
+        tokens = min(float(limits.EVENTS_BURST), tokens + (now - since) / limits.REFILL_SECONDS)
         enough = tokens >= 1
         _remember(self._budgets, source, (tokens - enough, now))
         return happening if enough else None
@@ -107,7 +95,7 @@ class Correlator:
     def series(self, happening: Happening, now: float) -> Series | None:
         """Return the written event whose count this one raises; None if there is no recent one."""
         series = self._series.get(happening.digest())
-        return series if series and now - series.last <= SERIES_SECONDS else None
+        return series if series and now - series.last <= limits.SERIES_SECONDS else None
 
     def written(self, happening: Happening, series: Series) -> None:
         """Remember a written event."""
@@ -116,11 +104,11 @@ class Correlator:
     def _combine(self, happening: Happening, now: float) -> Happening:
         common = happening._replace(message="").digest()
         similar = self._similar.pop(common, _Similar((), now, None))
-        if now - similar.since > SERIES_SECONDS:
+        if now - similar.since > limits.SERIES_SECONDS:
             similar = _Similar((), now, None)
         message = hash(happening.message)
         if message not in similar.messages:
-            if len(similar.messages) < SIMILAR_LIMIT:
+            if len(similar.messages) < limits.SIMILAR_EVENTS:
                 similar = similar._replace(messages=(*similar.messages, message))
             else:
                 combined = happening._replace(message=_COMBINED + happening.message)
@@ -135,21 +123,12 @@ class Correlator:
 def _remember(memory: OrderedDict[K, V], key: K, value: V) -> None:
     memory[key] = value
     memory.move_to_end(key)
-    while len(memory) > _REMEMBERED:
+    while len(memory) > limits.CORRELATED:
         memory.popitem(last=False)
 
 
 _log = structlog.get_logger(logger_name="fairlead.runtime.events")
 
-QUEUE_LIMIT = 1000
-"""Events of one cluster that may wait to be written; more are dropped."""
-
-_MESSAGE_LIMIT = 1024
-"""Maximum length of a message, in characters: that of ``note`` in events.k8s.io/v1."""
-_ATTEMPTS = 3
-"""Largest number of attempts to write an event while the server cannot be reached."""
-_PAUSE_SECONDS = 2.0
-"""Seconds between two attempts to write an event."""
 
 EventType = Literal["Normal", "Warning"]
 
@@ -178,7 +157,7 @@ class EventRecorder:
             type=type_,
             reason=reason,
             action=action,
-            message=message[:_MESSAGE_LIMIT],
+            message=message[: limits.EVENT_CHARACTERS],
         )
         self._writer.put(happening, obj.meta.resource_version)
 
@@ -197,7 +176,7 @@ class EventWriter:
         """Queue an event; equal events that wait together become one with a count."""
         count, _ = self._waiting.get(happening, (0, ""))
         # Events are a help for people: dropping some is better than delaying a controller.
-        if not count and len(self._waiting) >= QUEUE_LIMIT:
+        if not count and len(self._waiting) >= limits.EVENTS_WAITING:
             self.dropped += 1
             return
         self._waiting[happening] = (count + 1, resource_version)
@@ -218,11 +197,11 @@ class EventWriter:
         admitted = self._correlator.admit(happening, at)
         if admitted is None:
             return False
-        for _ in range(_ATTEMPTS):
+        for _ in range(limits.EVENT_ATTEMPTS):
             try:
                 await self._write(admitted, count, version)
             except ConnectionFailed:
-                await asyncio.sleep(_PAUSE_SECONDS)
+                await asyncio.sleep(limits.EVENT_PAUSE_SECONDS)
             except ClientError as error:
                 # A refused event is refused again: only an unreachable server is worth another
                 # try.

@@ -26,7 +26,7 @@ from tests.support.waiting import SECONDS, condition, gone, idle, when
 from fairlead.api.kubebind import APISERVICEBINDINGS, APISERVICEEXPORTS
 from fairlead.api.meta import JSON, Object
 from fairlead.api.resource import CLUSTERROLES, CUSTOMRESOURCEDEFINITIONS, NAMESPACES, SECRETS
-from fairlead.client import NotFound, outages
+from fairlead.client import NotFound, limits
 from fairlead.konnector.sync import passes
 from fairlead.provider.namespaces import identity_of
 from fairlead.runtime import BackoffPolicy, delays
@@ -257,7 +257,7 @@ async def test_what_fails_while_a_server_is_away_does_not_wait_out_its_back_off(
     namespace = await link.provider_namespace()
     await when(world.provider, WIDGETS, "blue", namespace, until=bool)
     monkeypatch.setattr(delays, "FAILED_PASS", BackoffPolicy(initial=10 * SECONDS, maximum=1e4))
-    monkeypatch.setattr(outages, "LONG_SECONDS", 0.0)
+    monkeypatch.setattr(limits, "OUTAGE_SECONDS", 0.0)
     plane = world.consumer_plane if away == "consumer" else world.provider_plane
     failed = {"controller": "sync-widgets.example.org", "result": "error"}
     before = konnector.sample("controller_runtime_reconcile_total", **failed) or 0.0

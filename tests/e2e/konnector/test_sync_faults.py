@@ -33,12 +33,12 @@ from fairlead.api.kubebind.names import BINDER_NAME, CLUSTER_BINDING_NAME, KUBEC
 from fairlead.api.meta import JSON
 from fairlead.api.resource import LEASES, SECRETS
 from fairlead.api.timestamps import moment
+from fairlead.client import limits
 from fairlead.konnector.controllers.clusterbinding import controller as clusterbinding
 from fairlead.konnector.controllers.clusterbinding import reconcile as heartbeats
 from fairlead.konnector.manifests import LEASE
 from fairlead.konnector.options import DEFAULT_NAMESPACE
 from fairlead.runtime import BackoffPolicy, delays
-from fairlead.runtime.cache import expectations, reflector
 
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
@@ -56,8 +56,8 @@ def _short_times() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(delays, "WATCH", policy)
         patch.setattr(delays, "CHILD", policy)
-        patch.setattr(reflector, "SETTLED_SECONDS", 0.3)
-        patch.setattr(expectations, "LAG", 0.5)
+        patch.setattr(limits, "SETTLED_SECONDS", 0.3)
+        patch.setattr(limits, "LAG_SECONDS", 0.5)
         yield
 
 
@@ -153,9 +153,9 @@ async def test_a_process_that_is_killed_at_any_moment(any_world: AnyWorld, tmp_p
 
 SHORT_LEASE = """
 from pathlib import Path
-from fairlead.runtime.controller import controller
+from fairlead.client import limits
 from fairlead.runtime.manager.lease import LeaderElection
-controller.GRACE_SECONDS = 0.5
+limits.GRACE_SECONDS = 0.5
 def short(until, after):
     def seconds(self):
         return after if Path({hurry!r}).exists() else until

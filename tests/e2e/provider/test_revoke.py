@@ -31,7 +31,7 @@ from fairlead.api.resource import (
     SECRETS,
     SERVICEACCOUNTS,
 )
-from fairlead.client import Client, NotFound, Unauthorized, lookups, parse_kubeconfig
+from fairlead.client import Client, NotFound, Unauthorized, limits, parse_kubeconfig
 from fairlead.provider.commands.consumers import UnknownConsumerError, find_consumer
 from fairlead.provider.commands.overview import consumers
 from fairlead.provider.commands.revoke import belonging, work
@@ -354,7 +354,7 @@ async def test_a_kind_that_cannot_be_listed_keeps_no_access(
 async def test_a_kind_that_hangs_is_not_waited_for(
     stack: AsyncExitStack, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(lookups, "LOOK_SECONDS", 0.2)
+    monkeypatch.setattr(limits, "LOOK_SECONDS", 0.2)
     world = World(stack)
     await world.start()
     await world.konnector()

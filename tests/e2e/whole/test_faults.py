@@ -32,15 +32,14 @@ from fairlead.api.postgresaccess.server import POSTGRESSERVERS
 from fairlead.api.resource import CUSTOMRESOURCEDEFINITIONS, SECRETS
 from fairlead.api.servicebinding.spec import SERVICEBINDINGS
 from fairlead.binding.manifests import NAME as BINDING
-from fairlead.client import ConnectionFailed
+from fairlead.client import ConnectionFailed, limits
 from fairlead.demo import story
 from fairlead.demo import world as demo
 from fairlead.demo.postgres.server import EmbeddedPostgres
 from fairlead.konnector.manifests import NAME as KONNECTOR
 from fairlead.postgres.controllers.access import controller as access_controller
 from fairlead.postgres.manifests import NAME as OPERATOR
-from fairlead.runtime import backoff, delays, events
-from fairlead.runtime.cache import reflector
+from fairlead.runtime import backoff, delays
 from fairlead_sandbox import Sandbox
 
 
@@ -77,9 +76,9 @@ def _short_back_off() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         for name in ("WATCH", "CHILD"):
             patch.setattr(delays, name, policy)
-        patch.setattr(reflector, "SETTLED_SECONDS", 0.3)
+        patch.setattr(limits, "SETTLED_SECONDS", 0.3)
         # What waits for longer than it takes to be found quiet is written when all seems over.
-        patch.setattr(events, "_PAUSE_SECONDS", QUIET_SECONDS / 4)
+        patch.setattr(limits, "EVENT_PAUSE_SECONDS", QUIET_SECONDS / 4)
         for module, name in (
             (delays, "NO_WATCH"),
             (access_controller, "RETRIES"),

@@ -26,14 +26,13 @@ from fairlead.binding.manifests import NAME as BINDING
 from fairlead.binding.manifests import manifests as binding_manifests
 from fairlead.binding.options import DEFAULT_NAMESPACE as BINDING_NAMESPACE
 from fairlead.binding.options import AdmissionOptions
-from fairlead.client import Client
+from fairlead.client import Client, limits
 from fairlead.demo import objects
 from fairlead.demo.identity import as_service_account, create_all
 from fairlead.demo.programs import StoryProgram, consumer_programs
 from fairlead.konnector.manifests import LEASE, NAME
 from fairlead.konnector.options import DEFAULT_NAMESPACE
 from fairlead.runtime import Cluster, LeaderElection, Manager
-from fairlead.runtime.manager import lease
 from fairlead.runtime.manager.manager import ManagerError
 
 
@@ -204,7 +203,7 @@ async def test_whoever_finds_the_lease_stolen_stops_and_the_next_one_works(
 async def test_whoever_cannot_renew_stops_though_its_connections_stand(
     contest: Contest, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(lease, "_RELEASE_SECONDS", 0.5)
+    monkeypatch.setattr(limits, "RELEASE_SECONDS", 0.5)
     one, two = contest.one, contest.two
     await one.start()
     await contest.holder("one")

@@ -11,6 +11,7 @@ from tests.support.ends import both_ends
 
 from fairlead.api.meta import JSON, Key, Object, object_from_dict
 from fairlead.api.status import Status, StatusDetails
+from fairlead.client import limits
 from fairlead.client.errors import api_error, refusal
 from fairlead.konnector.metrics import SyncMetrics
 from fairlead.konnector.policies.steps import Create, InSync, Pair, Settle, Side, Step, StepOutcome
@@ -19,7 +20,6 @@ from fairlead.konnector.sync import engine as engines
 from fairlead.konnector.sync.engine import Engine
 from fairlead.konnector.sync.passes import EngineContext
 from fairlead.runtime import Controller, Delta, Request
-from fairlead.runtime.cache import expectations
 
 
 KEY, TARGET = Key("", "a"), Key("abc", "a")
@@ -164,7 +164,7 @@ async def test_an_event_may_come_after_the_answer(world: World) -> None:
 async def test_what_was_created_and_is_never_told_of_is_looked_at_again(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(expectations, "LAG", 0.0)
+    monkeypatch.setattr(limits, "LAG_SECONDS", 0.0)
     await world.work()
     assert len(world.queue) == 0
     world.engine._believe_caches()

@@ -23,9 +23,8 @@ from fairlead.client import (
     Forbidden,
     ObjectList,
     RetryPolicy,
+    limits,
 )
-from fairlead.client import client as clients
-from fairlead.client.bounds import ENTRY_BYTES, LARGE_AT_ONCE, LARGE_BYTES, OBJECT_BYTES
 from fairlead.client.wire import Page
 
 
@@ -164,7 +163,7 @@ async def test_a_trusted_server_is_asked_for_fewer_objects_where_a_page_is_large
     monkeypatch: pytest.MonkeyPatch,
     read: Callable[[Client], Awaitable[ObjectList | Page]],
 ) -> None:
-    monkeypatch.setattr(clients, "PAGE_BYTES", MIB)
+    monkeypatch.setattr(limits, "PAGE_BYTES", MIB)
     server.on(ALL, pages(200_000, 6))
     async with Client(ClusterConfig(server.url, trusted=True)) as client:
         listed = await read(client)
@@ -177,7 +176,7 @@ async def test_a_trusted_server_is_asked_for_fewer_objects_where_a_page_is_large
 async def test_an_object_of_a_trusted_server_has_no_bound(
     server: FakeServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(clients, "PAGE_BYTES", MIB)
+    monkeypatch.setattr(limits, "PAGE_BYTES", MIB)
     server.on(ALL, pages(2 * MIB, 3))
     async with Client(ClusterConfig(server.url, trusted=True)) as client:
         assert len((await client.list(CONFIGMAPS)).items) == 3
@@ -196,7 +195,7 @@ async def test_an_object_that_is_larger_than_an_answer_may_be_is_told(server: Fa
     ("size", "taken"),
     [
         pytest.param(10_000, 8 * MIB // 10_000, id="large-objects"),
-        pytest.param(1, 8 * MIB // OBJECT_BYTES, id="small-objects"),
+        pytest.param(1, 8 * MIB // limits.OBJECT_BYTES, id="small-objects"),
     ],
 )
 async def test_a_list_is_bounded_in_all(server: FakeServer, size: int, taken: int) -> None:
@@ -213,7 +212,7 @@ async def test_a_list_is_bounded_in_all(server: FakeServer, size: int, taken: in
 
 async def test_empty_pages_come_to_an_end(server: FakeServer) -> None:
     server.on(ALL, respond({"metadata": {"continue": "more"}, "items": []}))
-    async with client_of(server, objects=10 * OBJECT_BYTES) as client:
+    async with client_of(server, objects=10 * limits.OBJECT_BYTES) as client:
         with pytest.raises(AnswerTooLarge):
             await client.list(CONFIGMAPS)
     assert len(server.seen) == 11
@@ -230,7 +229,7 @@ async def test_lists_at_the_same_time_count_together(server: FakeServer) -> None
 
     server.on(ALL, slow)
     # An object counts with its JSON of about 60 bytes and one annotation.
-    room = 250 * (OBJECT_BYTES + ENTRY_BYTES + 100)
+    room = 250 * (limits.OBJECT_BYTES + limits.ENTRY_BYTES + 100)
     async with client_of(server, objects=room) as client:
         lists = [asyncio.create_task(client.list(CONFIGMAPS, limit=90)) for _ in range(3)]
         done, waiting = await asyncio.wait(lists, return_when=asyncio.FIRST_EXCEPTION)
@@ -268,8 +267,8 @@ async def test_few_answers_are_large_at_the_same_time(server: FakeServer) -> Non
     async def large(request: web.Request) -> web.StreamResponse:
         response = web.StreamResponse()
         await response.prepare(request)
-        await response.write(b" " * (2 * LARGE_BYTES))
-        if next(begun) == 2 * LARGE_AT_ONCE:
+        await response.write(b" " * (2 * limits.LARGE_BYTES))
+        if next(begun) == 2 * limits.LARGE_AT_ONCE:
             full.set()
         await go.wait()
         await response.write(body)
@@ -279,7 +278,7 @@ async def test_few_answers_are_large_at_the_same_time(server: FakeServer) -> Non
     async with client_of(server) as client:
         reads = [
             asyncio.create_task(client.get(CONFIGMAPS, "one", "default"))
-            for _ in range(2 * LARGE_AT_ONCE)
+            for _ in range(2 * limits.LARGE_AT_ONCE)
         ]
         await full.wait()
         # Small answers wait for no place.

@@ -7,15 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from fairlead.client import ClusterConfig, ConfigError, ExecPlugin
-from fairlead.client.credentials import (
-    EXPIRY_MARGIN,
-    TOKEN_PERIOD,
-    Credential,
-    FileToken,
-    PluginCredential,
-    credential_source,
-)
+from fairlead.client import ClusterConfig, ConfigError, ExecPlugin, limits
+from fairlead.client.credentials import Credential, FileToken, PluginCredential, credential_source
 
 
 V1 = "client.authentication.k8s.io/v1"
@@ -80,7 +73,8 @@ class TestFileToken:
         assert (await FileToken(str(path), "other").current()).authorization == "Bearer one"
 
     @pytest.mark.parametrize(
-        ("seconds", "expected"), [(TOKEN_PERIOD - 1, "Bearer one"), (TOKEN_PERIOD, "Bearer two")]
+        ("seconds", "expected"),
+        [(limits.TOKEN_SECONDS - 1, "Bearer one"), (limits.TOKEN_SECONDS, "Bearer two")],
     )
     async def test_is_read_again_after_a_while(
         self, path: Path, seconds: float, expected: str
@@ -114,7 +108,7 @@ class TestFileToken:
             path.unlink()
         else:
             path.write_text("")
-        clock.now += TOKEN_PERIOD
+        clock.now += limits.TOKEN_SECONDS
         assert (await token.current()).authorization == "Bearer one"
 
     async def test_never_read(self, tmp_path: Path) -> None:
@@ -210,7 +204,8 @@ class TestPlugin:
         assert (len(set(found)), plugin.runs) == (1, 1)
 
     @pytest.mark.parametrize(
-        ("before_expiry", "runs"), [(EXPIRY_MARGIN + 1, 1), (EXPIRY_MARGIN, 2), (-5, 2)]
+        ("before_expiry", "runs"),
+        [(limits.EXPIRY_SECONDS + 1, 1), (limits.EXPIRY_SECONDS, 2), (-5, 2)],
     )
     async def test_expiry(self, plugin: Plugin, before_expiry: float, runs: int) -> None:
         clock = Clock()

@@ -9,7 +9,7 @@ import pytest
 
 from fairlead.api.meta import Object
 from fairlead.api.resource import CONFIGMAPS
-from fairlead.client import Client, lookups, parse_kubeconfig
+from fairlead.client import Client, limits, parse_kubeconfig
 from fairlead.client.lookups import WaitTimeout, wait_for
 from fairlead_sandbox import Sandbox
 
@@ -45,7 +45,7 @@ async def test_a_first_look_is_taken_however_short_the_time_is(
 async def test_a_server_that_does_not_answer_is_not_waited_for_much_longer(
     client: Client, plane: Sandbox, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(lookups, "ANSWER_SECONDS", 0.05)
+    monkeypatch.setattr(limits, "ANSWER_SECONDS", 0.05)
     plane.faults.delay(600, "list", "configmaps")
     with pytest.raises(WaitTimeout, match=r"the server has not answered \(waited 0.05 s\)"):
         await wait_for(client, CONFIGMAPS, "a", "default", until=there, timeout=0.05)

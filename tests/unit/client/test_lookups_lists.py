@@ -8,7 +8,7 @@ import pytest
 from tests.support.fakeserver import Answer, FakeServer, failure, respond, text
 
 from fairlead.api.resource import CUSTOMRESOURCEDEFINITIONS, Resource
-from fairlead.client import Client, NotFound, lookups
+from fairlead.client import Client, NotFound, limits
 from fairlead.client.lookups import list_all
 
 
@@ -52,7 +52,7 @@ async def test_a_list_of_a_custom_resource(
 async def test_a_kind_that_stays_unserved_is_an_error(
     client: Client, server: FakeServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(lookups, "_PAUSE_SECONDS", 0.001)
+    monkeypatch.setattr(limits, "LOOK_PAUSE_SECONDS", 0.001)
     server.on(CRD, ESTABLISHED).on(WIDGETS.path(), failure(404, "NotFound"))
     with pytest.raises(NotFound):
         await list_all(client, WIDGETS)

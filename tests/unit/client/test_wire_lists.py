@@ -10,8 +10,7 @@ from tests.support.fakeserver import FakeServer, chunks, failure, respond, text
 
 from fairlead.api.meta import JSON, Object
 from fairlead.api.resource import CONFIGMAPS, NAMESPACES, Resource
-from fairlead.client import Client, ClusterConfig, Gone, UnexpectedAnswer
-from fairlead.client import client as clients
+from fairlead.client import Client, ClusterConfig, Gone, UnexpectedAnswer, limits
 from fairlead.client.wire import decode_page
 
 
@@ -93,7 +92,7 @@ class TestPages:
     async def test_a_list_with_large_pages_starts_over_page_by_page(
         self, server: FakeServer, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr(clients, "PAGE_BYTES", 1000)
+        monkeypatch.setattr(limits, "PAGE_BYTES", 1000)
         large = config_map("a", data={"x": "x" * 1000})
         server.on(
             PATH,

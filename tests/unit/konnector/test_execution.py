@@ -9,10 +9,11 @@ from tests.support.ends import POLICY, both_ends
 
 from fairlead.api.meta import JSON, Key, Object, object_from_dict
 from fairlead.api.status import Status, StatusDetails
+from fairlead.client import limits
 from fairlead.client.errors import api_error
 from fairlead.konnector.policies.steps import Create, Delete, Pair, Replace, Settle
 from fairlead.konnector.sync.ends import Executor
-from fairlead.runtime.cache.expectations import LAG, Expectations
+from fairlead.runtime.cache.expectations import Expectations
 
 
 KEY = Key("shop", "creds")
@@ -84,7 +85,7 @@ async def test_a_write_to_what_no_watch_has_told_of_is_looked_at_again() -> None
     ends.provider.expectations = Expectations(clock=lambda: now[0])
     await Executor(ends, POLICY.outcome).carry_out(Replace("provider", BODY), pair(None))
     assert ends.provider.expectations.overdue() == []
-    now[0] += LAG
+    now[0] += limits.LAG_SECONDS
     assert ends.provider.expectations.overdue() == [TARGET]
 
 
@@ -97,7 +98,7 @@ async def test_a_copy_that_is_found_before_a_watch_has_told_of_it_is_looked_at_a
     assert after is not None
     assert after.provider is not None
     assert ends.provider.newest(TARGET) is not None
-    now[0] += LAG
+    now[0] += limits.LAG_SECONDS
     assert ends.provider.expectations.overdue() == [TARGET]
 
 

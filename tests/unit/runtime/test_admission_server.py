@@ -14,7 +14,8 @@ import pytest
 from tests.support.waiting import SECONDS
 
 from fairlead.api.meta import JSON
-from fairlead.runtime.admission import certificates, server
+from fairlead.client import limits
+from fairlead.runtime.admission import certificates
 from fairlead.runtime.admission.server import (
     AdmissionRequest,
     AdmissionServer,
@@ -148,12 +149,12 @@ async def test_other_paths_and_methods(asked: Asked) -> None:
 
 
 async def test_a_body_has_so_many_bytes(asked: Asked, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(server, "MOST_BYTES", 1000)
+    monkeypatch.setattr(limits, "REVIEW_BYTES", 1000)
     assert (await asked.post(review("x" * 2000)))[0] == 413
 
 
 async def test_a_body_has_so_much_time(asked: Asked, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(server, "SECONDS", 0.1)
+    monkeypatch.setattr(limits, "REVIEW_SECONDS", 0.1)
 
     async def never() -> AsyncIterator[bytes]:
         yield b"{"

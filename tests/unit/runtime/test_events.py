@@ -12,9 +12,9 @@ from tests.unit.runtime.fakes import refusal, widget
 
 from fairlead.api.meta import JSON, Object, object_from_dict
 from fairlead.api.resource import Resource
-from fairlead.client import Client
+from fairlead.client import Client, limits
 from fairlead.client.errors import ConnectionFailed
-from fairlead.runtime.events import BURST, QUEUE_LIMIT, SIMILAR_LIMIT, EventRecorder, EventWriter
+from fairlead.runtime.events import EventRecorder, EventWriter
 
 
 Run = Callable[[Awaitable[Any]], Any]
@@ -151,10 +151,10 @@ def test_similar_events_are_combined(virtual: Run) -> None:
     async def story() -> None:
         server = Server()
         async with recording(server) as (recorder, _):
-            for number in range(SIMILAR_LIMIT + 5):
+            for number in range(limits.SIMILAR_EVENTS + 5):
                 recorder.event(widget("a"), "Warning", "Failed", f"attempt {number}")
                 await asyncio.sleep(1)
-        assert len(server.events) == SIMILAR_LIMIT + 1
+        assert len(server.events) == limits.SIMILAR_EVENTS + 1
         message, count = server.counts[-1]
         assert message.startswith("(combined from similar events): attempt")
         assert count == 5
@@ -170,12 +170,12 @@ def test_a_flood_about_one_object_has_a_budget_and_others_theirs(virtual: Run) -
                 recorder.event(widget("a"), "Warning", f"Reason{number}", "x")
             recorder.event(widget("b"), "Normal", "Bound", "done")
             await asyncio.sleep(1)
-            assert server.writes == BURST + 1
-            assert writer.dropped == 100 - BURST
+            assert server.writes == limits.EVENTS_BURST + 1
+            assert writer.dropped == 100 - limits.EVENTS_BURST
             await asyncio.sleep(301)
             recorder.event(widget("a"), "Warning", "Later", "x")
             await asyncio.sleep(1)
-            assert server.writes == BURST + 2
+            assert server.writes == limits.EVENTS_BURST + 2
 
     virtual(story())
 
@@ -208,6 +208,6 @@ def test_what_cannot_be_written_is_dropped_and_stops_nothing(
 def test_waiting_events_are_bounded() -> None:
     writer = EventWriter(cast("Client", Server()))
     recorder = EventRecorder(writer, "konnector")
-    for number in range(QUEUE_LIMIT + 10):
+    for number in range(limits.EVENTS_WAITING + 10):
         recorder.event(widget(f"w{number}"), "Normal", "Bound", "x")
     assert writer.dropped == 10

@@ -3,7 +3,8 @@ from __future__ import annotations
 import pytest
 
 from fairlead.api.meta import Key, Object, object_from_dict
-from fairlead.runtime.cache.expectations import LAG, Expectations
+from fairlead.client import limits
+from fairlead.runtime.cache.expectations import Expectations
 
 
 KEY = Key("shop", "db")
@@ -45,10 +46,10 @@ def test_a_cache_that_never_tells_is_believed_in_the_end() -> None:
     clock = [0.0]
     expectations = Expectations(lambda: clock[0])
     expectations.wrote(obj("5"), created=True)
-    clock[0] = LAG - 0.1
+    clock[0] = limits.LAG_SECONDS - 0.1
     assert expectations.overdue() == []
     assert expectations.newest(KEY, None) is not None
-    clock[0] = LAG
+    clock[0] = limits.LAG_SECONDS
     assert expectations.newest(KEY, None) is None
 
 
@@ -86,11 +87,11 @@ def test_what_the_cache_never_tells_of_is_looked_at_once_more() -> None:
     clock = [0.0]
     expectations = Expectations(lambda: clock[0])
     expectations.wrote(obj("5"), created=True)
-    clock[0] = LAG
+    clock[0] = limits.LAG_SECONDS
     assert expectations.overdue() == [KEY]
     assert expectations.overdue() == []
     assert expectations.newest(KEY, None) is None
     expectations.wrote(obj("6"), created=True)
     expectations.note_seen(KEY)
-    clock[0] += LAG
+    clock[0] += limits.LAG_SECONDS
     assert expectations.overdue() == []

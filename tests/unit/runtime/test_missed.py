@@ -11,21 +11,15 @@ import pytest
 from structlog.testing import capture_logs
 from tests.unit.runtime.fakes import WIDGETS, FakeServer, refusal, widget
 
-from fairlead.client import Client
+from fairlead.client import Client, limits
 from fairlead.runtime.cache.informer import Delta, SharedInformer
-from fairlead.runtime.cache.missed import (
-    AGAIN_SECONDS,
-    INTERVAL_SECONDS,
-    LOOK_SECONDS,
-    _ahead,
-    _State,
-)
+from fairlead.runtime.cache.missed import _ahead, _State
 from fairlead.runtime.cluster import Cluster
 
 
 Run = Callable[[Awaitable[Any]], Any]
 
-LATEST = 1.25 * INTERVAL_SECONDS + 2 * LOOK_SECONDS + AGAIN_SECONDS
+LATEST = 1.25 * limits.COMPARED_SECONDS + 2 * limits.DUE_SECONDS + limits.BEHIND_SECONDS
 """Seconds until a cache has been compared, and compared again."""
 
 
@@ -155,7 +149,7 @@ def test_what_is_told_of_before_the_second_list_is_no_loss(virtual: Run) -> None
                 await asyncio.sleep(1.0)
             assert told == []
             await server.put("a")
-            await asyncio.sleep(LOOK_SECONDS)
+            await asyncio.sleep(limits.DUE_SECONDS)
             assert told == ["MODIFIED a"]
             assert (server.count("page"), informer.missed, server.count("list")) == (1, 0, 1)
 
@@ -172,7 +166,7 @@ def test_a_server_that_does_not_list_for_this_is_asked_again_later(virtual: Run)
             server.fail_once("page", refusal("Expired"))
             while not server.count("page"):  # noqa: ASYNC110  the server tells nobody
                 await asyncio.sleep(1.0)
-            await asyncio.sleep(LOOK_SECONDS)
+            await asyncio.sleep(limits.DUE_SECONDS)
             assert (server.count("page"), told) == (1, [])
             await asyncio.sleep(LATEST)
             assert (informer.missed, told) == (1, ["DELETED a"])

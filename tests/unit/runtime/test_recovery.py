@@ -14,12 +14,11 @@ import pytest
 from tests.unit.runtime.plane import Plane
 
 from fairlead.api.resource import SECRETS
-from fairlead.client import AlreadyExists, Client, ClientError, Outages, outages_of
+from fairlead.client import AlreadyExists, Client, ClientError, Outages, limits, outages_of
 from fairlead.client.exchange import Outgoing
-from fairlead.client.outages import APART_SECONDS
 from fairlead.runtime import BackoffPolicy, Controller, Request, Result
 from fairlead.runtime.controller import queue
-from fairlead.runtime.controller.queue import RECOVERED_FAILURES, WorkQueue
+from fairlead.runtime.controller.queue import WorkQueue
 
 
 Run = Callable[[Awaitable[Any]], Any]
@@ -233,7 +232,7 @@ def test_ends_are_told_apart_and_the_next_one_counts_for_both(virtual: Run) -> N
             await asyncio.sleep(1.1)
         assert told == [pytest.approx(7.0)]
         await asyncio.sleep(60.0)
-        assert told[1:] == [pytest.approx(7.0 + APART_SECONDS)]
+        assert told[1:] == [pytest.approx(7.0 + limits.APART_SECONDS)]
 
     virtual(story())
 
@@ -276,7 +275,7 @@ def test_keys_of_another_server_go_on_to_wait(virtual: Run) -> None:
         await asyncio.sleep(queue._SPREAD_LEAST)
         waiting = [await keys.get() for _ in range(len(keys))]
         assert waiting == ["here"]
-        assert keys.failures("here") == RECOVERED_FAILURES
+        assert keys.failures("here") == limits.RECOVERED_FAILURES
         assert (keys.failures("there"), keys.failures("neither")) == (16, 16)
 
     virtual(story())

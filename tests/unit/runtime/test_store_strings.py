@@ -8,8 +8,9 @@ import pytest
 
 from fairlead.api.meta import Object, ObjectMeta, decode_object
 from fairlead.api.resource import Resource
+from fairlead.client import limits
 from fairlead.client.wire import decode_event
-from fairlead.runtime.cache.store import LONGEST_STRING, MOST_STRINGS, SharedStrings, Store
+from fairlead.runtime.cache.store import SharedStrings, Store
 
 
 WIDGETS = Resource("example.org", "v1", "widgets", "Widget")
@@ -64,16 +65,16 @@ def test_an_object_s_own_kind_counts(found: dict[str, str], expected: tuple[str,
 
 def test_what_is_remembered_is_bounded() -> None:
     strings = SharedStrings()
-    for number in range(3 * MOST_STRINGS):
+    for number in range(3 * limits.STRINGS):
         meta = ObjectMeta(namespace="team", annotations={"uid": str(number)})
         strings.share(meta)
         assert meta.annotations == {"uid": str(number)}
-    assert len(strings) <= MOST_STRINGS + 1
+    assert len(strings) <= limits.STRINGS + 1
 
 
 def test_long_strings_are_left_alone() -> None:
     strings = SharedStrings()
-    strings.share(ObjectMeta(annotations={"text": "x" * (LONGEST_STRING + 1)}))
+    strings.share(ObjectMeta(annotations={"text": "x" * (limits.STRING_CHARACTERS + 1)}))
     # The namespace, which is empty.
     assert len(strings) == 1
 

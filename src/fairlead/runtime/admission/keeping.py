@@ -14,6 +14,7 @@ import structlog
 from fairlead.api.meta import JSON, Object
 from fairlead.api.resource import SECRETS, WEBHOOKCONFIGURATIONS, Resource
 from fairlead.api.timestamps import moment
+from fairlead.client import limits
 from fairlead.client.errors import AlreadyExists, ClientError
 from fairlead.runtime import delays
 from fairlead.runtime.admission import certificates
@@ -26,8 +27,6 @@ from fairlead.runtime.writes import commit
 
 OWNER_LABEL = "app.kubernetes.io/name"
 """Label with the name of an object's program; objects of other programs are never written."""
-LOOK_SECONDS = 3600.0
-"""Seconds between two checks whether a certificate is due, if no object has changed."""
 _log = structlog.get_logger(logger_name="fairlead.runtime.admission")
 
 
@@ -188,7 +187,7 @@ class CertificateKeeper:
         backoff, loop = Backoff(delays.CHILD), asyncio.get_running_loop()
         while True:
             self._changed.clear()
-            wait = LOOK_SECONDS
+            wait = limits.CERTIFICATE_SECONDS
             try:
                 await self.keep()
                 backoff.good(loop.time())

@@ -24,6 +24,7 @@ from prometheus_client.metrics_core import CounterMetricFamily, HistogramMetricF
 from prometheus_client.registry import Collector
 
 from fairlead.api.meta import JSON
+from fairlead.client import limits
 from fairlead.client.metrics import Histogram
 from fairlead.runtime.manager.health import split_address
 
@@ -77,10 +78,6 @@ class ReviewMetrics(Collector):
         yield seconds
 
 
-MOST_BYTES = 16 * 1024 * 1024
-"""Bytes that a review may have: it holds the new object and the old one, with room to spare."""
-SECONDS = 10.0
-"""Seconds that a request may take to arrive."""
 _FAILED: Said = "failed"
 _log = structlog.get_logger(logger_name="fairlead.runtime.admission")
 
@@ -223,12 +220,12 @@ class AdmissionServer:
 
     async def _reviewed(self, request: web.BaseRequest, reviewer: Reviewer) -> _Answer:
         try:
-            async with asyncio.timeout(SECONDS):
+            async with asyncio.timeout(limits.REVIEW_SECONDS):
                 content = await _content(request)
         except TimeoutError:
-            return _unread(408, f"no whole request within {SECONDS:g} s")
+            return _unread(408, f"no whole request within {limits.REVIEW_SECONDS:g} s")
         if content is None:
-            return _unread(413, f"the limit is {MOST_BYTES} bytes")
+            return _unread(413, f"the limit is {limits.REVIEW_BYTES} bytes")
         try:
             review = msgspec.json.decode(content, type=_Review)
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
@@ -280,7 +277,7 @@ async def _content(request: web.BaseRequest) -> bytes | None:
     content = bytearray()
     async for chunk in request.content.iter_any():
         content += chunk
-        if len(content) > MOST_BYTES:
+        if len(content) > limits.REVIEW_BYTES:
             return None
     return bytes(content)
 

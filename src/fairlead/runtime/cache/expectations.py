@@ -4,8 +4,8 @@ A cache lags behind what was just written. Acting on it would write the same aga
 for the older resourceVersion. So the server's answer to a write is laid over the cache until the
 cache tells of that version or of a later one. Versions are compared as numbers, as every server
 has them; where they are none, the cache is believed. A cache that was filled anew may never tell
-of an object that came and went in between: so after :data:`LAG` seconds the cache is believed in
-any case.
+of an object that came and went in between: so after ``LAG_SECONDS`` the cache is believed in any
+case.
 """
 
 from __future__ import annotations
@@ -14,15 +14,7 @@ import time
 from collections.abc import Callable
 
 from fairlead.api.meta import Key, Object
-
-
-LAG = 5.0
-"""Time after a write until the cache is believed even if it lacks the write, in seconds.
-
-A cache that lags for longer costs a write that the server refuses with 409, after which the object
-is looked at anew. With more seconds, an object that came and went unseen would be taken for one
-that exists for so long.
-"""
+from fairlead.client import limits
 
 
 class Expectations:
@@ -37,7 +29,7 @@ class Expectations:
     def wrote(self, obj: Object, *, created: bool = False) -> None:
         """Remember the server's answer to a write."""
         key = obj.key
-        self.written[key] = (obj, self._clock() + LAG)
+        self.written[key] = (obj, self._clock() + limits.LAG_SECONDS)
         if created:
             self._created.add(key)
 
@@ -76,7 +68,7 @@ class Expectations:
         self._created.clear()
 
     def overdue(self) -> list[Key]:
-        """Return the created objects that the cache has not shown within :data:`LAG`.
+        """Return the created objects that the cache has not shown within ``LAG_SECONDS``.
 
         They may have been deleted before the cache was filled again: the cache is believed from
         now on.

@@ -13,6 +13,7 @@ import structlog
 from fairlead.api.meta import Object, Undecodable
 from fairlead.api.nesting import NestedTooDeeply
 from fairlead.api.resource import Resource
+from fairlead.client import limits
 from fairlead.client.bounds import Intake, cost
 from fairlead.runtime.backoff import BackoffPolicy
 from fairlead.runtime.cache.reflector import ListWatch, Reflector, Scope, differences
@@ -67,9 +68,6 @@ class CacheRoom:
 
 _log = structlog.get_logger(logger_name="fairlead.runtime.informer")
 
-_PUTS_PER_TURN = 1000
-"""Number of objects of a list that are stored in one turn of the event loop."""
-
 
 class SharedInformer:
     """One watch, one store, any number of handlers: the sink of a reflector.
@@ -116,7 +114,7 @@ class SharedInformer:
             objects = self._news(objects)
         for number, object_ in enumerate(objects, 1):
             self._keep(object_, initial=initial)
-            if number % _PUTS_PER_TURN == 0:
+            if number % limits.PUTS == 0:
                 await asyncio.sleep(0)
         self.synced.set()
         for listener in self._listeners:

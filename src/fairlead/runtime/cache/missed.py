@@ -7,7 +7,7 @@ hour, page by page, and where uid or resourceVersion is another one than in the 
 listed anew, which tells of what was missed.
 
 Caches are always a little behind. So a difference counts only if both sides still show it in a
-second list, :data:`AGAIN_SECONDS` later.
+second list, ``BEHIND_SECONDS`` later.
 """
 
 from __future__ import annotations
@@ -23,27 +23,13 @@ import structlog
 
 from fairlead.api.meta import Key, Object, ObjectMeta
 from fairlead.api.resource import Resource
-from fairlead.client import ClientError
+from fairlead.client import ClientError, limits
 from fairlead.client.wire import Page, unchanged
 from fairlead.runtime.cache.informer import SharedInformer
 from fairlead.runtime.cache.store import NO_BODY, Transform
 
 
 _log = structlog.get_logger(logger_name="fairlead.runtime.missed")
-
-INTERVAL_SECONDS = 3600.0
-"""Seconds between two comparisons of one cache, a quarter more or less.
-
-25,000 objects take 0.2 s of a core here and 1.4 s of etcd and kube-apiserver.
-"""
-LOOK_SECONDS = 60.0
-"""Seconds between two checks whether the comparison of a cache is due."""
-AGAIN_SECONDS = 30.0
-"""Seconds from the first list to the second; a watch this far behind counts as missing changes."""
-_ENOUGH = 1000
-"""Number of differences after which the rest of a list is not compared: all is listed anyway."""
-_PAGE = 500
-"""Largest number of objects in one page of a list, which has metadata alone."""
 
 
 class MetadataPages(Protocol):
@@ -110,7 +96,7 @@ class Comparisons:
     async def run(self) -> None:
         """Compare until cancelled."""
         while True:
-            await asyncio.sleep(LOOK_SECONDS)
+            await asyncio.sleep(limits.DUE_SECONDS)
             for informer in list(self._informers()):
                 if self._is_due(informer):
                     await self._compare(informer)
@@ -123,7 +109,7 @@ class Comparisons:
             return False
         # Programs that were started together must not list together.
         least = 0.75 if due is not None else 0.0
-        self._due[informer] = now + INTERVAL_SECONDS * random.uniform(least, 1.25)  # noqa: S311
+        self._due[informer] = now + limits.COMPARED_SECONDS * random.uniform(least, 1.25)  # noqa: S311
         return due is not None
 
     async def _compare(self, informer: SharedInformer) -> None:
@@ -151,7 +137,7 @@ class Comparisons:
         first = await self._differences(informer)
         if not first:
             return {}
-        await asyncio.sleep(AGAIN_SECONDS)
+        await asyncio.sleep(limits.BEHIND_SECONDS)
         # Most differences are changes on their way, which the cache has by now.
         get = informer.store.get
         first = {key: one for key, one in first.items() if _State.of(get(*key)) == one.cached}
@@ -174,7 +160,7 @@ class Comparisons:
                 scope.namespace,
                 labels=scope.labels,
                 fields=scope.fields,
-                limit=_PAGE,
+                limit=limits.PAGE,
                 continue_=continue_,
                 metadata_only=True,
                 transform=_identity,
@@ -186,7 +172,7 @@ class Comparisons:
                 cached, there = _State.of(present), _State.of(listed)
                 if cached != there and not _ahead(cached, listed.meta.resource_version):
                     differences[listed.key] = _Difference(cached, there)
-            if len(differences) >= _ENOUGH:
+            if len(differences) >= limits.DIFFERENCES:
                 return differences
             continue_ = page.continue_
             if not continue_:

@@ -19,6 +19,7 @@ import structlog
 
 from fairlead.api.meta import Object
 from fairlead.api.resource import Resource
+from fairlead.client import limits
 from fairlead.client.errors import (
     AnswerTooLarge,
     ApiError,
@@ -106,31 +107,9 @@ class ListWatch(Protocol):
 
 _log = structlog.get_logger(logger_name="fairlead.runtime.reflector")
 
-SETTLED_SECONDS = 2.0
-"""Seconds without an answer after which a watch counts as accepted by the server."""
-
-SHORT_SECONDS = 5.0
-"""Seconds: a watch that closes sooner, and that delivered no change, counts as a failure.
-
-A watch that delivered changes may have been closed for being behind: kube-apiserver gives each
-watch a buffer of ten events and closes those that it has not emptied in time. Many writes at once
-do that to every watch of the resource, however fast its reader is. Waiting would leave it further
-behind.
-"""
-
-STOOD_SECONDS = 1.0
-"""Seconds that a watch must last so that its early end does not lengthen the back-off."""
-
-UNFINISHED_SECONDS = 60.0
-"""Seconds after which a list that goes on counts as a fault, until it is complete."""
-
-ABSENT_ANSWERS = 3
-"""Number of 404s in a row after which the resource counts as gone; starting servers give some."""
 
 _WATCH_SECONDS = (300.0, 600.0)
 """Shortest and longest time of a watch in seconds; chosen at random, as in client-go."""
-_OVERDUE_SECONDS = 30.0
-"""Seconds that the server may be late with the end of a watch; then the watch is broken off."""
 
 
 class Phase(enum.Enum):
@@ -280,9 +259,11 @@ class Reflector:
     async def _list(self) -> PhaseEnd:
         scope, self._missed = self._scope, False
         # A server may send page after page without an end, or a byte now and then.
-        unfinished = TimeoutError(f"the list is not complete after {UNFINISHED_SECONDS:g} s")
+        unfinished = TimeoutError(
+            f"the list is not complete after {limits.UNFINISHED_SECONDS:g} s"
+        )
         overdue = asyncio.get_running_loop().call_later(
-            UNFINISHED_SECONDS, self._report, PhaseEnd.CUT, unfinished
+            limits.UNFINISHED_SECONDS, self._report, PhaseEnd.CUT, unfinished
         )
         try:
             listed = await self._source.list(
@@ -311,9 +292,9 @@ class Reflector:
         # Watches that began together, after a restart of the server, must not all end together.
         seconds = random.uniform(*_WATCH_SECONDS)  # noqa: S311
         # Many watches hear nothing for hours: to have stood for a while counts as an answer.
-        settled = loop.call_later(SETTLED_SECONDS, self._settle)
+        settled = loop.call_later(limits.SETTLED_SECONDS, self._settle)
         try:
-            async with asyncio.timeout(seconds + _OVERDUE_SECONDS) as self._limit:
+            async with asyncio.timeout(seconds + limits.OVERDUE_SECONDS) as self._limit:
                 await self._follow(seconds)
         except TimeoutError:
             if not self._missed:
@@ -323,7 +304,7 @@ class Reflector:
             self._limit = None
             settled.cancel()
         self._stood = loop.time() - begun
-        soon = self._stood < SHORT_SECONDS
+        soon = self._stood < limits.SHORT_SECONDS
         return PhaseEnd.SHORT if soon and not self._announced else PhaseEnd.CLOSED
 
     async def _follow(self, seconds: float) -> None:
@@ -379,7 +360,7 @@ class Reflector:
         if outcome in _AT_ONCE:
             return 0.0
         # The server accepted this watch and closed it early: a short pause, which does not grow.
-        if outcome is PhaseEnd.SHORT and self._stood >= STOOD_SECONDS:
+        if outcome is PhaseEnd.SHORT and self._stood >= limits.STOOD_SECONDS:
             return self._backoff.policy.delay(0)
         if self._phase is Phase.WATCH and outcome is PhaseEnd.REFUSED:
             # Lists go on, but slowly, and what the cache lacks is still said.
@@ -394,7 +375,7 @@ class Reflector:
             self._report(outcome, error or ConnectionFailed("the server closes it at once"))
         self._absent = self._absent + 1 if outcome is PhaseEnd.ABSENT else 0
         # A starting server may answer 404: only after several the cached objects are dropped.
-        if self._absent == ABSENT_ANSWERS:
+        if self._absent == limits.ABSENT_ANSWERS:
             self._sink.clear()
         # A server that says how long to stay away knows better than our back-off.
         return max(delay, getattr(error, "retry_after", None) or 0.0)

@@ -8,6 +8,7 @@ import msgspec
 import structlog
 
 from fairlead.api.meta import JSON, Key, Object, ObjectMeta, OwnerReference
+from fairlead.client import limits
 
 
 IndexFunction = Callable[[Object], Iterable[str]]
@@ -170,13 +171,6 @@ class Store:
         return self._indexes[function].count(value)
 
 
-MOST_STRINGS = 1024
-"""Approximate number of strings that are remembered; a forgotten one is stored twice at worst."""
-
-LONGEST_STRING = 64
-"""Maximum length of a shared string, in characters; longer ones are hardly ever equal."""
-
-
 _NO_STRINGS: dict[str, str] = {}
 _NO_OWNERS: list[OwnerReference] = []
 _NO_FINALIZERS: list[str] = []
@@ -237,12 +231,12 @@ class SharedStrings:
         if not values:
             return _NO_STRINGS
         shared = self._shared
-        if len(shared) >= MOST_STRINGS:
+        if len(shared) >= limits.STRINGS:
             # Strings of one object alone, such as uids, fill the table too; repeated ones come
             # back.
             shared.clear()
         for name, value in values.items():
-            if len(value) <= LONGEST_STRING:
+            if len(value) <= limits.STRING_CHARACTERS:
                 values[name] = shared.setdefault(value, value)
         return values
 

@@ -14,6 +14,7 @@ import structlog
 
 from fairlead.api.meta import Undecodable
 from fairlead.api.nesting import NestedTooDeeply
+from fairlead.client import limits
 from fairlead.client.errors import (
     ClientError,
     Conflict,
@@ -45,13 +46,6 @@ from fairlead.runtime.controller.reconcile import (
 
 
 _log = structlog.get_logger(logger_name="fairlead.runtime.controller")
-
-GRACE_SECONDS = 2.0
-"""Seconds that reconcilers have to finish when their controller is told to stop.
-
-Together with the renew deadline of a Lease they stay below its duration, so that two leaders never
-work at once.
-"""
 
 
 _PASSING = (ServerError, Conflict, Forbidden, TooManyRequests)
@@ -226,7 +220,7 @@ class Controller:
             await asyncio.Event().wait()
         finally:
             self.queue.close()
-            await asyncio.wait(workers, timeout=GRACE_SECONDS)
+            await asyncio.wait(workers, timeout=limits.GRACE_SECONDS)
 
     def _take(self, source: _Source, delta: Delta) -> None:
         if source.predicate is not None and not source.predicate(delta):

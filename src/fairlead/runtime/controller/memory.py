@@ -12,14 +12,10 @@ import ctypes
 from collections.abc import Callable
 from functools import lru_cache
 
-from fairlead.client.exchange import IDLE_SECONDS
+from fairlead.client import limits
 
 
-BURST = 200
-"""Number of passes that count as a burst, after which memory may be given back."""
-QUIET_SECONDS = 2.0
-"""Seconds with fewer passes than a tenth of a burst, after which the burst is over."""
-REST_SECONDS = 2 * IDLE_SECONDS + 3
+REST_SECONDS = 2 * limits.IDLE_SECONDS + 3
 """Seconds after a burst until its connections are closed: aiohttp checks once per keep-alive."""
 
 
@@ -41,7 +37,7 @@ class Bursts:
     def worked(self) -> None:
         """Count one pass."""
         self._done += 1
-        if self._done >= BURST and self._timer is None:
+        if self._done >= limits.BURST and self._timer is None:
             self._look_later()
 
     def close(self) -> None:
@@ -58,10 +54,10 @@ class Bursts:
             self._last.cancel()
             self._last = None
         self._before = self._done
-        self._timer = asyncio.get_running_loop().call_later(QUIET_SECONDS, self._release)
+        self._timer = asyncio.get_running_loop().call_later(limits.QUIET_SECONDS, self._release)
 
     def _release(self) -> None:
-        if self._done - self._before > BURST // 10:
+        if self._done - self._before > limits.BURST // 10:
             self._look_later()
             return
         self.close()

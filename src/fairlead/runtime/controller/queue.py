@@ -11,6 +11,7 @@ from collections import OrderedDict, deque
 from collections.abc import Callable, Hashable, Iterable
 from typing import Generic, NamedTuple, TypeVar
 
+from fairlead.client import limits
 from fairlead.client.metrics import Histogram
 from fairlead.client.outages import Outages
 from fairlead.runtime import delays
@@ -19,13 +20,6 @@ from fairlead.runtime.backoff import BackoffPolicy
 
 K = TypeVar("K", bound=Hashable)
 
-RECOVERED_FAILURES = 8
-"""Largest number of failures in an outage that count after its end: the next delay is about 1 s.
-
-A server that has just come up may refuse for a moment and accept soon after.
-"""
-SPREAD_SECONDS = 0.01
-"""Seconds by which each key lengthens the spread of retries, so that they do not come at once."""
 _SPREAD_LEAST, _SPREAD_MOST = 1.0, 30.0
 """Least and most seconds within which all keys that waited for a server are retried."""
 
@@ -219,11 +213,11 @@ class WorkQueue(Generic[K]):
         Failures from before the outage still count, for they have another cause.
         """
         waiting = {key: one for key, one in self._away.items() if one.outages is outages}
-        spread = min(max(_SPREAD_LEAST, SPREAD_SECONDS * len(waiting)), _SPREAD_MOST)
+        spread = min(max(_SPREAD_LEAST, limits.SPREAD_SECONDS * len(waiting)), _SPREAD_MOST)
         for key, key_waits in waiting.items():
             del self._away[key]
             failures = self._failures.get(key, 0)
-            self._failures[key] = max(key_waits.before, min(failures, RECOVERED_FAILURES))
+            self._failures[key] = max(key_waits.before, min(failures, limits.RECOVERED_FAILURES))
             self._bring(key, spread)
 
     def hurry(self, keys: Iterable[K] | None = None, *, spread: float = 0.0) -> None:

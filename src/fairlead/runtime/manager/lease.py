@@ -21,6 +21,7 @@ import structlog
 from fairlead.api.meta import JSON, Object
 from fairlead.api.resource import LEASES
 from fairlead.api.timestamps import format_micro_time, moment
+from fairlead.client import limits
 from fairlead.client.errors import AlreadyExists, ClientError, Conflict, NotFound
 
 
@@ -29,9 +30,6 @@ if TYPE_CHECKING:
 
 
 _log = structlog.get_logger(logger_name="fairlead.runtime.lease")
-
-_RELEASE_SECONDS = 3.0
-"""Seconds for releasing the Lease when the process ends."""
 
 
 class LeadershipLost(Exception):  # noqa: N818
@@ -291,7 +289,7 @@ class LeaderElection:
         body["spec"] = msgspec.to_builtins(spec)
         self._lease = None
         try:
-            async with asyncio.timeout(_RELEASE_SECONDS):
+            async with asyncio.timeout(limits.RELEASE_SECONDS):
                 await self._client.update(LEASES, body)
         except (ClientError, TimeoutError) as error:
             reason = str(error) or "no answer"

@@ -23,7 +23,7 @@ from prometheus_client.metrics_core import (
 from prometheus_client.registry import Collector
 
 from fairlead.api.timestamps import moment
-from fairlead.client import RequestMetrics
+from fairlead.client import RequestMetrics, limits
 from fairlead.runtime.cluster import Cluster
 from fairlead.runtime.controller.controller import ControllerStats
 from fairlead.runtime.controller.queue import Band, QueueStats
@@ -31,8 +31,6 @@ from fairlead.runtime.manager.lease import LeaderElection
 
 
 _PREFIX = "controller_runtime"
-_LAG_SECONDS = 1.0
-"""Seconds between two measurements of how late the event loop is."""
 _RESULTS = ("success", "error", "requeue", "requeue_after")
 _QUEUE_LABELS = ("name", "controller")
 
@@ -83,8 +81,8 @@ class Metrics:
         """Measure how late the event loop is, until cancelled."""
         loop = asyncio.get_running_loop()
         while True:
-            due = loop.time() + _LAG_SECONDS
-            await asyncio.sleep(_LAG_SECONDS)
+            due = loop.time() + limits.LOOP_SECONDS
+            await asyncio.sleep(limits.LOOP_SECONDS)
             self.lag = max(0.0, loop.time() - due)
 
 

@@ -17,7 +17,7 @@ from typing import NamedTuple
 import psycopg
 from psycopg.conninfo import conninfo_attempts_async
 
-from fairlead.client.authorities import ISSUER_SECONDS
+from fairlead.client import limits
 from fairlead.postgres.database.connections import keys
 from fairlead.postgres.database.connections.answers import OF_TENANTS
 from fairlead.postgres.database.connections.endpoint import Endpoint
@@ -142,7 +142,7 @@ async def _distrust(endpoint: Endpoint, error: Exception) -> str:
     if endpoint.discreet or not verified or not is_without_tls(error):
         return ""
     with suppress(psycopg.Error, OSError, ValueError):
-        async with asyncio.timeout(ISSUER_SECONDS):
+        async with asyncio.timeout(limits.ISSUER_SECONDS):
             return await distrust(endpoint, await _places(endpoint))
     return ""
 
