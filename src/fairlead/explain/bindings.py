@@ -29,7 +29,7 @@ from fairlead.binding.services.service import label_selector
 from fairlead.binding.workloads.records import BindingRecord, read_records
 from fairlead.client import Forbidden, NotFound, NotServed
 from fairlead.client.lookups import binding_of
-from fairlead.explain.reading import Reading
+from fairlead.explain.reading import ChainReading
 from fairlead.explain.targets import ExplainedTarget, UnknownTargetError
 
 
@@ -46,7 +46,7 @@ class BindingChains:
         namespace: the namespace of the bindings.
     """
 
-    def __init__(self, reading: Reading, target: ExplainedTarget, namespace: str) -> None:
+    def __init__(self, reading: ChainReading, target: ExplainedTarget, namespace: str) -> None:
         self._reading = reading
         self._client = reading.client
         self._target = target

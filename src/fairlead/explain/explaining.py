@@ -27,7 +27,7 @@ from fairlead.binding.commands.links import read_object, secret_link, secret_nam
 from fairlead.client import ApiError, Client, ClientError, Forbidden, NotServed
 from fairlead.client.lookups import find, list_all, may
 from fairlead.explain.bindings import BindingChains
-from fairlead.explain.reading import Reading
+from fairlead.explain.reading import ChainReading
 from fairlead.explain.targets import ExplainedTarget, UnknownTargetError
 from fairlead.konnector.commands.overview.crossing import EventAbout, happened_at
 from fairlead.konnector.commands.overview.fetch import Overview
@@ -100,7 +100,7 @@ async def explain(
         UnknownTargetError: the target does not exist, or has no dependencies.
         ClientError: the cluster is unavailable, or refuses to read the target.
     """
-    reading = Reading(client, operator_namespace)
+    reading = ChainReading(client, operator_namespace)
     bindings = BindingChains(reading, target, namespace)
     run = bindings.run if bindings_only else _Explaining(reading, target, namespace, bindings).run
     chains = await run()
@@ -116,7 +116,7 @@ async def explain(
 class _Explaining:
     def __init__(
         self,
-        reading: Reading,
+        reading: ChainReading,
         target: ExplainedTarget,
         namespace: str,
         bindings: BindingChains,

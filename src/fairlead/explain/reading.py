@@ -14,7 +14,7 @@ from fairlead.postgres.commands.explain import role_link
 from fairlead.postgres.commands.links import provided_role_link
 
 
-class Reading:
+class ChainReading:
     """Reads objects and the links behind them; ``notes`` name those that could not be read.
 
     Args:

@@ -20,7 +20,7 @@ from fairlead.api.meta import JSON, Object
 from fairlead.api.resource import LEASES, NAMESPACES
 from fairlead.api.timestamps import format_micro_time, moment
 from fairlead.client import AlreadyExists, Client, ClientError, Conflict, NotFound
-from fairlead.konnector.v2.renewals import Holder, Renewal, is_held
+from fairlead.konnector.v2.renewals import Holder, LeaseRenewal, is_held
 
 
 RENEW_SECONDS = 30.0
@@ -40,7 +40,7 @@ class ConsumerLease:
         self._instance = instance
         self._name = lease_name(cluster_uid)
         self._lease: Object | None = None
-        self._last = Renewal()
+        self._last = LeaseRenewal()
         self._since = 0.0
         self._has_written = False
 
@@ -79,7 +79,7 @@ class ConsumerLease:
             return "Ours"
 
     def _is_held(self, lease: Object) -> bool:
-        now, renewal = asyncio.get_running_loop().time(), Renewal.of(lease)
+        now, renewal = asyncio.get_running_loop().time(), LeaseRenewal.of(lease)
         if renewal != self._last:
             self._last, self._since = renewal, now
         return is_held(
@@ -131,6 +131,6 @@ class ConsumerLease:
         }
 
     def _keep(self, lease: Object) -> None:
-        self._lease, self._last = lease, Renewal.of(lease)
+        self._lease, self._last = lease, LeaseRenewal.of(lease)
         self._since = asyncio.get_running_loop().time()
         self._has_written = True

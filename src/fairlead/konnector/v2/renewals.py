@@ -33,7 +33,7 @@ class _Lease(msgspec.Struct, frozen=True):
     spec: _Spec = _Spec()
 
 
-class Renewal(msgspec.Struct, frozen=True):
+class LeaseRenewal(msgspec.Struct, frozen=True):
     """The last renewal of a Lease: its time, its duration in seconds, and Fairlead's note."""
 
     time: str = ""
@@ -41,7 +41,7 @@ class Renewal(msgspec.Struct, frozen=True):
     note: str = ""
 
     @classmethod
-    def of(cls, lease: Object) -> Renewal:
+    def of(cls, lease: Object) -> LeaseRenewal:
         """Read the renewal of a Lease."""
         spec = lease.decode(_Lease).spec
         note = lease.meta.annotations.get(ANNOTATION_RENEWED_AT, "")
@@ -54,7 +54,7 @@ class Renewal(msgspec.Struct, frozen=True):
         return process if time == self.time else ""
 
 
-def is_held(renewal: Renewal, instance: str, *, unchanged: float, has_written: bool) -> bool:
+def is_held(renewal: LeaseRenewal, instance: str, *, unchanged: float, has_written: bool) -> bool:
     """Whether another konnector is at work by its Lease.
 
     Args:
