@@ -36,6 +36,7 @@ NO_BOUNDS = {
         "exchange.py": "_SWITCHING",
     },
     "runtime": {},
+    "konnector/controllers": {},
     "provider": {
         "commands/revoke/belonging.py": "_NAMED",
         "commands/revoke/cluster.py": "GRACE_SECONDS _AT_ONCE _PAUSE _QUIET",
@@ -97,6 +98,7 @@ def test_numbers_of_modules_stand_in_the_table_of_their_program(package: str) ->
     [
         "binding/bounds.py",
         "client/limits.py",
+        "konnector/bounds.py",
         "portal/bounds.py",
         "provider/bounds.py",
     ],

@@ -16,10 +16,10 @@ from fairlead.api.resource import Resource
 from fairlead.api.status import Status, StatusDetails
 from fairlead.client import ClientError
 from fairlead.client.errors import api_error
+from fairlead.konnector import bounds
 from fairlead.konnector.consumer import Provider
 from fairlead.konnector.controllers.bundle.controller import MissingExports
 from fairlead.konnector.controllers.bundle.reconcile import (
-    MOST_BINDINGS,
     BundlePlan,
     BundleState,
     reconcile,
@@ -213,9 +213,9 @@ def test_what_is_not_known_yet_leaves_what_was_said() -> None:
 
 
 def test_a_provider_gets_so_many_bindings_and_no_more() -> None:
-    given = state(meta("e001"), exports={f"e{n:03}": False for n in range(MOST_BINDINGS + 3)})
+    given = state(meta("e001"), exports={f"e{n:03}": False for n in range(bounds.BINDINGS + 3)})
     plan = reconcile(given)
-    assert len(plan.create) == MOST_BINDINGS - 1
+    assert len(plan.create) == bounds.BINDINGS - 1
     assert plan.beyond == ["e100", "e101", "e102"]
     (synced,) = [
         one for one in status(given, plan, {}, now=NOW).conditions if one.type == "Synced"

@@ -35,6 +35,7 @@ from fairlead.api.resource import CUSTOMRESOURCEDEFINITIONS
 from fairlead.api.timestamps import now
 from fairlead.client import AlreadyExists, ApiError, Conflict, Forbidden, Invalid
 from fairlead.client.lookups import find
+from fairlead.konnector import bounds
 from fairlead.konnector.consumer import Provider
 from fairlead.konnector.controllers.apiservicebinding.reconcile import (
     BindingState,
@@ -61,9 +62,6 @@ from fairlead.runtime import (
 
 
 T = TypeVar("T")
-
-_STOPPING_SECONDS = 0.1
-"""Seconds until a CRD is looked at again that waits for the end of writes in another version."""
 
 
 _APPROVED = changed(lambda obj: approval_of(obj.meta) if obj is not None else "")
@@ -172,7 +170,7 @@ class APIServiceBindingController:
         # Only after the status shows the fault, so that a person sees the reason of the retries.
         if retry is not None:
             raise retry
-        return Result(_STOPPING_SECONDS) if plan.stopping else None
+        return Result(bounds.STOPPING_SECONDS) if plan.stopping else None
 
     def _state(self, obj: Object) -> BindingState:
         name, namespace = obj.meta.name, self._provider.namespace

@@ -37,6 +37,7 @@ from fairlead.api.kubebind.conditions import (
 )
 from fairlead.api.kubebind.types import MOST_RESOURCES
 from fairlead.api.meta import JSON, Object, OwnerReference
+from fairlead.konnector import bounds
 from fairlead.konnector.conversions import (
     acceptance,
     accepted_webhooks,
@@ -80,10 +81,6 @@ NO_STATUS_SUBRESOURCE = "NoStatusSubresource"
 
 _OF_CRDS = frozenset({VERSIONS_REMOVED, NAMES_TAKEN, WITHOUT_STATUS})
 """Types of conditions that are absent unless the plan has what they are about."""
-MOST_NAME = 256
-"""Length to which the provider's name is cut, in characters."""
-SHOWN = 3
-"""Largest number of webhooks that a message is about."""
 
 
 class BindingState(msgspec.Struct, frozen=True):
@@ -248,7 +245,8 @@ def status(
         bound_schemas=bound,
         permission_claims=accepted_claims(state),
         conversion_webhooks=accepted_conversions(state),
-        provider_pretty_name=state.provider_name[:MOST_NAME] or old.provider_pretty_name,
+        provider_pretty_name=state.provider_name[: bounds.NAME_CHARACTERS]
+        or old.provider_pretty_name,
     )
 
 
@@ -512,7 +510,7 @@ def _clash(crd: Object, clash: str) -> str:
 
 
 def _names_taken(plan: BindingPlan) -> KubeBindCondition:
-    message = "; ".join(plan.clashes[:SHOWN])
+    message = "; ".join(plan.clashes[: bounds.NAMED])
     return KubeBindCondition(NAMES_TAKEN, "True", reason=NAMES_NOT_ACCEPTED, message=message)
 
 
@@ -535,12 +533,12 @@ def _foreign(name: str) -> KubeBindCondition:
 
 def _schema_in_sync(plan: BindingPlan) -> KubeBindCondition:
     if plan.unaccepted:
-        message = "; ".join(plan.unaccepted[:SHOWN])
-        if len(plan.unaccepted) > SHOWN:
-            message += f"; and {len(plan.unaccepted) - SHOWN} more"
+        message = "; ".join(plan.unaccepted[: bounds.NAMED])
+        if len(plan.unaccepted) > bounds.NAMED:
+            message += f"; and {len(plan.unaccepted) - bounds.NAMED} more"
         return false(SCHEMA_IN_SYNC, WEBHOOK_NOT_ACCEPTED, message, severity="Warning")
     if plan.unestablished and plan.clashes:
-        return false(SCHEMA_IN_SYNC, NAMES_NOT_ACCEPTED, "; ".join(plan.clashes[:SHOWN]))
+        return false(SCHEMA_IN_SYNC, NAMES_NOT_ACCEPTED, "; ".join(plan.clashes[: bounds.NAMED]))
     if plan.unestablished:
         message = f"waiting for CustomResourceDefinition {', '.join(plan.unestablished)}"
         return false(SCHEMA_IN_SYNC, NOT_ESTABLISHED, message, severity="Info")

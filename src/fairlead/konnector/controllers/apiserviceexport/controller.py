@@ -26,6 +26,7 @@ from fairlead.api.resource import CUSTOMRESOURCEDEFINITIONS, Resource
 from fairlead.api.timestamps import now
 from fairlead.client import NotFound
 from fairlead.client.lookups import find
+from fairlead.konnector import bounds
 from fairlead.konnector.consumer import Provider
 from fairlead.konnector.controllers.apiserviceexport.reconcile import (
     SyncPlan,
@@ -49,10 +50,6 @@ class _Wanted(NamedTuple):
     spec: WorkSpec
     export: OwnerReference | None
     binding: OwnerReference
-
-
-_KEEPING_SECONDS = 0.5
-"""Seconds between looks at copies that are being released."""
 
 
 _ALL = ""
@@ -154,7 +151,7 @@ class APIServiceExportController:
         if export is not None:
             await self._report(plan, export, schemas)
         # No event tells that the last copy is released.
-        return Result(_KEEPING_SECONDS) if hold.holding == "Keep" else None
+        return Result(bounds.RELEASE_SECONDS) if hold.holding == "Keep" else None
 
     def _is_released(self, name: str, binding: Object | None) -> bool:
         """Whether each copy without an object here is known, and has been released."""

@@ -7,26 +7,22 @@ from datetime import datetime
 from fairlead.api.kubebind import ClusterSecretKeyRef
 from fairlead.api.kubebind.conditions import SECRET_VALID, KubeBindCondition, false, true
 from fairlead.api.timestamps import parse_time
+from fairlead.konnector import bounds
 
 
 NOT_FOUND = "KubeconfigSecretNotFound"
 INVALID = "KubeconfigSecretInvalid"
-GRACE_SECONDS = 3.0
-"""Age of a binding in seconds from which its missing Secret is reported.
-
-``fairlead bind`` writes the Secret last, so that a command killed before leaves no credential.
-"""
 
 
 def grace_left(created: str | None, now: datetime) -> float:
     """Return the seconds until the missing Secret of an object of that age is reported.
 
-    They are never more than GRACE_SECONDS, for the server's clock may be ahead.
+    They are never more than bounds.GRACE_SECONDS, for the server's clock may be ahead.
     """
     if not created:
         return 0.0
     age = (now - parse_time(created)).total_seconds()
-    return min(max(GRACE_SECONDS - age, 0.0), GRACE_SECONDS)
+    return min(max(bounds.GRACE_SECONDS - age, 0.0), bounds.GRACE_SECONDS)
 
 
 def reconcile(

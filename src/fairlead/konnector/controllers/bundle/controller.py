@@ -27,6 +27,7 @@ from fairlead.api.meta import Key, Object, ObjectMeta
 from fairlead.api.timestamps import now
 from fairlead.client import AlreadyExists, ApiError, ClientError, Conflict, NotFound
 from fairlead.client.lookups import find
+from fairlead.konnector import bounds
 from fairlead.konnector.connections import RunningConnections
 from fairlead.konnector.consumer import Consumer, Provider
 from fairlead.konnector.controllers.bindingsecret.controller import seconds_left, secret_valid
@@ -39,12 +40,6 @@ from fairlead.konnector.controllers.bundle.reconcile import (
 from fairlead.konnector.policies.work import SecretKey
 from fairlead.konnector.statuses import with_status
 from fairlead.runtime import Delta, Request, Result, StatusWriter, metadata_changed
-
-
-_SOON = 1.0
-"""Seconds until a pass that lacked facts is repeated."""
-_PATIENCE = 5
-"""Looks without a connection after which a condition reports it."""
 
 
 class _Outcome(NamedTuple):
@@ -112,7 +107,7 @@ class BundleController:
         bundle = obj.decode(APIServiceBindingBundle)
         place = source(bundle).secret
         if not (self._consumer.secrets.has_synced(place) or self._consumer.secrets.error(place)):
-            return Result(_SOON)
+            return Result(bounds.SOON_SECONDS)
         if left := seconds_left(self._consumer, obj, bundle.spec.kubeconfig_secret_ref):
             return Result(left)
         provider = self._connections.using(source(bundle))
@@ -127,7 +122,7 @@ class BundleController:
         await self._report(obj, state, plan, outcome.failures)
         if outcome.retry is not None:
             raise outcome.retry
-        return Result(_SOON if plan.waiting else self._interval)
+        return Result(bounds.SOON_SECONDS if plan.waiting else self._interval)
 
     @property
     def _interval(self) -> float:
@@ -152,7 +147,7 @@ class BundleController:
             },
             bindings={one.meta.name: one.meta for one in bindings.list()},
             waiting=exports is None or not exports.has_synced or not bindings.has_synced,
-            client_error=_UNCONNECTED if looks > _PATIENCE else "",
+            client_error=_UNCONNECTED if looks > bounds.LOOKS else "",
             exports_error=exports.error if exports is not None else "",
             bindings_error=bindings.error,
         )
@@ -183,7 +178,7 @@ class BundleController:
             except AlreadyExists:
                 # Perhaps our own binding, and the cache lags behind: the next look tells its
                 # owner.
-                self._controller.enqueue(Request("", "", obj.meta.name), after=_SOON)
+                self._controller.enqueue(Request("", "", obj.meta.name), after=bounds.SOON_SECONDS)
             except ApiError as error:
                 retry = error
                 failures[name] = f"APIServiceBinding {name} cannot be created: {error}"
@@ -233,10 +228,6 @@ def source(bundle: APIServiceBindingBundle) -> SecretKey:
     return SecretKey(Key(ref.namespace, ref.name), ref.key)
 
 
-LOOKS = 2
-"""Looks in a row that must find an export gone; ``interval`` seconds lie between them."""
-
-
 class MissingExports:
     """Counts looks in which exports of a bundle's bindings were missing on the provider."""
 
@@ -265,7 +256,7 @@ class MissingExports:
         if not await self._gone(provider, name):
             return False
         self._looks[name] = (count + 1, now)
-        return count + 1 >= LOOKS
+        return count + 1 >= bounds.GONE_LOOKS
 
     async def _gone(self, provider: Provider, name: str) -> bool:
         if await find(provider.client, APISERVICEEXPORTS, name, provider.namespace) is not None:

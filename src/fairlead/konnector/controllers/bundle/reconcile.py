@@ -14,19 +14,13 @@ from fairlead.api.kubebind import (
 )
 from fairlead.api.kubebind.conditions import SYNCED, KubeBindCondition, false, set_conditions, true
 from fairlead.api.meta import JSON, ObjectMeta, OwnerReference
+from fairlead.konnector import bounds
 
 
 PROVIDER_CLIENT_ERROR = "ProviderClientError"
 LIST_EXPORTS_FAILED = "ListExportsFailed"
 LIST_BINDINGS_FAILED = "ListBindingsFailed"
 SYNC_ERRORS = "SyncErrors"
-
-_SHOWN = 3
-"""Names that a message lists."""
-
-
-MOST_BINDINGS = 100
-"""Largest number of bindings that are made for one bundle; each brings CRDs."""
 
 
 class BundleState(msgspec.Struct, frozen=True):
@@ -81,7 +75,7 @@ def reconcile(state: BundleState) -> BundlePlan:
     unbound = sorted(
         name for name, going in state.exports.items() if not (going or name in state.bindings)
     )
-    room = max(MOST_BINDINGS - len(owned), 0)
+    room = max(bounds.BINDINGS - len(owned), 0)
     return BundlePlan(
         # Each binding has the name of its export, for kube-bind joins the two by it.
         create=[_binding(state, name) for name in unbound[:room]],
@@ -133,9 +127,9 @@ def _synced(plan: BundlePlan, failures: Mapping[str, str]) -> KubeBindCondition:
     if not wrong:
         return true(SYNCED)
     messages = [message for _, message in sorted(wrong.items())]
-    more = [f"and {len(messages) - _SHOWN} more"] if len(messages) > _SHOWN else []
+    more = [f"and {len(messages) - bounds.NAMED} more"] if len(messages) > bounds.NAMED else []
     count = f"{len(messages)} error" + ("s" if len(messages) > 1 else "")
-    message = f"{count}: {'; '.join(messages[:_SHOWN] + more)}"
+    message = f"{count}: {'; '.join(messages[: bounds.NAMED] + more)}"
     return false(SYNCED, SYNC_ERRORS, message, severity="Warning")
 
 
@@ -148,7 +142,7 @@ def _foreign(name: str) -> str:
 
 def _beyond(name: str) -> str:
     return (
-        f"APIServiceExport {name} is not bound, since a bundle binds {MOST_BINDINGS} exports at "
+        f"APIServiceExport {name} is not bound, since a bundle binds {bounds.BINDINGS} exports at "
         "most: bind this one by itself, or ask the provider to take others away"
     )
 

@@ -24,6 +24,7 @@ from fairlead.api.meta import Key, Object, Undecodable
 from fairlead.api.resource import SECRETS
 from fairlead.api.timestamps import moment
 from fairlead.client import Client, ClientError, Conflict, NotFound, Unauthorized
+from fairlead.konnector import bounds
 from fairlead.konnector.consumer import Provider
 from fairlead.konnector.controllers.bindingsecret.controller import fault
 from fairlead.konnector.controllers.clusterbinding.peers import Peers, several
@@ -50,9 +51,6 @@ from fairlead.runtime import (
 
 
 _log = structlog.get_logger(logger_name="fairlead.konnector.clusterbinding")
-
-_PATIENCE = 10.0
-"""Seconds for reading the provider's Secret; heartbeats wait no longer."""
 
 
 class HeartbeatController:
@@ -199,7 +197,7 @@ class HeartbeatController:
                 await former.close()
         # Heartbeats go on without the Secret, and the status tells why it cannot be read.
         with suppress(TimeoutError):
-            async with asyncio.timeout(_PATIENCE):
+            async with asyncio.timeout(bounds.CALL_SECONDS):
                 await lease.synced()
         return lease
 
@@ -256,10 +254,6 @@ def _fault(secret: Object | None, key: str) -> str:
     return fault(kubeconfig) if kubeconfig else "the key is missing or empty"
 
 
-_SECONDS = 10.0
-"""Seconds that the provider may take to answer; heartbeats wait for it."""
-
-
 class _Failure(NamedTuple):
     digest: bytes
     fault: str
@@ -309,10 +303,10 @@ class Probe:
 
     async def _try(self, kubeconfig: bytes, uid: str) -> str:
         try:
-            async with asyncio.timeout(_SECONDS):
+            async with asyncio.timeout(bounds.CALL_SECONDS):
                 return await self._fault(kubeconfig, uid)
         except TimeoutError:
-            return f"the server that it names does not answer within {_SECONDS:g} s"
+            return f"the server that it names does not answer within {bounds.CALL_SECONDS:g} s"
         except Unauthorized as error:
             return f"the server refuses its credentials (Unauthorized){error.clock_hint}"
         except ClientError as error:

@@ -23,15 +23,13 @@ from fairlead.api.kubebind.conditions import (
     get_condition,
 )
 from fairlead.api.timestamps import format_time
+from fairlead.konnector import bounds
 from fairlead.konnector.options import HEARTBEAT_INTERVAL
 
 
 INTERVAL = HEARTBEAT_INTERVAL
 """Time without a change after which an entry's konnector counts as stopped."""
 BEAT = INTERVAL / 2
-
-_MOST = 20
-"""Largest number of kept entries; those of crashed processes are dropped in time."""
 
 
 class Peer(msgspec.Struct, frozen=True):
@@ -99,7 +97,7 @@ def condition(peers: Peers, name: str, now: datetime) -> KubeBindCondition:
     own = format_time(peers.beaten) if peers.beaten is not None else ""
     recent = [item for item in peers.others.items() if now - item[1].since < INTERVAL]
     newest = sorted(recent, key=lambda item: item[1].since, reverse=True)
-    stamps = {one: peer.stamp for one, peer in newest[: _MOST - 1]} | {name: own}
+    stamps = {one: peer.stamp for one, peer in newest[: bounds.PEERS - 1]} | {name: own}
     message = ", ".join(f"{one} {stamp}" for one, stamp in sorted(stamps.items()))
     return KubeBindCondition(KONNECTORS, "True", reason="Current", message=message)
 

@@ -17,6 +17,7 @@ from fairlead.api.kubebind import (
 )
 from fairlead.api.meta import Key
 from fairlead.client import ConfigError
+from fairlead.konnector import bounds
 from fairlead.konnector.consumer import Consumer
 from fairlead.konnector.controllers.connections.reconcile import ConnectionMember, reconcile
 from fairlead.konnector.policies.work import ConnectionSpec, SecretKey
@@ -26,10 +27,6 @@ from fairlead.runtime import Delta, Request, Result, spec_changed
 
 _log = structlog.get_logger(logger_name="fairlead.konnector.controllers.connections")
 _ALL = Request("", "", "all")
-_LOOK_AGAIN = 30.0
-"""Seconds until a connection that ended by itself is noticed and made again."""
-_FAREWELL = 3.0
-"""Seconds that a connection outlives its last binding, to report the end to the provider."""
 
 
 class JoinedProvider(Protocol):
@@ -110,7 +107,11 @@ class ConnectionsController:
         for identity, spec in specs.items():
             self._farewells.pop(identity, None)
             await self._enter(identity, spec)
-        return Result(min(_LOOK_AGAIN, _FAREWELL) if self._farewells else _LOOK_AGAIN)
+        return Result(
+            min(bounds.AGAIN_SECONDS, bounds.FAREWELL_SECONDS)
+            if self._farewells
+            else bounds.AGAIN_SECONDS
+        )
 
     def _says_farewell(self, identity: str) -> bool:
         """Whether an unused connection stays for a moment, with no binding.
@@ -124,7 +125,7 @@ class ConnectionsController:
             # Without bindings, as for a bundle alone, there is no end to report.
             if not there or any(there):
                 return False
-            self._farewells[identity] = now + _FAREWELL
+            self._farewells[identity] = now + bounds.FAREWELL_SECONDS
             self._running[identity] = (ConnectionSpec(spec.kubeconfig), connection)
             connection.join(ConnectionSpec(spec.kubeconfig))
         return now < self._farewells[identity]

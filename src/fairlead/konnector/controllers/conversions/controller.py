@@ -19,6 +19,7 @@ from fairlead.api.kubebind.conditions import (
 from fairlead.api.meta import Object
 from fairlead.api.resource import CUSTOMRESOURCEDEFINITIONS, NAMESPACES
 from fairlead.client import ApiError, ClientError, NotFound
+from fairlead.konnector import bounds
 from fairlead.konnector.consumer import Consumer, binding_itself, owning_bindings
 from fairlead.konnector.controllers.conversions.reconcile import (
     FailingWebhook,
@@ -28,14 +29,6 @@ from fairlead.konnector.controllers.conversions.reconcile import (
 )
 from fairlead.konnector.conversions import installed_webhook
 from fairlead.runtime import Request, Result, spec_changed
-
-
-_ANSWER_SECONDS = 40.0
-"""Seconds that one look may take; API servers wait 30 s for a webhook."""
-_AT_ONCE = 4
-"""Looks at the same time, each of which may wait for a webhook."""
-_MOST_NAMESPACES = 50
-"""Namespaces in deletion that are read in one look at one webhook."""
 
 
 class ConversionsController:
@@ -51,7 +44,7 @@ class ConversionsController:
         """Look until cancelled."""
         # Each look may wait for a webhook that does not answer.
         controller = self._consumer.controller(
-            "konnector-conversions", self._reconcile, workers=_AT_ONCE
+            "konnector-conversions", self._reconcile, workers=bounds.CONVERSIONS_AT_ONCE
         )
         async with AsyncExitStack() as stack:
             for resource, mapper in (
@@ -103,7 +96,7 @@ class ConversionsController:
         client = self._consumer.client
         try:
             for resource in map(spec.resource, spec.served):
-                async with asyncio.timeout(_ANSWER_SECONDS):
+                async with asyncio.timeout(bounds.ANSWER_SECONDS):
                     page = await client.page(resource, limit=1, metadata_only=True)
                     some = next(iter(page.items), None)
                     # A list may come from a cache that was filled when the webhook still answered;
@@ -120,7 +113,7 @@ class ConversionsController:
     async def _objects_held(self, spec: CRDSpec) -> list[str]:
         going = [one for one in self._consumer.namespaces.list() if one.meta.deleting]
         objects: list[Object] = []
-        for namespace in going[:_MOST_NAMESPACES]:
+        for namespace in going[: bounds.NAMESPACES_READ]:
             try:
                 objects.append(await self._consumer.client.get(NAMESPACES, namespace.meta.name))
             except NotFound:

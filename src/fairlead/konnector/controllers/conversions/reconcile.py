@@ -10,14 +10,11 @@ from fairlead.api.conditions import Condition
 from fairlead.api.definitions import CRDSpec
 from fairlead.api.kubebind.conditions import CONVERSION_FAILING, KubeBindCondition
 from fairlead.api.meta import Object
+from fairlead.konnector import bounds
 from fairlead.konnector.conversions import shown_url, withdrawal
 
 
 WEBHOOK_FAILING = "WebhookFailing"
-SHOWN = 3
-"""Largest number of namespaces that a message names for one webhook."""
-_MESSAGE_LIMIT = 300
-"""Length to which the server's message is cut, in characters; it quotes the webhook's answer."""
 
 
 class FailingWebhook(msgspec.Struct, frozen=True):
@@ -77,12 +74,12 @@ def _is_held(namespace: Object, crd: CRDSpec) -> bool:
 def _message(binding: str, failing: FailingWebhook) -> str:
     ends = ""
     if failing.objects:
-        names = ", ".join(failing.objects[:SHOWN])
-        more = len(failing.objects) - SHOWN
+        names = ", ".join(failing.objects[: bounds.NAMED])
+        more = len(failing.objects) - bounds.NAMED
         ends = f". It holds namespace {names}" + (f" and {more} more" if more > 0 else "")
     return (
         f"conversion webhook {shown_url(failing.url)} of {failing.crd} does not answer as it "
-        f"should: {failing.why[:_MESSAGE_LIMIT]}{ends}. Until it does, namespaces may not end. "
-        f"Ask the provider to mend it; {withdrawal(binding, failing.url)} removes it, and then "
-        "versions drop the fields that they do not have"
+        f"should: {failing.why[: bounds.TEXT_CHARACTERS]}{ends}. Until it does, namespaces may "
+        f"not end. Ask the provider to mend it; {withdrawal(binding, failing.url)} removes it, "
+        "and then versions drop the fields that they do not have"
     )

@@ -7,6 +7,7 @@ from typing import Literal
 
 from fairlead.api.kubebind.names import LABEL_OWNER, OWNER_PROVIDER
 from fairlead.api.meta import JSON, ObjectMeta
+from fairlead.konnector import bounds
 from fairlead.konnector.policies.copies import is_orphan, is_system
 from fairlead.konnector.policies.holding import Holding
 
@@ -17,8 +18,6 @@ Action = Literal[
 
 
 # Without a bound a provider could fill the consumer's cluster with namespaces.
-MOST_MADE = 100
-"""Namespaces that are made at providers' requests, of all providers together."""
 _LABEL = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
 
 
@@ -48,7 +47,7 @@ def reconcile(
     if service_namespace.labels.get(LABEL_OWNER) == OWNER_PROVIDER:
         return (
             "create-namespace"
-            if created < MOST_MADE and _may_be_made(service_namespace.name)
+            if created < bounds.NAMESPACES and _may_be_made(service_namespace.name)
             else "nothing"
         )
     if is_kept or holding == "Hold":

@@ -24,6 +24,7 @@ from fairlead.api.kubebind import (
 from fairlead.api.meta import Object, Undecodable
 from fairlead.api.resource import CUSTOMRESOURCEDEFINITIONS
 from fairlead.client import ApiError, Conflict, Forbidden, Invalid, NotFound
+from fairlead.konnector import bounds
 from fairlead.konnector.connections import RunningConnections
 from fairlead.konnector.consumer import (
     Consumer,
@@ -46,15 +47,6 @@ from fairlead.konnector.supervisor import Supervisor
 from fairlead.konnector.sync.passes import REFUSALS
 from fairlead.konnector.sync.release import Releaser
 from fairlead.runtime import Request, Result, remove_finalizer
-
-
-_LOOK_AGAIN = 0.5
-"""Delay before the binding is looked at again while objects are released, in seconds.
-
-A release is no event of the binding.
-"""
-_REFUSED_AGAIN = 2.0
-"""Delay before a refused write is tried again, in seconds."""
 
 
 class _Refusal(NamedTuple):
@@ -191,7 +183,7 @@ class UnbindController:
         if plan.condition is not None:
             await self._consumer.statuses.set(obj.meta.name, plan.condition)
             waits = obj.meta.name in self._refused
-            return Result(_REFUSED_AGAIN if waits else _LOOK_AGAIN)
+            return Result(bounds.REFUSED_SECONDS if waits else bounds.RELEASE_SECONDS)
         if plan.release:
             provider = self._connections.of(obj.meta.name)
             if provider is not None and not given_up:
@@ -207,7 +199,7 @@ class UnbindController:
                 name = obj.meta.name
                 condition = kept_condition(name, _advised(error, name))
                 await self._consumer.statuses.set(name, condition)
-                return Result(_REFUSED_AGAIN)
+                return Result(bounds.REFUSED_SECONDS)
         return None
 
     async def _open(self, crd: Object) -> bool:
