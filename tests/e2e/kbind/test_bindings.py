@@ -44,8 +44,9 @@ from fairlead.api.resource import (
     SECRETS,
     Resource,
 )
-from fairlead.demo.identity import as_service_account
+from fairlead.demo.identity import as_service_account, create_all
 from fairlead.konnector.manifests import NAME
+from fairlead.konnector.v2.rights import binding_roles
 from fairlead.runtime import install_crds
 
 
@@ -782,6 +783,34 @@ async def test_f3_a_connection_admits_bindings_of_the_namespaces_that_it_names(
     assert gadgets not in found
     await ready.here.delete(BINDINGS, "own", "shop")
     await gone(ready.here, BINDINGS, "own", "shop")
+
+
+async def test_f6_a_binding_takes_a_role_in_its_namespace_on_both_sides(kbind: KbindWorld) -> None:
+    """In the original both sides need rights in the whole cluster."""
+    bound = BoundWorld(kbind)
+    here, there, resource = bound.consumer, bound.provider.admin, widgets(bound.provider)
+    api = await bound.provider.offer()
+    await kbind.konnector()
+    for name in ("shop", "store"):
+        await namespace(here, name)
+        await namespace(there, name)
+    await kbind.connect(await bound.provider.kubeconfig("team"))
+    rules = [rule(resource.group, ["widgets"], OBJECT_VERBS)]
+    await grant_in(there, "shop", "team", rules)
+    account = {"kind": "ServiceAccount", "name": NAME, "namespace": NAMESPACE}
+    await create_all(here, binding_roles("own", "shop", [api], konnector=account))
+    for name in ("shop", "store"):
+        await bound.bind("own", api, namespace=name)
+    await when(here, CUSTOMRESOURCEDEFINITIONS, api, until=bool)
+    text = "must grant it"
+    await bound.says("Ready", "False", "Forbidden", text, key=Key("store", "own"))
+    await bound.says("Ready", "True", key=Key("shop", "own"))
+    await here.create(resource, widget(resource, "a", "shop"))
+    await when(there, resource, "a", "shop", until=bool)
+    # What is missing for one Binding holds up no other.
+    await here.delete(BINDINGS, "own", "shop")
+    await gone(there, resource, "a", "shop")
+    await gone(here, BINDINGS, "own", "shop")
 
 
 async def test_f6_the_konnector_has_rights_on_bound_kinds_alone(ready: Ready) -> None:

@@ -170,6 +170,11 @@ class WatchedCollection:
         faults = [faults_of(lease) for lease in self._leases.values() if lease.error]
         return [*faults, *self._shortage()]
 
+    def fault(self, namespace: str) -> SyncFault | None:
+        """Return the fault of the watch that has a namespace's objects, None if it works."""
+        lease = self._lease(namespace)
+        return faults_of(lease) if lease is not None and lease.error else None
+
     def _shortage(self) -> list[SyncFault]:
         if not self._crowded:
             return []

@@ -116,7 +116,8 @@ class EngineContext(msgspec.Struct, frozen=True, kw_only=True):
     ``name`` is the controller's.
     ``interval`` is the seconds between looks at the watches; it costs no request.
     ``failed`` is the reason of Events of objects that could not be synchronised, ``denied`` where
-    a right is missing, "" for the same. ``faults`` are why something of the consumer that
+    a right is missing, "" for the same. ``remedy`` says who gives a right of this cluster that is
+    missing, "" for the command that does. ``faults`` are why something of the consumer that
     decisions depend on is not known, and ``ready`` waits until decisions can be made. ``fields``
     are those that cross.
     """
@@ -131,6 +132,7 @@ class EngineContext(msgspec.Struct, frozen=True, kw_only=True):
     interval: float
     failed: str = SYNC_FAILED
     denied: str = ""
+    remedy: str = ""
     faults: Callable[[], Iterable[SyncFault]] = tuple
     ready: Callable[[], Awaitable[None]] = at_once
     fields: CrossingFields = BoundFields()
@@ -221,7 +223,7 @@ class Passes:
     def advised(self, message: str, cause: Exception | None) -> str:
         """Return the message, with the remedy if the consumer's server refuses a right."""
         if isinstance(cause, Forbidden) and cause.lacks_right:
-            return f"{message}. {remedy(self._context.binding)}"
+            return f"{message}. {self._context.remedy or remedy(self._context.binding)}"
         return message
 
     def failed(self, pair: Pair, error: ApiError) -> None:

@@ -11,6 +11,7 @@ from fairlead.konnector.v2.bindings.coverage import (
     BindingSummary,
     coverage,
     is_admitted,
+    places,
     stands_back,
     summary,
 )
@@ -103,3 +104,27 @@ def test_summary_has_each_api_once() -> None:
     }
     assert summary(object_from_dict({**body, "spec": spec})) == one("own", "shop", apis=("b", "a"))
     assert summary(object_from_dict(body)) is None
+
+
+@pytest.mark.parametrize(
+    ("bindings", "former", "namespaces"),
+    [
+        pytest.param(
+            [one("own", "shop"), one("own", "store")], set(), {"shop", "store"}, id="own"
+        ),
+        pytest.param([one("own", "shop"), one("all")], set(), {""}, id="cluster-binding"),
+        pytest.param([one("own", "shop", deleting=True)], set(), {"shop"}, id="copies-have-to-go"),
+        pytest.param([one("own", "shop")], {"store"}, {"shop", "store"}, id="copies-elsewhere"),
+        pytest.param([one("own", "shop")], {""}, {""}, id="copies-anywhere"),
+        pytest.param(
+            [one("own", "shop"), one("all", apis=("b",))],
+            set(),
+            {"shop"},
+            id="cluster-binding-of-another-api",
+        ),
+        pytest.param([one("own", "shop", apis=("b",))], set(), {"shop"}, id="api-taken-out"),
+        pytest.param([one("all", connection="other")], set(), set(), id="of-another-connection"),
+    ],
+)
+def test_places(bindings: list[BindingSummary], former: set[str], namespaces: set[str]) -> None:
+    assert places("a", "acme", bindings, frozenset(former)) == namespaces

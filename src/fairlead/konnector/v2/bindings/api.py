@@ -8,7 +8,7 @@ the CRD, and the finalizers of objects that have a copy.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 
 import structlog
@@ -28,6 +28,7 @@ from fairlead.client.errors import AlreadyExists, ApiError, Conflict, Forbidden,
 from fairlead.konnector.crds import established
 from fairlead.konnector.supervisor import Supervisor
 from fairlead.konnector.v2.bindings.coverage import (
+    EVERYWHERE,
     BindingSummary,
     Coverage,
     connection_of,
@@ -35,6 +36,7 @@ from fairlead.konnector.v2.bindings.coverage import (
     in_order,
     is_admitted,
     is_ready,
+    places,
     stands_back,
 )
 from fairlead.konnector.v2.bindings.crds import (
@@ -68,7 +70,7 @@ class BoundAPI:
     Args:
         name: name of the API, PLURAL.GROUP.
         environment: the consumer's cluster and the konnector's parts.
-        bindings: returns the bindings that list the API, deleted ones included.
+        bindings: returns all bindings, deleted ones included.
         changed: called when what bindings report of the API may have changed.
         tell: records a Warning about a binding, with reason and message.
     """
@@ -77,7 +79,7 @@ class BoundAPI:
         self,
         name: str,
         environment: Environment,
-        bindings: Callable[[], Sequence[BindingSummary]],
+        bindings: Callable[[], Iterable[BindingSummary]],
         changed: Callable[[str], None],
         tell: Callable[[BindingSummary, str, str], None],
     ) -> None:
@@ -103,7 +105,8 @@ class BoundAPI:
         self._crd: Object | None = None
         self._resource: Resource | None = None
         self._takes_status = True
-        self._objects: Informer | None = None
+        self._objects: dict[str, Informer] = {}
+        self._places: frozenset[str] = frozenset()
         self._engines: Supervisor[str] = Supervisor(f"engine of {name}")
         self._running: tuple[MirrorSpec, ConnectedProvider, MirroredObjects] | None = None
         self._away_since: float | None = None
@@ -159,7 +162,7 @@ class BoundAPI:
                 f"objects of {self.name} are in no namespace, so that no Binding covers them: "
                 "bind it by a ClusterBinding",
             )
-        return self._watch_fault()
+        return self._watch_fault(binding)
 
     def note(self, binding: BindingSummary) -> str:
         """Return what a binding's user should know of an API that is well; "" for nothing."""
@@ -188,10 +191,11 @@ class BoundAPI:
             return ""
         if self._refusal:
             return self._refusal
-        objects = self._unreleased()
-        if objects is None:
-            return f"objects of {self.name} are not listed yet"
-        count = sum(1 for obj in objects if binding.covers(obj.meta.namespace))
+        for place, lease in self._objects.items():
+            if (not place or binding.covers(place)) and not lease.has_synced:
+                why = f": {lease.error}" if lease.error else ""
+                return f"objects of {self.name} in this cluster are not listed yet{why}"
+        count = sum(1 for obj in self._unreleased() if binding.covers(obj.meta.namespace))
         if not count and binding.whole and self._is_leaving_crd():
             return (
                 f"waiting for the end of CustomResourceDefinition {self.name}, which stays until "
@@ -221,11 +225,12 @@ class BoundAPI:
         """Bring the API a step on; return the seconds until the next look, None for an event."""
         environment = self._environment
         self._crd = environment.consumer.crds.get("", self.name)
-        bindings = in_order(self._bindings())
+        summaries = list(self._bindings())
+        bindings = in_order(one for one in summaries if self.name in one.apis)
         self.connection = self._owner(bindings)
         connection = environment.connections.get("", self.connection)
         provider = environment.providers.of(self.connection) if self.connection else None
-        before = (self._coverage, self._paused)
+        before = (self._coverage, self._places, self._paused)
         self._coverage = coverage(self.connection, bindings, connection)
         leaving = [one for one in bindings if one.deleting and one.connection == self.connection]
         if stands_back(connection):
@@ -234,17 +239,22 @@ class BoundAPI:
             return None
         self._fault = await self._settle_crd(connection, provider)
         self._paused = self._fault is not None
-        await self._follow()
+        await self._follow(summaries)
         await self._unbind_crd(leaving, connection)
         await self._synchronise(provider)
-        if self._running is not None and before != (self._coverage, self._paused):
+        if self._running is not None and before != (
+            self._coverage,
+            self._places,
+            self._paused,
+        ):
             self._running[2].refresh()
         self._note_schema(provider)
         # A Connection that was ready before this process began is being connected again.
         self.settled = provider is not None or not is_ready(connection)
         self._leaving = frozenset(one.key for one in bindings if one.deleting)
         again = await self._release(leaving)
-        self.finished = not bindings and self._unreleased() == [] and self._running is None
+        idle = self._running is None and self._is_listed() and not self._unreleased()
+        self.finished = not bindings and idle
         self._changed(self.name)
         return again
 
@@ -270,7 +280,8 @@ class BoundAPI:
             parsed = connection_of(owning)
             pulls = parsed is None or parsed.spec.schema.pull_policy == "All"
             named = any(one.connection == owner for one in bindings)
-            if pulls or named or not ways or self._unreleased() != [] or self._running is not None:
+            at_work = self._running is not None or not self._is_listed() or self._unreleased()
+            if pulls or named or not ways or at_work:
                 return owner
         there = [one for one in ways if connections.get("", one.connection) is not None]
         chosen = next(iter(there or ways), None)
@@ -329,24 +340,36 @@ class BoundAPI:
             )
         return None
 
-    async def _follow(self) -> None:
-        """Follow the consumer's objects while their CRD is there and the API is not finished."""
+    async def _follow(self, summaries: Sequence[BindingSummary]) -> None:
+        """Follow the consumer's objects where bindings have them, while their CRD is served."""
         crd = self._crd
         is_served = crd is not None and established(crd)
         resource = lossless_resource(crd)[0] if crd is not None and is_served else None
-        if self._objects is not None and (crd is None or self._objects.resource != resource):
+        if resource is None or any(lease.resource != resource for lease in self._objects.values()):
             await self._stop()
             await self._unfollow()
-        if resource is None or self._objects is not None:
+        former = frozenset[str]()
+        if not self._is_listed() or self._unreleased():
+            former = self._places
+        scope = places(self.name, self.connection, summaries, former)
+        self._places = scope if resource is None or resource.namespaced else EVERYWHERE
+        for place in sorted(self._objects.keys() - self._places):
+            await self._objects.pop(place).close()
+        if resource is None:
             return
-        objects = self._objects = self._environment.consumer.cluster.informer(resource)
-        objects.subscribe(self._object_changed)
-        objects.listen(self.poke)
+        for place in sorted(self._places - self._objects.keys()):
+            lease = self._environment.consumer.cluster.informer(resource, namespace=place)
+            self._objects[place] = lease
+            lease.subscribe(self._object_changed)
+            lease.listen(self.poke)
 
     async def _unfollow(self) -> None:
-        if self._objects is not None:
-            await self._objects.close()
-            self._objects = None
+        while self._objects:
+            _, lease = self._objects.popitem()
+            await lease.close()
+
+    def _listed(self) -> list[Object]:
+        return [obj for lease in self._objects.values() for obj in lease.list()]
 
     def _object_changed(self, delta: Delta) -> None:
         # At rest no change of an object concerns its API.
@@ -400,6 +423,7 @@ class BoundAPI:
             provider,
             self._environment,
             lambda: self._coverage,
+            lambda: self._places,
             lambda: self._paused,
         )
         self._running = (spec, provider, work)
@@ -428,23 +452,21 @@ class BoundAPI:
             self.poke()
 
     def _has_copies(self) -> bool:
-        objects = self._objects.list() if self._objects is not None else []
-        return any(FINALIZER_SYNCER in obj.meta.finalizers for obj in objects)
+        return any(FINALIZER_SYNCER in obj.meta.finalizers for obj in self._listed())
 
-    def _unreleased(self) -> list[Object] | None:
-        """Return the objects that may have a copy and that no binding covers; None if unknown.
+    def _is_listed(self) -> bool:
+        """Whether all objects are known; without a CRD that is served there are none."""
+        return all(lease.has_synced for lease in self._objects.values())
+
+    def _unreleased(self) -> list[Object]:
+        """Return the known objects that may have a copy and that no binding covers.
 
         With a CRD that is being deleted these are all that may have a copy.
         """
-        if self._crd is None:
-            return []
-        if self._objects is None or not self._objects.has_synced:
-            # A CRD that is not served has no objects that could be asked for.
-            return None if self._objects is not None else []
         leaving = self._is_leaving_crd()
         return [
             obj
-            for obj in self._objects.list()
+            for obj in self._listed()
             if FINALIZER_SYNCER in obj.meta.finalizers
             and (leaving or self._coverage.binding(obj.meta.namespace) is None)
         ]
@@ -465,8 +487,6 @@ class BoundAPI:
         if not objects:
             self._away_since = None
             return WATCH_SECONDS if self._refusal else None
-        if self._running is not None:
-            self._running[2].refresh_namespaces()
         now, why = asyncio.get_running_loop().time(), self._away()
         # What is still bound waits for its provider, also when a user deletes its CRD.
         uncovered = [obj for obj in objects if self._coverage.binding(obj.meta.namespace) is None]
@@ -484,12 +504,10 @@ class BoundAPI:
         """Take our finalizer off objects whose provider stays away; their copies stay there."""
         client = self._environment.consumer.client
         await self._stop()
-        resource = self._objects.resource if self._objects is not None else None
+        resources = [lease.resource for lease in self._objects.values()]
         count = 0
         for obj in objects:
-            if resource is not None and await remove_finalizer(
-                client, resource, obj, FINALIZER_SYNCER
-            ):
+            if await remove_finalizer(client, resources[0], obj, FINALIZER_SYNCER):
                 count += 1
         _log.warning("copies are left at the provider", api=self.name, count=count, reason=why)
         message = (
@@ -499,14 +517,19 @@ class BoundAPI:
         for binding in leaving:
             self._tell(binding, PROVIDER_GONE, message)
 
-    def _watch_fault(self) -> Fault | None:
-        """Return the fault of the API's watches, once several looks have found it."""
+    def _watch_fault(self, binding: BindingSummary) -> Fault | None:
+        """Return the fault of the watches for a binding, once several looks have found one."""
         if self._faulty_looks < self._environment.consumer.options.health_patience:
             return None
-        problems = self._environment.reports.problems
-        message = problems.message(self.name)
+        if not binding.whole and self._running is not None and "" not in self._places:
+            # What is missing in the namespace of another Binding is that one's.
+            fault = self._running[2].fault(binding.key.namespace)
+            message = fault.message if fault is not None else ""
+            causes = [fault.cause] if fault is not None else []
+        else:
+            problems = self._environment.reports.problems
+            message, causes = problems.message(self.name), list(problems.causes(self.name))
         if not message:
             return None
-        causes = list(problems.causes(self.name))
         denied = any(isinstance(cause, Forbidden) for cause in causes)
         return Fault(FORBIDDEN if denied else PENDING, message)

@@ -131,7 +131,7 @@ class BindingsController:
                 api = self._apis[name] = BoundAPI(
                     name,
                     self._environment,
-                    lambda name=name: self._listing(name),  # type: ignore[misc]
+                    self._summaries.values,
                     self._api_changed,
                     self._tell,
                 )

@@ -124,6 +124,31 @@ def is_ready(obj: Object | None) -> bool:
     return obj is not None and is_true(stored_conditions(obj.to_dict()), READY)
 
 
+EVERYWHERE = frozenset({""})
+"""The places of an API whose objects are read in the whole cluster."""
+
+
+def places(
+    api: str, connection: str, bindings: Iterable[BindingSummary], former: frozenset[str]
+) -> frozenset[str]:
+    """Return the namespaces in which objects of an API are read, {""} for the whole cluster.
+
+    A Binding comes with rights in its own namespace alone, in both clusters. Bindings that are
+    being deleted count, since their copies have to go; so do other bindings of the Connection
+    where none lists the API any more: one of them may have listed it.
+
+    Args:
+        api: name of the API.
+        connection: name of the Connection that its objects go to.
+        bindings: all bindings.
+        former: the places where there are objects whose copies have to go.
+    """
+    ours = [binding for binding in bindings if binding.connection == connection]
+    listing = [binding for binding in ours if api in binding.apis] or ours
+    chosen = former.union(binding.key.namespace for binding in listing)
+    return EVERYWHERE if "" in chosen else chosen
+
+
 def stands_back(obj: Object | None) -> bool:
     """Whether another konnector is at work on a Connection, and on its bindings with it."""
     return obj is not None and is_true(stored_conditions(obj.to_dict()), ANOTHER_KONNECTOR)

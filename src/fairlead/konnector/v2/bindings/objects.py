@@ -6,16 +6,24 @@ from collections.abc import Callable
 
 import msgspec
 
-from fairlead.api.kbind.names import FINALIZER_SYNCER, FORBIDDEN
+from fairlead.api.kbind.names import FORBIDDEN
+from fairlead.api.kubebind import LABEL_AGGREGATE_TO_KONNECTOR
 from fairlead.api.meta import OwnerReference
 from fairlead.api.resource import CUSTOMRESOURCEDEFINITIONS, Resource
 from fairlead.konnector.policies.mirror import Mirrored, MirroredFields, MirrorPolicy
-from fairlead.konnector.sync.ends import EVERYWHERE, BothEnds, WatchedCollection
+from fairlead.konnector.reports import SyncFault
+from fairlead.konnector.sync.ends import BothEnds, WatchedCollection
 from fairlead.konnector.sync.engine import Engine
 from fairlead.konnector.sync.passes import EngineContext
 from fairlead.konnector.v2.bindings.coverage import Coverage
 from fairlead.konnector.v2.bindings.environment import Environment
 from fairlead.konnector.v2.providers import ConnectedProvider
+
+
+_REMEDY = (
+    f'A ClusterRole labelled {LABEL_AGGREGATE_TO_KONNECTOR}: "true" must grant it, or a Role in '
+    "the namespace of the Binding"
+)
 
 
 class MirrorSpec(msgspec.Struct, frozen=True):
@@ -63,8 +71,9 @@ class SameNamespaces:
 class MirroredObjects:
     """Synchronises the objects of one API with a provider.
 
-    ``coverage`` returns the bindings that decide about the objects, ``paused`` whether only
-    deletions go on. Both may change while it runs: :meth:`refresh` has all objects looked at.
+    ``coverage`` returns the bindings that decide about the objects, ``places`` the namespaces in
+    which they are, and ``paused`` whether only deletions go on. All of them may change while it
+    runs: :meth:`refresh` has all objects looked at.
     """
 
     def __init__(
@@ -74,15 +83,15 @@ class MirroredObjects:
         provider: ConnectedProvider,
         environment: Environment,
         coverage: Callable[[], Coverage],
+        places: Callable[[], frozenset[str]],
         paused: Callable[[], bool],
     ) -> None:
         resource, konnector = spec.resource, environment.consumer
-        self._coverage = coverage
         self._consumer = WatchedCollection(
-            "consumer", konnector.cluster, resource, lambda: EVERYWHERE
+            "consumer", konnector.cluster, resource, places, konnector.watches
         )
         self._provider = WatchedCollection(
-            "provider", provider.cluster, resource, self._namespaces, konnector.watches
+            "provider", provider.cluster, resource, places, konnector.watches
         )
         policy = MirrorPolicy(
             cluster_uid=provider.local_uid,
@@ -118,6 +127,7 @@ class MirroredObjects:
             workers=konnector.options.workers,
             interval=konnector.options.health_interval,
             denied=FORBIDDEN,
+            remedy=_REMEDY,
             fields=MirroredFields(),
         )
         self._engine = Engine(ends, policy, context)
@@ -128,6 +138,7 @@ class MirroredObjects:
 
     def refresh(self) -> None:
         """Look at all objects again: other bindings cover them, or none does."""
+        self._consumer.mark()
         self._provider.mark()
         self._engine.look_again()
 
@@ -142,26 +153,13 @@ class MirroredObjects:
         """Try refused objects again: they may be valid by the new schema."""
         self._engine.schema_changed()
 
+    def fault(self, namespace: str) -> SyncFault | None:
+        """Return the fault of a watch of one namespace's objects, None if all work."""
+        if (here := self._consumer.fault(namespace)) is not None:
+            return SyncFault(f"{here.message}. {_REMEDY}", here.cause)
+        there = self._provider.fault(namespace)
+        return there and SyncFault(f"on the provider: {there.message}", there.cause)
+
     def absence(self) -> str:
         """Return why the provider's objects cannot be watched, "" if they can."""
         return "; ".join(dict.fromkeys(fault.message for fault in self._provider.faults()))
-
-    def refresh_namespaces(self) -> None:
-        """Watch the provider's namespaces in which there are copies by now."""
-        self._provider.mark()
-
-    def _namespaces(self) -> frozenset[str]:
-        """Return the provider's namespaces to watch.
-
-        Bindings ask for rights in their own namespaces alone. A namespace stays watched as long as
-        an object in it has a copy, which may have to be taken away.
-        """
-        coverage = self._coverage()
-        if coverage.everywhere is not None or not self._provider.resource.namespaced:
-            return EVERYWHERE
-        synced = (
-            obj.meta.namespace
-            for obj in self._consumer.objects()
-            if FINALIZER_SYNCER in obj.meta.finalizers
-        )
-        return frozenset([*coverage.namespaces, *synced])
