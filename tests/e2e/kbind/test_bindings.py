@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import AsyncIterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -44,6 +46,7 @@ from fairlead.api.resource import (
     SECRETS,
     Resource,
 )
+from fairlead.client import NotFound
 from fairlead.demo.identity import as_service_account, create_all
 from fairlead.konnector.manifests import NAME
 from fairlead.konnector.v2.rights import binding_roles
@@ -53,7 +56,10 @@ from fairlead.runtime import install_crds
 class Ready:
     """A world with one API bound by a ClusterBinding, and a namespace for its objects."""
 
-    def __init__(self, world: KbindWorld) -> None:
+    def __init__(self, world: KbindWorld, *, shared: bool = False) -> None:
+        # On a server that tests share the names are this test's own.
+        self.space = f"shop-{world.name}" if shared else "shop"
+        self.name = world.name if shared else "all"
         self.bound = BoundWorld(world)
         self.world = world
         self.here, self.there = world.consumer, world.provider.admin
@@ -64,43 +70,62 @@ class Ready:
         await self.bound.accept("widgets")
         self.konnector = await self.world.konnector(**options)
         await self.world.connect(await self.bound.kubeconfig("widgets"))
-        await self.bound.bind("all", self.api)
-        await self.bound.says("Ready", "True")
-        await namespace(self.here, "shop")
+        await self.bound.bind(self.name, self.api)
+        await self.says("Ready", "True")
+        await namespace(self.here, self.space)
 
     async def create(self, name: str = "a", **more: Any) -> JSON:
         created = await self.here.create(
-            self.resource, widget(self.resource, name, "shop", **more)
+            self.resource, widget(self.resource, name, self.space, **more)
         )
         return created.to_dict()
 
-    async def hold(self, namespace: str = "shop") -> None:
+    async def says(self, type_: str, status: str, reason: str = "", text: str = "") -> JSON:
+        return await self.bound.says(type_, status, reason, text, key=Key("", self.name))
+
+    async def restart(self, **options: Any) -> None:
+        await self.konnector.stop()
+        self.konnector = await self.world.konnector(**options)
+
+    async def clean(self) -> None:
+        """Unbind, so that no other test on the server has to do with it."""
+        await self.restart()
+        for resource, name in (
+            (CLUSTERBINDINGS, self.name),
+            (CONNECTIONS, self.bound.connection),
+        ):
+            with suppress(NotFound):
+                await self.here.delete(resource, name)
+            await gone(self.here, resource, name)
+
+    async def hold(self) -> None:
         """Have the provider keep the copy of the first object while it is deleted."""
         held = {"metadata": {"finalizers": ["example.org/slow"]}}
-        await self.there.merge_patch(self.resource, "a", namespace, held)
+        await self.there.merge_patch(self.resource, "a", self.space, held)
 
-    async def let_go(self, namespace: str = "shop") -> None:
+    async def let_go(self) -> None:
         """Let the copy go, once its deletion has been asked for."""
         await when(
             self.there,
             self.resource,
             "a",
-            namespace,
+            self.space,
             until=lambda body: body["metadata"].get("deletionTimestamp"),
         )
         free: JSON = {"metadata": {"finalizers": []}}
-        await self.there.merge_patch(self.resource, "a", namespace, free)
+        await self.there.merge_patch(self.resource, "a", self.space, free)
 
     async def copied(self, name: str = "a", until: Any = bool) -> JSON:
-        return await when(self.there, self.resource, name, "shop", until=until)
+        return await when(self.there, self.resource, name, self.space, until=until)
 
 
 @pytest.fixture
-async def any_ready(any_kbind: KbindWorld) -> Ready:
-    """The same, with the provider on the real server too."""
-    world = Ready(any_kbind)
+async def any_ready(any_kbind: KbindWorld) -> AsyncIterator[Ready]:
+    """The same, with either side on the real server too."""
+    world = Ready(any_kbind, shared=True)
     await world.start()
-    return world
+    yield world
+    await world.clean()
 
 
 @pytest.fixture
@@ -122,35 +147,36 @@ def spec_is(**spec: Any) -> Any:
 @pytest.mark.edge
 async def test_objects_cross_and_their_status_comes_back(any_kbind: KbindWorld) -> None:
     bound = BoundWorld(any_kbind)
+    space, key = f"shop-{any_kbind.name}", Key("", any_kbind.name)
     here, there, resource = bound.consumer, bound.provider.admin, widgets(bound.provider)
     api = await bound.provider.offer()
     await bound.accept("widgets")
     await any_kbind.konnector()
     await any_kbind.connect(await bound.kubeconfig("widgets"))
-    await bound.bind("all", api)
-    body = await bound.says("Ready", "True", "AsExpected")
+    await bound.bind(any_kbind.name, api)
+    body = await bound.says("Ready", "True", "AsExpected", key=key)
     assert body["status"]["boundAPIs"][0]["name"] == api
     crd = (await here.get(CUSTOMRESOURCEDEFINITIONS, api)).to_dict()
     assert crd["metadata"]["labels"][LABEL_MANAGED] == "true"
     assert body["status"]["boundAPIs"][0]["crdHash"].startswith("sha256:")
-    await namespace(here, "shop")
-    await here.create(resource, widget(resource, "a", "shop"))
-    copy = await when(there, resource, "a", "shop", until=bool)
+    await namespace(here, space)
+    await here.create(resource, widget(resource, "a", space))
+    copy = await when(there, resource, "a", space, until=bool)
     assert copy["spec"] == {"size": 1}
-    place = await there.get(NAMESPACES, "shop")
+    place = await there.get(NAMESPACES, space)
     assert place.meta.labels[LABEL_MANAGED] == "true"
     status = {"status": {"phase": "Ready"}}
-    await there.merge_patch(resource, "a", "shop", status, subresource="status")
+    await there.merge_patch(resource, "a", space, status, subresource="status")
     await when(
-        here, resource, "a", "shop", until=lambda body: body.get("status") == status["status"]
+        here, resource, "a", space, until=lambda body: body.get("status") == status["status"]
     )
     # One file, one delete.
     await here.delete(CONNECTIONS, bound.connection)
-    await here.delete(CLUSTERBINDINGS, "all")
-    await gone(here, CLUSTERBINDINGS, "all")
+    await here.delete(CLUSTERBINDINGS, any_kbind.name)
+    await gone(here, CLUSTERBINDINGS, any_kbind.name)
     await gone(here, CONNECTIONS, bound.connection)
     await gone(here, CUSTOMRESOURCEDEFINITIONS, api)
-    await gone(there, resource, "a", "shop")
+    await gone(there, resource, "a", space)
 
 
 async def test_order_does_not_matter(kbind: KbindWorld) -> None:
@@ -285,13 +311,13 @@ async def test_f12_unbinding_awaits_the_copies_which_the_original_only_deletes(
     await ready.create()
     await ready.copied()
     await ready.hold()
-    await ready.here.delete(CLUSTERBINDINGS, "all")
+    await ready.here.delete(CLUSTERBINDINGS, ready.name)
     await ready.copied(until=lambda body: body["metadata"].get("deletionTimestamp"))
-    await ready.bound.says("Ready", "False", "Pending", "waiting for the copies")
+    await ready.says("Ready", "False", "Pending", "waiting for the copies")
     assert await idle(0.3)
-    await ready.here.get(ready.resource, "a", "shop")
+    await ready.here.get(ready.resource, "a", ready.space)
     await ready.let_go()
-    await gone(ready.here, CLUSTERBINDINGS, "all")
+    await gone(ready.here, CLUSTERBINDINGS, ready.name)
     await gone(ready.here, CUSTOMRESOURCEDEFINITIONS, ready.api)
 
 
@@ -301,19 +327,21 @@ async def test_f12_a_copy_of_a_former_object_is_taken_up_under_adopt(any_ready: 
     ready = any_ready
     await ready.create(metadata={"annotations": {"core.kbind.io/deletion-policy": "Orphan"}})
     left = await ready.copied()
-    await ready.here.delete(ready.resource, "a", "shop")
-    await gone(ready.here, ready.resource, "a", "shop")
+    await ready.here.delete(ready.resource, "a", ready.space)
+    await gone(ready.here, ready.resource, "a", ready.space)
     await ready.create(spec={"size": 2})
-    body = await when(ready.here, ready.resource, "a", "shop", until=annotated)
+    body = await when(ready.here, ready.resource, "a", ready.space, until=annotated)
     assert body["metadata"]["annotations"][ANNOTATION_CONFLICT] == "OwnedByAnother"
     assert condition(body, "Synced")["reason"] == "OwnedByAnother"
-    await ready.bound.says("Conflicts", "True", "ForeignObjectExists")
+    await ready.says("Conflicts", "True", "ForeignObjectExists")
     adopt = {"spec": {"conflictPolicy": "Adopt"}}
-    await ready.here.merge_patch(CLUSTERBINDINGS, "all", "", adopt)
+    await ready.here.merge_patch(CLUSTERBINDINGS, ready.name, "", adopt)
     copy = await ready.copied(until=spec_is(size=2))
     assert copy["metadata"]["uid"] == left["metadata"]["uid"]
-    await when(ready.here, ready.resource, "a", "shop", until=lambda body: not annotated(body))
-    await ready.bound.says("Conflicts", "False", "AsExpected")
+    await when(
+        ready.here, ready.resource, "a", ready.space, until=lambda body: not annotated(body)
+    )
+    await ready.says("Conflicts", "False", "AsExpected")
 
 
 async def test_conflict_is_told_on_the_object_and_nothing_of_the_foreign_one_changes(
@@ -470,16 +498,16 @@ async def test_f17_a_crd_deleted_by_hand_goes_with_its_objects_and_comes_again(
     before = await ready.here.get(CUSTOMRESOURCEDEFINITIONS, ready.api)
     await ready.here.delete(CUSTOMRESOURCEDEFINITIONS, ready.api)
     assert await idle(0.3)
-    await ready.here.get(ready.resource, "a", "shop")
+    await ready.here.get(ready.resource, "a", ready.space)
     await ready.let_go()
-    await gone(ready.there, ready.resource, "a", "shop")
+    await gone(ready.there, ready.resource, "a", ready.space)
     await when(
         ready.here,
         CUSTOMRESOURCEDEFINITIONS,
         ready.api,
         until=lambda body: body and body["metadata"]["uid"] != before.meta.uid,
     )
-    await ready.bound.says("Ready", "True")
+    await ready.says("Ready", "True")
     await ready.create("b")
     await ready.copied("b")
 
@@ -661,18 +689,19 @@ async def test_a_field_that_the_original_applied_goes_once_it_is_removed_here(
     any_ready: Ready,
 ) -> None:
     """Ours takes over what the original has written, and takes away what it would."""
-    there = await any_ready.create()
-    await any_ready.copied()
+    ready = any_ready
+    there = await ready.create()
+    await ready.copied()
     marks = {
-        CONSUMER_CLUSTER_UID: (await any_ready.here.get(NAMESPACES, "kube-system")).meta.uid,
+        CONSUMER_CLUSTER_UID: (await ready.here.get(NAMESPACES, "kube-system")).meta.uid,
         ANNOTATION_CONSUMER_OBJECT_UID: there["metadata"]["uid"],
     }
     metadata = {"labels": {LABEL_MANAGED: "true"}, "annotations": marks}
-    await any_ready.konnector.stop()
-    body = widget(any_ready.resource, "a", "shop", metadata=metadata, spec={"size": 1, "old": 1})
-    await any_ready.there.apply(any_ready.resource, body, field_manager=FIELD_MANAGER)
-    await any_ready.world.konnector()
-    copy = await any_ready.copied(until=spec_is(size=1))
+    await ready.konnector.stop()
+    body = widget(ready.resource, "a", ready.space, metadata=metadata, spec={"size": 1, "old": 1})
+    await ready.there.apply(ready.resource, body, field_manager=FIELD_MANAGER)
+    await ready.restart()
+    copy = await ready.copied(until=spec_is(size=1))
     entries = copy["metadata"]["managedFields"]
     assert [one["manager"] for one in entries] == [FIELD_MANAGER]
 
@@ -682,14 +711,15 @@ async def test_a_field_that_ours_applied_goes_when_the_original_leaves_it_out(
     any_ready: Ready,
 ) -> None:
     """The original takes over what ours has written, with its own body."""
-    created = await any_ready.create(spec={"size": 1, "old": 1})
-    copy = await any_ready.copied()
-    await any_ready.konnector.stop()
+    ready = any_ready
+    created = await ready.create(spec={"size": 1, "old": 1})
+    copy = await ready.copied()
+    await ready.konnector.stop()
     marks = copy["metadata"]["annotations"]
     assert marks[ANNOTATION_CONSUMER_OBJECT_UID] == created["metadata"]["uid"]
     metadata = {"labels": {LABEL_MANAGED: "true"}, "annotations": marks}
-    body = widget(any_ready.resource, "a", "shop", metadata=metadata, spec={"size": 1})
-    applied = await any_ready.there.apply(any_ready.resource, body, field_manager=FIELD_MANAGER)
+    body = widget(ready.resource, "a", ready.space, metadata=metadata, spec={"size": 1})
+    applied = await ready.there.apply(ready.resource, body, field_manager=FIELD_MANAGER)
     assert applied.to_dict()["spec"] == {"size": 1}
 
 
@@ -697,15 +727,15 @@ async def test_a_field_that_ours_applied_goes_when_the_original_leaves_it_out(
 async def test_drift_is_reverted_and_fields_of_others_stay(any_ready: Ready) -> None:
     ready = any_ready
     await ready.create()
-    await any_ready.copied()
+    await ready.copied()
     change = {"spec": {"size": 5, "theirs": 1}}
-    await any_ready.there.merge_patch(any_ready.resource, "a", "shop", change)
-    await any_ready.copied(until=spec_is(size=1, theirs=1))
+    await ready.there.merge_patch(ready.resource, "a", ready.space, change)
+    await ready.copied(until=spec_is(size=1, theirs=1))
     change = {"spec": {"more": 2}}
-    await any_ready.here.merge_patch(any_ready.resource, "a", "shop", change)
-    await any_ready.copied(until=spec_is(size=1, theirs=1, more=2))
-    await any_ready.here.merge_patch(any_ready.resource, "a", "shop", {"spec": {"more": None}})
-    await any_ready.copied(until=spec_is(size=1, theirs=1))
+    await ready.here.merge_patch(ready.resource, "a", ready.space, change)
+    await ready.copied(until=spec_is(size=1, theirs=1, more=2))
+    await ready.here.merge_patch(ready.resource, "a", ready.space, {"spec": {"more": None}})
+    await ready.copied(until=spec_is(size=1, theirs=1))
 
 
 async def test_nothing_is_written_at_rest_nor_after_a_restart(kbind: KbindWorld) -> None:
