@@ -37,12 +37,7 @@ NO_BOUNDS = {
     },
     "runtime": {},
     "konnector/controllers": {},
-    "provider": {
-        "commands/revoke/belonging.py": "_NAMED",
-        "commands/revoke/cluster.py": "GRACE_SECONDS _AT_ONCE _PAUSE _QUIET",
-        "commands/rotation/work.py": "_PATIENCE _PAUSE _SECONDS",
-        "copies.py": "_PAGE",
-    },
+    "provider": {},
     "portal": {
         # Ports.
         "manifests.py": "PORT _METRICS_PORT",

@@ -88,3 +88,8 @@ LOOP_SECONDS = 1.0  # between measurements of the event loop: stops their own lo
 CERTIFICATE_SECONDS = 3600.0  # stops a certificate that is due where nothing changes
 REVIEW_BYTES = 16 * 1024 * 1024  # the new object and the old one: stops a body that fills memory
 REVIEW_SECONDS = 10.0  # stops a request that never arrives
+
+# Objects that a command removes
+REMOVALS_AT_ONCE = 16  # stops a command from loading the API server
+REMOVAL_PAUSE_SECONDS = 0.5  # between two lists: stops a wait from loading the API server
+QUIET_REMOVAL_SECONDS = 2.0  # stops a progress line about what is gone at once

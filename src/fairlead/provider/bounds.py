@@ -17,6 +17,16 @@ KINDS_AT_ONCE = 8  # listed: stops a slow kind from delaying the others
 CONSUMERS = 200  # with series of their own: stops a scrape that grows with all
 COUNT_SECONDS = 600.0  # between two counts of all copies: stops a load on etcd at each scrape
 
+# Commands
+CLEARING_PAUSE_SECONDS = 0.5  # between two looks: stops a wait from loading the API server
+UNTOUCHED_SECONDS = 20.0  # of a declaration: stops a wait for controllers that do not run
+UNLISTED_SECONDS = 5.0  # of a kind that could not be listed: stops a wait for its list
+FINALIZER_SECONDS = 15.0  # with --force: stops finalizers of a consumer from holding its end
+CREDENTIALS_SECONDS = 10.0  # of a test of credentials: stops a wait for a server that is silent
+CREDENTIALS_PAUSE_SECONDS = 0.3  # between two tests: stops one that loads the API server
+UNREPORTED_SECONDS = 30.0  # stops a wait for a konnector that reports no credentials
+COPIES_PAGE = 500  # stops a list of copies that fills memory
+
 # Messages
 NAME_CHARACTERS = 128  # stops an identity or a name that a consumer makes long
 NAMED = 3  # objects, templates or bindings: stops a message that lists each of many

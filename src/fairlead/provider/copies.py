@@ -123,7 +123,7 @@ async def tally(client: Client, exports: Iterable[Object], where: CopyNamespaces
         try:
             while True:
                 page = await client.page(
-                    resource, limit=_PAGE, continue_=token, metadata_only=True
+                    resource, limit=bounds.COPIES_PAGE, continue_=token, metadata_only=True
                 )
                 counts.update(
                     filter(None, (where.whose(resource, one.meta) for one in page.items))
@@ -140,10 +140,6 @@ async def tally(client: Client, exports: Iterable[Object], where: CopyNamespaces
             continue
         copies.counts.update(counts)
     return copies
-
-
-_PAGE = 500
-"""Largest number of objects in one page of a list."""
 
 
 def exported(export: Object) -> set[str]:

@@ -15,19 +15,12 @@ from fairlead.api.kubebind import GROUP
 from fairlead.api.meta import JSON, Object
 from fairlead.api.remains import remaining_text
 from fairlead.api.resource import CUSTOMRESOURCEDEFINITIONS, NAMESPACES, Resource
-from fairlead.client import Client, Conflict, NotFound
+from fairlead.client import Client, Conflict, NotFound, limits
 from fairlead.client.lookups import Unseen, look_at
 from fairlead.runtime.writes import commit, remove_finalizer
 
 
 Progress = Callable[[str], None]
-
-_AT_ONCE = 16
-"""Largest number of concurrent requests."""
-_PAUSE = 0.5
-"""Seconds between two lists of the objects that are being deleted."""
-_QUIET = 2.0
-"""Seconds that a wait may take before a progress line names it."""
 
 
 class Removal:
@@ -177,10 +170,10 @@ class Removal:
         if not self.waiting:
             self._since = now
         self.waiting = text
-        if now - self._since > _QUIET and text != self._shown:
+        if now - self._since > limits.QUIET_REMOVAL_SECONDS and text != self._shown:
             self._shown = text
             self.progress(f"waiting for {text}")
-        await asyncio.sleep(_PAUSE)
+        await asyncio.sleep(limits.REMOVAL_PAUSE_SECONDS)
 
 
 async def each(objects: Sequence[Object], act: Callable[[Object], Awaitable[None]]) -> None:
@@ -189,7 +182,7 @@ async def each(objects: Sequence[Object], act: Callable[[Object], Awaitable[None
     Raises:
         Exception: the first that failed did so with it.
     """
-    free = asyncio.Semaphore(_AT_ONCE)
+    free = asyncio.Semaphore(limits.REMOVALS_AT_ONCE)
 
     async def guarded(obj: Object) -> None:
         async with free:

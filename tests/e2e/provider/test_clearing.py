@@ -39,8 +39,8 @@ from fairlead.api.resource import (
 from fairlead.client import Client, Forbidden, Unauthorized, parse_kubeconfig
 from fairlead.client.lookups import find
 from fairlead.konnector.commands.request import request_export
+from fairlead.provider import bounds
 from fairlead.provider.commands.consumers import UnknownConsumerError, find_consumer
-from fairlead.provider.commands.revoke import work
 from fairlead.provider.commands.revoke.work import ClearingError, _Revocation, revoke
 from fairlead.provider.offer import record_of, with_revocation
 from fairlead.provider.options import ProviderOptions
@@ -308,7 +308,7 @@ async def test_a_copy_that_has_to_go_keeps_the_fields_that_its_stored_version_ha
 async def test_a_copy_stays_while_its_deletion_would_take_fields_from_it(
     stack: AsyncExitStack, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(work, "UNSEEN_SECONDS", 0.5)
+    monkeypatch.setattr(bounds, "UNLISTED_SECONDS", 0.5)
     world = World(stack, scope="Cluster", options=ProviderOptions())
     await world.start()
     one = await customer(world)
@@ -359,7 +359,7 @@ async def test_without_a_provider_the_access_goes_and_the_data_is_declared_to(
     isolation: Isolation, scope: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Until a provider runs again, the data may be kept after all."""
-    monkeypatch.setattr(work, "PATIENCE_SECONDS", 0.5)
+    monkeypatch.setattr(bounds, "UNTOUCHED_SECONDS", 0.5)
     async with AsyncExitStack() as planes:
         one = await left_alone(planes, isolation, scope)
         provider, copy, name = one.provider, one.copy.meta, one.name

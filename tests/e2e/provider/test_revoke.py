@@ -32,9 +32,9 @@ from fairlead.api.resource import (
     SERVICEACCOUNTS,
 )
 from fairlead.client import Client, NotFound, Unauthorized, limits, parse_kubeconfig
+from fairlead.provider import bounds
 from fairlead.provider.commands.consumers import UnknownConsumerError, find_consumer
 from fairlead.provider.commands.overview import consumers
-from fairlead.provider.commands.revoke import belonging, work
 from fairlead.provider.commands.revoke.inventory import inventory
 from fairlead.provider.commands.revoke.work import ClearingError, RevokeError, revoke
 from fairlead.provider.commands.rotation.work import RotateError, rotate
@@ -245,7 +245,7 @@ async def test_by_force_a_consumers_finalizers_hold_nothing(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It can write as many as it likes, on all that it may write."""
-    monkeypatch.setattr(belonging, "GRACE_SECONDS", 3.0)
+    monkeypatch.setattr(bounds, "FINALIZER_SECONDS", 3.0)
     link, namespace = await with_objects(world)
     mine: JSON = {"metadata": {"finalizers": ["example.org/mine"]}}
     async with Client(parse_kubeconfig(link.response.kubeconfig)) as hostile:
@@ -271,7 +271,7 @@ async def test_by_force_a_consumers_finalizers_hold_nothing(
 async def test_no_force_takes_off_what_the_consumer_could_not_write(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(belonging, "GRACE_SECONDS", 1.0)
+    monkeypatch.setattr(bounds, "FINALIZER_SECONDS", 1.0)
     link, namespace = await with_objects(world)
     body = {"kind": "ServiceAccount", "apiVersion": "v1"}
     theirs = {"metadata": {"name": "theirs", "finalizers": ["example.org/theirs"]}}
@@ -330,7 +330,7 @@ async def test_a_kind_that_cannot_be_listed_keeps_no_access(
     assert "widgets.example.org is not counted: " in (await inventory(world.provider, found)).text(
         keep_data=keep
     )
-    monkeypatch.setattr(work, "UNSEEN_SECONDS", 0.5)
+    monkeypatch.setattr(bounds, "UNLISTED_SECONDS", 0.5)
     with pytest.raises(ClearingError, match=r"no access any more, but not all .*widgets.example"):
         await revoked(world.provider, link, keep=keep)
     await is_locked_out(link)
@@ -364,7 +364,7 @@ async def test_a_kind_that_hangs_is_not_waited_for(
     assert row.not_counted == {
         "widgets.example.org": "the server has not answered for 0.2 s",
     }
-    monkeypatch.setattr(work, "UNSEEN_SECONDS", 0.5)
+    monkeypatch.setattr(bounds, "UNLISTED_SECONDS", 0.5)
     with pytest.raises(ClearingError, match="has not answered"):
         await revoked(world.provider, link)
     await is_locked_out(link)

@@ -106,8 +106,6 @@ def without_identity(namespace: Object) -> JSON:
     return _without_annotations(namespace, *names)
 
 
-GRACE_SECONDS = 15.0
-"""Seconds until remaining finalizers are removed by force."""
 _KEPT_FINALIZERS = frozenset({FINALIZER_NAMESPACE, "foregroundDeletion", "orphan"})
 """Finalizer of Fairlead, and those that Kubernetes' garbage collector removes by itself."""
 

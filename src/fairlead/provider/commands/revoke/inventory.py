@@ -9,7 +9,8 @@ from fairlead.api.meta import Object
 from fairlead.api.remains import count
 from fairlead.api.resource import NAMESPACES
 from fairlead.client import Client
-from fairlead.provider.commands.revoke.belonging import GRACE_SECONDS, provider_namespaces
+from fairlead.provider import bounds
+from fairlead.provider.commands.revoke.belonging import provider_namespaces
 from fairlead.provider.copies import count_copies, places
 from fairlead.provider.namespaces import identity_of
 
@@ -33,8 +34,9 @@ class Inventory(msgspec.Struct, frozen=True):
         data = f"{copies} and {namespaces}"
         end = f"{data} stay, without an owner" if keep_data else f"{data} are deleted for ever"
         forced = (
-            f"; finalizers that are still on its objects after {GRACE_SECONDS:g} s are taken off, "
-            "and what their owners would have cleaned up stays behind"
+            "; finalizers that are still on its objects after "
+            f"{bounds.FINALIZER_SECONDS:g} s are taken off, and what their owners would have "
+            "cleaned up stays behind"
         )
         unseen = (f"; {kind} is not counted: {why}" for kind, why in sorted(self.unseen.items()))
         return (

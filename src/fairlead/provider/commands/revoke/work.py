@@ -48,6 +48,7 @@ from fairlead.client import (
     Unauthorized,
 )
 from fairlead.client.lookups import find
+from fairlead.provider import bounds
 from fairlead.provider.commands.revoke import belonging
 from fairlead.provider.copies import exported, places
 from fairlead.provider.namespaces import identity_of
@@ -55,11 +56,6 @@ from fairlead.provider.tokens import TOKEN_TYPE, TokenSecret, token_secrets
 from fairlead.runtime import commit
 from fairlead.runtime.removal import Progress, Removal, each
 
-
-PATIENCE_SECONDS = 20.0
-"""Seconds for the controllers to take up a declaration: another replica may have to take over."""
-UNSEEN_SECONDS = 5.0
-"""Seconds for the controllers to list a kind that could not be listed, before the wait ends."""
 
 _BY_THEMSELVES = (
     "the controllers then go on by themselves, and this command, run again, waits for them"
@@ -242,18 +238,20 @@ class _Revocation:
                 text = remaining_text([*owned, consumer])
                 # The controllers also let go of the last objects.
                 is_idle = not owned and FINALIZER_NAMESPACE in text
-            if not is_idle or (clock() - idle > PATIENCE_SECONDS and await self._is_touched()):
+            if not is_idle or (
+                clock() - idle > bounds.UNTOUCHED_SECONDS and await self._is_touched()
+            ):
                 idle = clock()
             if condition is None or condition.reason != OBJECTS_UNKNOWN:
                 listed = clock()
-            if clock() - idle > PATIENCE_SECONDS:
-                raise self.unfinished(_absence(PATIENCE_SECONDS))
-            if clock() - listed > UNSEEN_SECONDS:
+            if clock() - idle > bounds.UNTOUCHED_SECONDS:
+                raise self.unfinished(_absence(bounds.UNTOUCHED_SECONDS))
+            if clock() - listed > bounds.UNLISTED_SECONDS:
                 raise self.unfinished(
                     f"not all that it has could be listed ({text}): fix that, such as a "
                     f"conversion webhook; {_BY_THEMSELVES}"
                 )
-            if self._force and clock() - began > belonging.GRACE_SECONDS:
+            if self._force and clock() - began > bounds.FINALIZER_SECONDS:
                 await self._take_finalizers(exports)
             await self._removal.wait(text)
 
@@ -492,8 +490,4 @@ async def _forgotten(config: ClusterConfig, token: str) -> None:
                 return
             except Forbidden:
                 pass
-            await asyncio.sleep(_PAUSE_SECONDS)
-
-
-_PAUSE_SECONDS = 0.5
-"""Seconds between two tries of a token."""
+            await asyncio.sleep(bounds.CLEARING_PAUSE_SECONDS)

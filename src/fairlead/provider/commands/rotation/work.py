@@ -24,6 +24,7 @@ from fairlead.client import (
     parse_kubeconfig,
 )
 from fairlead.client.lookups import WaitTimeout, find, wait_for
+from fairlead.provider import bounds
 from fairlead.provider.commands.rotation.reconcile import missing, reconcile, silent, tells
 from fairlead.provider.credentials import (
     as_before,
@@ -37,11 +38,6 @@ from fairlead.provider.namespaces import identity_of
 from fairlead.provider.offer import record_of
 from fairlead.provider.options import InviteOptions
 from fairlead.provider.tokens import ANNOTATION_TOKEN_MADE, TokenSecret, token_secrets
-
-
-_SECONDS = 10.0
-_PAUSE = 0.3
-"""Seconds between two tests of credentials that the API server may not know yet."""
 
 
 class ProbeError(Exception):
@@ -64,10 +60,15 @@ async def probe(kubeconfig: bytes) -> None:
     except ConfigError as error:
         raise ProbeError(str(error)) from None
     try:
-        async with asyncio.timeout(_SECONDS), Client(config, user_agent="fairlead") as client:
+        async with (
+            asyncio.timeout(bounds.CREDENTIALS_SECONDS),
+            Client(config, user_agent="fairlead") as client,
+        ):
             await _try_credentials(client, config.namespace)
     except TimeoutError:
-        raise NotReachedError(f"{config.server} does not answer within {_SECONDS:g} s") from None
+        raise NotReachedError(
+            f"{config.server} does not answer within {bounds.CREDENTIALS_SECONDS:g} s"
+        ) from None
     except ConnectionFailed as error:
         # A certificate that does not fit is a fault of the kubeconfig. No connection at all may
         # only mean that the address is not for here.
@@ -81,7 +82,7 @@ async def probe(kubeconfig: bytes) -> None:
 async def _try_credentials(client: Client, namespace: str) -> None:
     """Read the objects that every konnector reads; a new token may not be known everywhere yet."""
     loop = asyncio.get_running_loop()
-    until = loop.time() + _SECONDS / 2
+    until = loop.time() + bounds.CREDENTIALS_SECONDS / 2
     while True:
         try:
             await client.get(CLUSTERBINDINGS, CLUSTER_BINDING_NAME, namespace)
@@ -90,7 +91,7 @@ async def _try_credentials(client: Client, namespace: str) -> None:
                 raise
         else:
             return
-        await asyncio.sleep(_PAUSE)
+        await asyncio.sleep(bounds.CREDENTIALS_PAUSE_SECONDS)
 
 
 Progress = Callable[[str], None]
@@ -102,8 +103,6 @@ _BOTH = (
 _USED = (
     "uses the new token, and the old one may still be valid. Run the command again to take it away"
 )
-_PATIENCE = 30.0
-"""Seconds to wait for a konnector that has never reported which credentials it uses."""
 
 
 class RotateError(Exception):
@@ -220,7 +219,7 @@ class _Rotation:
                 "the old token away"
             )
         if not tells(binding):
-            timeout = min(timeout, _PATIENCE)
+            timeout = min(timeout, bounds.UNREPORTED_SECONDS)
         digest, shown = kubeconfig_digest(kubeconfig), ""
 
         def until(obj: Object | None) -> str:
