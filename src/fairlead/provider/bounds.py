@@ -18,7 +18,7 @@ CONSUMERS = 200  # with series of their own: stops a scrape that grows with all
 COUNT_SECONDS = 600.0  # between two counts of all copies: stops a load on etcd at each scrape
 
 # Commands
-CLEARING_PAUSE_SECONDS = 0.5  # between two looks: stops a wait from loading the API server
+TOKEN_PAUSE_SECONDS = 0.5  # between two tries of a token: stops them from loading the API server
 UNTOUCHED_SECONDS = 20.0  # of a declaration: stops a wait for controllers that do not run
 UNLISTED_SECONDS = 5.0  # of a kind that could not be listed: stops a wait for its list
 FINALIZER_SECONDS = 15.0  # with --force: stops finalizers of a consumer from holding its end

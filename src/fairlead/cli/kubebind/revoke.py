@@ -19,8 +19,8 @@ from fairlead.cli.options import (
 )
 from fairlead.cli.texts import plain, say
 from fairlead.client import Client
+from fairlead.provider import bounds
 from fairlead.provider.commands.consumers import find_consumer
-from fairlead.provider.commands.revoke.belonging import GRACE_SECONDS
 from fairlead.provider.commands.revoke.inventory import Inventory, inventory
 from fairlead.provider.commands.revoke.work import ClearingError, RevokeError, lock_out
 from fairlead.provider.commands.revoke.work import revoke as revoke_consumer
@@ -46,7 +46,7 @@ class Unfinished(click.ClickException):
     "--force",
     is_flag=True,
     help=f"Remove finalizers that hold the consumer's objects for longer than "
-    f"{GRACE_SECONDS:g} s; what their owners would have removed stays.",
+    f"{bounds.FINALIZER_SECONDS:g} s; what their owners would have removed stays.",
 )
 @yes_option
 @timeout_option("10m", "for what finalizers hold")

@@ -490,4 +490,4 @@ async def _forgotten(config: ClusterConfig, token: str) -> None:
                 return
             except Forbidden:
                 pass
-            await asyncio.sleep(bounds.CLEARING_PAUSE_SECONDS)
+            await asyncio.sleep(bounds.TOKEN_PAUSE_SECONDS)
