@@ -157,6 +157,9 @@ def command(
         lambda: f"{program} is not completely uninstalled: run the command again to continue"
     ):
         process.run(work)
+    if not (prepare or found_uses.steps(choices)):
+        click.echo(f"{program} is not installed there, and nothing was removed")
+        return
     click.echo(f"{program} is {'prepared' if prepare else 'uninstalled'}")
 
 
