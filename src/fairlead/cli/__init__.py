@@ -88,6 +88,9 @@ _COMMANDS = {
     "provider": _Lazy("kubebind.provider", "Offer services to other clusters."),
     "ready": _Lazy("ready", "Wait until the program at URL says that it is ready."),
     "sandbox": _Lazy("sandbox", "Run Kubernetes API servers on this machine, without containers."),
+    "support": _Lazy(
+        "support", "Write one file that shows how Fairlead goes in a cluster, without secrets."
+    ),
     "templates": _Lazy("frontdoor.templates", "List what the provider offers you."),
     "unbind": _Lazy(
         "kubebind.unbind",
