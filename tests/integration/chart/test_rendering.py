@@ -545,6 +545,8 @@ def test_helm_test_asks_the_programs_own_health_port(helm: Helm, name: str) -> N
     tests = [one for one in found if one["metadata"].get("annotations", {}).get(HOOK) == "test"]
     service, pod = tests
     assert (service["kind"], pod["kind"]) == ("Service", "Pod")
+    # A Pod takes its own name for itself.
+    assert service["metadata"]["name"] != pod["metadata"]["name"]
     assert service["metadata"]["namespace"] == pod["metadata"]["namespace"]
     labels = deployment["spec"]["template"]["metadata"]["labels"]
     assert service["spec"]["selector"].items() <= labels.items()
