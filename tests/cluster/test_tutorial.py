@@ -22,7 +22,7 @@ from tests.support.image import ROOT
 from tests.support.kubectl import MISSING, kubectls
 from tests.support.pages import CONSUMER, PROVIDER, Fence
 from tests.support.pki import Authority
-from tests.support.reading import done, read, waited
+from tests.support.reading import done, reached, read, waited
 from tests.support.waiting import SECONDS, when
 
 from fairlead.api.meta import JSON
@@ -116,7 +116,7 @@ def owned(text: str, database: Cluster) -> str:
         ),
     ):
         text = text.replace(example, mine)
-    return waited(text)
+    return waited(reached(text, database.kubeconfig.read_bytes()))
 
 
 class App:

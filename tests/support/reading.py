@@ -10,6 +10,8 @@ from tests.support.documents import Person
 from tests.support.pages import Fence, fences_of, printed
 from tests.support.waiting import SECONDS
 
+from fairlead.client import parse_kubeconfig
+
 
 INSTALLS = "uv tool install"
 """What is run of a block that other tests leave out; the rest needs a registry or containers."""
@@ -47,3 +49,8 @@ async def read(
 def waited(text: str) -> str:
     """Let `kubectl wait` have the time that a busy machine needs."""
     return re.sub(r"( wait .*)", rf"\1 --timeout={SECONDS:.0f}s", text)
+
+
+def reached(text: str, provider: bytes) -> str:
+    """Put the provider's address, as its kubeconfig has it, in the place of kind's."""
+    return text.replace("https://provider-control-plane:6443", parse_kubeconfig(provider).server)

@@ -22,6 +22,7 @@ from tests.support.kubectl import MISSING, kubectls
 from tests.support.pages import CONSUMER, PROVIDER, Fence, fences_of, pages, printed
 from tests.support.pairs import fresh_planes
 from tests.support.pods import kubelet
+from tests.support.reading import reached
 from tests.support.waiting import SECONDS
 
 from fairlead.client import Client, parse_kubeconfig
@@ -123,6 +124,8 @@ class Reader:
     def _own(self, text: str) -> str:
         """Put the reader's own in the place of examples; our server has no TLS."""
         server = self._server
+        provider = self._folder / f"{CLUSTERS[PROVIDER]}.kubeconfig"
+        text = reached(text, provider.read_bytes())
         text = text.replace("host: postgres.databases.svc", f"host: {server.host}")
         text = text.replace("externalHost: postgres.example.com", f"externalHost: {server.host}")
         text = text.replace("externalPort: 5432", f"externalPort: {server.port}")

@@ -24,7 +24,7 @@ from tests.support.pages import CONSUMER, PROVIDER, Fence
 from tests.support.pairs import fresh_planes
 from tests.support.pods import kubelet
 from tests.support.provider import WIDGETS
-from tests.support.reading import done, read, waited
+from tests.support.reading import done, reached, read, waited
 from tests.support.tiers import real
 from tests.support.waiting import SECONDS, when
 
@@ -170,7 +170,7 @@ async def test_on_your_own_clusters(
             ("password=...", f"password={server.password}"),
         ):
             text = text.replace(example, mine)
-        return waited(text)
+        return waited(reached(text, clusters.kubeconfig("provider").read_bytes()))
 
     person = Person(stack, checkout, environment, own)
     await read(TUTORIALS / "own-clusters.md", person, checkout, own, clusters.read)
