@@ -57,6 +57,10 @@ def command(as_json: bool, keep: bool, log_file: Path | None) -> None:
         raise click.UsageError("--json and --keep exclude each other: give one of them")
     # Imported here: an installation without the extra of the demo lists its commands too.
     from fairlead.cli.logs import configure_logs
+    from fairlead.demo.postgres.binaries import find_install
+
+    # Of all that the story needs, this alone comes by no other extra than the demo's.
+    find_install(18)
     from fairlead.demo.play import play
 
     console = Console(highlight=False)
