@@ -13,8 +13,10 @@ from fairlead.api.kubebind import APISERVICEBINDINGS, APISERVICEEXPORTS
 from fairlead.api.meta import JSON
 from fairlead.api.resource import CUSTOMRESOURCEDEFINITIONS, NAMESPACES, SECRETS
 from fairlead.client import Client, NotFound
+from fairlead.konnector.policies.steps import Pair
 from fairlead.konnector.sync import passes
 from fairlead.provider.options import ProviderOptions
+from fairlead.runtime import Result
 
 
 ORPHAN = {"metadata": {"annotations": {"kube-bind.io/deletion-policy": "Orphan"}}}
@@ -97,6 +99,30 @@ async def test_what_others_added_costs_no_write_after_a_restart(world: World) ->
     await quiet(requests)
     await copied(world, link, "next")
     assert requests.count("update", "patch", resource="widgets") == 0
+
+
+async def test_what_is_in_sync_has_one_pass_after_a_restart(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    konnector = await world.konnector()
+    link = await world.bound()
+    objects = ("blue", "green", "red")
+    for name in objects:
+        await copied(world, link, name)
+    await quiet(Requests(world.provider_plane))
+    await konnector.stop()
+    names: list[str] = []
+    run = passes.Passes.run
+
+    async def counted(self: passes.Passes, pair: Pair) -> Result | None:
+        names.append(pair.key.name)
+        return await run(self, pair)
+
+    monkeypatch.setattr(passes.Passes, "run", counted)
+    await konnector.start()
+    await link.condition("Connected", lambda found: found.get("status") == "True")
+    await copied(world, link, "next")
+    assert [names.count(name) for name in objects] == [1, 1, 1]
 
 
 @pytest.mark.edge

@@ -297,14 +297,15 @@ class Engine:
         way.arrived(key, change.since)
 
     def _consumers_known(self, namespace: str) -> None:
-        self._enqueue_all(namespace)
+        """Queue the copies without an object, of which no event tells, once all are listed."""
+        self._enqueue_copies(namespace, alone=True)
 
     def _providers_known(self, namespace: str) -> None:
-        """Queue a namespace's objects once its copies are listed, also those without a copy."""
+        """Queue the objects without a copy once the copies of a provider namespace are listed."""
         if not namespace or not self._ends.strategy.needs_namespace:
-            self._enqueue_all("")
+            self._enqueue_objects("", alone=True)
         elif mapped := self._ends.namespaces.consumer(namespace):
-            self._enqueue_all(mapped)
+            self._enqueue_objects(mapped, alone=True)
 
     def _namespace_changed(self, consumer: str, _assigned: str) -> None:
         self._ends.consumer.mark()
@@ -316,12 +317,23 @@ class Engine:
 
     def _enqueue_all(self, namespace: str) -> None:
         """Queue all objects of a consumer namespace, and all copies in its provider namespace."""
+        self._enqueue_objects(namespace)
+        self._enqueue_copies(namespace)
+
+    def _enqueue_objects(self, namespace: str, *, alone: bool = False) -> None:
+        """Queue the objects of a consumer namespace; ``alone`` those without a copy."""
         for obj in self._ends.consumer.objects(namespace):
-            self.enqueue(obj.key, Band.INITIAL)
+            target = self._ends.strategy.place(obj.key)[0] if alone else None
+            if target is None or not self._ends.provider.has(target):
+                self.enqueue(obj.key, Band.INITIAL)
+
+    def _enqueue_copies(self, namespace: str, *, alone: bool = False) -> None:
+        """Queue the copies of a consumer namespace; ``alone`` those without an object."""
         assigned = self._ends.namespaces.provider(namespace) if namespace else ""
         if assigned or not namespace:
             for obj in self._ends.provider.objects(assigned):
-                if (key := self._ends.strategy.to_consumer(obj.key)) is not None:
+                key = self._ends.strategy.to_consumer(obj.key)
+                if key is not None and not (alone and self._ends.consumer.has(key)):
                     self.enqueue(key, Band.INITIAL)
 
     async def _reconcile(self, request: Request) -> Result | None:
