@@ -316,6 +316,15 @@ async def test_a_batch_is_bounded(world: World, monkeypatch: pytest.MonkeyPatch)
     assert [len(names) for names in world.of("sync")] == [3, 3, 1]
 
 
+async def test_a_job_alone_does_not_wait_as_long_as_many(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "_COLLECT_SECONDS", 3600)
+    world.work.submit(place(), request("a"), sync_job("a"))
+    await world.answered(1)
+    assert world.of("sync") == [["a"]]
+
+
 async def test_a_batch_is_put_off_while_many_come(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
