@@ -39,6 +39,7 @@ from fairlead.api.kbind.names import (
 from fairlead.api.manifests import rule
 from fairlead.api.meta import JSON, Key
 from fairlead.api.resource import (
+    CLUSTERROLES,
     CUSTOMRESOURCEDEFINITIONS,
     EVENTS,
     LEASES,
@@ -49,7 +50,7 @@ from fairlead.api.resource import (
 from fairlead.client import NotFound
 from fairlead.demo.identity import as_service_account, create_all
 from fairlead.konnector.manifests import NAME
-from fairlead.konnector.v2.rights import binding_roles
+from fairlead.konnector.v2.rights import binding_roles, cluster_binding_roles, role_name
 from fairlead.runtime import install_crds
 
 
@@ -682,6 +683,50 @@ async def test_f18_a_silent_provider_holds_up_no_other(ready: Ready) -> None:
         await ready.copied()
         await ready.here.delete(ready.resource, "a", "shop")
         await gone(ready.there, ready.resource, "a", "shop")
+
+
+async def test_f18_an_api_that_is_never_served_here_holds_up_no_other(ready: Ready) -> None:
+    """In the original it blocks the one worker that starts syncers."""
+    taken = exported_crd(ready.world.provider.group, "others", exported=False)
+    taken["spec"]["names"] |= {"kind": "Gadget", "listKind": "GadgetList"}
+    await install_crds(ready.here, [taken])
+    gadgets = await ready.world.provider.offer("gadgets")
+    await ready.bound.accept("gadgets")
+    await ready.bound.bind("more", gadgets)
+    text = "is not served in this cluster yet"
+    await ready.bound.says("Ready", "False", "Pending", text, key=Key("", "more"))
+    await ready.create()
+    await ready.copied()
+    await ready.here.delete(CLUSTERBINDINGS, "more")
+    await gone(ready.here, CLUSTERBINDINGS, "more")
+
+
+async def test_unbinding_leaves_a_crd_that_may_not_be_deleted_after_the_bound(
+    kbind: KbindWorld,
+) -> None:
+    """Also where one delete takes the konnector's rights away with the binding."""
+    bound = BoundWorld(kbind)
+    here, there, resource = bound.consumer, bound.provider.admin, widgets(bound.provider)
+    api = await bound.provider.offer()
+    await create_all(here, cluster_binding_roles("all", [api]))
+    await kbind.konnector(unbind_timeout=1.0)
+    await kbind.connect(await bound.kubeconfig("widgets"))
+    await bound.bind("all", api)
+    await bound.says("Ready", "True")
+    await namespace(here, "shop")
+    await here.create(resource, widget(resource, "a", "shop"))
+    await when(there, resource, "a", "shop", until=bool)
+    rules = [rule(resource.group, ["widgets"], ("get", "list", "watch", "patch"))]
+    await here.merge_patch(CLUSTERROLES, role_name("all"), "", {"rules": rules})
+    await here.delete(CLUSTERBINDINGS, "all")
+    await bound.says("Ready", "False", "Pending", "refuses to delete")
+    await gone(here, CLUSTERBINDINGS, "all")
+    # It has ended by the bound, and not between two tries.
+    events = (await here.list(EVENTS)).items
+    assert "DeletionRefused" in [one.to_dict()["reason"] for one in events]
+    await gone(there, resource, "a", "shop")
+    assert (await here.get(resource, "a", "shop")).meta.finalizers == []
+    assert not (await here.get(CUSTOMRESOURCEDEFINITIONS, api)).meta.deleting
 
 
 @pytest.mark.edge

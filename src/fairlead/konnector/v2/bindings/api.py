@@ -58,6 +58,8 @@ PAUSE_SECONDS = 0.1
 """Shortest time between two looks, in seconds: many events make one look."""
 WATCH_SECONDS = 1.0
 """Seconds between looks while copies are awaited: no event tells that a provider is away."""
+CRD_LEFT = "DeletionRefused"
+"""Reason of the Event about a CRD that stays, since this cluster refuses to delete it."""
 PROVIDER_GONE = "ProviderGone"
 """Reason of the Event about copies that stay, since their provider cannot be reached."""
 
@@ -96,7 +98,7 @@ class BoundAPI:
         self._changed = changed
         self._tell = tell
         self._fault: Fault | None = Fault(PENDING, f"{name} has not been looked at yet")
-        self._leaving: frozenset[Key] = frozenset()
+        self._obstacles: dict[Key, str] = {}
         self._deleted_crd = ""
         self._schema: list[int] = []
         self._dirty = asyncio.Event()
@@ -111,7 +113,14 @@ class BoundAPI:
         self._running: tuple[MirrorSpec, ConnectedProvider, MirroredObjects] | None = None
         self._away_since: float | None = None
         self._refusal = ""
+        self._refused_since: float | None = None
         self._faulty_looks = 0
+
+    def failed(self, why: str) -> None:
+        """Note why the work has failed, before it is begun again; "" once it is."""
+        if why:
+            self._fault = Fault(PENDING, f"{self.name} is looked at again: {why}")
+            self.settled = True
 
     def poke(self) -> None:
         """Have the API looked at again."""
@@ -184,9 +193,13 @@ class BoundAPI:
         return sum(self._coverage.binding(key.namespace) == binding for key in conflicts)
 
     def obstacle(self, binding: BindingSummary) -> str:
-        """Return why a deleted binding has to stay for this API, "" if it need not."""
-        if binding.key not in self._leaving:
-            return f"{self.name} has not been looked at yet"
+        """Return why a deleted binding has to stay for this API, "" if it need not.
+
+        It is as the last whole look has it: within one, nothing that is missing proves anything.
+        """
+        return self._obstacles.get(binding.key, f"{self.name} has not been looked at yet")
+
+    def _obstacle(self, binding: BindingSummary) -> str:
         if binding.connection != self.connection:
             return ""
         if self._refusal:
@@ -251,8 +264,8 @@ class BoundAPI:
         self._note_schema(provider)
         # A Connection that was ready before this process began is being connected again.
         self.settled = provider is not None or not is_ready(connection)
-        self._leaving = frozenset(one.key for one in bindings if one.deleting)
         again = await self._release(leaving)
+        self._obstacles = {one.key: self._obstacle(one) for one in bindings if one.deleting}
         idle = self._running is None and self._is_listed() and not self._unreleased()
         self.finished = not bindings and idle
         self._changed(self.name)
@@ -387,6 +400,7 @@ class BoundAPI:
         crd, parsed = self._crd, connection_of(connection)
         self._refusal = ""
         if crd is None or self._is_leaving_crd() or self._coverage:
+            self._refused_since = None
             return
         if not any(one.whole for one in leaving) or not is_made(crd):
             return
@@ -402,8 +416,17 @@ class BoundAPI:
             # The cache is behind: its event brings the next look.
             return
         except ApiError as error:
+            now = asyncio.get_running_loop().time()
+            self._refused_since = since = self._refused_since or now
             what = f"CustomResourceDefinition {self.name}"
-            self._refusal = f"this cluster refuses to delete {what}: {error.message}"
+            refusal = f"this cluster refuses to delete {what}: {error.message}"
+            patience = self._environment.consumer.options.unbind_timeout
+            if now - since < patience:
+                end = f"After {patience:g} s (the konnector's --unbind-timeout) it is left"
+                self._refusal = f"{refusal}. {end}"
+                return
+            for binding in leaving:
+                self._tell(binding, CRD_LEFT, f"{refusal}. It stays, and its copies go")
         else:
             # The cache shows it in a moment.
             self._deleted_crd = crd.meta.uid

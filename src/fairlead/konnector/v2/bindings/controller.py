@@ -135,7 +135,7 @@ class BindingsController:
                     self._api_changed,
                     self._tell,
                 )
-                self._work.start(name, api)
+                self._work.start(name, api, failed=api.failed)
             left = set()
             for name in sorted(self._apis.keys() - listed):
                 if self._apis[name].finished:
