@@ -242,6 +242,13 @@ _COMMON = [
         "Namespace of all PrometheusRules; default: the program's own.",
     ),
     Value(
+        "monitoring.prometheusRule.runbookBaseUrl",
+        "",
+        {"type": "string", "pattern": "^(https?://[^?#\\s]+)?$"},
+        "Address before docs/runbooks/ALERT.md in the alerts' runbook_url, such as that of a folder "
+        "of your forge; default: the path in the repository alone.",
+    ),
+    Value(
         "monitoring.prometheusRule.labels",
         {},
         _LABELS,

@@ -586,3 +586,19 @@ def test_a_program_logs_at_the_level_of_its_value(helm: Helm, name: str) -> None
     (container,) = deployment["spec"]["template"]["spec"]["containers"]
     assert "--log-level=warning" in container["args"]
     assert "logLevel" in helm.refuses(on(name, logLevel="loud"))
+
+
+@pytest.mark.parametrize("base", ["", "https://forge.example.org/fairlead/main"])
+def test_alerts_lead_to_the_pages_of_a_base_address(helm: Helm, base: str) -> None:
+    rule = {"enabled": True, "runbookBaseUrl": base and f"{base}/"}
+    found = helm.render({"monitoring": {"prometheusRule": rule}, **on("konnector")})
+    urls = [
+        (alert["alert"], alert["annotations"]["runbook_url"])
+        for body in found
+        if body["kind"] == "PrometheusRule"
+        for group in body["spec"]["groups"]
+        for alert in group["rules"]
+    ]
+    assert urls
+    for alert, url in urls:
+        assert url == f"{base}{base and '/'}docs/runbooks/{alert}.md"
