@@ -245,8 +245,8 @@ _COMMON = [
         "monitoring.prometheusRule.runbookBaseUrl",
         "",
         {"type": "string", "pattern": "^(https?://[^?#\\s]+)?$"},
-        "Address before docs/runbooks/ALERT.md in the alerts' runbook_url, such as that of a folder "
-        "of your forge; default: the path in the repository alone.",
+        "Address before docs/runbooks/ALERT.md in the alerts' runbook_url, such as that of a "
+        "folder of your forge; default: the path in the repository alone.",
     ),
     Value(
         "monitoring.prometheusRule.labels",
