@@ -19,7 +19,9 @@ from fairlead.cli import main
 
 ROOT = Path(__file__).parents[3]
 RUNBOOKS = ROOT / "docs" / "runbooks"
-_NAMES = re.compile(r"\b(?:fairlead|controller_runtime|workqueue|leader_election|rest_client)_\w+")
+_NAMES = re.compile(
+    r"\b(?:fairlead|controller_runtime|workqueue|leader_election|process|rest_client)_\w+"
+)
 
 
 def rules() -> list[Any]:

@@ -12,7 +12,7 @@ from importlib.metadata import version
 from platform import python_version
 from typing import Protocol, runtime_checkable
 
-from prometheus_client import CollectorRegistry
+from prometheus_client import CollectorRegistry, ProcessCollector
 from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
 from prometheus_client.metrics_core import (
     CounterMetricFamily,
@@ -63,6 +63,8 @@ class Metrics:
         self._controllers: dict[str, ControllerStats] = {}
         self.registry.register(_ControllerCollector(self._controllers))
         self.registry.register(_StateCollector(self))
+        # Memory, CPU and open files, for clusters whose kubelets are not scraped.
+        ProcessCollector(registry=self.registry)
 
     def instrument(self, runnable: object) -> None:
         """Collect the counters of a controller, added to earlier ones of its name."""
