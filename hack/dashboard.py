@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator, Sequence
 from typing import Any, Literal, NamedTuple
 
@@ -16,6 +17,22 @@ _WIDTH = 24
 _HEIGHT = 8
 _OURS = "and on (job, instance) fairlead_build_info"
 """Tells our series from those of other controllers, which have the same names."""
+
+
+_SERIES = re.compile(
+    r"\b((?:fairlead|controller_runtime|workqueue|leader_election|process)_\w+)(\{?)"
+)
+VARIABLES = {
+    "namespace": ("Namespace", "fairlead_build_info", "namespace"),
+    "binding": ("Binding", "fairlead_sync_objects_in_sync", "binding"),
+    "consumer": ("Consumer", "fairlead_provider_heartbeat_age_seconds", "consumer"),
+    "server": ("Server", "fairlead_postgres_reachable", "owner"),
+}
+"""What people choose: its title, and the series and the label that have the values."""
+WITHOUT_LABEL = frozenset(
+    ("fairlead_build_info", "fairlead_provider_consumers", "fairlead_provider_uncounted_kinds")
+)
+"""Series of a row that do not have the label of its variable."""
 
 
 class Query(NamedTuple):
@@ -34,6 +51,8 @@ class Panel(NamedTuple):
     kind: Kind = "timeseries"
     tells: str = ""
     width: int = 8
+    colours: Sequence[str] = ()
+    """The colour of zero, and that of all above; default: Grafana's."""
 
 
 class Row(NamedTuple):
@@ -41,6 +60,8 @@ class Row(NamedTuple):
 
     title: str
     panels: Sequence[Panel]
+    label: str = ""
+    """The label of the series that a variable of the dashboard chooses values of."""
 
 
 def _one(expr: str, legend: str) -> tuple[Query]:
@@ -52,7 +73,58 @@ def _p99(metric: str, labels: str) -> str:
     return f"histogram_quantile(0.99, sum by (le, {labels}) ({rate}))"
 
 
+def _fault(title: str, expr: str, tells: str) -> Panel:
+    # A sum of no series would be shown as no number.
+    query = _one(f"({expr}) or vector(0)", title)
+    return Panel(title, query, "short", "stat", tells, 3, ("green", "red"))
+
+
 ROWS = (
+    Row(
+        "All is well where all is green",
+        (
+            Panel(
+                "Processes that report",
+                _one("count(fairlead_build_info) or vector(0)", "processes"),
+                "short",
+                "stat",
+                "0 where Prometheus scrapes none: then the others say nothing.",
+                3,
+                ("red", "green"),
+            ),
+            _fault(
+                "Without a leader",
+                f"count(max by (name) (leader_election_master_status {_OURS}) == 0)",
+                "Programs of which no replica holds the Lease: they do nothing.",
+            ),
+            _fault(
+                "Bindings that have failed",
+                "sum(max by (binding) (fairlead_konnector_binding_failed))",
+                "APIServiceBindings of this consumer's cluster.",
+            ),
+            _fault(
+                "Objects that do not cross",
+                "(sum(max by (binding, resource) (fairlead_sync_failing)) or vector(0)) + "
+                "(sum(max by (binding, resource) (fairlead_sync_conflicts)) or vector(0))",
+                "Refused, or in conflict with an object of another writer.",
+            ),
+            _fault(
+                "Silent consumers",
+                "sum(max by (consumer) (fairlead_provider_heartbeat_overdue))",
+                "Consumers whose konnector has missed two reports.",
+            ),
+            _fault(
+                "Servers that do not answer",
+                "count(max by (owner) (fairlead_postgres_reachable) == 0)",
+                "PostgreSQL servers.",
+            ),
+            _fault(
+                "Accesses that have failed",
+                "sum(max by (owner) (fairlead_postgres_failing))",
+                "PostgresAccesses whose server answers.",
+            ),
+        ),
+    ),
     Row(
         "Programs",
         (
@@ -118,6 +190,22 @@ ROWS = (
                 _one("sum by (job) (fairlead_informer_bytes)", "{{job}}"),
                 "bytes",
             ),
+            Panel(
+                "Memory",
+                _one(f"process_resident_memory_bytes {_OURS}", "{{job}} {{instance}}"),
+                "bytes",
+                tells="Resident memory of each process; beyond its limit a Pod is killed.",
+                width=12,
+            ),
+            Panel(
+                "CPU",
+                _one(
+                    f"rate(process_cpu_seconds_total[$__rate_interval]) {_OURS}",
+                    "{{job}} {{instance}}",
+                ),
+                tells="Cores of each process.",
+                width=12,
+            ),
         ),
     ),
     Row(
@@ -173,6 +261,7 @@ ROWS = (
                 width=12,
             ),
         ),
+        "binding",
     ),
     Row(
         "Consumers (provider)",
@@ -222,6 +311,7 @@ ROWS = (
                 width=12,
             ),
         ),
+        "consumer",
     ),
     Row(
         "PostgreSQL",
@@ -266,6 +356,7 @@ ROWS = (
                 "s",
             ),
         ),
+        "server",
     ),
     Row(
         "Bindings",
@@ -327,7 +418,40 @@ def expressions() -> Iterator[str]:
     for row in ROWS:
         for panel in row.panels:
             for query in panel.queries:
-                yield query.expr.replace("$__rate_interval", "5m")
+                yield _chosen(query.expr, row).replace("$__rate_interval", "5m")
+
+
+def _chosen(expr: str, row: Row) -> str:
+    """Return the expression of the series that the dashboard's variables choose."""
+    labels = {name: label for name, (_, _, label) in VARIABLES.items()}
+
+    def matched(match: re.Match[str]) -> str:
+        name, brace = match[1], match[2]
+        chosen = ["namespace"]
+        if row.label and name not in WITHOUT_LABEL:
+            chosen.append(row.label)
+        matchers = ",".join(f'{labels[one]}=~"${one}"' for one in chosen)
+        return f"{name}{{{matchers}{',' if brace else '}'}"
+
+    return _SERIES.sub(matched, expr)
+
+
+def _variable(name: str) -> JSON:
+    title, series, label = VARIABLES[name]
+    return {
+        "name": name,
+        "label": title,
+        "type": "query",
+        "datasource": _SOURCE,
+        "query": {"query": f"label_values({series}, {label})", "refId": name},
+        "refresh": 2,
+        "multi": True,
+        "includeAll": True,
+        # Series without the label are there too.
+        "allValue": ".*",
+        "current": {"text": "All", "value": "$__all"},
+        "sort": 1,
+    }
 
 
 def dashboard() -> str:
@@ -349,7 +473,8 @@ def dashboard() -> str:
                     "label": "Data source",
                     "type": "datasource",
                     "query": "prometheus",
-                }
+                },
+                *map(_variable, VARIABLES),
             ]
         },
         "panels": list(_panels()),
@@ -376,12 +501,17 @@ def _panels() -> Iterator[JSON]:
                 across, below = 0, below + _HEIGHT
             number += 1
             place = {"x": across, "y": below, "w": panel.width, "h": _HEIGHT}
-            yield _panel(panel, number, place)
+            yield _panel(panel, row, number, place)
             across += panel.width
         below += _HEIGHT
 
 
-def _panel(panel: Panel, number: int, place: JSON) -> JSON:
+def _panel(panel: Panel, row: Row, number: int, place: JSON) -> JSON:
+    defaults: JSON = {"unit": panel.unit}
+    if panel.colours:
+        zero, more = panel.colours
+        steps = [{"color": zero, "value": None}, {"color": more, "value": 1}]
+        defaults["thresholds"] = {"mode": "absolute", "steps": steps}
     is_table = panel.kind == "table"
     return {
         "id": number,
@@ -390,12 +520,12 @@ def _panel(panel: Panel, number: int, place: JSON) -> JSON:
         "description": panel.tells,
         "datasource": _SOURCE,
         "gridPos": place,
-        "fieldConfig": {"defaults": {"unit": panel.unit}, "overrides": []},
+        "fieldConfig": {"defaults": defaults, "overrides": []},
         "targets": [
             {
                 "refId": chr(ord("A") + order),
                 "datasource": _SOURCE,
-                "expr": query.expr,
+                "expr": _chosen(query.expr, row),
                 "legendFormat": query.legend,
                 "instant": is_table,
                 "range": not is_table,

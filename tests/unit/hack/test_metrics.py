@@ -11,7 +11,7 @@ from typing import Any
 import click
 import pytest
 import yaml
-from hack.dashboard import dashboard, expressions
+from hack.dashboard import VARIABLES, dashboard, expressions
 from hack.metrics import page, series
 
 from fairlead.cli import main
@@ -63,6 +63,46 @@ async def test_the_dashboard_shows_series_that_there_are() -> None:
     shown = {name for expr in expressions() for name in _NAMES.findall(expr)}
     assert shown
     assert shown <= known
+
+
+async def test_a_variable_chooses_series_that_have_its_label() -> None:
+    """A series without the label would vanish from its panel as soon as one chooses."""
+    rows = re.findall(r"^\| `(\w+)` \| \w+ \| (.*?) \|", await page(), re.MULTILINE)
+    labels = {name: set(re.findall(r"`(\w+)`", text)) for name, text in rows}
+    variables = {variable["name"]: variable for variable in of_dashboard("templating")["list"]}
+    assert set(variables) == {"datasource", *VARIABLES}
+    chosen = 0
+    for panel in json.loads(dashboard())["panels"]:
+        for target in panel.get("targets", []):
+            assert 'namespace=~"$namespace"' in target["expr"], panel["title"]
+            for name, matchers in re.findall(r"(\w+)\{([^}]*)\}", target["expr"]):
+                for label, variable in re.findall(r'(\w+)=~"\$(\w+)"', matchers):
+                    assert variable in variables
+                    if variable == "namespace":
+                        continue
+                    chosen += 1
+                    family = re.sub("_bucket$", "", name)
+                    assert label in labels[family], (panel["title"], name)
+    assert chosen > 10
+
+
+def of_dashboard(part: str) -> Any:
+    return json.loads(dashboard())[part]
+
+
+def test_the_first_row_says_whether_all_is_well() -> None:
+    row, *panels = of_dashboard("panels")
+    assert row["type"] == "row"
+    for panel in panels[:7]:
+        assert panel["gridPos"]["y"] == 1
+        (target,) = panel["targets"]
+        # Nothing to count is well too.
+        assert target["expr"].endswith(" or vector(0)")
+        colours = panel["fieldConfig"]["defaults"]["thresholds"]["steps"]
+        assert [step["color"] for step in colours] == (
+            ["red", "green"] if panel["title"] == "Processes that report" else ["green", "red"]
+        )
+    assert panels[7]["type"] == "row"
 
 
 @pytest.mark.parametrize("rule", rules())
