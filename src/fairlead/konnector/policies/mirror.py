@@ -54,7 +54,7 @@ from fairlead.konnector.policies.steps import (
 )
 
 
-class Ownership(Enum):
+class CopyOwnership(Enum):
     """Owner of the object in the copy's place, by its annotations."""
 
     OURS = "ours"
@@ -141,16 +141,16 @@ class MirrorPolicy(msgspec.Struct, frozen=True, kw_only=True):
             return self._conflict_outcome(pair, reason)
         return pair.compared("consumer", desired=status_of, current=status_of, same=same_status)
 
-    def ownership(self, consumer: Object, provider: Object) -> Ownership:
+    def ownership(self, consumer: Object, provider: Object) -> CopyOwnership:
         """Return the owner of the object in the copy's place."""
         cluster = provider.meta.annotations.get(CONSUMER_CLUSTER_UID)
         uid = provider.meta.annotations.get(ANNOTATION_CONSUMER_OBJECT_UID)
         if cluster is None and uid is None:
-            return Ownership.FOREIGN
+            return CopyOwnership.FOREIGN
         if cluster != self.cluster_uid or uid is None:
-            return Ownership.ANOTHER
+            return CopyOwnership.ANOTHER
         # Two objects never have one name at a time: the other one is gone.
-        return Ownership.OURS if uid == consumer.meta.uid else Ownership.LEFT
+        return CopyOwnership.OURS if uid == consumer.meta.uid else CopyOwnership.LEFT
 
     def _mirror(self, pair: Pair, consumer: Object, conflict_policy: ConflictPolicy) -> Step:
         """Return the next step from an object to its copy."""
@@ -159,7 +159,7 @@ class MirrorPolicy(msgspec.Struct, frozen=True, kw_only=True):
             return self._create(pair, consumer)
         if (reason := self._conflict(pair)) is not None:
             return self._refuse(pair, consumer, provider, reason)
-        ours = self.ownership(consumer, provider) is Ownership.OURS
+        ours = self.ownership(consumer, provider) is CopyOwnership.OURS
         if not ours and provider.meta.deleting:
             return Wait(DELETION)
         # An object that waits for the end of its copy would get back what was just taken off it.
@@ -188,13 +188,13 @@ class MirrorPolicy(msgspec.Struct, frozen=True, kw_only=True):
             return None
         adopts = self.covered(consumer.meta.namespace) == "Adopt"
         match self.ownership(consumer, provider):
-            case Ownership.OURS:
+            case CopyOwnership.OURS:
                 return None
-            case Ownership.FOREIGN:
+            case CopyOwnership.FOREIGN:
                 return None if adopts else FOREIGN_OBJECT
-            case Ownership.LEFT:
+            case CopyOwnership.LEFT:
                 return None if adopts else OWNED_BY_ANOTHER
-            case Ownership.ANOTHER:
+            case CopyOwnership.ANOTHER:
                 return OWNED_BY_ANOTHER
 
     def _refuse(self, pair: Pair, consumer: Object, provider: Object, reason: str) -> Step:
@@ -230,13 +230,13 @@ class MirrorPolicy(msgspec.Struct, frozen=True, kw_only=True):
     def _message(self, consumer: Object, provider: Object) -> str:
         what = f"{provider.kind} {provider.key} on the provider"
         match self.ownership(consumer, provider):
-            case Ownership.FOREIGN:
+            case CopyOwnership.FOREIGN:
                 return (
                     f"{what} was not made by a konnector, so this object is not synchronised: "
                     "rename this object, have the provider remove the other, or take that over "
                     "with conflictPolicy Adopt of the binding"
                 )
-            case Ownership.LEFT:
+            case CopyOwnership.LEFT:
                 return (
                     f"{what} is the copy of a former object of this name, so this object is not "
                     "synchronised: take the copy up with conflictPolicy Adopt of the binding, or "
@@ -281,7 +281,7 @@ class MirrorPolicy(msgspec.Struct, frozen=True, kw_only=True):
             # The cache may lack a copy that was made a moment ago: before the object goes for
             # good, the server itself is asked.
             return release if "provider" in pair.gone else Read("provider")
-        if self.ownership(consumer, provider) is not Ownership.OURS:
+        if self.ownership(consumer, provider) is not CopyOwnership.OURS:
             # The cache may have a version from before the copy was marked.
             return Read("provider") if pair.owned is None else release
         # Before the deletion too: how the provider takes the copy away may depend on its spec.
@@ -296,7 +296,7 @@ class MirrorPolicy(msgspec.Struct, frozen=True, kw_only=True):
         provider = pair.provider
         if provider is None or not self.status:
             return None
-        if self.ownership(consumer, provider) is not Ownership.OURS:
+        if self.ownership(consumer, provider) is not CopyOwnership.OURS:
             return None
         if pair.converged("consumer", self.outcome("consumer", pair)):
             return None

@@ -66,7 +66,7 @@ PROVIDER_GONE = "ProviderGone"
 _log = structlog.get_logger(logger_name="fairlead.konnector.v2.bindings")
 
 
-class BoundAPI:
+class SyncedAPI:
     """The work on one API.
 
     Args:

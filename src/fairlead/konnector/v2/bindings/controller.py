@@ -18,7 +18,7 @@ from fairlead.client.lookups import find
 from fairlead.konnector.consumer import Consumer
 from fairlead.konnector.reports import Reports
 from fairlead.konnector.supervisor import Supervisor
-from fairlead.konnector.v2.bindings.api import BoundAPI
+from fairlead.konnector.v2.bindings.api import SyncedAPI
 from fairlead.konnector.v2.bindings.coverage import BindingSummary, stands_back, summary
 from fairlead.konnector.v2.bindings.crds import owner_of
 from fairlead.konnector.v2.bindings.environment import Environment
@@ -49,7 +49,7 @@ class BindingsController:
             reports=self._reports,
         )
         self._controller = consumer.controller("kbind-bindings", self._reconcile)
-        self._apis: dict[str, BoundAPI] = {}
+        self._apis: dict[str, SyncedAPI] = {}
         self._work: Supervisor[str] = Supervisor("bound APIs")
         self._summaries: dict[Key, BindingSummary] = {}
         self._changed = asyncio.Event()
@@ -128,7 +128,7 @@ class BindingsController:
             self._changed.clear()
             listed = {api for binding in self._summaries.values() for api in binding.apis}
             for name in sorted((listed | left) - self._apis.keys()):
-                api = self._apis[name] = BoundAPI(
+                api = self._apis[name] = SyncedAPI(
                     name,
                     self._environment,
                     self._summaries.values,
