@@ -567,6 +567,21 @@ def test_helm_test_asks_the_programs_own_health_port(helm: Helm, name: str) -> N
     assert pod["metadata"]["labels"]["team"] == "shop"
 
 
+def test_the_pod_of_helm_test_reaches_its_program_alone(helm: Helm) -> None:
+    found = helm.render({"networkPolicy": {"enabled": True}, **on("konnector")}, hooks=True)
+    bodies = {(one["kind"], one["metadata"]["name"]): one for one in found}
+    spec = bodies["NetworkPolicy", "konnector-test"]["spec"]
+    pod = bodies["Pod", "konnector-test"]["metadata"]["labels"]
+    assert spec["podSelector"]["matchLabels"].items() <= pod.items()
+    *_, rule = spec["egress"]
+    (peer,), (port,) = rule["to"], rule["ports"]
+    labels = bodies["Deployment", "konnector"]["spec"]["template"]["metadata"]["labels"]
+    assert peer["podSelector"]["matchLabels"].items() <= labels.items()
+    assert port["port"] == 8081
+    assert spec["policyTypes"] == ["Ingress", "Egress"]
+    assert "ingress" not in spec
+
+
 def test_helm_show_prints_a_readme_and_our_icon(helm: Helm) -> None:
     readme = helm.run("show", "readme", str(CHART)).out
     assert "helm test" in readme
