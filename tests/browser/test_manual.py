@@ -26,6 +26,30 @@ PAGES = (
     "reference/resources/postgresservers.access.k8s.delta10.nl/",
     "runbooks/FairleadTokenOld/",
 )
+SEARCHES = {
+    "expires": "end-of-a-login",
+    "login date": "end-of-a-login",
+    "offline": "while-it-is-away",
+    "provider down": "while-it-is-away",
+    "database down": "while-it-is-away",
+    "sidecar": "paths-and-keys",
+    "one container": "paths-and-keys",
+    "key names": "paths-and-keys",
+    "read my password": "bind-an-app",
+    "cronjob": "bind-other-workloads",
+    "statefulset": "bind-other-workloads",
+    "let developers use": "let-developers-use-it",
+    "share login": "share-a-login",
+    "several apps": "share-a-login",
+    "another namespace": "move-an-app",
+    "undo deletion": "move-an-app",
+    "deleted mistake": "move-an-app",
+    "tls certificate": "tls-from-the-app",
+    "read-only": "read-only-login",
+    "uninstall": "uninstall",
+    "high availability": "replicas",
+}
+"""What new users search for, and the page of docs/how-to that answers it."""
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 THEMES_OWN = ("landmark-unique", "target-size")
 """Each block of code gets a landmark without a name, for its button that copies; the navigation
@@ -83,6 +107,24 @@ async def test_a_diagram_is_drawn(browser: Browsing, address: str) -> None:
     await drawn.last.wait_for()
     source = (ROOT / "docs" / "explanation" / "architecture.md").read_text()
     assert await drawn.count() == source.count("```mermaid")
+
+
+async def test_the_search_finds_pages_by_the_words_of_new_users(
+    browser: Browsing, address: str
+) -> None:
+    from playwright.async_api import TimeoutError as PlaywrightTimeout
+
+    page = await browser.page()
+    first: dict[str, str] = {}
+    for words in SEARCHES:
+        # The address has the search, so that each begins with the whole index.
+        await page.goto(f"{address}?q={words.replace(' ', '+')}")
+        link = page.locator(".md-search-result__link").first
+        with contextlib.suppress(PlaywrightTimeout):
+            await link.wait_for(state="attached", timeout=5_000)
+            first[words] = (await link.get_attribute("href") or "").partition("?")[0]
+        first[words] = first.get(words, "").removeprefix(address).partition("#")[0]
+    assert first == {words: f"how-to/{title}/" for words, title in SEARCHES.items()}
 
 
 async def test_the_search_finds_a_field(browser: Browsing, address: str) -> None:
