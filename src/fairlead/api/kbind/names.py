@@ -52,6 +52,18 @@ ANNOTATION_CONFLICT: Final = "core.kbind.io/conflict"
 ANNOTATION_DELETION_POLICY: Final = "core.kbind.io/deletion-policy"
 """Annotation that users set on an object; ``Orphan`` leaves its copy when the object goes."""
 DELETION_POLICY_ORPHAN: Final = "Orphan"
+ANNOTATION_RELATED_PLACES: Final = "fairlead.dev/related-copies"
+"""Fairlead's annotation of a binding: where it may have copies of related objects.
+
+Entries RESOURCE/DIRECTION, with /CONNECTION for copies at a provider, are separated by commas. An
+entry is written before the first copy and goes after the last, so that a rule that is removed
+while no konnector runs takes its copies away.
+"""
+ANNOTATION_RELATED_ADMITTED: Final = "fairlead.dev/related-resources"
+"""Fairlead's annotation of a Connection: the related resources that bindings may have copied.
+
+Entries RESOURCE/DIRECTION are separated by commas. Without it all may.
+"""
 
 FINALIZER_SYNCER: Final = "core.kbind.io/syncer"
 """Finalizer of a consumer's object until its copy is gone."""
@@ -83,6 +95,9 @@ CONFLICTS: Final = "Conflicts"
 ANOTHER_KONNECTOR: Final = "AnotherKonnector"
 """Fairlead's, on a Connection: True while another konnector renews its Lease."""
 
+RELATED_FAILING: Final = "RelatedResourcesFailing"
+"""Fairlead's, on a binding: True while related objects are not copied."""
+
 AS_EXPECTED: Final = "AsExpected"
 SECRET_NOT_FOUND: Final = "SecretNotFound"  # noqa: S105  # a reason
 """The Secret or its key is missing or empty, or its kubeconfig is unreadable."""
@@ -103,6 +118,8 @@ CONVERSION_REFUSED: Final = "ConversionRefused"
 """Fairlead's reason of Ready on bindings: the provider converts the kind by a webhook."""
 NO_VERSION_SERVED: Final = "NoVersionServed"
 """Fairlead's reason of Ready on bindings: no version that both clusters can have is served."""
+RULE_REFUSED: Final = "RuleRefused"
+"""Fairlead's reason of RelatedResourcesFailing: a rule that is not followed."""
 
 
 def lease_name(cluster_uid: str) -> str:

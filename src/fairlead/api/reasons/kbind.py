@@ -79,6 +79,12 @@ KBIND: Final = Reasons(
             "ask the provider's team for a CRD that converts by the strategy None",
         ),
         Reason(
+            names.RULE_REFUSED,
+            "a rule about related resources sends too much, or is not admitted",
+            "give the rule names or labels to select by, or have the Connection's annotation"
+            " fairlead.dev/related-resources list it",
+        ),
+        Reason(
             names.NO_VERSION_SERVED, "no version of the kind is served by both clusters", _PROVIDER
         ),
     ),
