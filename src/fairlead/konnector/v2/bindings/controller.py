@@ -24,6 +24,7 @@ from fairlead.konnector.v2.bindings.crds import owner_of
 from fairlead.konnector.v2.bindings.environment import Environment
 from fairlead.konnector.v2.bindings.status import APIView, binding_status
 from fairlead.konnector.v2.providers import ConnectedProvider, ConnectedProviders
+from fairlead.konnector.v2.related.copies import RelatedCopies, with_related
 from fairlead.runtime import Delta, Request, add_finalizer, commit, remove_finalizer
 from fairlead.runtime.cache.expectations import Expectations
 
@@ -47,6 +48,9 @@ class BindingsController:
             connections=self._connections,
             events=cluster.events(FIELD_MANAGER),
             reports=self._reports,
+        )
+        self._related = RelatedCopies(
+            self._environment, lambda key: self._controller.enqueue(Request("", *key))
         )
         self._controller = consumer.controller("kbind-bindings", self._reconcile)
         self._apis: dict[str, SyncedAPI] = {}
@@ -74,6 +78,7 @@ class BindingsController:
             stack.callback(self._providers.listen(self._provider_changed))
             async with asyncio.TaskGroup() as group:
                 group.create_task(self._work.run())
+                group.create_task(self._related.run())
                 group.create_task(self._follow_apis(crds.list()))
                 group.create_task(self._look_after())
                 group.create_task(controller.run())
@@ -197,6 +202,8 @@ class BindingsController:
         if not obj.meta.deleting:
             obj = self._wrote(obj, await add_finalizer(client, resource, obj, FINALIZER_CLEANUP))
         obstacles = [why for api in binding.apis if (why := self._obstacle(api, binding))]
+        if binding.deleting and (why := self._related.obstacle(obj)):
+            obstacles.append(why)
         if binding.deleting and not obstacles:
             await remove_finalizer(client, resource, obj, FINALIZER_CLEANUP)
             return
@@ -222,6 +229,8 @@ class BindingsController:
         views = [self._view(name, binding) for name in binding.apis]
         parsed = obj.decode(ClusterBinding)
         status = binding_status(parsed, views, obstacles, now=now())
+        faults = self._related.faults(binding.key)
+        status = with_related(status, faults, obj.meta.generation, now=now())
         body = obj.to_dict()
         body["status"] = {**body.get("status", {}), **msgspec.to_builtins(status)}
         client = self._consumer.client
