@@ -73,7 +73,7 @@ _BINDINGS: Final = (
     Reason("APIServiceExportNotFound", "the provider has no such APIServiceExport", _INVITE),
     Reason(
         "APIServiceExportChanged",
-        "the provider exports more than was agreed to",
+        "the provider exports more than you agreed to",
         "to agree, delete the binding and bind again",
     ),
     Reason(
@@ -152,7 +152,7 @@ _BINDINGS: Final = (
     ),
     Reason(
         "AnswerTooLarge",
-        "the provider answers with more than the konnector takes of it",
+        "the provider's answer is larger than the konnector accepts",
         "ask the provider's team; if it is right, raise the flag that the message names",
     ),
     Reason(
@@ -198,7 +198,7 @@ _CONNECTIONS: Final = (
     ),
     Reason(
         "HeartbeatIntervalMissing",
-        "the konnector tells no interval",
+        "the konnector does not report its heartbeat interval",
         "update the konnector",
         "waiting",
     ),
@@ -317,7 +317,7 @@ _EXPORTS: Final = (
     ),
     Reason(
         "Unknown",
-        "the consumer's binding tells nothing of it yet",
+        "the consumer's binding has not reported this yet",
         KONNECTOR,
         "waiting",
         provider=_THEIR_KONNECTOR,
@@ -376,7 +376,7 @@ _EXPORTS: Final = (
     Reason("PermissionsPending", "the rights are not written yet", _AGAIN, "waiting"),
     Reason(
         "ForeignNamespace",
-        "a namespace that is another's has the name",
+        "a namespace of this name belongs to another owner",
         "rename or delete the namespace",
     ),
     Reason(
@@ -386,13 +386,13 @@ _EXPORTS: Final = (
     ),
     Reason(
         "ObjectsRemain",
-        "copies are there that should go with their namespace or consumer",
+        "copies of a deleted namespace or consumer still exist",
         "wait until they are gone, or take away what holds them",
         "waiting",
     ),
     Reason(
         "ObjectsUnknown",
-        "what is left of a namespace or consumer cannot be seen",
+        "the provider cannot list what is left of a namespace or consumer",
         "let the provider list the kinds that the message names",
     ),
     Reason("TemplateNotFound", "the template is not there", "name another template"),
@@ -422,7 +422,7 @@ _EXPORTS: Final = (
 _OBJECTS: Final = (
     Reason(
         "NotReached",
-        "the provider was not seen",
+        "this machine could not reach the provider",
         "have this machine reach the provider's API server, and look again",
     ),
     Reason(

@@ -22,20 +22,20 @@ _OF_STEP: Final[Mapping[StepName, tuple[Reason, ...]]] = MappingProxyType(
         "object": (
             Reason(
                 "ApprovalPending",
-                "a plan waits for approval, as spec.approval wants",
+                "spec.approval is Manual, and the plan has no approval yet",
                 "look at status.plan, and approve it",
                 "waiting",
             ),
             Reason("AttributeInvalid", "the server knows no such parameter or value", _FIELD),
             Reason(
                 "Ended",
-                "condition Expiring alone: the login has ended",
+                "only in condition Expiring: the login has expired",
                 "set a later end if the login shall go on, or delete the object",
                 "ok",
             ),
             Reason(
                 "EndsSoon",
-                "condition Expiring alone: the login ends soon",
+                "only in condition Expiring: the login expires soon",
                 "set a later end if the login shall go on",
                 "ok",
             ),
@@ -51,7 +51,9 @@ _OF_STEP: Final[Mapping[StepName, tuple[Reason, ...]]] = MappingProxyType(
                 "spec.attributes.validUntil is over",
                 "set a later spec.attributes.validUntil, or remove it",
             ),
-            Reason("MemberOfInvalid", "spec.memberOf cannot be had", _FIELD),
+            Reason(
+                "MemberOfInvalid", "the operator cannot grant the roles of spec.memberOf", _FIELD
+            ),
             Reason("NameInvalid", "PostgreSQL would cut the name, or refuse it", _FIELD),
             Reason(
                 "Observed",
@@ -82,8 +84,8 @@ _OF_STEP: Final[Mapping[StepName, tuple[Reason, ...]]] = MappingProxyType(
         "server": (
             Reason(
                 "AnswerTooLarge",
-                "what answers sends more than a server has to say",
-                "see that host and port lead to PostgreSQL",
+                "the reply is larger than a PostgreSQL server would send",
+                "check that host and port are those of a PostgreSQL server",
             ),
             Reason(
                 "AuthenticationFailed",
@@ -93,7 +95,7 @@ _OF_STEP: Final[Mapping[StepName, tuple[Reason, ...]]] = MappingProxyType(
             ),
             Reason(
                 "ConnectionFailed",
-                "nothing answers, or no PostgreSQL that may be written to",
+                "no PostgreSQL server answers, or it is read-only",
                 "have the server run and answer where its PostgresServer or connection says; the"
                 " operator tries again by itself",
             ),
@@ -135,7 +137,7 @@ _OF_STEP: Final[Mapping[StepName, tuple[Reason, ...]]] = MappingProxyType(
             ),
             Reason(
                 "TLSFailed",
-                "there is no TLS that can be trusted",
+                "the operator cannot verify the server's certificate, or the server has no TLS",
                 "set caSecretRef to the CA of the server's certificate, or sslMode to what the"
                 " server has",
             ),
@@ -156,13 +158,13 @@ _OF_STEP: Final[Mapping[StepName, tuple[Reason, ...]]] = MappingProxyType(
         "role": (
             Reason(
                 "AdoptionRefused",
-                "the role is there, is claimed by no access, and may not be taken over",
+                "the role exists, no PostgresAccess manages it, and the operator may not adopt it",
                 "choose another spec.username, or drop the role, or set spec.adoptionPolicy:"
                 " IfUnclaimed where the Controller has allowAdoption: true",
             ),
             Reason(
                 "OwnsObjects",
-                "a role that is to go owns something; it cannot log in any more",
+                "the role cannot be dropped because it owns objects; it can no longer log in",
                 "give what the role owns to another role (REASSIGN OWNED), or drop it, or set"
                 " spec.cleanupPolicy to Orphan or Cascade",
                 # Who writes the access sets the policy, and who runs the server has its objects.
@@ -173,8 +175,8 @@ _OF_STEP: Final[Mapping[StepName, tuple[Reason, ...]]] = MappingProxyType(
             ),
             Reason(
                 "Removing",
-                "a role that owns much, or that very much names, is removed in pieces",
-                "wait; status.deletion says how far it is",
+                "the operator removes a large role step by step",
+                "wait; status.deletion shows the progress",
                 "waiting",
             ),
             Reason("UserReserved", "PostgreSQL or its administrator has the name", _OTHER_NAME),
@@ -210,13 +212,13 @@ _OF_STEP: Final[Mapping[StepName, tuple[Reason, ...]]] = MappingProxyType(
             ),
             Reason(
                 "SecretConflict",
-                "a Secret of that name is another object's, or cannot be written",
+                "the Secret belongs to another object, or the operator cannot write it",
                 "set spec.generatedSecret to a name that is free, or delete the Secret",
             ),
             Reason(
                 "SecretForbidden",
-                "the Secret may not be read by the caller",
-                "have the right to read the Secret granted",
+                "you may not read the Secret",
+                "ask for the right to read the Secret",
                 "unknown",
             ),
             Reason("SecretTemplateInvalid", "spec.secretTemplate cannot be used", _FIELD),
@@ -232,14 +234,14 @@ _OF_STEP: Final[Mapping[StepName, tuple[Reason, ...]]] = MappingProxyType(
             ),
             Reason(
                 "Drifted",
-                "explain alone: something was changed by hand since the last pass",
+                "only in explain: the role was changed by hand",
                 "wait: the operator heals it, or see fairlead postgres plan",
                 "waiting",
             ),
             Reason(
                 "GroupConflict",
-                "a role that is no group of this installation has the group's name",
-                "rename or drop the role of the message, or set spec.groups: None",
+                "another role already has the name of the group",
+                "rename or drop the role that the message names, or set spec.groups: None",
             ),
             Reason(
                 "InsufficientPrivilege",
@@ -257,10 +259,15 @@ _OF_STEP: Final[Mapping[StepName, tuple[Reason, ...]]] = MappingProxyType(
                 "objects of a grant are not there",
                 "create the objects, or correct spec.grants",
             ),
-            Reason("Reconciling", "a pass is not over", "wait: the operator is at it", "waiting"),
+            Reason(
+                "Reconciling",
+                "the operator is working on the object",
+                "wait until the operator is done",
+                "waiting",
+            ),
             Reason(
                 "RoleNotFound",
-                "a role that is named is not there",
+                "the role does not exist",
                 "create the role, or correct its name",
             ),
             Reason(
@@ -277,24 +284,24 @@ _OF_STEP: Final[Mapping[StepName, tuple[Reason, ...]]] = MappingProxyType(
             Reason("TimedOut", "the server is slow", _AGAIN, "waiting"),
             Reason(
                 "TooManyGrantees",
-                "the list of grantees of an object is full",
+                "the object has too many grantees",
                 "share a group role by spec.memberOf",
             ),
             Reason(
                 "Unapproved",
-                "the server has changed while an approved plan was carried out",
+                "the server changed while the operator carried out an approved plan",
                 "wait: the next pass makes the new plan, which needs another approval",
                 "waiting",
             ),
             Reason(
                 "Unfinished",
-                "more privileges differ in a database than are settled at once",
-                "wait: the next pass goes on",
+                "the database has more differing privileges than the operator changes in one go",
+                "wait: the operator continues by itself",
                 "waiting",
             ),
             Reason(
                 "UnsupportedPrivilege",
-                "the level or the server's version does not know the privilege",
+                "this kind of object, or this version of PostgreSQL, has no such privilege",
                 "leave the privilege out",
             ),
         ),
@@ -303,8 +310,8 @@ _OF_STEP: Final[Mapping[StepName, tuple[Reason, ...]]] = MappingProxyType(
 
 _OTHERS: Final = (
     Reason("Reachable", "a PostgresServer answers", state="ok"),
-    Reason("Ready", "all is as asked for", state="ok"),
-    Reason("ReconcileSuccess", "all is as asked for", state="ok"),
+    Reason("Ready", "the object is as its spec says", state="ok"),
+    Reason("ReconcileSuccess", "the object is as its spec says", state="ok"),
     Reason(
         "ApiError",
         "the API server of the cluster refuses",
@@ -316,18 +323,18 @@ _OTHERS: Final = (
     Reason("SecretSyncFailed", "the Secret was not written", "see the reason in its message"),
     Reason(
         "InvalidControllerNamespace",
-        "a Controller is in another namespace than the operator's, and counts for nothing",
+        "the Controller is not in the operator's namespace, so the operator ignores it",
         "create the Controller in the operator's namespace",
     ),
     Reason(
         "MultipleControllersFound",
-        "there are several Controllers, and the eldest counts",
+        "there are several Controllers, and the operator uses the oldest",
         "delete all but one",
     ),
     Reason("RoleRenamed", "an Event: a role was renamed by hand", "rename it back, or leave it"),
     Reason(
         "ServerChanged",
-        "an Event: the access is at another server now, and its role stays on the former one",
+        "an Event: the PostgresAccess moved to another server, and its role stays on the old one",
         "drop the role there when the migration is over",
     ),
 )

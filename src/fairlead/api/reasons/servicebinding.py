@@ -19,9 +19,17 @@ _WORKLOAD = "create the workload, or correct the reference to it"
 SERVICE_BINDING: Final = Reasons(
     "Service Binding",
     (
-        Reason(common.APPLICATIONS_BOUND, "the workloads have what they are bound to", state="ok"),
+        Reason(
+            common.APPLICATIONS_BOUND,
+            "the controller has added the binding to the workloads",
+            state="ok",
+        ),
         Reason(common.APPLICATION_UPDATED, "the workloads have been written", state="ok"),
-        Reason(common.DATA_COLLECTED, "the services have offered their entries", state="ok"),
+        Reason(
+            common.DATA_COLLECTED,
+            "the controller has read the entries of the services",
+            state="ok",
+        ),
         Reason(common.RESOLVED_BINDING_SECRET, "the service names its Secret", state="ok"),
         Reason(
             "Unseen",
@@ -57,7 +65,7 @@ SERVICE_BINDING: Final = Reasons(
         Reason(common.VALUE_NOT_FOUND, "a definition leads to no value", _DEFINITIONS),
         Reason(
             common.NAMING_STRATEGY_ERROR,
-            "the template of names fails",
+            "the controller cannot evaluate spec.namingStrategy",
             "correct spec.namingStrategy",
         ),
         Reason(
@@ -85,7 +93,7 @@ SERVICE_BINDING: Final = Reasons(
         Reason(
             common.APPLICATION_UPDATE_ERROR,
             "a workload cannot be written",
-            "have the server take the change that the message is about",
+            "change what makes the API server refuse the change; the message has its words",
         ),
         Reason(
             common.WORKLOAD_NOT_ALLOWED,
@@ -102,15 +110,15 @@ SERVICE_BINDING: Final = Reasons(
         ),
         Reason(
             common.WRITE_UNDONE,
-            "another program takes away from a workload what the binding writes",
+            "another program removes what the controller adds to the workload",
             "have the program that the message or metadata.managedFields names leave it alone, or"
             " stop it",
         ),
         Reason(
             common.ITEMS_LEFT,
-            "unbinding has left on a workload what others have changed; an Event of the workload"
-            " says it too",
-            "take away by hand what the message names, if nothing needs it",
+            "the controller left items on a workload that others had changed; an Event of the"
+            " workload says it too",
+            "remove by hand what the message names, if nothing needs it",
         ),
         Reason(
             common.PODS_REFUSED,
@@ -143,7 +151,9 @@ SERVICE_BINDING: Final = Reasons(
         Reason(
             "InvalidSpec", "a field cannot be used", "correct the field that the message names"
         ),
-        Reason("NotProjected", "a workload has not what it is bound to", CONTROLLER),
+        Reason(
+            "NotProjected", "the controller has not added the binding to a workload", CONTROLLER
+        ),
         Reason(
             "NotReady",
             "the service is not Ready",
