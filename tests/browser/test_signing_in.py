@@ -56,7 +56,7 @@ async def test_a_wrong_password_is_told_beside_the_form(browser: Browsing, marke
     await page.get_by_label("Password").press("Enter")
     told = page.get_by_role("alert")
     await told.wait_for()
-    assert await told.text_content() == "This name and this password do not belong together."
+    assert await told.text_content() == "Wrong name or password."
     assert await page.get_by_label("Name").input_value() == market.ada.name
     await looked_at(page)
     # The focus is where the next try begins.

@@ -150,7 +150,7 @@ class EmbeddedIssuer:
         result = "done" if person else "refused"
         audit("password", who=name, what="embedded", result=result, request=request)
         if person is None:
-            fault = "This name and this password do not belong together."
+            fault = "Wrong name or password."
             return self._form(form, fault=fault, status=401)
         code = random_token()
         expires = time.time() + bounds.CODE_SECONDS
