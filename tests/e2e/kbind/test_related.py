@@ -9,6 +9,7 @@ import pytest
 from tests.support.countingplanes import steady
 from tests.support.kbindbound import OBJECT_VERBS, BoundWorld, namespace, widget, widgets
 from tests.support.kbindworld import NAMESPACE, RULES, KbindWorld
+from tests.support.line import Line
 from tests.support.waiting import condition, gone, idle, when
 
 from fairlead.api.kbind import BINDINGS, CLUSTERBINDINGS, CONNECTIONS, RelatedResource
@@ -21,7 +22,7 @@ from fairlead.api.kbind.names import (
 )
 from fairlead.api.manifests import rule
 from fairlead.api.meta import JSON, Key
-from fairlead.api.resource import CONFIGMAPS, NAMESPACES, SECRETS, Resource
+from fairlead.api.resource import CONFIGMAPS, EVENTS, NAMESPACES, SECRETS, Resource
 from fairlead.client import AlreadyExists, Client
 from fairlead.demo.identity import create_all
 from fairlead.konnector.v2.rights import cluster_binding_roles
@@ -60,7 +61,7 @@ class Related:
         self.here, self.there = world.consumer, world.provider.admin
         self.resource = widgets(world.provider)
 
-    async def start(self, **options: Any) -> None:
+    async def start(self, *, address: str = "", **options: Any) -> None:
         self.api = await self.world.provider.offer()
         await self.bound.accept("widgets")
         rules = [
@@ -79,7 +80,8 @@ class Related:
                 rule(self.world.provider.group, ["widgets"], OBJECT_VERBS),
                 rule("", ["secrets", "configmaps"], OBJECT_VERBS),
                 rule("", ["namespaces"], ("create",)),
-            )
+            ),
+            address=address,
         )
         await self.world.connect(kubeconfig)
 
@@ -325,3 +327,38 @@ async def test_f3_a_connection_lists_which_related_resources_may_cross(
     every = {"metadata": {"annotations": {"fairlead.dev/related-resources": None}}}
     await world.here.merge_patch(CONNECTIONS, world.bound.connection, "", every)
     await when(world.there, SECRETS, "b", "shop", until=bool)
+
+
+async def test_unbinding_awaits_the_related_copies(sandboxes: Related) -> None:
+    world = sandboxes
+    await put(world.here, SECRETS, "a")
+    await world.bind(related("secrets", "FromConsumer", **named("a")))
+    await when(world.there, SECRETS, "a", "shop", until=bool)
+    slow: JSON = {"metadata": {"finalizers": ["example.org/slow"]}}
+    await world.there.merge_patch(SECRETS, "a", "shop", slow)
+    await world.here.delete(CLUSTERBINDINGS, "all")
+    await world.bound.says("Ready", "False", "Pending", "1 secrets/FromConsumer")
+    assert await idle(0.3)
+    await world.here.get(CLUSTERBINDINGS, "all")
+    free: JSON = {"metadata": {"finalizers": []}}
+    await world.there.merge_patch(SECRETS, "a", "shop", free)
+    await gone(world.here, CLUSTERBINDINGS, "all")
+    await gone(world.there, SECRETS, "a", "shop")
+
+
+async def test_f11_a_rule_to_a_provider_that_is_away_holds_no_binding_for_ever(
+    kbind: KbindWorld,
+) -> None:
+    """In the original a FromConsumer rule blocks the unbinding for ever."""
+    world = Related(kbind)
+    async with Line(world.there.config.server) as line:
+        await world.start(address=line.url, unbind_timeout=1.0)
+        await put(world.here, SECRETS, "a")
+        await world.bind(related("secrets", "FromConsumer", **named("a")))
+        await when(world.there, SECRETS, "a", "shop", until=bool)
+        await line.cut()
+        await world.here.delete(CLUSTERBINDINGS, "all")
+        await gone(world.here, CLUSTERBINDINGS, "all")
+        assert (await world.there.get(SECRETS, "a", "shop")).meta.labels[LABEL_MANAGED] == "true"
+        events = [one.to_dict() for one in (await world.here.list(EVENTS)).items]
+        assert any("related copies stay" in one["message"] for one in events)
