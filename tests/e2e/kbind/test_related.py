@@ -362,3 +362,29 @@ async def test_f11_a_rule_to_a_provider_that_is_away_holds_no_binding_for_ever(
         assert (await world.there.get(SECRETS, "a", "shop")).meta.labels[LABEL_MANAGED] == "true"
         events = [one.to_dict() for one in (await world.here.list(EVENTS)).items]
         assert any("related copies stay" in one["message"] for one in events)
+
+
+async def test_another_connection_takes_the_copies_from_the_former_provider(
+    sandboxes: Related,
+) -> None:
+    world = sandboxes
+    other = await world.world.new_provider("other")
+    await namespace(other.admin, "shop")
+    rules = (*RULES, rule("", ["secrets"], OBJECT_VERBS))
+    await world.world.connect(await other.kubeconfig(rules=rules), "other")
+    await put(world.here, SECRETS, "a")
+    await world.bind(related("secrets", "FromConsumer", **named("a")))
+    await when(world.there, SECRETS, "a", "shop", until=bool)
+    moved = {"spec": {"connectionRef": {"name": "other"}}}
+    await world.here.merge_patch(CLUSTERBINDINGS, "all", "", moved)
+    await when(other.admin, SECRETS, "a", "shop", until=bool)
+    await gone(world.there, SECRETS, "a", "shop")
+    await when(
+        world.here,
+        CLUSTERBINDINGS,
+        "all",
+        until=lambda body: (
+            body["metadata"]["annotations"][ANNOTATION_RELATED_PLACES]
+            == "secrets/FromConsumer/other"
+        ),
+    )
