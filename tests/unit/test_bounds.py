@@ -38,6 +38,32 @@ NO_BOUNDS = {
     "runtime": {},
     "konnector/controllers": {},
     "provider": {},
+    "postgres": {
+        # A quotation, a name of Kubernetes, a share of a life, and a port.
+        "controllers/access/status.py": "_DIGEST_SHOWN",
+        "controllers/large.py": "_NAME_LENGTH",
+        "controllers/rules/desired.py": "_REMARKED_SHARE",
+        "controllers/rules/resolution.py": "_DEFAULT_PORT",
+        # Versions of libpq and of PostgreSQL, and the length of a digest.
+        "database/connections/keys.py": "_LIBPQ _DIGEST_BYTES",
+        "database/connections/session.py": "_PARAMETERS_VERSION",
+        "database/connections/startup.py": "NEWEST",
+        "database/plans/attributes.py": "GRANT_OPTIONS_VERSION",
+        "database/plans/grants.py": "MAINTAIN_VERSION",
+        "database/work/removal.py": "_GIVEN_VERSION",
+        # Codes and sizes of PostgreSQL's protocol, of its names and of SCRAM.
+        "database/connections/rounds.py": "_PROTOCOL _SASL _SASL_CONTINUE _NONCE_BYTES",
+        "database/plans/names.py": "MAX_IDENTIFIER_BYTES",
+        "database/plans/password.py": "MAX_PASSWORD_BYTES LENGTH ITERATIONS _SALT_BYTES",
+        # OIDs.
+        "database/reading/catalog.py": "_BOOTSTRAP_SUPERUSER",
+        "database/reading/holdings.py": "PUBLIC",
+        # Lengths of digests, and of a quotation.
+        "database/plans/approvals.py": "_CHARACTERS _OF_ROLE",
+        "database/plans/logins.py": "_DIGEST_CHARACTERS",
+        "database/reading/verifiers.py": "_DIGEST_BYTES",
+        "database/work/blockers.py": "_SHOWN",
+    },
     "portal": {
         # Ports.
         "manifests.py": "PORT _METRICS_PORT",
@@ -95,6 +121,7 @@ def test_numbers_of_modules_stand_in_the_table_of_their_program(package: str) ->
         "client/limits.py",
         "konnector/bounds.py",
         "portal/bounds.py",
+        "postgres/bounds.py",
         "provider/bounds.py",
     ],
 )

@@ -11,6 +11,7 @@ from fairlead.api.meta import Object
 from fairlead.api.postgresaccess import POSTGRESACCESSES, PostgresAccess, crds
 from fairlead.api.postgresaccess.server import POSTGRESSERVERS, PostgresServer
 from fairlead.client import Client
+from fairlead.postgres import bounds
 from fairlead.postgres.controllers.access.controller import AccessController
 from fairlead.postgres.controllers.large import cached
 from fairlead.postgres.controllers.rules.desired import GROUPS_REMEDY, SHARED_GROUPS
@@ -33,11 +34,6 @@ from fairlead.runtime import install_crds as _install_crds
 
 
 _log = structlog.get_logger(logger_name="fairlead.postgres")
-
-_MOST_NAMED = 20
-"""Largest number of accesses and of servers that the log names at start."""
-_RESOLVERS = 64
-"""DNS lookups that run at the same time."""
 
 
 def controllers(
@@ -71,7 +67,7 @@ async def build(
 ) -> None:
     """Add the operator's controllers to a manager that has not been started."""
     # Names are looked up in threads, so that a silent name server delays no other lookup.
-    resolvers = ThreadPoolExecutor(_RESOLVERS, "resolver")
+    resolvers = ThreadPoolExecutor(bounds.RESOLVERS, "resolver")
     asyncio.get_running_loop().set_default_executor(resolvers)
     manager.add_cluster(cluster)
     metrics = PostgresMetrics()
@@ -99,8 +95,8 @@ class GroupsWarning:
         if accesses or servers:
             _log.warning(
                 f"{SHARED_GROUPS} and goes with the next minor version; {GROUPS_REMEDY}",
-                servers=servers[:_MOST_NAMED],
-                accesses=accesses[:_MOST_NAMED],
+                servers=servers[: bounds.START_NAMED],
+                accesses=accesses[: bounds.START_NAMED],
                 total=len(accesses),
             )
 

@@ -24,9 +24,8 @@ from fairlead.api.postgresaccess.server import POSTGRESSERVERS
 from fairlead.api.resource import CUSTOMRESOURCEDEFINITIONS, EVENTS, NAMESPACES, SECRETS
 from fairlead.client import Client, Invalid, parse_kubeconfig
 from fairlead.demo.postgres.server import EmbeddedPostgres
+from fairlead.postgres import bounds
 from fairlead.postgres.app import install_crds
-from fairlead.postgres.controllers import singleton
-from fairlead.postgres.database.connections import login
 from fairlead.postgres.database.connections.session import Patience
 from fairlead.postgres.database.work import sync
 from fairlead.postgres.options import DEFAULT_NAMESPACE, PostgresOptions
@@ -54,7 +53,7 @@ async def still(control_plane: ControlPlane, postgres: EmbeddedPostgres) -> Asyn
 
 @pytest.fixture
 async def world(still: World, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[World]:
-    monkeypatch.setattr(singleton, "SUMMARY_SECONDS", 0.05)
+    monkeypatch.setattr(bounds, "SUMMARY_SECONDS", 0.05)
     async with running(still.admin, OPTIONS):
         yield still
 
@@ -230,7 +229,7 @@ async def test_hosts_that_are_not_allowed_are_not_connected_to(
 async def test_messages_tell_no_tenant_what_else_listens_where(
     world: World, postgres: EmbeddedPostgres, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(login, "_CONNECT_TIMEOUT_SECONDS", 2)
+    monkeypatch.setattr(bounds, "CONNECT_SECONDS", 2)
     async with Hanging(postgres, after_login=False) as silent:
         ports = {"silent": silent.port, "closed": 1}
         messages = set()

@@ -289,9 +289,10 @@ LARGE_OBJECTS = 12_000
 """Objects of one lock each: five pieces on this server."""
 IN_THE_THIRD_PIECE = """
 import asyncio
+from fairlead.postgres import bounds
 from fairlead.postgres.database.work import pieces
 
-pieces.TURN_SECONDS = 0.0
+bounds.TURN_SECONDS = 0.0
 read, count = pieces.read_identities, 0
 
 async def hang(*arguments):

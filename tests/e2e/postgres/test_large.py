@@ -19,7 +19,7 @@ from fairlead.api.postgresaccess import (
     ROTATE_ANNOTATION,
 )
 from fairlead.api.resource import SECRETS
-from fairlead.postgres.controllers.large import LARGE_BYTES
+from fairlead.postgres import bounds
 from fairlead.runtime import Metrics
 
 
@@ -80,12 +80,12 @@ async def test_a_large_access_and_its_neighbour_are_served(
         await world.ready(name)
         assert await world.logs_in((await world.secret(name))["uri"])
     found = await world.admin.get(POSTGRESACCESSES, large, world.namespace)
-    assert len(found.raw) > LARGE_BYTES
+    assert len(found.raw) > bounds.LARGE_BYTES
     assert len(found.meta.labels) == len(metadata.get("labels", {}))
     secret = await world.admin.get(SECRETS, f"{large}-login", world.namespace)
     assert [name in secret.meta.annotations for name in NOTES] == [bool(spec)] * len(NOTES)
     size = gauge(metrics, "fairlead_informer_bytes", cluster="provider", resource=RESOURCE)
-    assert 0 < size < LARGE_BYTES
+    assert 0 < size < bounds.LARGE_BYTES
     roles = gauge(metrics, "fairlead_postgres_roles", owner=f"PostgresServer {world.server}")
     assert roles == 2
     # The passes of the start end, and its stub asks for no other again and again.

@@ -12,7 +12,7 @@ from tests.support.waiting import eventually
 
 from fairlead.client import Client, parse_kubeconfig
 from fairlead.demo.postgres.server import EmbeddedPostgres
-from fairlead.postgres.database.connections import rooms
+from fairlead.postgres import bounds
 from fairlead.postgres.options import PostgresOptions
 from fairlead_sandbox import Sandbox
 
@@ -34,7 +34,7 @@ async def worlds(postgres: EmbeddedPostgres) -> AsyncIterator[list[World]]:
 async def test_their_sessions_have_one_bound(
     worlds: list[World], postgres: EmbeddedPostgres, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(rooms, "_BESIDE", 1)
+    monkeypatch.setattr(bounds, "SESSIONS_BESIDE", 1)
     query = "SELECT datname FROM pg_stat_activity WHERE application_name = 'fairlead-postgres'"
 
     async def are_bounded() -> bool:

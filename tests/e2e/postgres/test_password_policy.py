@@ -23,7 +23,7 @@ from fairlead.api.postgresaccess.server import POSTGRESSERVERS
 from fairlead.api.resource import NAMESPACES, SECRETS
 from fairlead.client import ApiError, Client, parse_kubeconfig
 from fairlead.demo.postgres.server import EmbeddedPostgres
-from fairlead.postgres.database.connections import attempts
+from fairlead.postgres import bounds
 from fairlead.postgres.options import DEFAULT_NAMESPACE, PostgresOptions
 from fairlead_sandbox import Sandbox
 
@@ -105,8 +105,8 @@ async def test_a_server_that_takes_no_verifiers_names_the_setting_and_takes_pass
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     # The next attempt after a refusal would come later than this test lasts.
-    monkeypatch.setattr(attempts, "_FIRST_SECONDS", 3600.0)
-    monkeypatch.setattr(attempts, "_LONGEST_SECONDS", 3600.0)
+    monkeypatch.setattr(bounds, "REFUSED_SECONDS", 3600.0)
+    monkeypatch.setattr(bounds, "REFUSED_MOST_SECONDS", 3600.0)
     await offer(admin, strict, authority)
     before = strict.logged()
     async with running(admin, OPTIONS):

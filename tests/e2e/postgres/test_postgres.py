@@ -25,8 +25,8 @@ from fairlead.api.postgresaccess.server import POSTGRESSERVERS
 from fairlead.api.resource import CONFIGMAPS, EVENTS, NAMESPACES, SECRETS
 from fairlead.client import NotFound
 from fairlead.demo.postgres.server import EmbeddedPostgres
-from fairlead.postgres.controllers.servers import work
-from fairlead.postgres.database.connections import login, session
+from fairlead.postgres import bounds
+from fairlead.postgres.database.connections import session
 from fairlead.postgres.database.plans.snapshot import GIVEN_UP, RoleClaim
 from fairlead.postgres.options import DEFAULT_NAMESPACE, PostgresOptions
 
@@ -479,10 +479,10 @@ async def test_servers_that_hang_delay_nobody_else(
 ) -> None:
     """They hang for ever here: whoever waited for one of them would never be ready."""
     for module, name in (
-        (work, "BATCH_SECONDS"),
+        (bounds, "BATCH_SECONDS"),
         (session, "ANSWER_SECONDS"),
-        (login, "_LOGIN_SECONDS"),
-        (login, "_CONNECT_TIMEOUT_SECONDS"),
+        (bounds, "LOGIN_SECONDS"),
+        (bounds, "CONNECT_SECONDS"),
     ):
         monkeypatch.setattr(module, name, 100 * int(SECONDS))
     async with (

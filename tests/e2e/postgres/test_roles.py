@@ -33,12 +33,12 @@ from fairlead.api.timestamps import parse_time
 from fairlead.client import Client, parse_kubeconfig
 from fairlead.demo.identity import as_service_account
 from fairlead.demo.postgres.server import EmbeddedPostgres
+from fairlead.postgres import bounds
 from fairlead.postgres.app import controllers
 from fairlead.postgres.commands.audit import audit
 from fairlead.postgres.commands.surroundings import Surroundings
 from fairlead.postgres.controllers.rules.login_secret import MANAGED_BY, MANAGED_BY_LABEL
 from fairlead.postgres.controllers.servers import work
-from fairlead.postgres.database.connections import login
 from fairlead.postgres.database.plans.plan import ShownPlan
 from fairlead.postgres.database.reading import comparison
 from fairlead.postgres.database.work import planning, privileges, sync
@@ -235,7 +235,7 @@ async def test_a_refused_access_is_looked_at_as_often_as_pending_ones(team: Alon
 async def test_for_a_server_that_never_answered_nothing_is_made(
     team: Alone, monkeypatch: pytest.MonkeyPatch, rotation: str, hangs: bool
 ) -> None:
-    monkeypatch.setattr(login, "_CONNECT_TIMEOUT_SECONDS", 2)
+    monkeypatch.setattr(bounds, "CONNECT_SECONDS", 2)
     listening: list[asyncio.StreamWriter] = []
     silent = await asyncio.start_server(lambda _, w: listening.append(w), "127.0.0.1", 0)
     port = silent.sockets[0].getsockname()[1]
@@ -441,7 +441,7 @@ async def test_all_pieces_of_very_many_privileges_are_one_approval(
     team: Alone, monkeypatch: pytest.MonkeyPatch, drift: str
 ) -> None:
     """The operator is killed between two pieces; what comes meanwhile was not approved."""
-    monkeypatch.setattr(comparison, "WINDOW", 10)
+    monkeypatch.setattr(bounds, "ACL_WINDOW", 10)
     reached, read = asyncio.Event(), comparison.read_window
 
     async def read_window(*args: Any) -> comparison.Reading:

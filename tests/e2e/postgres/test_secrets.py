@@ -31,6 +31,7 @@ from fairlead.api.timestamps import moment
 from fairlead.client import Client, NotFound, parse_kubeconfig
 from fairlead.demo.pods.runner import RunResult, run_workload
 from fairlead.demo.postgres.server import EmbeddedPostgres
+from fairlead.postgres import bounds
 from fairlead.postgres.controllers.access import controller, publication
 from fairlead.postgres.controllers.rules.login_secret import URIS_ANNOTATION
 from fairlead.postgres.controllers.servers import work
@@ -741,7 +742,7 @@ async def test_a_secret_that_came_and_went_unseen_is_made_anew(
 ) -> None:
     """No watch tells of it, and no list that follows has it."""
     assert isinstance(control_plane, SandboxControlPlane)
-    monkeypatch.setattr(controller, "_UNDONE_SECONDS", 0.2)
+    monkeypatch.setattr(bounds, "UNDONE_SECONDS", 0.2)
     async with running(world.admin, OPTIONS):
         await world.ready(await world.create("first", grants=[grant(world.database, "CONNECT")]))
         await control_plane.lose("secrets", 2)
@@ -756,7 +757,7 @@ async def test_a_password_that_is_due_outlives_a_look_that_failed(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The server answers the next question of the same pass, and nothing else is to be done."""
-    monkeypatch.setattr(controller, "_UNDONE_SECONDS", 0.2)
+    monkeypatch.setattr(bounds, "UNDONE_SECONDS", 0.2)
     away = asyncio.Event()
 
     async def failed(sessions: Any, claims: Sequence[Check]) -> Mapping[str, Answer]:

@@ -18,6 +18,7 @@ from tests.support.cancelling import all_ended, cancelled_at
 from tests.support.pgserver import grant, sync, wanted
 from tests.support.waiting import SECONDS
 
+from fairlead.postgres import bounds
 from fairlead.postgres.database.connections import session as session_module
 from fairlead.postgres.database.connections import sessions as module
 from fairlead.postgres.database.connections.endpoint import Endpoint
@@ -137,7 +138,7 @@ async def test_a_session_without_a_pool(
 async def test_the_end_of_a_pool_whose_sessions_are_asked(
     endpoint: Endpoint, made: Connections, monkeypatch: pytest.MonkeyPatch, times: int
 ) -> None:
-    monkeypatch.setattr(module, "_WATCH_SECONDS", 0)
+    monkeypatch.setattr(bounds, "WATCH_SECONDS", 0)
     monkeypatch.setattr(module, "_OURS", "")
     monkeypatch.setattr(module, "_WAITED_FOR", SLOW)
     pools: list[Sessions] = []
@@ -209,7 +210,7 @@ async def test_blockers_that_are_watched(
     seconds: float,
 ) -> None:
     """A look ends in the time that it gets, or outlasts it, as on a busy machine."""
-    monkeypatch.setattr(blockers, "_END_SECONDS", seconds)
+    monkeypatch.setattr(bounds, "BLOCKED_END_SECONDS", seconds)
     monkeypatch.setattr(blockers, "_WAITED_FOR", SLOW)
     original = blockers.read_blockers
 

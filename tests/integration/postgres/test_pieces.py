@@ -27,8 +27,8 @@ from tests.support.servers import OPERATOR, quick, started
 
 from fairlead.api.postgresaccess import CleanupPolicy
 from fairlead.demo.postgres.server import EmbeddedPostgres
+from fairlead.postgres import bounds
 from fairlead.postgres.database.connections.endpoint import Endpoint
-from fairlead.postgres.database.reading import estates
 from fairlead.postgres.database.work import pieces
 from fairlead.postgres.errors import AccessError, UnfinishedError
 
@@ -267,7 +267,7 @@ async def test_privileges_on_many_columns_go_in_pieces(
     crowded: EmbeddedPostgres, administrator: Endpoint, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """DROP OWNED looks at all columns of a table for each that has a privilege."""
-    monkeypatch.setattr(pieces, "TURN_SECONDS", 0.0)
+    monkeypatch.setattr(bounds, "TURN_SECONDS", 0.0)
     names = [f"c{number}" for number in range(1000)]
     await sync(administrator, wanted("hostile", grant("d", "CONNECT", "CREATE"), claimed=HOSTILE))
     await run(crowded, "d", "GRANT CREATE ON SCHEMA public TO hostile")
@@ -311,7 +311,7 @@ async def test_publications_servers_and_statistics_go_in_pieces(
 async def test_a_turn_that_is_over_is_continued(
     crowded: EmbeddedPostgres, administrator: Endpoint, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(pieces, "TURN_SECONDS", 0.0)
+    monkeypatch.setattr(bounds, "TURN_SECONDS", 0.0)
     await own(crowded, tables=60)
     with pytest.raises(UnfinishedError) as unfinished:
         await cleanup(administrator, "app", claim(), "Cascade")
@@ -384,7 +384,7 @@ async def test_parts_of_older_objects_fill_a_reading(
     monkeypatch: pytest.MonkeyPatch,
     policy: CleanupPolicy,
 ) -> None:
-    monkeypatch.setattr(estates, "WINDOW", 40)
+    monkeypatch.setattr(bounds, "ESTATE_WINDOW", 40)
     async with await login(crowded, "app", PASSWORD, "d") as session:
         await session.execute("CREATE TABLE counted (id int)")
         for number in range(50):

@@ -21,12 +21,12 @@ from tests.support.tiers import VERSIONS, variant
 from fairlead.api.meta import JSON
 from fairlead.api.postgresaccess import Grant
 from fairlead.demo.postgres.server import EmbeddedPostgres
+from fairlead.postgres import bounds
 from fairlead.postgres.database.connections.login import connect
 from fairlead.postgres.database.connections.session import Query, Row, Session
 from fairlead.postgres.database.plans.approvals import Approval, part_of, window_parts
 from fairlead.postgres.database.plans.differences import plan_privileges
 from fairlead.postgres.database.plans.grants import desired_grants
-from fairlead.postgres.database.reading import comparison
 from fairlead.postgres.database.reading.comparison import (
     Comparison,
     RoleGrants,
@@ -814,8 +814,8 @@ async def test_more_than_one_reading_gives_back(
     place: Place, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     await place.run("SET ROLE {admin}", *(f"CREATE TABLE s.t{n} (id int)" for n in range(6)))
-    monkeypatch.setattr(comparison, "MAX_DIFFERENCES", 3)
-    monkeypatch.setattr(comparison, "MAX_OBJECTS", 4)
+    monkeypatch.setattr(bounds, "DIFFERENCES", 3)
+    monkeypatch.setattr(bounds, "ACL_OBJECTS", 4)
     asked = {"schema": "s", "privileges": ["SELECT", "INSERT"]}
     roles = [await place.role(name, asked) for name in ("a", "b", "c")]
     reading = await read_differences(place.session, place.name, roles)
@@ -859,7 +859,7 @@ async def test_columns_of_others_are_not_read(own: Place) -> None:
 async def test_columns_are_settled_in_pieces_each_committed(
     own: Place, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(comparison, "WINDOW", 10)
+    monkeypatch.setattr(bounds, "ACL_WINDOW", 10)
     for number in range(5):
         await own.run(f"CREATE TABLE s.t{number} ({_WIDE})")
     role = await own.role(
@@ -902,7 +902,7 @@ async def test_what_was_not_approved_is_left(
     own: Place, monkeypatch: pytest.MonkeyPatch, window: int
 ) -> None:
     """Whatever came after the last look before the statements, in windows and without."""
-    monkeypatch.setattr(comparison, "WINDOW", window)
+    monkeypatch.setattr(bounds, "ACL_WINDOW", window)
     await own.run("CREATE TABLE s.a ()", "CREATE TABLE s.b ()", "CREATE TABLE s.c ()")
     role = await own.role(
         "app", {"schema": "s", "on": "Tables", "names": ["a"], "privileges": ["SELECT"]}
@@ -928,7 +928,7 @@ async def test_objects_of_every_kind_are_settled_in_pieces(
     own: Place, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A tenant may give as many tables or routines as columns, each with another ACL."""
-    monkeypatch.setattr(comparison, "WINDOW", 3)
+    monkeypatch.setattr(bounds, "ACL_WINDOW", 3)
     await own.run(*OBJECTS, *(f"CREATE TABLE s.t{number} ({_WIDE})" for number in range(6)))
     one = {"schema": "s", "privileges": ["SELECT"], "on": "Tables", "names": ["t2", "u"]}
     role = await own.role("app", one)
@@ -962,7 +962,7 @@ async def test_objects_of_every_kind_are_settled_in_pieces(
 async def test_a_locked_table_does_not_keep_the_pieces_after_it(
     own: Place, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(comparison, "WINDOW", 5)
+    monkeypatch.setattr(bounds, "ACL_WINDOW", 5)
     role = await own.role("app")
     for number in range(4):
         await own.run(f"CREATE TABLE s.t{number} ({_WIDE})")
@@ -981,7 +981,7 @@ async def test_an_approved_piece_goes_as_a_whole_or_waits(
     own: Place, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What is left of a piece would need another approval."""
-    monkeypatch.setattr(comparison, "WINDOW", 10)
+    monkeypatch.setattr(bounds, "ACL_WINDOW", 10)
     role = await own.role("app")
     for number in range(4):
         await own.run(
@@ -1016,7 +1016,7 @@ async def test_roles_take_turns_in_what_one_reading_gives_back(
 ) -> None:
     names = [f"t{number}" for number in range(9)]
     await own.run(*(f"CREATE TABLE s.{name} (id int)" for name in names))
-    monkeypatch.setattr(comparison, "MAX_DIFFERENCES", 10)
+    monkeypatch.setattr(bounds, "DIFFERENCES", 10)
     one = {"on": "Tables", "schema": "s", "privileges": ["SELECT"]}
     greedy = await own.role("greedy", one | {"names": names})
     modest = [await own.role(name, one | {"names": ["t0"]}) for name in ("a", "b")]

@@ -33,6 +33,7 @@ from tests.support.tiers import ADMINISTRATORS, VERSIONS
 
 from fairlead.api.postgresaccess import Attributes, MemberOf
 from fairlead.demo.postgres.server import EmbeddedPostgres
+from fairlead.postgres import bounds
 from fairlead.postgres.controllers.access.status import plan_of
 from fairlead.postgres.database.connections.sessions import Sessions
 from fairlead.postgres.database.plans.approvals import Approval
@@ -48,7 +49,7 @@ from fairlead.postgres.database.plans.snapshot import RoleClaim
 from fairlead.postgres.database.reading import verifiers as verifiers_module
 from fairlead.postgres.database.reading.verifiers import Verifiers
 from fairlead.postgres.database.work.blockers import end_all_sessions
-from fairlead.postgres.database.work.cleanup import GONE_MS, cleanup
+from fairlead.postgres.database.work.cleanup import cleanup
 from fairlead.postgres.database.work.drift import DriftResult, Kept, find_drift
 from fairlead.postgres.database.work.planning import plan_accesses
 from fairlead.postgres.database.work.sync import Check, check_claims, sync
@@ -420,7 +421,7 @@ async def test_row_45_a_role_that_nobody_can_log_in_with_is_in_order(
     found = await admin.sync(access, neighbour)
     assert [isinstance(one, Synced) and one.problems for one in found.values()] == [(), ()]
     assert await rows(admin.server) == before
-    monkeypatch.setattr(verifiers_module, "PROBE_SECONDS", 0.0)
+    monkeypatch.setattr(bounds, "PROBE_SECONDS", 0.0)
     assert (await admin.sync(access, neighbour)).keys() == found.keys()
     assert await rows(admin.server) == before
 
@@ -440,7 +441,7 @@ async def test_a_role_that_may_log_in_from_elsewhere_alone_is_stored_once(
         """As an hba file does that has no line for the operator's address."""
 
     monkeypatch.setattr(verifiers_module, "logs_in", refused)
-    monkeypatch.setattr(verifiers_module, "PROBE_SECONDS", 0.0)
+    monkeypatch.setattr(bounds, "PROBE_SECONDS", 0.0)
     assert (await admin.one(role())).changed
     before = await rows(admin.server)
     assert not (await admin.one(role())).changed
@@ -750,7 +751,9 @@ async def test_sessions_that_do_not_end_hold_others_up_for_one_wait_alone(admin:
             os.kill(pid, signal.SIGSTOP)
         async with admin.sessions.working("end sessions") as session:
             await session.run(sql.SQL("SET statement_timeout = 700"))
-            ends = await end_all_sessions(session, actors, superuser=admin.superuser, wait=GONE_MS)
+            ends = await end_all_sessions(
+                session, actors, superuser=admin.superuser, wait=bounds.GONE_MS
+            )
             await session.run(sql.SQL("RESET statement_timeout"))
         assert ends["app"] == SessionsEnd(ended=0, left=count)
         assert ends["other"] == SessionsEnd(ended=count)

@@ -13,7 +13,7 @@ from tests.support.pgserver import fetch
 from tests.support.waiting import eventually
 
 from fairlead.demo.postgres.server import EmbeddedPostgres
-from fairlead.postgres.database.connections import rooms as module
+from fairlead.postgres import bounds
 from fairlead.postgres.database.connections.endpoint import Endpoint
 from fairlead.postgres.database.connections.rooms import SessionRooms
 from fairlead.postgres.database.connections.sessions import Sessions
@@ -29,8 +29,8 @@ async def pools(
     endpoint: Endpoint, monkeypatch: pytest.MonkeyPatch
 ) -> AsyncIterator[list[Sessions]]:
     """Pools of three PostgresServers that lead to one PostgreSQL, with room for two sessions."""
-    monkeypatch.setattr(module, "_BESIDE", 1)
-    monkeypatch.setattr(module, "_WAIT_SECONDS", 0.05)
+    monkeypatch.setattr(bounds, "SESSIONS_BESIDE", 1)
+    monkeypatch.setattr(bounds, "ROOM_SECONDS", 0.05)
     rooms = SessionRooms(lambda: 1)
     made = [Sessions(endpoint, room=rooms.of(endpoint)) for _ in range(3)]
     yield made
@@ -66,7 +66,7 @@ async def test_idle_sessions_of_all_pools_make_room(
 async def test_what_pools_cannot_do_without_keeps_no_session_waiting(
     pools: list[Sessions], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(module, "_WAIT_SECONDS", 3600)
+    monkeypatch.setattr(bounds, "ROOM_SECONDS", 3600)
     for pool in pools:
         await pid(pool)
     async with asyncio.timeout(60), pools[0].use("template1"), pools[1].use("template1"):
@@ -85,7 +85,7 @@ async def test_a_full_room_keeps_no_session_out(pools: list[Sessions]) -> None:
 async def test_a_session_that_becomes_idle_makes_room(
     pools: list[Sessions], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(module, "_WAIT_SECONDS", 3600)
+    monkeypatch.setattr(bounds, "ROOM_SECONDS", 3600)
     async with pools[0].use("template1"), pools[1].use("template1"):
         waiting = asyncio.create_task(pid(pools[2]))
         await asyncio.sleep(0)

@@ -21,7 +21,8 @@ from tests.support.waiting import SECONDS
 
 from fairlead.client import Fenced
 from fairlead.demo.postgres.server import EmbeddedPostgres
-from fairlead.postgres.database.connections import login, session
+from fairlead.postgres import bounds
+from fairlead.postgres.database.connections import session
 from fairlead.postgres.database.connections.endpoint import Endpoint
 from fairlead.postgres.database.connections.failures import AnswerTooLargeError
 from fairlead.postgres.database.connections.login import connect, open_session
@@ -132,7 +133,7 @@ async def test_a_server_that_hangs_after_the_login_is_given_up(
 async def test_a_server_that_never_answers_is_given_up(
     postgres: EmbeddedPostgres, endpoint: Endpoint, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(login, "_LOGIN_SECONDS", 0.2)
+    monkeypatch.setattr(bounds, "LOGIN_SECONDS", 0.2)
     async with Hanging(postgres, after_login=False) as server:
         with pytest.raises(AccessError) as given_up:
             await sync(replace(endpoint, port=server.port), wanted("app"))
@@ -180,7 +181,7 @@ FLOODS = [
 async def test_an_answer_without_end_is_broken_off(
     endpoint: Endpoint, monkeypatch: pytest.MonkeyPatch, flood: Flood, work: str
 ) -> None:
-    monkeypatch.setattr(session, "ANSWER_BYTES", MIB)
+    monkeypatch.setattr(bounds, "ANSWER_BYTES", MIB)
     async with Babbling(flood) as server:
         there = replace(endpoint, port=server.port)
         cleaning = cleanup(there, "app", claim(), "Restrict")
@@ -216,7 +217,7 @@ async def test_as_many_rows_as_anybody_needs(
     endpoint: Endpoint, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A large answer comes whole, and what is too large leaves the session as it was."""
-    monkeypatch.setattr(session, "ANSWER_ROWS", 20_000)
+    monkeypatch.setattr(bounds, "ANSWER_ROWS", 20_000)
     count = "SELECT g FROM pg_catalog.generate_series(1, {}) g"
     async with connect(endpoint, "postgres") as ours:
         assert len(await ours.rows(sql.SQL(count).format(20_000))) == 20_000
@@ -229,7 +230,7 @@ async def test_an_answer_just_below_the_limit(
     endpoint: Endpoint, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Bytes are counted once: a limit twice as high as the answer lets it through."""
-    monkeypatch.setattr(session, "ANSWER_BYTES", 16 * MIB)
+    monkeypatch.setattr(bounds, "ANSWER_BYTES", 16 * MIB)
     large = "SELECT pg_catalog.repeat('x', 1000) FROM pg_catalog.generate_series(1, {})"
     async with connect(endpoint, "postgres") as ours:
         assert len(await ours.rows(sql.SQL(large).format(14_000))) == 14_000

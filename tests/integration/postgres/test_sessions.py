@@ -14,6 +14,7 @@ from tests.support.hostile import Stalling
 from tests.support.pgserver import fetch, run
 
 from fairlead.demo.postgres.server import EmbeddedPostgres
+from fairlead.postgres import bounds
 from fairlead.postgres.database.connections import session as session_module
 from fairlead.postgres.database.connections import sessions as module
 from fairlead.postgres.database.connections.endpoint import Endpoint
@@ -108,7 +109,7 @@ async def test_the_oldest_go_first(
     admin: psycopg.AsyncConnection,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(module, "_KEPT", 2)
+    monkeypatch.setattr(bounds, "IDLE_SESSIONS", 2)
     names = [await create_database(admin) for _ in range(3)]
     first = {name: await pid(sessions, name) for name in names[:2]}
     # Used again, the first is not the oldest any more.
@@ -157,7 +158,7 @@ async def test_nothing_stands_in_for_a_server_that_is_away(endpoint: Endpoint) -
 
 @pytest.fixture
 def _soon(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "_WATCH_SECONDS", 0.05)
+    monkeypatch.setattr(bounds, "WATCH_SECONDS", 0.05)
     monkeypatch.setattr(module, "_OURS", "")
 
 
@@ -192,14 +193,14 @@ async def test_a_session_in_use_leaves_a_wanted_database_when_its_user_is_done(
     """The next look may be too late: PostgreSQL refuses after 5 s."""
     name = await create_database(admin)
     drop = admin.execute(sql.SQL("DROP DATABASE {}").format(sql.Identifier(name)))
-    monkeypatch.setattr(module, "_WATCH_SECONDS", 0.05)
+    monkeypatch.setattr(bounds, "WATCH_SECONDS", 0.05)
     await pid(sessions)
     async with sessions.use(name):
         dropping = asyncio.ensure_future(drop)
         async with asyncio.timeout(30):
             while not sessions._unwelcome:  # noqa: ASYNC110
                 await asyncio.sleep(0.01)
-        monkeypatch.setattr(module, "_WATCH_SECONDS", 3600)
+        monkeypatch.setattr(bounds, "WATCH_SECONDS", 3600)
     await dropping
 
 

@@ -24,9 +24,9 @@ from tests.support.pgserver import (
 )
 
 from fairlead.demo.postgres.server import EmbeddedPostgres
+from fairlead.postgres import bounds
 from fairlead.postgres.database.connections import session
 from fairlead.postgres.database.connections.endpoint import Endpoint
-from fairlead.postgres.database.work import blockers
 from fairlead.postgres.errors import AccessError
 
 
@@ -113,7 +113,7 @@ async def test_a_server_that_hangs_at_each_statement(
 ) -> None:
     """It is given up with a word of ours, and the same work done again brings all in order."""
     # Whoever looks for whom somebody waits asks as often as time allows, and would be counted too.
-    monkeypatch.setattr(blockers, "_FIRST_SECONDS", 3600.0)
+    monkeypatch.setattr(bounds, "BLOCKED_SECONDS", 3600.0)
     who = endpoint if superuser else modest
     databases = []
     for _ in range(_LANES):

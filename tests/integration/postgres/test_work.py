@@ -16,6 +16,7 @@ import pytest
 from tests.support.pgserver import claim, wanted
 from tests.support.waiting import idle
 
+from fairlead.postgres import bounds
 from fairlead.postgres.controllers.rules.desired import ServerPlace
 from fairlead.postgres.controllers.servers import looks
 from fairlead.postgres.controllers.servers import work as module
@@ -309,7 +310,7 @@ async def test_a_newer_job_of_one_access_replaces_the_older(world: World) -> Non
 
 
 async def test_a_batch_is_bounded(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "_BATCH", 3)
+    monkeypatch.setattr(bounds, "BATCH", 3)
     for number in range(7):
         world.work.submit(place(), request(str(number)), sync_job(f"u{number}"))
     await world.answered(7)
@@ -328,9 +329,9 @@ async def test_a_job_alone_does_not_wait_as_long_as_many(
 async def test_a_batch_is_put_off_while_many_come(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(module, "_COLLECT_SECONDS", 0.2)
-    monkeypatch.setattr(module, "_COLLECT_AT_MOST_SECONDS", 60)
-    monkeypatch.setattr(module, "_MANY", 2)
+    monkeypatch.setattr(bounds, "COLLECT_SECONDS", 0.2)
+    monkeypatch.setattr(bounds, "COLLECT_MOST_SECONDS", 60)
+    monkeypatch.setattr(bounds, "MANY_JOBS", 2)
 
     def submit(first: int) -> None:
         for number in range(first, first + 3):
@@ -444,7 +445,7 @@ async def test_one_plan_or_removal_that_fails_is_its_own(world: World) -> None:
 async def test_a_batch_that_takes_too_long_is_ended(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(module, "BATCH_SECONDS", 0.05)
+    monkeypatch.setattr(bounds, "BATCH_SECONDS", 0.05)
     world.gates["slow"] = asyncio.Event()
     world.work.submit(place("slow"), request("a"), sync_job("a"))
     answer = (await world.answered(1))["a"]
@@ -468,7 +469,7 @@ async def test_a_slow_server_delays_no_other(world: World) -> None:
 async def test_servers_that_a_namespace_names_have_slots_of_their_own(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(module, "_OF_ONE_NAMESPACE", 2)
+    monkeypatch.setattr(bounds, "NAMESPACE_SERVERS", 2)
     for number in range(3):
         host = f"slow{number}"
         world.gates[host] = asyncio.Event()
@@ -603,7 +604,7 @@ async def test_what_another_session_holds_up_is_done_alone(world: World, kind: s
 async def test_one_role_with_very_many_privileges_is_worked_on_at_a_time(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(module, "LARGE_WAIT_SECONDS", 0.01)
+    monkeypatch.setattr(bounds, "LARGE_WAIT_SECONDS", 0.01)
     world.crowded, world.locked = {"large", "other"}, {"held"}
     world.gates["alone large"] = asyncio.Event()
     here, there = place("here"), place("there")
@@ -684,7 +685,7 @@ async def test_an_access_that_moves_is_compared_at_one_server_alone(world: World
 async def test_a_server_that_nobody_wants_is_let_go_and_comes_back(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(module, "_REST_SECONDS", 0.02)
+    monkeypatch.setattr(bounds, "REST_SECONDS", 0.02)
     closed: list[str] = []
 
     async def close(self: Any) -> None:
@@ -763,7 +764,7 @@ async def test_what_is_too_much_together_is_done_by_halves(world: World, reason:
 async def test_a_server_that_hangs_is_not_asked_for_each_half(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(looks, "QUICK_SECONDS", -1.0)
+    monkeypatch.setattr(bounds, "QUICK_SECONDS", -1.0)
     world.fails["db"] = AccessError("TimedOut", "no answer")
     for name in "abcd":
         world.work.submit(place(), request(name), sync_job(name))

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import pytest
 
+from fairlead.postgres import bounds
 from fairlead.postgres.database.connections import attempts
 from fairlead.postgres.database.connections.attempts import Attempts
 from fairlead.postgres.database.connections.endpoint import Endpoint
@@ -103,7 +104,7 @@ async def test_attempts_come_ever_later_until_one_is_accepted(
 async def test_a_login_that_hangs_does_not_hold_up_the_others(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(attempts, "_WAIT_SECONDS", 0.01)
+    monkeypatch.setattr(bounds, "ATTEMPT_SECONDS", 0.01)
     server = Server("wrong")
     server.open.clear()
     logins = [asyncio.create_task(server.log_in(ENDPOINT)) for _ in range(2)]

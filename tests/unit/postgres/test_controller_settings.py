@@ -16,8 +16,9 @@ from fairlead.api.postgresaccess.controller import (
     ControllerStatus,
     OperatorController,
 )
+from fairlead.postgres import bounds
 from fairlead.postgres.controllers.settings import ReadyVerdict, Settings, in_charge, judge
-from fairlead.postgres.controllers.singleton import MAX_SERVERS, SyncTally, controller_status
+from fairlead.postgres.controllers.singleton import SyncTally, controller_status
 from fairlead.postgres.errors import AccessError
 from fairlead.postgres.options import PostgresOptions, SettingError, overlaid
 from fairlead.runtime import Delta
@@ -332,7 +333,7 @@ def test_the_summary_is_the_one_s_that_counts_and_bounded() -> None:
     )
     assert status.accesses == Accesses(ready=104, failing=2)
     assert status.own_connections == Accesses(ready=5)
-    assert len(status.servers) == MAX_SERVERS
+    assert len(status.servers) == bounds.SERVERS
     assert status.servers[-1].name == "s099"
     assert [one.name for one in status.servers] == sorted(one.name for one in status.servers)
     again = controller_status(

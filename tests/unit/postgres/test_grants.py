@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 from fairlead.api import postgresaccess
 from fairlead.api.meta import JSON
 from fairlead.api.postgresaccess import Grant
-from fairlead.postgres.database.plans.grants import MAX_OBJECTS, check_grants, desired_grants
+from fairlead.postgres import bounds
+from fairlead.postgres.database.plans.grants import check_grants, desired_grants
 from fairlead.postgres.database.plans.targets import (
     DatabaseGrants,
     Privileges,
@@ -369,7 +370,7 @@ def test_names_that_are_refused(fields: JSON, reason: str, field: str) -> None:
 
 
 def test_a_spec_cannot_name_without_end() -> None:
-    names = [str(number) for number in range(MAX_OBJECTS // 64)]
+    names = [str(number) for number in range(bounds.GRANT_OBJECTS // 64)]
     one = Grant(database="app", on="Tables", names=names, columns=["c"] * 64, privileges=["ALL"])
     check_grants([one])
     with pytest.raises(AccessError, match="grant on whole schemas"):

@@ -18,13 +18,8 @@ from fairlead.api.postgresaccess import (
     ROTATE_ANNOTATION,
     PostgresAccess,
 )
-from fairlead.postgres.controllers.large import (
-    LARGE_BYTES,
-    cached,
-    is_stub,
-    secret_metadata,
-    without_unread,
-)
+from fairlead.postgres import bounds
+from fairlead.postgres.controllers.large import cached, is_stub, secret_metadata, without_unread
 from fairlead.postgres.controllers.rules.desired import decode_access, names_of
 from fairlead.postgres.controllers.rules.rotation import mark_of
 from fairlead.postgres.controllers.watches import condition_of, server_of
@@ -97,9 +92,9 @@ def test_a_store_holds_little_of_each_large_access(huge: dict[str, JSON]) -> Non
         held, _ = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()
-    assert len(raw) > 5 * LARGE_BYTES
+    assert len(raw) > 5 * bounds.LARGE_BYTES
     assert len(store) == count
-    assert held < count * LARGE_BYTES
+    assert held < count * bounds.LARGE_BYTES
 
 
 def secret(**metadata: object) -> Object:

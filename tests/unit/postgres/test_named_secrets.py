@@ -10,7 +10,7 @@ import pytest
 from fairlead.api.meta import JSON, Key, Object, object_from_dict
 from fairlead.api.postgresaccess import PostgresAccess
 from fairlead.api.resource import SECRETS, Resource
-from fairlead.postgres.controllers import watches
+from fairlead.postgres import bounds
 from fairlead.postgres.controllers.rules import policy
 from fairlead.postgres.controllers.watches import AccessWatches
 from fairlead.postgres.options import PostgresOptions
@@ -166,7 +166,7 @@ async def test_what_cannot_be_watched_is_said(named: Named, monkeypatch: Any) ->
     (lease,) = named.cluster.open("team")
     monkeypatch.setattr(lease, "error", "forbidden")
     assert not named.secrets.are_watched(one)
-    monkeypatch.setattr(watches, "MOST_NAMESPACES", 1)
+    monkeypatch.setattr(bounds, "NAMESPACES", 1)
     await named.follow("two", LOGIN)
     assert not named.cluster.open("other")
     await named.follow("one")

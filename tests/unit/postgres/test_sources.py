@@ -18,8 +18,8 @@ from fairlead.api.postgresaccess.connection import Connection
 from fairlead.api.resource import Resource
 from fairlead.api.status import Status, StatusDetails
 from fairlead.client.errors import api_error
+from fairlead.postgres import bounds
 from fairlead.postgres.controllers.rules.resolution import Certificates, secret_endpoint
-from fairlead.postgres.controllers.servers import sources
 from fairlead.postgres.controllers.servers.sources import EndpointSources
 from fairlead.postgres.controllers.settings import Settings
 from fairlead.postgres.errors import AccessError
@@ -195,7 +195,7 @@ async def test_a_cache_that_is_behind_keeps_no_old_password() -> None:
 async def test_a_certificate_between_two_writes_is_read_again(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(sources, "_PAUSE", 0)
+    monkeypatch.setattr(bounds, "CERTIFICATE_SECONDS", 0)
     now, day = datetime.now(UTC), timedelta(days=1)
     authority = Authority.create("clients", now)
     old, new = (authority.client(name, now=now, life=day) for name in ("old", "new"))

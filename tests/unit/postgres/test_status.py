@@ -23,10 +23,10 @@ from fairlead.api.postgresaccess import (
     ServerInfo,
 )
 from fairlead.api.resource import Resource
+from fairlead.postgres import bounds
 from fairlead.postgres.app import GroupsWarning
 from fairlead.postgres.controllers.access.passes import PassFailure, approval_of, observed_of
 from fairlead.postgres.controllers.access.status import (
-    MAX_PARTS,
     Outcome,
     approver_of,
     change_events,
@@ -352,13 +352,13 @@ APPROVED = Plan(approved_digest="d1", approved_by="kubectl at noon")
             id="carried-out",
         ),
         pytest.param(
-            plan(*map(str, range(MAX_PARTS + 1))),
+            plan(*map(str, range(bounds.STATUS_PARTS + 1))),
             None,
             "",
             Plan(
-                digest=plan(*map(str, range(MAX_PARTS + 1))).digest(),
+                digest=plan(*map(str, range(bounds.STATUS_PARTS + 1))).digest(),
                 statements=[f"d: {number}" for number in range(64)],
-                total=MAX_PARTS + 1,
+                total=bounds.STATUS_PARTS + 1,
             ),
             id="more-than-a-status-takes",
         ),

@@ -14,14 +14,12 @@ from fairlead.api.meta import JSON, Object
 from fairlead.api.postgresaccess import POSTGRESACCESSES, PostgresAccess
 from fairlead.api.timestamps import now
 from fairlead.client import Forbidden
+from fairlead.postgres import bounds
 from fairlead.postgres.commands.surroundings import Surroundings, get_access, list_installed
 from fairlead.postgres.controllers.rules.desired import decode_access
 from fairlead.postgres.errors import AccessError
 
 
-_MAX_DEPTH = 64
-_MAX_BYTES = 64 << 20
-"""Largest size of a manifest file in bytes."""
 _LISTS = {"List", "PostgresAccessList"}
 
 
@@ -54,11 +52,11 @@ def read_manifests(content: bytes, namespace: str) -> Manifests:
     Raises:
         ManifestError: the file is no YAML or JSON, or a document in it is invalid.
     """
-    if len(content) > _MAX_BYTES:
-        raise ManifestError(f"it has more than {_MAX_BYTES >> 20} MiB")
+    if len(content) > bounds.FILE_BYTES:
+        raise ManifestError(f"it has more than {bounds.FILE_BYTES >> 20} MiB")
     try:
         # A few lines of aliases may expand to gigabytes.
-        documents = yamltext.load_all(content, aliases=False, max_depth=_MAX_DEPTH)
+        documents = yamltext.load_all(content, aliases=False, max_depth=bounds.FILE_LEVELS)
     except (yamltext.YAMLError, ValueError) as error:
         raise ManifestError(f"it {yamltext.refusal(error)}") from None
     manifests = Manifests([], [])

@@ -9,6 +9,7 @@ import msgspec
 import psycopg
 
 from fairlead.api.postgresaccess.server import PostgresServer
+from fairlead.postgres import bounds
 from fairlead.postgres.commands.accesses import Given, in_cluster
 from fairlead.postgres.commands.plan import PlannedStatement, plan
 from fairlead.postgres.commands.surroundings import Surroundings
@@ -27,8 +28,6 @@ from fairlead.postgres.database.reading.holdings import PUBLIC, HeldObjects, rea
 from fairlead.postgres.errors import AccessError
 
 
-_NAMES = 5
-"""Number of objects of one kind and ACL that the report names."""
 EVERYBODY = "PUBLIC"
 
 Kind = Literal[
@@ -189,7 +188,7 @@ class _Auditing:
             return
         try:
             async with sessions.use(database.name) as session:
-                holdings = await read_holdings(session, names=_NAMES)
+                holdings = await read_holdings(session, names=bounds.AUDIT_NAMED)
         except (AccessError, psycopg.Error) as error:
             what = f"read the catalogs of database {database.name}"
             problem = explain(error, what, self._everybody.server.admin)
@@ -420,7 +419,7 @@ def _together(things: Iterable[T]) -> tuple[T, ...]:
     return tuple(
         msgspec.structs.replace(
             key,
-            names=tuple(sorted(name for one in some for name in one.names)[:_NAMES]),
+            names=tuple(sorted(name for one in some for name in one.names)[: bounds.AUDIT_NAMED]),
             total=sum(one.total for one in some),
         )
         for key, some in together.items()

@@ -22,6 +22,7 @@ from fairlead.api.postgresaccess import (
     MemberOf,
     Privilege,
 )
+from fairlead.postgres import bounds
 from fairlead.postgres.database.plans.attributes import check_attributes
 from fairlead.postgres.database.plans.differences import PRIVILEGES, listed
 from fairlead.postgres.database.plans.grants import check_grants
@@ -32,11 +33,7 @@ from fairlead.postgres.errors import AccessError
 
 
 # The limits of the CRD, which would refuse a manifest above them.
-MAX_GRANTS = 64
-"""Largest number of items in spec.grants."""
 _MAX_NAMES, _MAX_COLUMNS, _MAX_CREATORS, _MAX_SETTINGS = 128, 64, 16, 32
-_MAX_NAME = 512
-_MAX_VALUE = 1024
 
 Atom = tuple[str, bool]
 """A privilege, and whether it has the grant option."""
@@ -196,7 +193,7 @@ class _Objects:
                 continue
             # Only some objects are known by name, or a name is too long for spec.grants.
             if objects.total > len(objects.names) or any(
-                len(name) > _MAX_NAME for name in objects.names
+                len(name) > bounds.NAME_CHARACTERS for name in objects.names
             ):
                 expressed.left.append(f"{_words(objects, self._role)} in schema {self._schema}")
                 continue
@@ -303,8 +300,8 @@ def _chunks(names: Sequence[str], size: int) -> Iterator[tuple[str, ...]]:
 
 def grants_problem(grants: Sequence[Grant]) -> str:
     """Return the reason for which spec.grants would be refused, "" where it is valid."""
-    if len(grants) > MAX_GRANTS:
-        return f"its grants have {len(grants)} items, and spec.grants takes {MAX_GRANTS}"
+    if len(grants) > bounds.GRANTS:
+        return f"its grants have {len(grants)} items, and spec.grants takes {bounds.GRANTS}"
     try:
         check_grants(grants)
     except AccessError as error:
@@ -323,7 +320,7 @@ def attributes_of(role: RoleFacts) -> tuple[Attributes | None, str]:
     if (
         role.overfull
         or len(attributes.config) > _MAX_SETTINGS
-        or any(len(value) > _MAX_VALUE for value in attributes.config.values())
+        or any(len(value) > bounds.SETTING_CHARACTERS for value in attributes.config.values())
     ):
         return None, "it has more parameters, or longer ones, than spec.attributes takes"
     try:

@@ -12,6 +12,7 @@ from fairlead.api.postgresaccess import POSTGRESACCESSES, PostgresAccess, Postgr
 from fairlead.api.postgresaccess.connection import Connection, LoginPolicy, ServerRef
 from fairlead.api.postgresaccess.server import PostgresServer
 from fairlead.client import Forbidden
+from fairlead.postgres import bounds
 from fairlead.postgres.commands.expressing import (
     attributes_of,
     express,
@@ -23,7 +24,6 @@ from fairlead.postgres.commands.surroundings import Surroundings, list_installed
 from fairlead.postgres.controllers.rules.policy import check_membership
 from fairlead.postgres.database.connections.failures import explain
 from fairlead.postgres.database.connections.sessions import Sessions
-from fairlead.postgres.database.plans.grants import MAX_OBJECTS
 from fairlead.postgres.database.plans.names import check_username, excluded
 from fairlead.postgres.database.plans.plan import WantedState
 from fairlead.postgres.database.plans.snapshot import RoleClaim, RoleFacts, ServerSnapshot
@@ -204,7 +204,7 @@ class _Importing:
             try:
                 async with self._sessions.use(name) as session:
                     # More names than this spec.grants does not take.
-                    holdings = await read_holdings(session, roles=oids, names=MAX_OBJECTS)
+                    holdings = await read_holdings(session, roles=oids, names=bounds.GRANT_OBJECTS)
             except (AccessError, psycopg.Error) as error:
                 raise explain(
                     error, f"read the catalogs of database {name}", snapshot.server.admin

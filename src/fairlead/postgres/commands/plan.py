@@ -11,6 +11,7 @@ import msgspec
 
 from fairlead.api.postgresaccess import Plan
 from fairlead.client import ApiError
+from fairlead.postgres import bounds
 from fairlead.postgres.commands.accesses import Given
 from fairlead.postgres.commands.surroundings import Surroundings
 from fairlead.postgres.controllers.rules.desired import (
@@ -28,8 +29,6 @@ from fairlead.postgres.errors import AccessError, refusal
 
 IN_SYNC, FAILED, CHANGES = 0, 1, 2
 """Exit codes: no statement would run; an access has a problem; statements would run."""
-_SERVERS_AT_ONCE = 8
-"""Number of servers that are queried at the same time."""
 
 
 class PlannedStatement(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
@@ -164,7 +163,7 @@ class _Planning:
 
     async def run(self) -> None:
         """Plan the accesses of all servers."""
-        slots = asyncio.Semaphore(_SERVERS_AT_ONCE)
+        slots = asyncio.Semaphore(bounds.SERVERS_AT_ONCE)
 
         async def plan_place(place: ServerPlace, ready: Sequence[_Ready]) -> None:
             async with slots:

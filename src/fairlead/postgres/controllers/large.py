@@ -2,8 +2,8 @@
 
 An object may have more than a megabyte, and its labels, owners and finalizers take many times
 that once they are decoded, so that a tenant could fill the memory of the operator. The cache keeps
-:data:`LARGE_BYTES` of each object at most. One that takes more loses the metadata that no part of
-the operator reads, and becomes a stub if it still takes more. A stub tells when its object
+``bounds.LARGE_BYTES`` of each object at most. One that takes more loses the metadata that no part
+of the operator reads, and becomes a stub if it still takes more. A stub tells when its object
 changes, and has what decisions about other objects need: server, roles, and whether it is ready.
 A pass reads the whole object, and few such passes are under way at once. Of Secrets there is the
 metadata that the operator reads.
@@ -31,16 +31,12 @@ from fairlead.api.postgresaccess import (
 from fairlead.api.postgresaccess.connection import Connection, LoginPolicy
 from fairlead.api.postgresaccess.status import PostgresAccessStatus
 from fairlead.client.bounds import cost
+from fairlead.postgres import bounds
 from fairlead.postgres.controllers.rules.rotation import mark_of
 from fairlead.runtime import strip_managed_fields
 from fairlead.runtime.cache.store import NO_BODY
 
 
-LARGE_BYTES = 32 << 10
-"""Memory in bytes beyond which an access is large, by :func:`fairlead.client.bounds.cost`."""
-
-_OWNERS = 16
-"""Number of accesses among the owners of a Secret that are kept; the operator writes one."""
 _NAME_LENGTH = 253
 """Length in characters of the longest name of an object."""
 _READ = frozenset(
@@ -63,7 +59,7 @@ No API server stores an annotation without a name, so that no tenant can write o
 def without_unread(access: Object) -> Object:
     """Return an access whole, but a large one without metadata that the operator does not read."""
     access = strip_managed_fields(access)
-    if cost(access) <= LARGE_BYTES:
+    if cost(access) <= bounds.LARGE_BYTES:
         return access
     meta = access.meta
     lean = msgspec.structs.replace(
@@ -84,7 +80,7 @@ def without_unread(access: Object) -> Object:
 def cached(access: Object) -> Object:
     """Return what the cache keeps of an access: all of it, or a stub if it is large."""
     lean = without_unread(access)
-    if cost(lean) <= LARGE_BYTES or is_stub(lean):
+    if cost(lean) <= bounds.LARGE_BYTES or is_stub(lean):
         return lean
     meta = lean.meta
     news = msgspec.json.encode((meta.annotations, meta.finalizers))
@@ -115,7 +111,9 @@ def secret_metadata(secret: Object) -> Object:
         uid=meta.uid,
         resource_version=meta.resource_version,
         annotations={ROTATE_ANNOTATION: mark_of(meta)} if mark_of(meta) else {},
-        owner_references=[owner for owner in meta.owner_references if _is_access(owner)][:_OWNERS],
+        owner_references=[owner for owner in meta.owner_references if _is_access(owner)][
+            : bounds.OWNERS
+        ],
     )
     return msgspec.structs.replace(secret, meta=meta_kept, raw=NO_BODY)
 

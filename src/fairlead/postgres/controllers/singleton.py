@@ -20,6 +20,7 @@ from fairlead.api.postgresaccess.controller import (
     ServerSummary,
 )
 from fairlead.api.timestamps import now
+from fairlead.postgres import bounds
 from fairlead.postgres.controllers.settings import ReadyVerdict, in_charge, judge
 from fairlead.postgres.controllers.watches import (
     AccessWatches,
@@ -30,11 +31,6 @@ from fairlead.postgres.controllers.watches import (
 from fairlead.postgres.options import PostgresOptions
 from fairlead.runtime import Cluster, Controller, Delta, Informer, Request, StatusWriter
 
-
-SUMMARY_SECONDS = 5.0
-"""Delay of the summary after a change of an access, in seconds; many changes make one write."""
-MAX_SERVERS = 64
-"""Largest number of servers in a summary."""
 
 Counts = dict[str, Accesses]
 """Numbers of accesses by PostgresServer; "" is for own connections."""
@@ -79,7 +75,7 @@ class SingletonController:
         chosen = in_charge(self._controllers.list(self._flags.namespace))
         if chosen is not None:
             request = Request(self._cluster, chosen.meta.namespace, chosen.meta.name)
-            self.controller.enqueue(request, after=SUMMARY_SECONDS)
+            self.controller.enqueue(request, after=bounds.SUMMARY_SECONDS)
 
 
 class SyncTally:
@@ -134,7 +130,7 @@ def controller_status(
     status.own_connections = counts.get("")
     servers = sorted(name for name in counts if name)
     # A full list leaves out the servers with the fewest failures.
-    worst = sorted(servers, key=lambda name: -counts[name].failing)[:MAX_SERVERS]
+    worst = sorted(servers, key=lambda name: -counts[name].failing)[: bounds.SERVERS]
     status.servers = [
         ServerSummary(name=name, ready=counts[name].ready, failing=counts[name].failing)
         for name in sorted(worst)

@@ -12,6 +12,7 @@ from fairlead.api.postgresaccess.connection import GROUP
 from fairlead.api.postgresaccess.controller import CONTROLLERS
 from fairlead.api.postgresaccess.server import POSTGRESSERVERS
 from fairlead.api.resource import NAMESPACES, SECRETS
+from fairlead.postgres import bounds
 from fairlead.postgres.controllers.large import cached, secret_metadata
 from fairlead.postgres.controllers.rules.login_secret import SELECTOR
 from fairlead.postgres.options import PostgresOptions
@@ -31,8 +32,6 @@ from fairlead.runtime import (
 BY_SERVER = "server"
 BY_CREDENTIALS = "credentials"
 BY_CONTROLLER = "controller"
-MOST_NAMESPACES = 1000
-"""Number of namespaces watched at once; accesses beyond get a pass at each ``syncedInterval``."""
 
 
 class _Name(msgspec.Struct, frozen=True):
@@ -237,7 +236,7 @@ class NamedSecrets:
     def _open(self, namespace: str, *, exists: bool) -> None:
         # A tenant may name any number of namespaces, but creates none.
         exists = exists or self._namespaces.get("", namespace) is not None
-        if namespace in self._leases or not exists or len(self._leases) >= MOST_NAMESPACES:
+        if namespace in self._leases or not exists or len(self._leases) >= bounds.NAMESPACES:
             return
         lease = self._lease(
             SECRETS, namespace=namespace, metadata_only=True, transform=secret_metadata

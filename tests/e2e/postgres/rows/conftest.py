@@ -13,7 +13,7 @@ from tests.support.tiers import ADMINISTRATORS, VERSIONS
 
 from fairlead.client import Client, parse_kubeconfig
 from fairlead.demo.postgres.server import EmbeddedPostgres
-from fairlead.postgres.database.reading import verifiers
+from fairlead.postgres import bounds
 from fairlead.postgres.options import PostgresOptions
 
 
@@ -27,7 +27,7 @@ OPTIONS = PostgresOptions(
 @pytest.fixture(scope="module")
 def operator() -> Iterator[OperatorThread]:
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(verifiers, "PROBE_SECONDS", 0.5)
+        patched.setattr(bounds, "PROBE_SECONDS", 0.5)
         thread = OperatorThread(OPTIONS)
         thread.start()
         yield thread

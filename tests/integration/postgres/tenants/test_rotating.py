@@ -16,9 +16,9 @@ from tests.support.servers import OPERATOR
 from tests.support.waiting import SECONDS
 
 from fairlead.api.postgresaccess import Attributes
+from fairlead.postgres import bounds
 from fairlead.postgres.database.connections.sessions import Sessions
 from fairlead.postgres.database.reading.verifiers import Verifiers
-from fairlead.postgres.database.work import rotating
 from fairlead.postgres.database.work.rotating import rotate
 from fairlead.postgres.errors import AccessError
 
@@ -83,7 +83,7 @@ async def test_a_role_that_somebody_holds_keeps_its_password_and_its_secret(admi
 async def test_a_secret_that_is_not_written_leaves_the_old_password(
     admin: Admin, monkeypatch: pytest.MonkeyPatch, refusal: str
 ) -> None:
-    monkeypatch.setattr(rotating, "PUBLISH_SECONDS", 0.05)
+    monkeypatch.setattr(bounds, "PUBLISH_SECONDS", 0.05)
     await admin.one(role())
 
     async def publish() -> None:

@@ -21,6 +21,7 @@ from tests.integration.postgres.test_roles import Admin, role
 from tests.support.pgserver import PASSWORD, can_login, fetch, grant, login
 from tests.support.waiting import SECONDS
 
+from fairlead.postgres import bounds
 from fairlead.postgres.database.connections import sessions as module
 from fairlead.postgres.database.connections.login import open_session
 from fairlead.postgres.database.connections.session import Session
@@ -77,7 +78,7 @@ async def written(admin: Admin, wanted: WantedState) -> None:
 async def test_a_login_shuts_no_database_that_is_not_its_own(
     admin: Admin, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(module, "_ELSEWHERE_SECONDS", 0.1)
+    monkeypatch.setattr(bounds, "ELSEWHERE_SECONDS", 0.1)
     await database(admin)
     await brief(admin, role("hostile"), role("neighbour", uid="u2"))
     endpoint = admin.sessions.endpoint
@@ -107,7 +108,7 @@ async def test_a_login_shuts_no_database_that_is_not_its_own(
 async def test_nobody_leaves_for_a_login_that_may_not_have_the_database(
     admin: Admin, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(module, "_WATCH_SECONDS", 3600)
+    monkeypatch.setattr(bounds, "WATCH_SECONDS", 3600)
     await database(admin)
     await brief(admin, role("hostile"))
     async with admin.sessions.use("d") as first:

@@ -17,12 +17,12 @@ from tests.integration.postgres.test_roles import Admin, role
 from tests.support.pgserver import PASSWORD, can_login, fetch, grant, login
 
 from fairlead.api.postgresaccess import Attributes
+from fairlead.postgres import bounds
 from fairlead.postgres.database.connections.session import Patience
 from fairlead.postgres.database.plans.logins import LoginTurns
 from fairlead.postgres.database.plans.plan import Synced, WantedState
 from fairlead.postgres.database.plans.server_plan import CrowdedError
-from fairlead.postgres.database.reading import comparison
-from fairlead.postgres.database.reading.catalog import CROWD, read_snapshot
+from fairlead.postgres.database.reading.catalog import read_snapshot
 from fairlead.postgres.database.reading.dependencies import read_dependencies, read_owned
 from fairlead.postgres.database.work.cleanup import cleanup
 from fairlead.postgres.database.work.rotating import rotate
@@ -187,8 +187,7 @@ async def test_who_owns_a_hundred_thousand_objects_is_told_of_the_first(
 async def test_who_has_more_than_others_is_brought_in_alone(
     admin: Admin, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for module in ("sync", "drift"):
-        monkeypatch.setattr(f"fairlead.postgres.database.work.{module}.CROWD", 1_000)
+    monkeypatch.setattr(bounds, "CROWD", 1_000)
     crowded, neighbour = role("crowded"), role("neighbour", uid="u2")
     await brief(admin, crowded, neighbour)
     # What it is granted without being asked for comes after all that it owns.
@@ -226,7 +225,7 @@ async def test_nobody_else_is_looked_for_among_the_rows_of_one(admin: Admin) -> 
             read = "SELECT COALESCE(sum(seq_tup_read), 0) FROM pg_stat_all_tables"
             where = " WHERE relname = 'pg_shdepend'"
             before = await fetch(admin.server, "postgres", read + where)
-            await read_snapshot(session, ["crowded", *names], "", most=CROWD)
+            await read_snapshot(session, ["crowded", *names], "", most=bounds.CROWD)
             await session.rows(sql.SQL("SELECT pg_catalog.pg_stat_force_next_flush()"))
         after = await fetch(admin.server, "postgres", read + where)
     assert after == before
@@ -263,7 +262,7 @@ async def test_grants_that_take_long_are_taken_apart_alone(admin: Admin) -> None
 async def test_very_many_grants_of_a_tenant_delay_no_other_access(
     admin: Admin, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(comparison, "WINDOW", 10)
+    monkeypatch.setattr(bounds, "ACL_WINDOW", 10)
     await database(admin)
     owner = role("owner", grants=(grant("d", "CONNECT"),))
     fat = role("fat", uid="u2", grants=(grant("d", "CONNECT"),))

@@ -8,8 +8,8 @@ import msgspec
 import pytest
 
 from fairlead.api.meta import JSON
+from fairlead.postgres import bounds
 from fairlead.postgres.commands.expressing import (
-    MAX_GRANTS,
     Expressed,
     attributes_of,
     express,
@@ -191,7 +191,7 @@ def test_more_grants_than_a_spec_takes() -> None:
         held("schema", f"s{n}", schema=f"s{n}", to=[(ROLE, "USAGE", False)]) for n in range(65)
     ]
     found = express(ROLE, "d", {}, rows)
-    assert f"have 65 items, and spec.grants takes {MAX_GRANTS}" in grants_problem(found.grants)
+    assert f"have 65 items, and spec.grants takes {bounds.GRANTS}" in grants_problem(found.grants)
 
 
 def test_attributes() -> None:

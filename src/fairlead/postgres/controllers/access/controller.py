@@ -35,6 +35,7 @@ from fairlead.api.meta import Key, Object
 from fairlead.api.postgresaccess import POSTGRESACCESSES, READY
 from fairlead.api.timestamps import moment, now
 from fairlead.client.lookups import find
+from fairlead.postgres import bounds
 from fairlead.postgres.controllers.access.claims import Claims, InstallationKey
 from fairlead.postgres.controllers.access.leftovers import LeftoverRoles
 from fairlead.postgres.controllers.access.passes import (
@@ -58,7 +59,6 @@ from fairlead.postgres.controllers.large import cached, is_stub, without_unread
 from fairlead.postgres.controllers.rules.desired import Desired, desired_of, owner_named
 from fairlead.postgres.controllers.rules.rotation import seconds_left
 from fairlead.postgres.controllers.servers.jobs import Answer, WorkCallbacks
-from fairlead.postgres.controllers.servers.looks import JITTER
 from fairlead.postgres.controllers.servers.sources import EndpointSources
 from fairlead.postgres.controllers.servers.work import Work
 from fairlead.postgres.controllers.settings import Settings
@@ -86,15 +86,9 @@ from fairlead.runtime.cache.expectations import Expectations
 
 _log = structlog.get_logger(logger_name="fairlead.postgres")
 
-_AT_ONCE_SECONDS = 0.05
-"""Delay in seconds after a pass during which the access or its Secret has changed."""
-_UNDONE_SECONDS = 10.0
-"""Delay in seconds after a pass with a postponed password, or a Secret unknown to the cache."""
-_MOST_ACTIONS = 12
-"""Largest number of actions in one pass, more than any object needs."""
 _WAITS = Result(waiting=True)
 """Result of a pass that is enqueued by what it waits for."""
-RETRIES = BackoffPolicy(initial=1.0, maximum=60.0, jitter=JITTER)
+RETRIES = BackoffPolicy(initial=1.0, maximum=60.0, jitter=bounds.JITTER)
 """Delays between the tries of a failed pass, in seconds."""
 
 
@@ -292,7 +286,7 @@ class AccessController:
 
     async def _go_on(self, request: Request, under_way: PassUnderWay | None) -> Result | None:
         """Take the actions that are left, up to the status or to a job for the server."""
-        for _ in range(_MOST_ACTIONS):
+        for _ in range(bounds.ACTIONS):
             if under_way is None:
                 return None
             action = under_way.left[0]
@@ -307,7 +301,7 @@ class AccessController:
                 self._work.submit(under_way.desired.known_place, request, under_way.job)
                 return _WAITS
         raise RuntimeError(
-            f"not settled after {_MOST_ACTIONS} actions: {action.name} was the last"
+            f"not settled after {bounds.ACTIONS} actions: {action.name} was the last"
         )
 
     def _answered(self, request: Request, answer: Answer) -> None:
@@ -363,7 +357,7 @@ class AccessController:
         )
         if changed or request in self._outdated:
             # The access or a Secret of it has changed while the server was at work.
-            return Result(_AT_ONCE_SECONDS)
+            return Result(bounds.CHANGED_SECONDS)
         if synced is not None:
             left = seconds_left(
                 status.password, moment(), status.logins, planned_at=desired.planned_at
@@ -372,7 +366,7 @@ class AccessController:
             if observed.credentials.postponed or not self._publication.is_cached(
                 desired, observed
             ):
-                result = sooner(result, _UNDONE_SECONDS)
+                result = sooner(result, bounds.UNDONE_SECONDS)
         return sooner(result, desired.seconds_to_end(moment()))
 
     def _count(self, request: Request, desired: Desired, observed: Observed, refused: str) -> None:
@@ -406,7 +400,7 @@ class AccessController:
         settings = self._settings.latest
         pending = outcome.again == "pending"
         delay = settings.pending_interval if pending else settings.synced_interval
-        return Result(delay * random.uniform(1 - JITTER, 1 + JITTER))  # noqa: S311
+        return Result(delay * random.uniform(1 - bounds.JITTER, 1 + bounds.JITTER))  # noqa: S311
 
     async def _forget(self, request: Request, *, torn_out: bool = False) -> None:
         """Forget an access that needs no more.
@@ -478,7 +472,7 @@ def sooner(result: Result | None, seconds: float | None) -> Result | None:
     """Return the result with at most this delay in seconds; a back-off stays unchanged."""
     if seconds is None:
         return result
-    seconds = max(seconds, _AT_ONCE_SECONDS)
+    seconds = max(seconds, bounds.CHANGED_SECONDS)
     if result is None:
         return Result(seconds)
     if result.requeue_after is None:

@@ -19,6 +19,7 @@ from fairlead.api.postgresaccess import POSTGRESACCESSES
 from fairlead.api.resource import CONFIGMAPS
 from fairlead.client import AlreadyExists, Client, ClientError
 from fairlead.client.lookups import find
+from fairlead.postgres import bounds
 from fairlead.postgres.controllers.access.claims import Claims
 from fairlead.postgres.controllers.large import cached
 from fairlead.postgres.controllers.rules.desired import ServerPlace, decode_access, names_of
@@ -33,9 +34,6 @@ from fairlead.postgres.database.work.cleanup import cleanup, drop_login, fence, 
 from fairlead.postgres.database.work.unmanaged import read_logins, unmanaged
 from fairlead.postgres.errors import AccessError
 
-
-_MOST = 200
-"""Largest number of roles that one sweep removes; a server of a tenant may report any claim."""
 
 _log = structlog.get_logger(logger_name="fairlead.postgres")
 
@@ -79,7 +77,7 @@ class LeftoverRoles:
             return
         holders = await self._holders(sessions, listed.items, unknown)
         left: dict[str, dict[str, RoleClaim]] = {}
-        for role, claim in islice(unknown.items(), _MOST):
+        for role, claim in islice(unknown.items(), bounds.DROPPED):
             if role not in holders:
                 left.setdefault(await self._claims.object_of(claim), {})[role] = claim
         for roles in left.values():
@@ -174,7 +172,7 @@ class LeftoverRoles:
                 return
             async with sessions.working("read the catalogs") as session:
                 logins = await read_logins(session)
-            for role in unmanaged(logins, frozenset().union(*names), settings)[:_MOST]:
+            for role in unmanaged(logins, frozenset().union(*names), settings)[: bounds.DROPPED]:
                 await drop_login(sessions, role)
                 _log.info("an unmanaged role was dropped", role=role, server=str(place.endpoint))
         except (AccessError, ClientError) as error:

@@ -11,6 +11,7 @@ from fairlead.api.resource import SECRETS
 from fairlead.api.timestamps import moment
 from fairlead.client import AlreadyExists, Client, Conflict, NotFound
 from fairlead.client.lookups import find
+from fairlead.postgres import bounds
 from fairlead.postgres.controllers.access.claims import InstallationKey
 from fairlead.postgres.controllers.access.passes import Action, Credentials, Observed
 from fairlead.postgres.controllers.rules.desired import Desired
@@ -43,10 +44,6 @@ from fairlead.postgres.controllers.watches import BY_CONTROLLER, AccessWatches
 from fairlead.postgres.database.plans.password import fingerprint
 from fairlead.postgres.errors import AccessError
 from fairlead.runtime import Delta, commit
-
-
-_ATTEMPTS = 4
-"""Number of tries to write a Secret that other writers delete or create meanwhile."""
 
 
 @dataclass(slots=True)
@@ -211,12 +208,12 @@ class Publication:
         key = Key(meta.namespace, spec.generated_secret)
         is_known = key in self._written or self._watches.secrets.get(*key) is not None
         read = is_known or rules.rotation == "TwoLogins"
-        for attempt in range(_ATTEMPTS):
+        for attempt in range(bounds.SECRET_TRIES):
             try:
                 existing = await self._existing(desired) if read else None
                 return await self._store(desired, observed, rules, password, existing)
             except (AlreadyExists, NotFound):
-                if attempt + 1 == _ATTEMPTS:
+                if attempt + 1 == bounds.SECRET_TRIES:
                     raise
                 read = True
         raise AssertionError

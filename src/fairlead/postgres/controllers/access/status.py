@@ -37,6 +37,7 @@ from fairlead.api.postgresaccess import (
     SessionsInfo,
 )
 from fairlead.api.timestamps import format_time, parse_time
+from fairlead.postgres import bounds
 from fairlead.postgres.controllers.access.passes import (
     Action,
     Observed,
@@ -69,8 +70,6 @@ WITHOUT_SECRET = (
 """Warning about an adopted role without a Secret."""
 _DEMANDING = ("require", "verify-ca", "verify-full")
 """TLS modes by which a client refuses what it might connect to without a mode."""
-MAX_LOG = 1024
-"""Largest length of a message in the status, in characters."""
 RENAMED = "carries the claim of this object"
 """Text by which a warning is known as one about a renamed role."""
 _NOT_APPLIED = "; spec.suspend is set, and nothing after generation"
@@ -79,17 +78,11 @@ _PASSING = {"Locked", "Conflict", "TimedOut", "Unapproved", "Unfinished"}
 """Reasons that pass by themselves, as other sessions or writers cause them: no error is told."""
 _DIGEST_SHOWN = 32
 """Characters of an approval that a message repeats."""
-MAX_PARTS = 1000
-"""Hashes of statements in a status; the rest of a longer plan needs another approval."""
-_MAX_GRANTED = 512
-_MAX_BLOCKERS = 3
 SHARED_ACCESS = (
     f"{SHARED_GROUPS} and goes with the next minor version; {GROUPS_REMEDY}, then set spec.groups"
     " to None"
 )
 """Warning about an access whose grants a group holds."""
-_MAX_WARNINGS = 64
-"""Largest numbers of grants, of blockers in one database, and of other items in a status."""
 
 
 _SOONEST = (Retry.GOES_ON, Retry.BACKOFF, Retry.CHANGE)
@@ -292,9 +285,9 @@ def with_login(
             version=synced.server.version_text,
             system_identifier=synced.server.system_identifier,
         ),
-        applied_grants=_ledger(status.applied_grants, synced)[:_MAX_GRANTED],
+        applied_grants=_ledger(status.applied_grants, synced)[: bounds.STATUS_GRANTS],
         group=synced.group or (status.group if synced.problems else ""),
-        warnings=warnings[:_MAX_WARNINGS],
+        warnings=warnings[: bounds.STATUS_ITEMS],
     )
 
 
@@ -434,7 +427,7 @@ def suspended(old: PostgresAccessStatus, generation: int, *, unchanged: bool) ->
         seen_generation = generation
     else:
         mark = f"{_NOT_APPLIED} {seen_generation} is applied"
-        message = f"{message[: MAX_LOG - len(mark)]}{mark}"
+        message = f"{message[: bounds.STATUS_CHARACTERS - len(mark)]}{mark}"
     return Outcome(
         state=old.last_reconcile_state or "InProgress",
         reason=ready.reason,
@@ -537,8 +530,8 @@ def plan_of(
     shown = Plan(
         digest=digest,
         statements=[
-            f"{statement.database}: {statement.text}"[:MAX_LOG]
-            for statement in plan.statements[:_MAX_WARNINGS]
+            f"{statement.database}: {statement.text}"[: bounds.STATUS_CHARACTERS]
+            for statement in plan.statements[: bounds.STATUS_ITEMS]
         ],
         total=len(plan.statements),
         approved_digest=before.approved_digest,
@@ -546,7 +539,7 @@ def plan_of(
     )
     if approved_by:
         return msgspec.structs.replace(shown, approved_digest=digest, approved_by=approved_by)
-    parts_shown = parts if proves and len(parts) + len(done) <= MAX_PARTS else ()
+    parts_shown = parts if proves and len(parts) + len(done) <= bounds.STATUS_PARTS else ()
     return msgspec.structs.replace(
         shown, parts=sorted(parts_shown), done=done if parts_shown else []
     )
@@ -618,11 +611,11 @@ def deletion_of(
         removed=removed,
         total=total,
         blockers=[
-            Blockers(database=name, objects=list(objects[:_MAX_BLOCKERS]))
-            for name, objects in blockers[:_MAX_WARNINGS]
+            Blockers(database=name, objects=list(objects[: bounds.NAMED]))
+            for name, objects in blockers[: bounds.STATUS_ITEMS]
         ],
-        truncated=len(blockers) > _MAX_WARNINGS
-        or any(len(objects) > _MAX_BLOCKERS for _, objects in blockers),
+        truncated=len(blockers) > bounds.STATUS_ITEMS
+        or any(len(objects) > bounds.NAMED for _, objects in blockers),
     )
 
 
@@ -657,7 +650,7 @@ def new_status(
     """
     conditions = old.conditions
     generation = generation if outcome.generation is None else outcome.generation
-    message = " ".join(outcome.message.split())[:MAX_LOG]
+    message = " ".join(outcome.message.split())[: bounds.STATUS_CHARACTERS]
     stalled = outcome.state == "Error" and outcome.again in {"pending", "waiting", "synced"}
     progress = outcome.progress
     if progress is None and old.deletion is not None and outcome.state != "Success":

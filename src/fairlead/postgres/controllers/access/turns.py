@@ -12,21 +12,12 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable
 
+from fairlead.postgres import bounds
 from fairlead.runtime import Request
 
 
-MOST = 250
-"""Number of passes at once for one owner and namespace: a batch at the server, and writes of the
-one before."""
 LARGE = "large accesses"
 """The owner of large accesses."""
-_MOST_LARGE = 2
-"""Number of passes of large accesses at once, each of which may hold tens of megabytes."""
-_OTHERS = 5
-"""Divisor of the limit of one namespace, for the passes of others beside it."""
-_MANY = 4
-"""Factor by which waiting passes exceed the limit before it doubles: then one batch is at the
-server while another one is at the API server. With fewer the memory would buy nothing."""
 
 
 class _Owner:
@@ -66,10 +57,10 @@ class _Owner:
     def has_room(self, namespace: str) -> bool:
         """Whether one more pass of a namespace may begin."""
         most = self._most
-        if sum(map(len, self.later.values())) > _MANY * most:
+        if sum(map(len, self.later.values())) > bounds.PASSES_WAITING * most:
             most *= 2
         own, all_ = self.of_namespace[namespace], len(self.under_way)
-        return own < most and all_ < most + most // _OTHERS
+        return own < most and all_ < most + most // bounds.OTHERS_SHARE
 
     def next(self) -> Request | None:
         """Take the newest request of the first namespace that has room, which is last then."""
@@ -89,7 +80,7 @@ class PassTurns:
     The newest request of a namespace is first: a change must not wait for the passes of a start.
     """
 
-    def __init__(self, enqueue: Callable[[Request], None], most: int = MOST) -> None:
+    def __init__(self, enqueue: Callable[[Request], None], most: int = bounds.PASSES) -> None:
         self._enqueue = enqueue
         self._most = most
         self._of: dict[str, _Owner] = {}
@@ -104,7 +95,7 @@ class PassTurns:
             # The access has another owner now: its turn goes to the next request of the old one.
             self._call(called)
         self.end(request)
-        most = _MOST_LARGE if owner == LARGE else self._most
+        most = bounds.LARGE_PASSES if owner == LARGE else self._most
         passes = self._of.setdefault(owner, _Owner(most))
         passes.drop(request)
         if not passes.has_room(request.namespace):

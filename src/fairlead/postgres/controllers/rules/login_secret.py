@@ -26,6 +26,7 @@ from fairlead.api.postgresaccess import (
     Uris,
 )
 from fairlead.api.postgresaccess.connection import GROUP
+from fairlead.postgres import bounds
 from fairlead.postgres.controllers.rules.resolution import secret_data, text_of
 from fairlead.postgres.database.connections.endpoint import Endpoint
 from fairlead.postgres.database.plans import password
@@ -53,8 +54,6 @@ _CA_FILE = "sslrootcert"
 """Key with the name of the file that has the CA: a Secret does not know where it is mounted."""
 _MAY_LACK = (_DEFAULT_KEYS | {_CA}) - {*_LOGIN_KEYS}
 """Keys that an immutable Secret may lack, for it may be older than they are."""
-_MAX_BYTES = 256 * 1024
-"""Largest size of all values together in bytes; API servers take 1 MiB."""
 _OPAQUE = "Opaque"
 _KUBERNETES_TYPES = {_OPAQUE, "kubernetes.io/basic-auth"}
 """Kubernetes' own types that a template may have: no controller writes into such a Secret."""
@@ -456,8 +455,10 @@ def content(template: SecretTemplate | None, values: LoginValues, mark: str) -> 
         for key, text in template.data.items()
     }
     size = sum(len(value.encode()) for value in entries.values())
-    if size > _MAX_BYTES:
-        raise _bad_template("data", f"all values have {size} bytes; {_MAX_BYTES} are the limit")
+    if size > bounds.SECRET_BYTES:
+        raise _bad_template(
+            "data", f"all values have {size} bytes; {bounds.SECRET_BYTES} are the limit"
+        )
     return SecretContent(
         values=entries,
         uris=values.uris,

@@ -27,19 +27,16 @@ from fairlead.api.postgresaccess import (
 )
 from fairlead.api.postgresaccess.connection import LoginPolicy, PasswordPolicy, Rotation
 from fairlead.api.timestamps import format_time, parse_time
+from fairlead.postgres import bounds
 from fairlead.postgres.database.plans import password
 from fairlead.postgres.database.plans.logins import LoginTurns, family, login_names
 from fairlead.postgres.errors import AccessError, invalid
 
 
-MIN_BITS = 96
-"""Smallest entropy of a generated password, in bits."""
 _MIN_EVERY, _MAX_EVERY = timedelta(minutes=1), timedelta(hours=87_600)
 GRACE = timedelta(hours=1)
 """Default time for which a login works after the other one has taken its turn."""
 _LONG_AGO = datetime.min.replace(tzinfo=UTC)
-_MAX_MARK = 128
-"""Largest number of characters of an annotation that is copied; a digest replaces longer ones."""
 
 
 class PasswordRules(msgspec.Struct, frozen=True, kw_only=True):
@@ -66,15 +63,15 @@ def password_rules(spec: PostgresAccessSpec, defaults: PasswordPolicy) -> Passwo
     length = own.length or defaults.length or password.LENGTH
     alphabet = _characters(own.alphabet or defaults.alphabet or "urlsafe")
     # The comparison is between integers, so that no rounding decides.
-    if len(alphabet) ** length < 2**MIN_BITS:
+    if len(alphabet) ** length < 2**bounds.PASSWORD_BITS:
         raise _wrong(
             "alphabet",
-            f"{length} of {len(alphabet)} characters are less than {MIN_BITS} bits; raise length,"
-            " or add characters",
+            f"{length} of {len(alphabet)} characters are less than {bounds.PASSWORD_BITS} bits;"
+            " raise length, or add characters",
         )
     iterations = own.iterations or defaults.iterations or password.ITERATIONS
-    if iterations > password.MAX_ITERATIONS:
-        raise _wrong("iterations", f"{iterations} are too many; {password.MAX_ITERATIONS} will do")
+    if iterations > bounds.ITERATIONS_MOST:
+        raise _wrong("iterations", f"{iterations} are too many; {bounds.ITERATIONS_MOST} will do")
     return PasswordRules(
         length=length,
         alphabet=alphabet,
@@ -131,7 +128,7 @@ def _wrong(field: str, why: str) -> AccessError:
 def mark_of(meta: ObjectMeta, annotation: str = ROTATE_ANNOTATION) -> str:
     """Return the value of an annotation that asks for something once; a digest of a long one."""
     value = meta.annotations.get(annotation, "")
-    if len(value) <= _MAX_MARK:
+    if len(value) <= bounds.MARK_CHARACTERS:
         return value
     return f"sha256:{sha256(value.encode()).hexdigest()}"
 

@@ -17,12 +17,12 @@ from fairlead.api.postgresaccess.server import (
 )
 from fairlead.api.timestamps import now
 from fairlead.client import NotFound
+from fairlead.postgres import bounds
 from fairlead.postgres.controllers.rules.desired import (
     GROUPS_REMEDY,
     SHARED_GROUPS,
     owner_of_server,
 )
-from fairlead.postgres.controllers.servers.looks import JITTER
 from fairlead.postgres.controllers.servers.sources import EndpointSources, decode_server
 from fairlead.postgres.controllers.watches import AccessWatches, wanted_otherwise
 from fairlead.postgres.database.connections.attempts import Attempts
@@ -37,8 +37,6 @@ from fairlead.postgres.options import PostgresOptions
 from fairlead.runtime import BackoffPolicy, Cluster, Controller, Request, Result, StatusWriter
 
 
-_WORKERS = 64
-"""Number of servers at once: a server that hangs occupies a worker until its timeout."""
 _UNREACHABLE = {"ConnectionFailed", "TLSFailed"}
 SHARED_SERVER = (
     f"{SHARED_GROUPS} and goes with the next minor version: new accesses have their grants"
@@ -69,12 +67,14 @@ class ServerController:
             cluster.client, POSTGRESSERVERS, cluster.events("fairlead-postgres"), server_events
         )
         self._options = options
-        self._retries = BackoffPolicy(initial=1.0, maximum=options.server_interval, jitter=JITTER)
+        self._retries = BackoffPolicy(
+            initial=1.0, maximum=options.server_interval, jitter=bounds.JITTER
+        )
         self._sources = sources
         self._metrics = metrics
         self._sessions: dict[str, Sessions] = {}
         self.controller = Controller(
-            "postgresserver", self.reconcile, workers=_WORKERS, stopped=self._close
+            "postgresserver", self.reconcile, workers=bounds.SERVER_WORKERS, stopped=self._close
         )
         self.controller.watch(watches.servers, predicate=wanted_otherwise, cluster=cluster.name)
         self.controller.watch(watches.credentials, watches.servers_of_credentials)
@@ -109,7 +109,7 @@ class ServerController:
         metrics.reached()
         metrics.administrator_refused = False
         await self._store(server_object, old, facts=facts, note=note)
-        spread = random.uniform(1 - JITTER, 1 + JITTER)  # noqa: S311
+        spread = random.uniform(1 - bounds.JITTER, 1 + bounds.JITTER)  # noqa: S311
         return Result(requeue_after=self._options.server_interval * spread)
 
     def _forget(self, name: str) -> None:

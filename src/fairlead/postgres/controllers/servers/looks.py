@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 
 import structlog
 
+from fairlead.postgres import bounds
 from fairlead.postgres.controllers.rules.desired import ServerPlace
 from fairlead.postgres.controllers.servers.jobs import Roles, WorkCallbacks
 from fairlead.postgres.database.connections.sessions import Sessions
@@ -24,19 +25,13 @@ from fairlead.runtime import Request
 
 _log = structlog.get_logger(logger_name="fairlead.postgres")
 
-BATCH_SECONDS = 100.0
-"""Timeout of one batch of jobs, of one look, or of one sweep, in seconds."""
-JITTER = 0.1
-"""Fraction of an interval by which looks are early or late, so that they spread."""
-QUICK_SECONDS = 15.0
-"""Seconds within which a server that works refuses a batch as too large."""
 _TOO_MUCH = frozenset({"AnswerTooLarge", "TimedOut"})
 """Reasons after which a smaller batch may succeed."""
 
 
 def is_divisible(error: AccessError, begun: float) -> bool:
     """Whether halves of the batch may succeed; a late error is from a server that hangs."""
-    late = asyncio.get_running_loop().time() - begun > QUICK_SECONDS
+    late = asyncio.get_running_loop().time() - begun > bounds.QUICK_SECONDS
     return error.reason in _TOO_MUCH and not late
 
 
@@ -76,7 +71,7 @@ class ServerLooks:
             again: called after the interval, for the next look.
         """
         loop = asyncio.get_running_loop()
-        spread = random.uniform(1 - JITTER, 1 + JITTER)  # noqa: S311
+        spread = random.uniform(1 - bounds.JITTER, 1 + bounds.JITTER)  # noqa: S311
         self.close()
         # The timer is set before the look, so that the next one follows even after a failure.
         self._timer = loop.call_later(self._callbacks.interval() * spread, again)
@@ -91,7 +86,7 @@ class ServerLooks:
         usernames = {one.state.username for one in accesses.values()}
         begun, failure = loop.time(), None
         try:
-            async with asyncio.timeout(BATCH_SECONDS):
+            async with asyncio.timeout(bounds.BATCH_SECONDS):
                 drift = await self._differences(
                     [*accesses.values()], await self._callbacks.installation()
                 )
@@ -111,7 +106,7 @@ class ServerLooks:
         for request in large:
             self._callbacks.differs(request)
         try:
-            async with asyncio.timeout(BATCH_SECONDS):
+            async with asyncio.timeout(bounds.BATCH_SECONDS):
                 await self._callbacks.sweep(self._place, self._sessions, drift.claimed)
                 if drift.deserted:
                     await drop_groups(

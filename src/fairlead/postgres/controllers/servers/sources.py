@@ -23,6 +23,7 @@ from fairlead.api.postgresaccess.server import POSTGRESSERVERS, PostgresServer
 from fairlead.api.resource import NAMESPACES, SECRETS
 from fairlead.client import BadRequest, Client, Forbidden, NotFound
 from fairlead.client.authorities import AuthorityError, trust_only
+from fairlead.postgres import bounds
 from fairlead.postgres.controllers.rules.desired import check_server, needed_names
 from fairlead.postgres.controllers.rules.policy import (
     check_access,
@@ -69,8 +70,6 @@ class LastEndpoint(NamedTuple):
     going: bool = False
 
 
-_PAUSE = 1.0
-"""Seconds before a certificate that does not fit its key is read again."""
 _LOST = frozenset(
     {
         "ConnectionInvalid",
@@ -358,7 +357,7 @@ class _Reader:
         pair = await read()
         if is_pair(*pair):
             return pair
-        await asyncio.sleep(_PAUSE)
+        await asyncio.sleep(bounds.CERTIFICATE_SECONDS)
         del self._objects[name]
         return await read()
 

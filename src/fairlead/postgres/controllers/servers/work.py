@@ -26,6 +26,7 @@ from typing import TypeVar
 
 import structlog
 
+from fairlead.postgres import bounds
 from fairlead.postgres.controllers.rules.desired import ServerPlace
 from fairlead.postgres.controllers.servers.jobs import (
     Answer,
@@ -42,14 +43,13 @@ from fairlead.postgres.controllers.servers.jobs import (
     is_crowded,
     may_succeed_alone,
 )
-from fairlead.postgres.controllers.servers.looks import BATCH_SECONDS, ServerLooks, is_divisible
+from fairlead.postgres.controllers.servers.looks import ServerLooks, is_divisible
 from fairlead.postgres.database.connections.attempts import AttemptPace
 from fairlead.postgres.database.connections.failures import SessionEndedError, refused_before
 from fairlead.postgres.database.connections.rooms import SessionRoom
 from fairlead.postgres.database.connections.sessions import Sessions
 from fairlead.postgres.database.plans.plan import ShownPlan, Synced, WantedState
 from fairlead.postgres.database.plans.server_plan import CrowdedError
-from fairlead.postgres.database.reading.catalog import CROWD
 from fairlead.postgres.database.work.cleanup import cleanup
 from fairlead.postgres.database.work.drift import Kept
 from fairlead.postgres.database.work.planning import plan_accesses
@@ -62,30 +62,6 @@ from fairlead.runtime import Request
 
 _log = structlog.get_logger(logger_name="fairlead.postgres")
 
-_PAUSE_SECONDS = 0.003
-"""Seconds in which more jobs of a small batch may come; without more it begins after two."""
-_COLLECT_SECONDS = 0.02
-"""Largest delay of a batch in seconds while more jobs come, and such a delay where many wait."""
-_COLLECT_AT_MOST_SECONDS = 0.25
-"""Largest delay of many jobs in seconds while more come; a large batch costs little more."""
-_MANY = 16
-"""Number of waiting jobs above which a batch is delayed further, for more may come."""
-_ROTATIONS = 2
-"""Number of changes of passwords in their place at once; each one waits for its Secret."""
-_BATCH = 250
-"""Largest number of jobs in one batch; jobs that come meanwhile wait for its end."""
-_BATCHES_BEFORE_LOOK = 10
-"""Largest number of batches before a due look; busy servers must not postpone it for ever."""
-_SESSIONS = 4
-"""Largest number of sessions that end during one job before that is its answer."""
-_REST_SECONDS = 30.0
-"""Seconds without work after which the sessions of a server are closed."""
-_OF_ONE_NAMESPACE = 32
-"""Largest number of servers at work at once that the accesses of one namespace declare."""
-LARGE_SECONDS = 20.0
-"""Seconds after which a role with very many privileges lets others of its kind have their turn."""
-LARGE_WAIT_SECONDS = 5.0
-"""Seconds of waiting for such a turn after which the access says so."""
 T = TypeVar("T", Check, Sync, Rotate, Drop, PlanOnly)
 J = TypeVar("J", bound=Job)
 
@@ -150,7 +126,9 @@ class Work:
             slot = None
             # A tenant may name any number of servers, and each of them may hang.
             if not place.is_trusted:
-                slot = self._slots.setdefault(place.owner, asyncio.Semaphore(_OF_ONE_NAMESPACE))
+                slot = self._slots.setdefault(
+                    place.owner, asyncio.Semaphore(bounds.NAMESPACE_SERVERS)
+                )
             server = self._servers[place] = _Server(place, self._callbacks, slot, self._ended)
             self._callbacks.metrics.of(place.owner).servers.append(server)
         return server
@@ -159,7 +137,7 @@ class Work:
         """Close the sessions of a server after a while without work."""
         if not server.is_wanted:
             loop = asyncio.get_running_loop()
-            loop.call_later(_REST_SECONDS, self._dismiss, server)
+            loop.call_later(bounds.REST_SECONDS, self._dismiss, server)
 
     def _dismiss(self, server: _Server) -> None:
         if server.is_wanted or self._servers.get(server.place) is not server:
@@ -299,7 +277,7 @@ class _Server:
                 self._start(f"removals {number}", remove)
         if self._rotations.waiting:
             change = partial(self._one_by_one, self._rotations, partial(self._rotate, brief=True))
-            for number in range(_ROTATIONS):
+            for number in range(bounds.ROTATIONS):
                 self._start(f"rotations {number}", change)
         if self._together.waiting:
             self._start("together", self._run_batches)
@@ -344,7 +322,7 @@ class _Server:
         while self._together.waiting:
             await self._collect()
             async with self._slot or nullcontext():
-                batch = self._together.take(_BATCH)
+                batch = self._together.take(bounds.BATCH)
                 try:
                     # An empty batch must not await: it would miss a role that is freed meanwhile.
                     if batch:
@@ -354,7 +332,7 @@ class _Server:
             if self._together.waiting and not batch:
                 await self._roles.freed()
             self._batches += 1
-            if not self._together.waiting or self._batches >= _BATCHES_BEFORE_LOOK:
+            if not self._together.waiting or self._batches >= bounds.BATCHES:
                 self._follow_up()
 
     def _follow_up(self) -> None:
@@ -368,11 +346,13 @@ class _Server:
         loop = asyncio.get_running_loop()
         begun, come = loop.time(), 0
         while True:
-            is_large = len(self._together) > _MANY
-            await asyncio.sleep(_COLLECT_SECONDS if is_large else _PAUSE_SECONDS)
+            is_large = len(self._together) > bounds.MANY_JOBS
+            await asyncio.sleep(
+                bounds.COLLECT_SECONDS if is_large else bounds.COLLECT_PAUSE_SECONDS
+            )
             waited = loop.time() - begun
-            if not come < len(self._together) < _BATCH or waited >= (
-                _COLLECT_AT_MOST_SECONDS if is_large else _COLLECT_SECONDS
+            if not come < len(self._together) < bounds.BATCH or waited >= (
+                bounds.COLLECT_MOST_SECONDS if is_large else bounds.COLLECT_SECONDS
             ):
                 return
             come = len(self._together)
@@ -398,7 +378,7 @@ class _Server:
             # Before the turn: none may keep it who waits for the namespace's other servers.
             async with self._slot or nullcontext():
                 try:
-                    async with asyncio.timeout(LARGE_WAIT_SECONDS):
+                    async with asyncio.timeout(bounds.LARGE_WAIT_SECONDS):
                         await self._large_turn.acquire()
                 except TimeoutError:
                     self._tell_who_waits()
@@ -418,7 +398,7 @@ class _Server:
             await self._answer({request: job}, self._plan_large)
         if not isinstance(job, Sync):
             return
-        turn = PiecesTurn(LARGE_SECONDS)
+        turn = PiecesTurn(bounds.LARGE_SECONDS)
         self._turns[request] = turn
         work = partial(self._sync_with, self._alone_sessions, brief=False, turn=turn)
         try:
@@ -538,7 +518,7 @@ class _Server:
     async def _sync_in(
         self, sessions: Sessions, syncs: Sequence[Sync], *, brief: bool, turn: PiecesTurn | None
     ) -> Mapping[str, Answer]:
-        held_back = await self._held_back(sessions, syncs, most=CROWD if brief else None)
+        held_back = await self._held_back(sessions, syncs, most=bounds.CROWD if brief else None)
         states = [job.state for job in syncs if job.username not in held_back]
         if not states:
             return held_back
@@ -621,7 +601,9 @@ class _Server:
     async def _plan(self, jobs: Iterable[PlanOnly]) -> Mapping[str, Answer]:
         async with self._of_one_server(brief=True) as sessions:
             return {
-                job.username: await self._planned(sessions, job.state, most=CROWD, parts=job.parts)
+                job.username: await self._planned(
+                    sessions, job.state, most=bounds.CROWD, parts=job.parts
+                )
                 for job in jobs
             }
 
@@ -693,11 +675,12 @@ class _Server:
         answers: Mapping[str, Answer] = {}
         failure: Exception | None = None
         try:
-            async with asyncio.timeout(BATCH_SECONDS):
+            async with asyncio.timeout(bounds.BATCH_SECONDS):
                 answers = await _completed(tuple(jobs.values()), work)
         except TimeoutError:
             failure = AccessError(
-                "TimedOut", f"the server has not done it all in {BATCH_SECONDS:g} s; trying again"
+                "TimedOut",
+                f"the server has not done it all in {bounds.BATCH_SECONDS:g} s; trying again",
             )
         except Exception as error:  # noqa: BLE001 - the pass that gets it tells of it
             failure = error
@@ -751,7 +734,7 @@ async def _completed(
     """
     answers: dict[str, Answer] = {}
     left = jobs
-    for tries_left in reversed(range(_SESSIONS)):
+    for tries_left in reversed(range(bounds.SESSIONS_LOST)):
         try:
             answers |= await _divided(left, work)
         except AccessError as error:

@@ -9,11 +9,7 @@ from __future__ import annotations
 
 from typing import Protocol
 
-
-TENANTS_BYTES = 64 << 20
-"""Bytes of answers that all sessions at tenants' servers may hold at once."""
-ROW_BYTES = 128
-"""Bytes that a decoded row takes in memory beside its values, about."""
+from fairlead.postgres import bounds
 
 
 class AnswerTaker(Protocol):
@@ -27,7 +23,7 @@ class AnswerTaker(Protocol):
 class AnswerBudget:
     """Bytes of answers that connections may hold together until they are released."""
 
-    def __init__(self, most: int = TENANTS_BYTES) -> None:
+    def __init__(self, most: int = bounds.TENANTS_BYTES) -> None:
         self._most = most
         self._taken: dict[AnswerTaker, int] = {}
 

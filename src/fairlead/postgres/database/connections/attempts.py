@@ -15,17 +15,11 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from time import monotonic as time_of
 
+from fairlead.postgres import bounds
 from fairlead.postgres.database.connections.endpoint import Endpoint
 from fairlead.postgres.database.connections.failures import LoginRefusedError, refused
 
 
-_FIRST_SECONDS = 2.0
-_LONGEST_SECONDS = 120.0
-"""Delays after the first refusal and after many, in seconds; each is twice the one before."""
-_WAIT_SECONDS = 1.0
-"""Seconds that others wait for an attempt: a tenant's session may keep it waiting for longer."""
-_MOST_LOGINS = 10_000
-"""Number of logins that are remembered; the oldest are forgotten first."""
 _ACCEPTED = {"DatabaseNotFound", "InsufficientPrivilege", "RoleIsFull"}
 """Reasons of refusals after the server has accepted the credentials."""
 
@@ -47,8 +41,8 @@ class AttemptPace:
     def refuse(self) -> None:
         """Note a refusal; attempts that began together count once."""
         if not self.is_early:
-            delay = _FIRST_SECONDS * 2.0 ** min(self.refusals, 16)
-            self._again_at = time_of() + min(delay, _LONGEST_SECONDS)
+            delay = bounds.REFUSED_SECONDS * 2.0 ** min(self.refusals, 16)
+            self._again_at = time_of() + min(delay, bounds.REFUSED_MOST_SECONDS)
             self.refusals += 1
 
     def accept(self) -> None:
@@ -89,7 +83,7 @@ class Attempts:
         is_held = False
         if not login.works:
             try:
-                async with asyncio.timeout(_WAIT_SECONDS):
+                async with asyncio.timeout(bounds.ATTEMPT_SECONDS):
                     await login.attempt.acquire()
                 is_held = True
             except TimeoutError:
@@ -127,7 +121,7 @@ class Attempts:
         key = self._hash(endpoint)
         login = self._logins.setdefault(key, _Login())
         self._logins.move_to_end(key)
-        if len(self._logins) > _MOST_LOGINS:
+        if len(self._logins) > bounds.LOGINS:
             self._logins.popitem(last=False)
         return login
 

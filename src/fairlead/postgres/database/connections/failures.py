@@ -10,8 +10,8 @@ from collections.abc import Mapping
 
 import psycopg
 
+from fairlead.postgres import bounds
 from fairlead.postgres.database.connections.endpoint import Endpoint
-from fairlead.postgres.database.plans.password import MAX_ITERATIONS
 from fairlead.postgres.errors import AccessError, PasswordForm, Retry
 
 
@@ -247,7 +247,7 @@ def explain_connect(
         "server": server,
         "database": database,
         "user": user,
-        "most": MAX_ITERATIONS,
+        "most": bounds.ITERATIONS_MOST,
         "source": _SOURCE.format(source) if source else "the credentials",
         "distrust": distrust,
     }

@@ -16,6 +16,7 @@ from typing import NamedTuple
 
 import psycopg
 
+from fairlead.postgres import bounds
 from fairlead.postgres.database.connections.endpoint import Endpoint
 from fairlead.postgres.database.connections.rounds import Challenge, HostAddress
 from fairlead.postgres.database.plans import password
@@ -29,8 +30,6 @@ if psycopg.pq.version() < _LIBPQ:
         " install psycopg[binary] 3.3 or newer"
     )
 
-_MOST = 10_000
-"""Logins whose keys are kept; the others cost one more connection and derivation each."""
 _SECRET = secrets.token_bytes(32)
 """Key of the passwords' digests, made anew at each start; both are in memory only."""
 _DIGEST_BYTES = 16
@@ -70,7 +69,7 @@ def proven_keys(endpoint: Endpoint, place: HostAddress) -> ScramKeys | None:
 def remember(endpoint: Endpoint, place: HostAddress, keys: ScramKeys) -> None:
     """Keep keys that have logged in; the longest unused ones go."""
     _proven[_who(endpoint, place)] = keys
-    while len(_proven) > _MOST:
+    while len(_proven) > bounds.LOGINS:
         _proven.popitem(last=False)
 
 

@@ -18,6 +18,7 @@ import psycopg
 from psycopg.conninfo import conninfo_attempts_async
 
 from fairlead.client import limits
+from fairlead.postgres import bounds
 from fairlead.postgres.database.connections import keys
 from fairlead.postgres.database.connections.answers import OF_TENANTS
 from fairlead.postgres.database.connections.endpoint import Endpoint
@@ -42,19 +43,9 @@ from fairlead.postgres.database.connections.startup import (
     start_options,
 )
 from fairlead.postgres.database.connections.tls import settings_of
-from fairlead.postgres.database.plans.password import MAX_ITERATIONS
 from fairlead.postgres.errors import AccessError
 
 
-_CONNECT_TIMEOUT_SECONDS = 10
-"""Timeout of a login in seconds, for each address of the host."""
-_LOGIN_SECONDS = 40.0
-"""Timeout in seconds of a login over all addresses of a host, with their DNS lookup."""
-
-_LOGINS = 4
-"""Tries of a login, enough for the options of all versions of PostgreSQL in ``startup``."""
-_MAX_OLDER = 1000
-"""Entries of ``_older`` before it is emptied."""
 _older: dict[str, int] = {}
 """``server_version_num`` of servers that do not know all options yet, by address.
 
@@ -116,7 +107,7 @@ async def logs_in(endpoint: Endpoint, database: str, username: str, password: st
 async def _open(endpoint: Endpoint, database: str) -> LimitedConnection:
     try:
         # libpq's connect_timeout holds for each address alone, and a tenant's host may have many.
-        async with asyncio.timeout(_LOGIN_SECONDS):
+        async with asyncio.timeout(bounds.LOGIN_SECONDS):
             connection = await _login_as_known(endpoint, database)
     except (psycopg.Error, OSError, UnicodeError, ValueError) as error:
         raise explain_connect(
@@ -151,7 +142,7 @@ async def _login_as_known(endpoint: Endpoint, database: str) -> LimitedConnectio
     """Log in with all options that the version of the server knows."""
     server = str(endpoint)
     version = _older.get(server, NEWEST)
-    for _ in range(_LOGINS):
+    for _ in range(bounds.LOGIN_TRIES):
         # A server refuses a login with an unknown option, and tells its version only after a
         # login. So the most options are tried first.
         options = start_options(version)
@@ -177,7 +168,7 @@ def _remember(server: str, version: int) -> None:
         _older.pop(server, None)
         return
     # Tenants may name any number of addresses. A forgotten one costs one failed login.
-    if len(_older) >= _MAX_OLDER:
+    if len(_older) >= bounds.OLDER_SERVERS:
         _older.clear()
     _older[server] = version
 
@@ -294,16 +285,14 @@ class _Door(NamedTuple):
         """Return the server's challenge of SCRAM; None if the server wants another method.
 
         Raises:
-            TooManyRoundsError: the challenge has more rounds than MAX_ITERATIONS.
+            TooManyRoundsError: the challenge has more rounds than bounds.ITERATIONS_MOST.
         """
         try:
-            challenge = await ask(
-                self.endpoint, self.database, self.place, _CONNECT_TIMEOUT_SECONDS
-            )
+            challenge = await ask(self.endpoint, self.database, self.place, bounds.CONNECT_SECONDS)
         except TimeoutError:
             # A try with libpq would wait for as long again.
             raise psycopg.errors.ConnectionTimeout("connection timeout expired") from None
-        if challenge is not None and challenge.rounds > MAX_ITERATIONS:
+        if challenge is not None and challenge.rounds > bounds.ITERATIONS_MOST:
             keys.forget(self.endpoint, self.place)
             raise TooManyRoundsError(challenge.rounds)
         return challenge
@@ -325,7 +314,7 @@ class _Door(NamedTuple):
             gssencmode="disable",
             # Of several hosts, the current primary.
             target_session_attrs="read-write",
-            connect_timeout=_CONNECT_TIMEOUT_SECONDS,
+            connect_timeout=bounds.CONNECT_SECONDS,
             # The options alone set it: its value at the server shows that no pooler dropped
             # them.
             application_name="",

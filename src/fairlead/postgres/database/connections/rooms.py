@@ -14,13 +14,8 @@ from collections.abc import Callable
 from typing import Protocol
 from weakref import WeakSet, WeakValueDictionary
 
+from fairlead.postgres import bounds
 from fairlead.postgres.database.connections.endpoint import Endpoint
-
-
-_WAIT_SECONDS = 0.5
-"""Seconds that a new session waits for another one to end or to become idle."""
-_BESIDE = 8
-"""Sessions beside those for work on databases, for removals, passwords and looks."""
 
 
 class SessionPool(Protocol):
@@ -59,7 +54,7 @@ class SessionRoom:
     async def enter(self) -> None:
         """Count a session that is about to be opened, at the latest after a moment."""
         try:
-            async with asyncio.timeout(_WAIT_SECONDS):
+            async with asyncio.timeout(bounds.ROOM_SECONDS):
                 while self._open - self._spared >= self._most():
                     if not await self._close_idle():
                         await self._changed.wait()
@@ -110,5 +105,5 @@ class SessionRooms:
         key = (tenant, endpoint.host.lower(), endpoint.port)
         room = self._rooms.get(key)
         if room is None:
-            room = self._rooms[key] = SessionRoom(lambda: self._work() + _BESIDE)
+            room = self._rooms[key] = SessionRoom(lambda: self._work() + bounds.SESSIONS_BESIDE)
         return room

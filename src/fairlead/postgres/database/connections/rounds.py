@@ -29,6 +29,7 @@ from typing import Any, NamedTuple, TypeVar
 import psycopg
 
 from fairlead.client.authorities import explain_refusal, is_of_another_issuer, issuer_of
+from fairlead.postgres import bounds
 from fairlead.postgres.database.connections.endpoint import Endpoint
 from fairlead.postgres.database.connections.tls import unverified, verifying
 
@@ -49,13 +50,6 @@ _CHALLENGE = re.compile(
     rb"r=(?P<nonce>[!-+\--~]+),s=(?P<salt>[A-Za-z0-9+/=]+),i=(?P<rounds>[1-9][0-9]{0,9})"
 )
 
-_MESSAGE_BYTES = 2048
-"""Bytes that a message may have; the longest one that PostgreSQL sends has about 150."""
-_ALL_BYTES = 1 << 18
-"""Bytes that the whole connection may receive, most of them certificates."""
-_AT_ONCE = 1 << 14
-_LEAVE_SECONDS = 0.5
-"""Timeout in seconds for the server to close, so that the connection is free for the login."""
 
 T = TypeVar("T")
 
@@ -206,7 +200,7 @@ async def _authentication(line: _Line) -> tuple[int, bytes]:
     """Return kind and body of the next message, which must be about authentication."""
     sort, length = struct.unpack("!ci", await line.receive(5))
     # The length counts itself and the kind, but not the letter before it.
-    if sort != b"R" or not 8 <= length <= _MESSAGE_BYTES:
+    if sort != b"R" or not 8 <= length <= bounds.MESSAGE_BYTES:
         raise ConnectionError("this is no message of authentication")
     said = await line.receive(length - 4)
     return int.from_bytes(said[:4]), said[4:]
@@ -233,7 +227,7 @@ class _Line:
     def __init__(self, own: socket.socket) -> None:
         self._own = own
         self._loop = asyncio.get_running_loop()
-        self._left = _ALL_BYTES
+        self._left = bounds.HANDSHAKE_BYTES
         self._read = bytearray()
         self._incoming = ssl.MemoryBIO()
         self._outgoing = ssl.MemoryBIO()
@@ -275,9 +269,9 @@ class _Line:
         """
         while len(self._read) < count:
             if (tls := self._tls) is None:
-                self._read += await self._heard(_AT_ONCE)
+                self._read += await self._heard(bounds.HANDSHAKE_READ_BYTES)
             else:
-                data = await self._worked(lambda: tls.read(_AT_ONCE))
+                data = await self._worked(lambda: tls.read(bounds.HANDSHAKE_READ_BYTES))
                 if not data:
                     raise ConnectionError("the server has ended TLS")
                 self._read += data
@@ -291,12 +285,12 @@ class _Line:
         Until then it counts toward max_connections, and may take the last place.
         """
         try:
-            async with asyncio.timeout(_LEAVE_SECONDS):
+            async with asyncio.timeout(bounds.LEAVE_SECONDS):
                 if self._tls is not None:
                     await self._bid_farewell(self._tls)
                 self._own.shutdown(socket.SHUT_WR)
                 while True:
-                    await self._heard(_AT_ONCE)
+                    await self._heard(bounds.HANDSHAKE_READ_BYTES)
         except OSError:
             # The server has closed, or takes longer than the timeout.
             return
@@ -315,7 +309,7 @@ class _Line:
             except ssl.SSLWantReadError:
                 # The server may be waiting for these bytes.
                 await self._flush()
-                self._incoming.write(await self._heard(_AT_ONCE))
+                self._incoming.write(await self._heard(bounds.HANDSHAKE_READ_BYTES))
             else:
                 await self._flush()
                 return done

@@ -23,39 +23,27 @@ from psycopg.abc import PQGen, PQGenConn
 from psycopg.pq.abc import PGconn
 from psycopg.waiting import Ready, Wait
 
-from fairlead.postgres.database.connections.answers import ROW_BYTES, AnswerBudget
+from fairlead.postgres import bounds
+from fairlead.postgres.database.connections.answers import AnswerBudget
 from fairlead.postgres.database.connections.failures import AnswerTooLargeError
-from fairlead.postgres.database.connections.startup import STATEMENT_SECONDS
 from fairlead.postgres.database.connections.tls import CertificateFile
 from fairlead.postgres.database.plans.snapshot import ServerIdentity
 
 
-ANSWER_SECONDS = STATEMENT_SECONDS + 5.0
+ANSWER_SECONDS = bounds.STATEMENT_SECONDS + 5.0
 """Client-side timeout of an answer in seconds.
 
 It is above statement_timeout, so that the server gives up first.
 """
-ANSWER_BYTES = 64 << 20
-"""Bytes that one answer may have; the catalogs of about 100,000 accesses fit."""
-ANSWER_ROWS = 1_000_000
-"""Rows that one answer may have."""
-_LOGIN_BYTES = 1 << 20
-"""Bytes that a server may send during a login; PostgreSQL sends about one thousand."""
-_RECEIVE_BYTES = 64 << 10
-"""Bytes of the socket's receive buffer in the kernel (SO_RCVBUF)."""
-_READS_AT_ONCE = 16
-"""Reads of an answer before the event loop runs other tasks."""
 _BYTES_RECEIVED = slice(128, 136)
 """Offset of tcpi_bytes_received in Linux' struct tcp_info."""
-_ROWS_AT_ONCE = 5_000
-"""Rows that are decoded before the event loop runs other tasks."""
 
 
 class Patience(NamedTuple):
     """lock_timeout and statement_timeout of a transaction, in milliseconds."""
 
     lock: int
-    statement: int = 1000 * STATEMENT_SECONDS
+    statement: int = 1000 * bounds.STATEMENT_SECONDS
 
 
 BRIEF = Patience(20)
@@ -127,7 +115,7 @@ class LimitedConnection(psycopg.AsyncConnection[Row]):
         try:
             # A duplicate, because the socket closes its descriptor, and the other one is libpq's.
             with socket.socket(fileno=os.dup(pgconn.socket)) as own:
-                own.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, _RECEIVE_BYTES)
+                own.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, bounds.RECEIVE_BYTES)
         except OSError:
             # Without a free descriptor, for example; no caller has this connection yet.
             pgconn.finish()
@@ -157,7 +145,7 @@ class LimitedConnection(psycopg.AsyncConnection[Row]):
             number, state = next(login)
             while True:
                 ready = yield number, state
-                if ready and _received(number) > _LOGIN_BYTES:
+                if ready and _received(number) > bounds.LOGIN_BYTES:
                     raise AnswerTooLargeError
                 number, state = login.send(ready)
         except StopIteration as end:
@@ -227,9 +215,9 @@ class LimitedConnection(psycopg.AsyncConnection[Row]):
                 ready = yield state
                 # libpq takes 16 KiB in one read, and a turn of a busy event loop takes longer than
                 # many reads.
-                for _ in range(_READS_AT_ONCE):
+                for _ in range(bounds.READS_AT_ONCE):
                     size = _received(self.pgconn.socket) - before if ready else counted
-                    if size > ANSWER_BYTES:
+                    if size > bounds.ANSWER_BYTES:
                         raise AnswerTooLargeError
                     self.take(size - counted)
                     counted = size
@@ -370,7 +358,7 @@ class Session:
         """Run one statement and return its rows.
 
         Raises:
-            AnswerTooLargeError: there are more than ANSWER_ROWS.
+            AnswerTooLargeError: there are more than bounds.ANSWER_ROWS.
         """
         (rows,) = await self.exchange((query, parameters))
         return rows
@@ -409,7 +397,7 @@ class Session:
         """Run statements in one round trip and return the rows of each.
 
         Raises:
-            AnswerTooLargeError: one of them has more than ANSWER_ROWS.
+            AnswerTooLargeError: one of them has more than bounds.ANSWER_ROWS.
         """
         if self.patience is not None and not self._depth:
             # Statements of one round trip without BEGIN are one transaction up to its end, to
@@ -518,15 +506,15 @@ class Session:
 async def _rows_of(answer: psycopg.AsyncCursor[Row]) -> list[Row]:
     if answer.description is None:
         return []
-    rows = await answer.fetchmany(_ROWS_AT_ONCE)
+    rows = await answer.fetchmany(bounds.ROWS_AT_ONCE)
     # libpq has the whole answer by now; this limit is on the Python objects of its rows.
-    if answer.rowcount > ANSWER_ROWS:
+    if answer.rowcount > bounds.ANSWER_ROWS:
         raise AnswerTooLargeError
     if isinstance(answer.connection, LimitedConnection):
-        answer.connection.take(ROW_BYTES * answer.rowcount)
+        answer.connection.take(bounds.ROW_BYTES * answer.rowcount)
     while len(rows) < answer.rowcount:
         await asyncio.sleep(0)
-        rows += await answer.fetchmany(_ROWS_AT_ONCE)
+        rows += await answer.fetchmany(bounds.ROWS_AT_ONCE)
     return rows
 
 

@@ -16,6 +16,7 @@ from typing import NamedTuple
 import psycopg
 from psycopg import sql
 
+from fairlead.postgres import bounds
 from fairlead.postgres.database.connections.acting import acting_as
 from fairlead.postgres.database.connections.attempts import Attempts
 from fairlead.postgres.database.connections.endpoint import Endpoint
@@ -34,17 +35,11 @@ from fairlead.postgres.database.plans.snapshot import ServerIdentity
 from fairlead.postgres.errors import AccessError
 
 
-_KEPT = 8
-"""Idle sessions that are kept open."""
-_WATCH_SECONDS = 3.0
-"""Seconds between two looks at sessions that wait for idle ones; PostgreSQL waits for 5 s."""
 # CREATE DATABASE takes ShareLock on the database that it copies, and any role with CREATEDB may
 # copy a template.
 _MAY = sql.SQL("""(u.oid IS NULL OR u.rolsuper OR (d.datistemplate AND l.mode = 'ShareLock')
                   OR pg_catalog.pg_has_role(u.oid, d.datdba, 'MEMBER'))""")
 """Whether role ``u`` has the right to the statement on database ``d`` that takes lock ``l``."""
-_SHOWN = 3
-"""Number of sessions that a message names."""
 
 # The comments of all roles of the operator begin so, those that were given up included.
 _SHUTTING = sql.SQL("""
@@ -79,18 +74,8 @@ SELECT DISTINCT d.datname::text
 Each of these statements locks the database and then waits for its sessions to end; any session may
 read locks. A role without the right waits as well, but no session is closed for it.
 """
-_SHUT_SECONDS = 0.2
-"""Seconds of a login before the locks on its database are looked at."""
-_LOOK_SECONDS = 0.05
-"""Seconds between two looks at the locks; a session that was ended may come back."""
-_ELSEWHERE_SECONDS = 1.0
-"""Seconds of the first login before a session in another database is opened for the looks."""
 _ALWAYS = "template1"
 """A database that every server has and every role may connect to by default."""
-_HASTE_SECONDS = 0.5
-"""Timeout of a brief login in seconds, beside ``_LOGINS`` times the usual duration."""
-_LOGINS = 5
-"""Durations of the last login in the maintenance database that a brief login may take."""
 _HOLDERS = sql.SQL("""
 SELECT a.usename::text, count(*)::int, pg_catalog.current_setting('max_connections')::int
   FROM pg_catalog.pg_stat_activity a
@@ -103,8 +88,6 @@ _OURS = "postgres"
 """The database for administrators; it belongs to no tenant who may drop it."""
 _ELSEWHERE = {"DatabaseNotFound", "InsufficientPrivilege"}
 """Reasons of a refusal that concern one database alone."""
-_ELSEWHERE_SEARCH_SECONDS = 10.0
-"""Timeout in seconds of the search for a database that lets the administrator in."""
 
 
 class SessionCosts:
@@ -201,7 +184,7 @@ class Sessions:
             await session.close()
             return
         self._rest(session, database)
-        while len(self._idle) > _KEPT:
+        while len(self._idle) > bounds.IDLE_SESSIONS:
             await self.close_oldest()
         if self._watcher is None:
             self._watcher = asyncio.get_running_loop().create_task(self._watch())
@@ -319,7 +302,7 @@ class Sessions:
         async with AsyncExitStack() as stack:
             session: Session | None = None
             with suppress(TimeoutError):
-                async with asyncio.timeout(_ELSEWHERE_SEARCH_SECONDS):
+                async with asyncio.timeout(bounds.SEARCH_SECONDS):
                     for database in dict.fromkeys(filter(None, names)):
                         try:
                             session = await stack.enter_async_context(self.use(database))
@@ -336,7 +319,7 @@ class Sessions:
         """Timeout of a login in seconds; None if only the usual limits hold."""
         if not self._brief or self._login_seconds is None:
             return None
-        return _HASTE_SECONDS + _LOGINS * self._login_seconds
+        return bounds.HASTE_SECONDS + bounds.HASTE_LOGINS * self._login_seconds
 
     async def _open(self, database: str) -> Session:
         room = self._room
@@ -397,9 +380,9 @@ class Sessions:
 
     async def _open_up(self, database: str, shutters: list[Shutter]) -> None:
         """End the sessions that shut a database without the right to, until cancelled."""
-        await asyncio.sleep(_SHUT_SECONDS)
+        await asyncio.sleep(bounds.SHUT_SECONDS)
         usual = self._login_seconds
-        patience = _ELSEWHERE_SECONDS if usual is None else 2 * usual
+        patience = bounds.ELSEWHERE_SECONDS if usual is None else 2 * usual
         # Without a session for the looks, the login still has its own timeout.
         with suppress(AccessError, psycopg.Error, ValueError, TypeError):
             begun = asyncio.get_running_loop().time()
@@ -407,7 +390,7 @@ class Sessions:
                 async with self._any_idle() as session:
                     if session is not None:
                         shutters[:] = await _open_up(session, database)
-                await asyncio.sleep(_LOOK_SECONDS)
+                await asyncio.sleep(bounds.LOCK_LOOK_SECONDS)
             # A login in the database itself would hang as well.
             elsewhere = self._maintenance if database == _ALWAYS else _ALWAYS
             if self._attempts.is_refused(self.endpoint):
@@ -416,7 +399,7 @@ class Sessions:
                 self.tally.logins += 1
                 while True:
                     shutters[:] = await _open_up(session, database)
-                    await asyncio.sleep(_LOOK_SECONDS)
+                    await asyncio.sleep(bounds.LOCK_LOOK_SECONDS)
 
     @asynccontextmanager
     async def _any_idle(self) -> AsyncIterator[Session | None]:
@@ -492,7 +475,7 @@ class Sessions:
         """Look for waiting sessions of others while this pool has sessions."""
         while self._idle or self._used:
             # While all sessions are in use, none can ask; one is idle soon.
-            await asyncio.sleep(_WATCH_SECONDS if self._idle else _WATCH_SECONDS / 20)
+            await asyncio.sleep(bounds.WATCH_SECONDS if self._idle else bounds.WATCH_SECONDS / 20)
             await self._leave()
         self._watcher = None
 
@@ -596,4 +579,4 @@ async def _terminate(session: Session, shutter: Shutter) -> None:
 
 def _listed(shutters: Sequence[Shutter]) -> str:
     """Return the first sessions in words, for a message."""
-    return ", ".join(str(one) for one in shutters[:_SHOWN])
+    return ", ".join(str(one) for one in shutters[: bounds.NAMED])

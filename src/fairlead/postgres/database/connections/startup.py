@@ -12,14 +12,10 @@ import os
 
 from psycopg.pq import Conninfo
 
+from fairlead.postgres import bounds
+
 
 APPLICATION = "fairlead-postgres"
-STATEMENT_SECONDS = 60
-"""statement_timeout of a session in seconds, where its transaction sets none.
-
-The client's timeouts of an answer and of a whole batch are longer: then the server gives up
-first, which leaves the session usable.
-"""
 
 _MEANING = {
     # Set by the options alone: its value at the server tells whether they have arrived.
@@ -51,7 +47,7 @@ _LIFE = {
     # and so out of the removal of each role that has something there.
     "local_preload_libraries": "",
     "exit_on_error": "off",
-    "statement_timeout": f"{STATEMENT_SECONDS}s",
+    "statement_timeout": f"{bounds.STATEMENT_SECONDS}s",
     # As in PATIENT of ``session``, for the statements outside of its transactions.
     "lock_timeout": "200ms",
     "idle_in_transaction_session_timeout": "60s",

@@ -14,6 +14,7 @@ import msgspec
 from psycopg import sql
 
 from fairlead.api.postgresaccess import LEVEL_PRIVILEGES
+from fairlead.postgres import bounds
 from fairlead.postgres.database.plans.targets import ObjectLevel
 
 
@@ -53,8 +54,6 @@ _REVOKE = sql.SQL("REVOKE {option}{privileges} ON {kind}{objects} FROM {roles}{c
 _COMMA = sql.SQL(", ")
 _NOTHING = sql.SQL("")
 
-_OBJECTS_PER_STATEMENT = 200
-_ROLES_PER_STATEMENT = 500
 
 CatalogPlace = tuple[int, int, int]
 """An object, or its column by number, in the order of catalogs; see ``pg_shdepend``."""
@@ -243,15 +242,11 @@ def words(level: Level, item: ComparedObject, table: str = "") -> str:
     return f"{level} {item.schema}.{item.name}" + (f"({arguments})" if level == "routine" else "")
 
 
-_SHOWN = 10
-_SHOWN_CHARACTERS = 500
-
-
 def listed(things: Sequence[str], total: int = 0) -> str:
     """Return the first names in words, and the number of the others."""
     shown: list[str] = []
-    for thing in things[:_SHOWN]:
-        if shown and sum(map(len, shown)) + len(thing) > _SHOWN_CHARACTERS:
+    for thing in things[: bounds.STATEMENT_NAMED]:
+        if shown and sum(map(len, shown)) + len(thing) > bounds.STATEMENT_CHARACTERS:
             break
         shown.append(thing)
     more = max(total, len(things)) - len(shown)
@@ -314,8 +309,8 @@ def _together(objects: ComparedObjects) -> tuple[ComparedObject, ...]:
 
 
 def _parts(shape: PrivilegeChange, items: Iterable[ComparedObject]) -> Iterator[PrivilegeChange]:
-    for some in _chunks(sorted(set(items)), _OBJECTS_PER_STATEMENT):
-        for usernames in _chunks(shape.usernames, _ROLES_PER_STATEMENT):
+    for some in _chunks(sorted(set(items)), bounds.STATEMENT_OBJECTS):
+        for usernames in _chunks(shape.usernames, bounds.STATEMENT_ROLES):
             yield msgspec.structs.replace(shape, items=some, usernames=usernames)
 
 

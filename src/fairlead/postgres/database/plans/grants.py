@@ -21,6 +21,7 @@ from fairlead.api.postgresaccess import (
     Grant,
     GrantLevel,
 )
+from fairlead.postgres import bounds
 from fairlead.postgres.database.plans.names import check_identifier
 from fairlead.postgres.database.plans.targets import (
     FUTURE,
@@ -38,8 +39,6 @@ DATABASE_PRIVILEGES: Final = LEVEL_PRIVILEGES["Database"]
 MAINTAIN_VERSION = 170000
 """``server_version_num`` of PostgreSQL 17, the first with MAINTAIN."""
 
-MAX_OBJECTS = 4096
-"""Objects, columns and creating roles that the grants of one access may name."""
 
 _LEVELS: Final[Mapping[GrantLevel, TargetLevel]] = MappingProxyType(
     {
@@ -123,11 +122,11 @@ def check_grants(grants: Iterable[Grant]) -> None:
         creators = len(grant.include_future.owned_by) if grant.include_future else 0
         # Each column of each name is an object of its own in the comparison.
         named += max(1, len(grant.names)) * max(1, len(grant.columns)) + creators
-    if named > MAX_OBJECTS:
+    if named > bounds.GRANT_OBJECTS:
         raise refusal(
             "GrantInvalid",
             f"spec.grants name {named} objects, columns and creating roles, the limit is"
-            f" {MAX_OBJECTS}; grant on whole schemas",
+            f" {bounds.GRANT_OBJECTS}; grant on whole schemas",
         )
 
 

@@ -15,6 +15,7 @@ import string
 import stringprep
 import unicodedata
 
+from fairlead.postgres import bounds
 from fairlead.postgres.errors import invalid
 
 
@@ -24,8 +25,6 @@ LENGTH = 32
 """Characters of a generated password; from an alphabet of 64 they have 192 random bits."""
 ITERATIONS = 4096
 """Rounds of SCRAM-SHA-256, PostgreSQL's default (scram_iterations)."""
-MAX_ITERATIONS = 100_000
-"""Most rounds that are computed, about 25 ms; more would block a thread for too long."""
 ALPHABETS = {
     "urlsafe": string.ascii_letters + string.digits + "-_",
     "alphanumeric": string.ascii_letters + string.digits,
@@ -97,7 +96,7 @@ def verifies(password: str, stored: str | None) -> bool:
     """Whether the stored verifier belongs to the password."""
     match = _VERIFIER.fullmatch(stored or "")
     # Another writer may have stored it with any number of rounds, which are computed here.
-    if match is None or not 0 < int(match["iterations"]) <= MAX_ITERATIONS:
+    if match is None or not 0 < int(match["iterations"]) <= bounds.ITERATIONS_MOST:
         return False
     try:
         salt = base64.b64decode(match["salt"], validate=True)

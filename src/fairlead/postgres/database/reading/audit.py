@@ -7,17 +7,13 @@ from collections.abc import Mapping
 import msgspec
 from psycopg import sql
 
+from fairlead.postgres import bounds
 from fairlead.postgres.database.connections.session import Session
 from fairlead.postgres.database.plans.attributes import GRANT_OPTIONS_VERSION
 from fairlead.postgres.database.plans.snapshot import RoleFacts, ServerFacts
 from fairlead.postgres.database.reading.catalog import read_logins, read_snapshot
 from fairlead.postgres.database.reading.holdings import Grantee, holders
 
-
-MAX_DATABASES = 1_000
-"""Databases that an audit reads."""
-_MAX_NAMES = 100_000
-"""Roles whose names are read, and memberships that are followed."""
 
 _NAMES = sql.SQL("""
 SELECT r.oid::int8, r.rolname::text FROM pg_catalog.pg_roles r ORDER BY 1 LIMIT %(limit)s
@@ -107,7 +103,7 @@ async def read_everybody(session: Session, installation: str) -> Everybody:
     """
     logins, cut = await read_logins(session)
     snapshot = await read_snapshot(session, logins, installation)
-    limit = {"limit": _MAX_NAMES}
+    limit = {"limit": bounds.AUDITED_ROLES}
     query = _GROUPS_16 if snapshot.server.version >= GRANT_OPTIONS_VERSION else _GROUPS_15
     groups: dict[str, dict[str, bool]] = {}
     for role, group, inherited in await session.rows(query, {"roles": logins, **limit}):
@@ -135,6 +131,6 @@ async def read_databases(session: Session) -> list[Database]:
             grantees=holders(grantees, privileges, options),
         )
         for name, connectable, owner, grantees, privileges, options in await session.rows(
-            _DATABASES, {"limit": MAX_DATABASES}
+            _DATABASES, {"limit": bounds.AUDITED_DATABASES}
         )
     ]

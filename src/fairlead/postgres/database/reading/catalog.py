@@ -10,6 +10,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
+from fairlead.postgres import bounds
 from fairlead.postgres.database.connections.session import Query, Session
 from fairlead.postgres.database.connections.sessions import Sessions
 from fairlead.postgres.database.plans.attributes import (
@@ -44,19 +45,9 @@ from fairlead.postgres.database.reading.catalog_query import (
     RESERVED,
     ROLES_QUERIES,
     SERVER,
-    SETTINGS_BYTES,
-    VERIFIER_CHARACTERS,
 )
 from fairlead.postgres.database.reading.verifiers import Verifiers
 
-
-CROWD = 50_000
-"""Objects and privileges of a role that are counted in work on a batch.
-
-A login may have millions; to see that there are more takes some milliseconds.
-"""
-MAX_LOGINS = 10_000
-"""Roles that are read if all logins are requested."""
 
 _BOOTSTRAP_SUPERUSER = 10
 """Oid of the role that initdb makes, which is the grantor of every superuser's memberships."""
@@ -170,8 +161,8 @@ def _roles_query(server: ServerFacts, names: Sequence[str], *, claims: bool, who
         "groups": GROUP_PATTERN,
         "admin": server.admin_oid,
         "whole": whole,
-        "bytes": SETTINGS_BYTES,
-        "characters": VERIFIER_CHARACTERS,
+        "bytes": bounds.SETTINGS_BYTES,
+        "characters": bounds.VERIFIER_CHARACTERS,
     }
 
 
@@ -205,10 +196,10 @@ async def read_logins(session: Session) -> tuple[list[str], bool]:
     parameters = {
         "pattern": CLAIM_PATTERN,
         "groups": GROUP_PATTERN,
-        "limit": MAX_LOGINS + 1,
+        "limit": bounds.READ_LOGINS + 1,
     }
     logins = [name for (name,) in await session.rows(LOGINS, parameters)]
-    return logins[:MAX_LOGINS], len(logins) > MAX_LOGINS
+    return logins[: bounds.READ_LOGINS], len(logins) > bounds.READ_LOGINS
 
 
 async def read_around(

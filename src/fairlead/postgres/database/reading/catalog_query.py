@@ -20,14 +20,6 @@ SELECT pg_catalog.current_setting('server_version_num')::int,
  WHERE r.rolname = current_user
 """)
 
-SETTINGS_BYTES = 160 << 10
-"""Bytes that all settings of a role may have together; spec.attributes.config takes less.
-
-A login may give itself settings of any size, and those of all roles are read together. Larger ones
-are not even unpacked: the first check is of their size on the server's disk.
-"""
-VERIFIER_CHARACTERS = 1000
-"""Characters of a verifier that are read; a login may choose a salt of any length."""
 
 _ROLES = """
 SELECT r.oid::int8, r.rolname::text, r.rolcanlogin, r.rolsuper, r.rolcreaterole,

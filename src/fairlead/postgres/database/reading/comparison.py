@@ -16,6 +16,7 @@ import msgspec
 from psycopg import sql
 
 from fairlead.api.postgresaccess import GrantsPolicy
+from fairlead.postgres import bounds
 from fairlead.postgres.database.connections.session import Query, Session
 from fairlead.postgres.database.plans.differences import (
     PRIVILEGES,
@@ -43,19 +44,6 @@ from fairlead.postgres.database.reading.comparison_query import (
     IN_WINDOW,
 )
 from fairlead.postgres.errors import AccessError, Retry
-
-
-MAX_DIFFERENCES = 20_000
-"""Differences that one reading returns, each of one privilege, role and ACL; they take 40 MiB.
-
-Roles take turns, so that a role with very many does not displace the others.
-"""
-MAX_OBJECTS = 10_000
-"""Objects of the same owner and ACL that one reading names."""
-WINDOW = 2_000
-"""Objects and columns whose ACL names a role that one reading of a window looks at."""
-_TOLD = 3
-"""Problems of one kind that a role's status has."""
 
 
 class RoleGrants(msgspec.Struct, frozen=True, kw_only=True):
@@ -271,8 +259,8 @@ class Comparison:
             "names": names,
             "columns": columns,
             "arguments": arguments,
-            "limit": MAX_DIFFERENCES,
-            "objects": MAX_OBJECTS,
+            "limit": bounds.DIFFERENCES,
+            "objects": bounds.ACL_OBJECTS,
         }
 
     def reading(self, rows: Iterable[Sequence[Any]]) -> Reading:
@@ -344,7 +332,7 @@ def _reading(rows: Iterable[Sequence[Any]], comparison: Comparison) -> Reading:
             for role, difference in zip(roles, _shared(objects, values), strict=True):
                 if difference is not None:
                     differences.setdefault(usernames[role], []).append(difference)
-    if total >= MAX_DIFFERENCES:
+    if total >= bounds.DIFFERENCES:
         # Roles take turns, so the ones that are cut off have the most.
         most = max(map(len, differences.values()), default=0)
         cut.update(name for name, some in differences.items() if len(some) >= most - 1)
@@ -481,7 +469,7 @@ def _absent(absences: Sequence[Absence], database: str) -> list[AccessError]:
             f"role {name}, in includeFuture.ownedBy of spec.grants, does not exist;"
             " create it, or correct the name",
         )
-        for name in future[:_TOLD]
+        for name in future[: bounds.NAMED]
     ]
     named = [target for target in objects if not target.level.startswith("future")]
     if named:

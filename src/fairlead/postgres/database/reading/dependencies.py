@@ -13,6 +13,7 @@ import msgspec
 from psycopg import sql
 
 from fairlead.api.postgresaccess import CleanupPolicy
+from fairlead.postgres import bounds
 from fairlead.postgres.database.connections.session import Session
 from fairlead.postgres.database.plans.snapshot import RoleClaim, parse_claim, parse_group
 from fairlead.postgres.database.reading.catalog_query import POWERFUL
@@ -141,8 +142,6 @@ SELECT o.rolname::text,
 
 _POWERS = "is a superuser, has powers over roles or the server, or is a member of such a role"
 _TAKEN = "is another PostgresAccess's, or a group"
-_SHOWN = 3
-"""Number of names in a message before "and more"."""
 
 
 async def read_dependencies(
@@ -360,5 +359,5 @@ def runs_as_owner(username: str, database: str, owner: str, objects: Sequence[st
 
 def _some(names: Iterable[str]) -> str:
     everything = list(names)
-    text = ", ".join(everything[:_SHOWN])
-    return f"{text} and more" if len(everything) > _SHOWN else text
+    text = ", ".join(everything[: bounds.NAMED])
+    return f"{text} and more" if len(everything) > bounds.NAMED else text

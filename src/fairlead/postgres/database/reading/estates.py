@@ -12,6 +12,7 @@ from collections.abc import Collection, Sequence
 
 from psycopg import sql
 
+from fairlead.postgres import bounds
 from fairlead.postgres.database.connections.session import Session
 from fairlead.postgres.database.plans.pieces import (
     CatalogObject,
@@ -19,16 +20,6 @@ from fairlead.postgres.database.plans.pieces import (
     OwnedObject,
     RoleEstate,
 )
-
-
-WINDOW = 5_000
-"""Largest number of objects that are read at once, the newest of a role."""
-_LOCKS_SHARE = 8
-"""Share of the server's lock table that one transaction may take: one in so many."""
-_MOST_LOCKS = 4_000
-"""Largest number of locks of one transaction, however large the lock table is."""
-_SHOWN = 4
-"""Number of strangers' objects that are read; a message names one less."""
 
 
 _BOUND = sql.SQL("""
@@ -235,7 +226,7 @@ async def count_left(session: Session, roles: Collection[int]) -> int:
 async def read_bound(session: Session) -> int:
     """Read how many locks one transaction may take, so that others get theirs beside it."""
     ((locks,),) = await session.rows(_BOUND)
-    return max(1, min(int(locks) // _LOCKS_SHARE, _MOST_LOCKS))
+    return max(1, min(int(locks) // bounds.LOCKS_SHARE, bounds.LOCKS))
 
 
 async def read_estate(
@@ -246,7 +237,12 @@ async def read_estate(
     Raises:
         psycopg.Error: the query failed.
     """
-    parameters = {"roles": list(roles), "below": below, "most": WINDOW, "shown": _SHOWN}
+    parameters = {
+        "roles": list(roles),
+        "below": below,
+        "most": bounds.ESTATE_WINDOW,
+        "shown": bounds.NAMED_READ,
+    }
     objects: list[OwnedObject] = []
     dependences: list[Dependence] = []
     seen_objects: set[CatalogObject] = set()
@@ -273,7 +269,7 @@ async def read_estate(
         held_objects=frozenset(seen_objects),
         strangers=tuple(sorted(strangers)),
         oldest=oldest,
-        whole=listed < WINDOW,
+        whole=listed < bounds.ESTATE_WINDOW,
     )
 
 

@@ -12,12 +12,11 @@ from typing import Any, NamedTuple
 import msgspec
 from psycopg import sql
 
+from fairlead.postgres import bounds
 from fairlead.postgres.database.connections.session import Session
 from fairlead.postgres.database.plans.differences import Level
 
 
-MAX_ROWS = 20_000
-"""Rows, each of a different ACL, that one look at a database returns."""
 PUBLIC = 0
 """Oid that stands for PUBLIC in an ACL."""
 
@@ -179,10 +178,12 @@ async def read_holdings(
     parameters = {
         "roles": None if roles is None else list(roles),
         "names": names,
-        "limit": MAX_ROWS + 1,
+        "limit": bounds.HOLDING_ROWS + 1,
     }
     rows = await session.rows(_HOLDINGS, parameters)
-    return Holdings(rows=tuple(map(_objects, rows[:MAX_ROWS])), cut=len(rows) > MAX_ROWS)
+    return Holdings(
+        rows=tuple(map(_objects, rows[: bounds.HOLDING_ROWS])), cut=len(rows) > bounds.HOLDING_ROWS
+    )
 
 
 def _objects(row: tuple[Any, ...]) -> HeldObjects:

@@ -12,15 +12,12 @@ from typing import NamedTuple
 
 from psycopg import sql
 
+from fairlead.postgres import bounds
 from fairlead.postgres.database.connections.session import Session
 from fairlead.postgres.database.plans.attributes import GRANT_OPTIONS_VERSION
 from fairlead.postgres.database.plans.pieces import CatalogObject
 from fairlead.postgres.database.plans.snapshot import GIVEN_UP
 from fairlead.postgres.database.reading.strangers import MAY_ACT, OURS, Granting
-
-
-REFERENCES_WINDOW = 5_000
-"""Largest number of references that are read at once."""
 
 
 class RoleReference(NamedTuple):
@@ -179,7 +176,7 @@ async def list_references(
         "roles": list(roles),
         "catalog": after.catalog,
         "oid": after.oid,
-        "most": REFERENCES_WINDOW,
+        "most": bounds.ESTATE_WINDOW,
     }
     return [
         RoleReference(CatalogObject(catalog, oid), locks or 0, columns)

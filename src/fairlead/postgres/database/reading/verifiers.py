@@ -16,6 +16,7 @@ from time import monotonic
 from typing import TypeVar
 
 from fairlead.api.timestamps import moment
+from fairlead.postgres import bounds
 from fairlead.postgres.database.connections.login import logs_in
 from fairlead.postgres.database.connections.sessions import Sessions
 from fairlead.postgres.database.plans import password
@@ -23,14 +24,6 @@ from fairlead.postgres.database.plans.plan import WantedState
 from fairlead.postgres.database.plans.snapshot import RoleFacts, ServerSnapshot
 from fairlead.postgres.errors import AccessError
 
-
-PROBE_SECONDS = 300.0
-"""Seconds for which a login proves a password, if the administrator cannot read verifiers."""
-
-_AT_ONCE = 4
-"""Threads that compute verifiers for one server, and logins that try passwords there."""
-_SPARE = 1000
-"""Logins that are remembered beyond the number of accesses."""
 
 _NEVER = float("-inf")
 _KEY = secrets.token_bytes(32)
@@ -127,7 +120,7 @@ class Verifiers:
             return False
         if reads:
             return entry.is_of(role.verifier)
-        return monotonic() - entry.proven < PROBE_SECONDS
+        return monotonic() - entry.proven < bounds.PROBE_SECONDS
 
     async def _compared(
         self, doubtful: Sequence[tuple[WantedState, RoleFacts]]
@@ -149,8 +142,8 @@ class Verifiers:
     ) -> list[WantedState]:
         """Return the accesses whose password the server refuses; add errors to ``failed``."""
         without = []
-        for first in range(0, len(doubtful), _AT_ONCE):
-            some = doubtful[first : first + _AT_ONCE]
+        for first in range(0, len(doubtful), bounds.VERIFIERS_AT_ONCE):
+            some = doubtful[first : first + bounds.VERIFIERS_AT_ONCE]
             answers = await asyncio.gather(
                 *(_logs_in(sessions, one) for one in some), return_exceptions=True
             )
@@ -204,7 +197,7 @@ class Verifiers:
     def is_due(self, login: str) -> bool:
         """Whether a login must prove the password again, without the right to read verifiers."""
         entry = self._entries.get(login)
-        return entry is None or monotonic() - entry.proven >= PROBE_SECONDS
+        return entry is None or monotonic() - entry.proven >= bounds.PROBE_SECONDS
 
     def holds(self, login: str, verifier: str | None) -> bool:
         """Whether the server still has the verifier that was compared with the password."""
@@ -213,7 +206,7 @@ class Verifiers:
 
     def keep(self, logins: Collection[str]) -> None:
         """Forget the other logins if there are many of them."""
-        if len(self._entries) > 2 * len(logins) + _SPARE:
+        if len(self._entries) > 2 * len(logins) + bounds.VERIFIERS_SPARE:
             for login in self._entries.keys() - logins:
                 del self._entries[login]
 
@@ -242,7 +235,7 @@ async def _in_threads(work: Callable[[T], R], items: Sequence[T]) -> list[R]:
         return [work(one) for one in part]
 
     # hashlib releases the GIL for PBKDF2, so that threads compute at the same time.
-    size = -(-len(items) // _AT_ONCE)
+    size = -(-len(items) // bounds.VERIFIERS_AT_ONCE)
     parts = [items[first : first + size] for first in range(0, len(items), size or 1)]
     parts_done = await asyncio.gather(*(asyncio.to_thread(of, part) for part in parts))
     return [one for part in parts_done for one in part]

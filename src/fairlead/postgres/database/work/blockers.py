@@ -16,6 +16,7 @@ from typing import NamedTuple
 import psycopg
 from psycopg import sql
 
+from fairlead.postgres import bounds
 from fairlead.postgres.database.connections.acting import acting_as, joining, leaving
 from fairlead.postgres.database.connections.session import BRIEF, Session
 from fairlead.postgres.database.connections.sessions import Sessions
@@ -24,14 +25,6 @@ from fairlead.postgres.database.plans.plan import SessionsEnd
 from fairlead.postgres.errors import AccessError
 
 
-_FIRST_SECONDS = 0.02
-"""Seconds of a wait before the first look for its blockers."""
-_LOOK_SECONDS = 0.05
-"""Seconds between two looks."""
-_END_SECONDS = 0.05
-"""Seconds for a look to end by itself when the block has ended."""
-_TOLD = 3
-"""Number of sessions that a message names."""
 _SHOWN = 60
 """Characters of a prepared transaction's name in a message."""
 
@@ -141,7 +134,7 @@ class KnownBlockers:
         """Return the error; one about a lock gets the names of the blockers."""
         if error.reason != "Locked" or not self.blockers:
             return error
-        names = "; ".join(str(one) for one in self.blockers[:_TOLD])
+        names = "; ".join(str(one) for one in self.blockers[: bounds.NAMED])
         return AccessError("Locked", f"{error.message.partition('; ')[0]}; {names}")
 
 
@@ -165,7 +158,7 @@ async def watching(
         over.set()
         try:
             # A look in the middle of an answer gets time to end, so that its session stays usable.
-            await asyncio.wait([task], timeout=_END_SECONDS)
+            await asyncio.wait([task], timeout=bounds.BLOCKED_END_SECONDS)
         finally:
             task.cancel()
             try:
@@ -184,7 +177,7 @@ async def _watch(
     *,
     superuser: bool,
 ) -> None:
-    if await _is_set(over, _FIRST_SECONDS):
+    if await _is_set(over, bounds.BLOCKED_SECONDS):
         return
     # Without a look, the waiting sessions still have their lock_timeout.
     with suppress(AccessError, psycopg.Error):
@@ -198,7 +191,7 @@ async def _watch(
                         await _end(sessions, session, present, ending, superuser=superuser)
                 # A client whose session was ended connects again at once, and may get the lock
                 # first.
-                pause = _FIRST_SECONDS if present and ending else _LOOK_SECONDS
+                pause = bounds.BLOCKED_SECONDS if present and ending else bounds.LOCK_LOOK_SECONDS
                 if await _is_set(over, pause):
                     return
 
@@ -325,7 +318,7 @@ async def end_all_sessions(
         left &= await _pids_of(session, all_)
         if not left or clock() >= deadline:
             break
-        await asyncio.sleep(_FIRST_SECONDS)
+        await asyncio.sleep(bounds.BLOCKED_SECONDS)
     return {
         username: SessionsEnd(ended=len(pids - left), left=len(pids & left))
         for username, pids in before.items()

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Sequence
 import psycopg
 from psycopg import sql
 
+from fairlead.postgres import bounds
 from fairlead.postgres.database.connections.failures import (
     LOCKED_STATE,
     TRANSIENT_STATES,
@@ -23,10 +24,6 @@ from fairlead.postgres.database.work.holding import holding
 from fairlead.postgres.errors import AccessError
 
 
-_FEW = 8
-"""Parts in a round trip after a failure; the number doubles after each success."""
-WAITS = 5
-"""Locks for which a transaction waits up to its lock_timeout; it does not wait for more."""
 AT_ONCE = sql.SQL("SET LOCAL lock_timeout = '1ms'")
 """Statement after which a transaction waits for no more locks."""
 # Only a role with CREATEROLE may comment on roles, since PostgreSQL 16 with ADMIN on them. One
@@ -98,7 +95,7 @@ class Changing:
                     await self._alone(part)
             await self._alone(some[number], error)
             parts = [*some[number + 1 :], *parts]
-            at_once = _FEW
+            at_once = bounds.FAILED_PARTS
 
     def _left(self, part: Sequence[AccessStatement]) -> list[AccessStatement]:
         """Return the changes of a part for the accesses that have not failed."""
@@ -145,7 +142,7 @@ class Changing:
 
     async def _waited(self) -> None:
         self._waits += 1
-        if self._waits == WAITS:
+        if self._waits == bounds.LOCK_WAITS:
             await self._session.run(AT_ONCE)
 
     async def _change_role(self, changes: Sequence[AccessStatement]) -> None:

@@ -14,6 +14,7 @@ from typing import Literal
 import psycopg
 
 from fairlead.api.postgresaccess import CleanupPolicy
+from fairlead.postgres import bounds
 from fairlead.postgres.database.connections.session import BRIEF, Patience, Session
 from fairlead.postgres.database.connections.sessions import Sessions
 from fairlead.postgres.database.plans.differences import Actor
@@ -41,10 +42,6 @@ from fairlead.postgres.errors import AccessError
 
 _FENCE = Patience(1000)
 """Timeouts of the fence, during which sessions that act as the role are ended."""
-GONE_MS = 200
-"""Timeout in milliseconds for the end of a session."""
-_BRIEFLY_GONE_MS = 20
-"""The same where other accesses wait."""
 
 
 async def cleanup(
@@ -240,7 +237,7 @@ async def _fenced(
             for actor in actors:
                 await end_starting(session, actor, superuser=superuser)
             # Only after the fence: before, a client could log in again.
-            wait = _BRIEFLY_GONE_MS if brief else GONE_MS
+            wait = bounds.GONE_BRIEFLY_MS if brief else bounds.GONE_MS
             for actor in await open_sessions(session, actors) if actors else ():
                 await end_sessions(session, actor, superuser=superuser, wait=wait)
             yield removals

@@ -13,6 +13,7 @@ import msgspec
 import psycopg
 
 from fairlead.api.postgresaccess import Grant
+from fairlead.postgres import bounds
 from fairlead.postgres.database.connections.session import PATIENT, Patience
 from fairlead.postgres.database.connections.sessions import Sessions
 from fairlead.postgres.database.plans.attributes import Around
@@ -27,7 +28,7 @@ from fairlead.postgres.database.plans.plan import (
 )
 from fairlead.postgres.database.plans.server_plan import crowds, visits_of, warnings_of
 from fairlead.postgres.database.plans.snapshot import RoleClaim, ServerSnapshot, check_roles
-from fairlead.postgres.database.reading.catalog import CROWD, read_around_accesses, read_snapshot
+from fairlead.postgres.database.reading.catalog import read_around_accesses, read_snapshot
 from fairlead.postgres.database.reading.comparison import (
     left_out,
     read_differences,
@@ -96,7 +97,7 @@ async def find_drift(
             databases=databases,
             groups=share(states, session.server_version).groups,
             claims=True,
-            most=CROWD,
+            most=bounds.CROWD,
         )
         around = await read_around_accesses(session, states, snapshot)
     sharing = share(states, snapshot.server.version, snapshot.roles)

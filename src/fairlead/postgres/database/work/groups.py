@@ -13,6 +13,7 @@ import psycopg
 import structlog
 from psycopg import sql
 
+from fairlead.postgres import bounds
 from fairlead.postgres.database.connections.failures import TRANSIENT_STATES, explain_statement
 from fairlead.postgres.database.connections.session import BRIEF, PATIENT, Session
 from fairlead.postgres.database.connections.sessions import Sessions
@@ -29,11 +30,6 @@ from fairlead.postgres.errors import AccessError
 
 _log = structlog.get_logger(logger_name="fairlead.postgres")
 
-_MOST = 200
-"""Groups that are dropped in one look; a hostile server may report any number of them."""
-
-_FEW = 5
-"""Groups that are dropped in one look while other accesses wait."""
 
 _UNUSED = """
 SELECT r.oid::int8, d.description
@@ -137,7 +133,7 @@ async def drop_groups(
         installation: the installation that the groups must belong to.
         brief: whether other accesses wait; a locked group is left to the next look.
     """
-    for name in islice(names, _FEW if brief else _MOST):
+    for name in islice(names, bounds.DROPPED_BRIEFLY if brief else bounds.DROPPED):
         try:
             if await _drop(sessions, name, installation, brief=brief):
                 _log.info("a group without members was dropped", role=name)

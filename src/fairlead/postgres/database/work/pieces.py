@@ -16,6 +16,7 @@ from functools import partial
 
 from psycopg import sql
 
+from fairlead.postgres import bounds
 from fairlead.postgres.database.connections.acting import acting_as
 from fairlead.postgres.database.connections.session import (
     Patience,
@@ -48,7 +49,6 @@ from fairlead.postgres.database.reading.estates import (
 )
 from fairlead.postgres.database.reading.inheriting import read_running, transaction_id
 from fairlead.postgres.database.reading.references import (
-    REFERENCES_WINDOW,
     Dismissal,
     RoleReference,
     list_references,
@@ -59,22 +59,12 @@ from fairlead.postgres.database.work.retries import retried
 from fairlead.postgres.errors import AccessError, UnfinishedError
 
 
-TURN_SECONDS = 20.0
-"""Seconds of one turn, after which other work gets its own and the status says how far it is."""
-_MANY = 500
-"""Number of objects above which not even a brief try is made while other accesses wait."""
 _FIRST = {"USER MAPPING": 0, "SCHEMA": 1}
 """Places of the kinds of objects that are given before others.
 
 An owner needs CREATE on the schema, which the heir of a schema has. A user mapping gets no other
 user, and is dropped while its server is the role's.
 """
-_FEW = 30
-"""Number of references that any server has the locks for at once."""
-_COLUMNS = 2_000
-"""Number of columns whose privileges one piece revokes: a fraction of a second's work."""
-_NAMED = 4
-"""Number of references that are read in words; a message names one less."""
 
 
 class Clearing:
@@ -114,7 +104,7 @@ class Clearing:
         self._guard = guard
         self._brief = brief
         self._username = roles[-1].name
-        self._until = asyncio.get_running_loop().time() + TURN_SECONDS
+        self._until = asyncio.get_running_loop().time() + bounds.TURN_SECONDS
         self._total = 0
 
     async def drop(self, databases: Mapping[str, int], *, begun: bool = False) -> None:
@@ -181,10 +171,12 @@ class Clearing:
                 await self._release(session, name)
 
     def _crowded(self) -> list[str]:
-        return [name for name, count in self._references.items() if count > _FEW]
+        return [
+            name for name, count in self._references.items() if count > bounds.PIECE_REFERENCES
+        ]
 
     def _check_size(self, databases: Mapping[str, int]) -> None:
-        if sum(databases.values()) > _MANY:
+        if sum(databases.values()) > bounds.BRIEF_OBJECTS:
             self._check_brief()
 
     async def _check_strangers(self, databases: Iterable[str]) -> None:
@@ -342,7 +334,7 @@ class Clearing:
         locks = sum(reference.locks for reference in staying)
         if locks > bound:
             names = await name_references(
-                session, [reference.thing for reference in staying[:_NAMED]]
+                session, [reference.thing for reference in staying[: bounds.NAMED_READ]]
             )
             raise too_many_references(self._username, database, names, locks, bound)
 
@@ -362,7 +354,7 @@ class Clearing:
         async for listed in self._listed(session, database):
             locks += sum(reference.locks for reference in listed)
             columns += sum(reference.columns for reference in listed)
-            if locks > bound or columns > _COLUMNS:
+            if locks > bound or columns > bounds.PIECE_COLUMNS:
                 return True
         return False
 
@@ -374,7 +366,7 @@ class Clearing:
             read = partial(list_references, session, self._oids, after)
             listed = await retried(read, f"read what names role {self._username} in {database}")
             yield listed
-            if len(listed) < REFERENCES_WINDOW:
+            if len(listed) < bounds.ESTATE_WINDOW:
                 return
             after = listed[-1].thing
 
@@ -430,7 +422,7 @@ class Clearing:
 
 def _weight(reference: RoleReference, bound: int) -> int:
     """Return the share of a piece that a reference takes, 0 for one that DROP OWNED may end."""
-    columns = -(-reference.columns * bound // _COLUMNS)
+    columns = -(-reference.columns * bound // bounds.PIECE_COLUMNS)
     return max(reference.locks, columns)
 
 

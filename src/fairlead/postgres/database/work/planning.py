@@ -11,6 +11,7 @@ import msgspec
 import psycopg
 from psycopg import sql
 
+from fairlead.postgres import bounds
 from fairlead.postgres.database.connections.failures import explain
 from fairlead.postgres.database.connections.identity import identity_of
 from fairlead.postgres.database.connections.session import Session
@@ -33,7 +34,6 @@ from fairlead.postgres.database.plans.server_plan import (
 )
 from fairlead.postgres.database.plans.snapshot import ServerIdentity, ServerSnapshot
 from fairlead.postgres.database.plans.statements import AccessStatement
-from fairlead.postgres.database.reading import comparison
 from fairlead.postgres.database.reading.actors import read_owning_actors
 from fairlead.postgres.database.reading.catalog import observe
 from fairlead.postgres.database.reading.comparison import (
@@ -50,10 +50,6 @@ from fairlead.postgres.database.reading.verifiers import Verifiers
 from fairlead.postgres.database.work.privileges import CLOSE_SCHEMA, PUBLIC_CREATES
 from fairlead.postgres.database.work.rights import let_in, read_lacks, read_remedies
 from fairlead.postgres.errors import AccessError
-
-
-_MOST_PARTS = 500
-"""Parts of a plan that are in windows; what is beyond them needs another approval."""
 
 
 async def plan_accesses(
@@ -149,7 +145,7 @@ class _Windows:
         Raises:
             CrowdedError: other accesses wait for the plan.
         """
-        most = comparison.WINDOW
+        most = bounds.ACL_WINDOW
         ends = window_ends(self._parts, database, role.username)
         if not ends and await count_held(session, role.oid, most + 1) <= most:
             return None
@@ -289,7 +285,7 @@ class _Telling:
             await self._tell(session, database, roles, reading)
             return
         parts: dict[str, list[PrivilegeChange]] = {}
-        while len(parts) < _MOST_PARTS:
+        while len(parts) < bounds.WINDOW_PARTS:
             reading = await read_window(session, comparison)
             if comparison.end is None:
                 await self._tell(session, database, roles, reading)

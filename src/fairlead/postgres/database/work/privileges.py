@@ -16,6 +16,7 @@ import msgspec
 import psycopg
 from psycopg import sql
 
+from fairlead.postgres import bounds
 from fairlead.postgres.database.connections.acting import acting_as
 from fairlead.postgres.database.connections.failures import (
     LOCKED_STATE,
@@ -44,7 +45,6 @@ from fairlead.postgres.database.plans.differences import (
 from fairlead.postgres.database.plans.groups import careful, joined
 from fairlead.postgres.database.plans.server_plan import BatchPlan, CrowdedError, visits_of
 from fairlead.postgres.database.plans.snapshot import ServerSnapshot
-from fairlead.postgres.database.reading import comparison
 from fairlead.postgres.database.reading.actors import read_owning_actors
 from fairlead.postgres.database.reading.comparison import (
     Comparison,
@@ -58,21 +58,13 @@ from fairlead.postgres.database.reading.comparison import (
     unapproved,
     unfinished,
 )
-from fairlead.postgres.database.work.changing import AT_ONCE, WAITS, raise_what_is_nobodys
-from fairlead.postgres.database.work.retries import ATTEMPTS, JOINS, give_way, pause
+from fairlead.postgres.database.work.changing import AT_ONCE, raise_what_is_nobodys
+from fairlead.postgres.database.work.retries import give_way, pause
 from fairlead.postgres.errors import AccessError
 
 
-_ROUNDS = 16
-"""Writes of one transaction; more than one is needed if a revocation cascades."""
-_ISOLATING_SECONDS = 20.0
-"""Timeout in seconds to find the object or the role that fails a statement."""
-_BRIEF_SECONDS = 1.0
-"""The same in work on a batch, where it is also the timeout of each statement."""
-_FOR_MANY = Patience(BRIEF.lock, int(_BRIEF_SECONDS * 1000))
+_FOR_MANY = Patience(BRIEF.lock, int(bounds.BRIEF_SECONDS * 1000))
 _NO_WAIT = Patience(1, _FOR_MANY.statement)
-_TOLD = 3
-"""Problems of one kind that a role's status has."""
 _HOLDS_UP = {LOCKED_STATE, "57014", "53200"}
 """SQLSTATEs by which a role is given up in work on a batch, and worked on alone later.
 
@@ -197,7 +189,7 @@ def _crowded(reading: Reading) -> dict[str, RoleOutcome]:
     return {
         name: RoleOutcome(problems=(CrowdedError(name),), unsettled=True)
         for name, some in reading.differences.items()
-        if len(some) > comparison.WINDOW
+        if len(some) > bounds.ACL_WINDOW
     }
 
 
@@ -218,7 +210,7 @@ class _Pieces:
         self._role = role
         self._admin = admin
         self._approval = approval
-        window = comparison.WINDOW
+        window = bounds.ACL_WINDOW
         self._comparison = Comparison(database, [role], session.server_version, window, ends)
 
     async def settle(self, turn: PiecesTurn | None) -> RoleOutcome:
@@ -333,7 +325,7 @@ class _Settling:
         self._failed: dict[str, list[AccessError]] = {}
         self._changed: set[str] = set()
         self._until: float | None = None
-        self._limit = _BRIEF_SECONDS if brief else _ISOLATING_SECONDS
+        self._limit = bounds.BRIEF_SECONDS if brief else bounds.ISOLATING_SECONDS
 
     async def run(self, reading: Reading) -> Reading:
         """Run the missing grants and revocations; return what still differs.
@@ -341,7 +333,7 @@ class _Settling:
         What the administrator's own rights suffice for goes first, all in one transaction.
         """
         acted: Reading | None = None
-        for _ in range(_ROUNDS):
+        for _ in range(bounds.WRITES_MOST):
             if reading.possible and not (acted and self._failed):
                 reading = await self._run_own(reading)
             reading = await self._comparison.with_actors(self._session, reading)
@@ -383,13 +375,13 @@ class _Settling:
         self, actor: Actor, changes: Sequence[PrivilegeChange], until: float
     ) -> None:
         error: psycopg.Error = psycopg.errors.QueryCanceled()
-        for _ in range(JOINS):
+        for _ in range(bounds.JOINS):
             if asyncio.get_running_loop().time() > until:
                 break
             failed = {name: [*some] for name, some in self._failed.items()}
             changed = set(self._changed)
             # A transaction waits for a few locks of others, and so do all of them together.
-            waits = self._waits < WAITS
+            waits = self._waits < bounds.LOCK_WAITS
             patience = (_FOR_MANY if self._brief else PATIENT) if waits else _NO_WAIT
             try:
                 async with (
@@ -430,7 +422,7 @@ class _Settling:
         # is only read.
         async with self._session.transaction(_FOR_MANY if self._brief else PATIENT):
             begun = asyncio.get_running_loop().time()
-            for _ in range(_ROUNDS):
+            for _ in range(bounds.WRITES_MOST):
                 before = reading
                 rows = await self._apply(self._planned(before), self._comparison.query)
                 reading = self._comparison.reading(rows)
@@ -441,7 +433,7 @@ class _Settling:
                 if self._failed or (not reading.cut and _same(before, reading)):
                     break
                 # The rest follows in another pass, so that other accesses get their turn.
-                late = asyncio.get_running_loop().time() - begun > _BRIEF_SECONDS
+                late = asyncio.get_running_loop().time() - begun > bounds.BRIEF_SECONDS
                 if self._brief and reading.cut and late:
                     break
                 # A piece is committed before the next one.
@@ -526,7 +518,7 @@ class _Settling:
         self._record(change, error, late=late)
         if error.sqlstate == LOCKED_STATE:
             self._waits += 1
-            if self._waits == WAITS:
+            if self._waits == bounds.LOCK_WAITS:
                 await self._session.run(AT_ONCE)
 
     def _record(
@@ -550,7 +542,7 @@ class _Settling:
             failed = [unapproved(username, self._database), *failed]
         return RoleOutcome(
             problems=tuple(
-                problems_of(reading, username, self._database, self._admin, failed[:_TOLD])
+                problems_of(reading, username, self._database, self._admin, failed[: bounds.NAMED])
             ),
             left_out=tuple(difference for difference in left if difference.is_left_out),
             changed=username in self._changed,
@@ -752,7 +744,7 @@ class _Visiting:
         self, session: Session, database: str, names: Sequence[str]
     ) -> dict[str, RoleOutcome]:
         roles = [self._role(name, database) for name in names]
-        for attempt in range(ATTEMPTS):
+        for attempt in range(bounds.TRANSACTION_TRIES):
             try:
                 outcomes: dict[str, RoleOutcome] = {}
                 # Each role by itself, as its statements were approved.

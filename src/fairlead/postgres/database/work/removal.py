@@ -13,6 +13,7 @@ import psycopg
 from psycopg import sql
 
 from fairlead.api.postgresaccess import CleanupPolicy
+from fairlead.postgres import bounds
 from fairlead.postgres.database.connections.acting import acting_as
 from fairlead.postgres.database.connections.session import BRIEF, PATIENT, Patience, Session
 from fairlead.postgres.database.connections.sessions import Sessions
@@ -49,8 +50,6 @@ from fairlead.postgres.errors import AccessError
 
 _FIRST_TRY = Patience(BRIEF.lock, 1000)
 """Timeouts of a first, brief try; a removal that takes longer is done alone later."""
-_SOME = 5_000
-"""Objects and privileges of a role that are counted first; enough to explain Restrict."""
 
 _GIVEN_VERSION = 160000
 """``server_version_num`` of PostgreSQL 16; before, only superusers may own subscriptions."""
@@ -144,7 +143,7 @@ class RoleRemoval:
         """Read the databases to clear, and the objects that block Restrict."""
         async with self._session.transaction(self._patience):
             restricted = policy == "Restrict"
-            most = _SOME if restricted else None
+            most = bounds.REMOVAL_OBJECTS if restricted else None
             dependencies = await read_dependencies(self._session, self.role.oid, most=most)
             blockers = await self._owned(dependencies.databases) if restricted else []
             # The first objects of a role suffice to refuse; without any, all are read.

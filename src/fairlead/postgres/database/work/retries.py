@@ -9,14 +9,11 @@ from typing import TypeVar
 
 import psycopg
 
+from fairlead.postgres import bounds
 from fairlead.postgres.database.connections.failures import TRANSIENT_STATES, explain_statement
 from fairlead.postgres.errors import PasswordForm
 
 
-ATTEMPTS = 6
-"""Tries of a transaction before an interference counts as its error."""
-JOINS = 3
-"""Tries to act as a role that another transaction acts as."""
 _PAUSE_SECONDS = (0.02, 0.2)
 """Shortest and longest pause between two tries in seconds, chosen at random."""
 
@@ -29,7 +26,7 @@ async def give_way(error: psycopg.Error, attempt: int, what: str, sets: Password
     Raises:
         AccessError: the error is another one, or the attempt was the last.
     """
-    if attempt + 1 == ATTEMPTS or error.sqlstate not in TRANSIENT_STATES:
+    if attempt + 1 == bounds.TRANSACTION_TRIES or error.sqlstate not in TRANSIENT_STATES:
         raise explain_statement(error, what, "the administrator", sets=sets) from None
     await pause()
 
@@ -45,7 +42,7 @@ async def retried(work: Callable[[], Awaitable[T]], what: str, sets: PasswordFor
     Raises:
         AccessError: the work failed for another reason, or at each attempt.
     """
-    for attempt in range(ATTEMPTS):
+    for attempt in range(bounds.TRANSACTION_TRIES):
         try:
             return await work()
         except psycopg.Error as error:

@@ -13,6 +13,7 @@ from collections.abc import Awaitable, Callable
 
 import psycopg
 
+from fairlead.postgres import bounds
 from fairlead.postgres.database.connections.session import BRIEF, PATIENT, Session
 from fairlead.postgres.database.connections.sessions import Sessions
 from fairlead.postgres.database.plans.plan import WantedState
@@ -24,10 +25,6 @@ from fairlead.postgres.database.work.blockers import watching
 from fairlead.postgres.database.work.holding import hold
 from fairlead.postgres.database.work.retries import retried
 from fairlead.postgres.errors import AccessError, PasswordForm
-
-
-PUBLISH_SECONDS = 10.0
-"""Timeout in seconds of the Secret's write, during which the role's row is locked."""
 
 
 async def rotate(
@@ -102,13 +99,13 @@ class _Rotation:
                 self.changed = True
             try:
                 # Also without a role: ``sync`` then creates it with the Secret's password.
-                async with asyncio.timeout(PUBLISH_SECONDS):
+                async with asyncio.timeout(bounds.PUBLISH_SECONDS):
                     await self._publish()
             except TimeoutError:
                 raise AccessError(
                     "TimedOut",
                     f"the Secret of role {role.name if role else self._state.login} was not"
-                    f" written in {PUBLISH_SECONDS:g} s; trying again",
+                    f" written in {bounds.PUBLISH_SECONDS:g} s; trying again",
                 ) from None
 
     async def _role(self, session: Session) -> RoleFacts | None:

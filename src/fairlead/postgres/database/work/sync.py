@@ -16,6 +16,7 @@ from typing import NamedTuple
 import msgspec
 import psycopg
 
+from fairlead.postgres import bounds
 from fairlead.postgres.database.connections.acting import acting_as
 from fairlead.postgres.database.connections.failures import (
     LOCKED_STATE,
@@ -49,7 +50,7 @@ from fairlead.postgres.database.plans.snapshot import (
 )
 from fairlead.postgres.database.plans.statements import AccessStatement
 from fairlead.postgres.database.reading.actors import read_owning_actors
-from fairlead.postgres.database.reading.catalog import CROWD, observe, read_around, read_snapshot
+from fairlead.postgres.database.reading.catalog import observe, read_around, read_snapshot
 from fairlead.postgres.database.reading.comparison import unapproved
 from fairlead.postgres.database.reading.verifiers import Verifiers
 from fairlead.postgres.database.work.blockers import end_all_sessions, watching
@@ -58,20 +59,12 @@ from fairlead.postgres.database.work.changing import (
     HoldingStatement,
     raise_what_is_nobodys,
 )
-from fairlead.postgres.database.work.cleanup import GONE_MS, drop_logins
+from fairlead.postgres.database.work.cleanup import drop_logins
 from fairlead.postgres.database.work.groups import leave_groups
 from fairlead.postgres.database.work.holding import check_held
 from fairlead.postgres.database.work.privileges import PiecesTurn, Visits, visit_databases
-from fairlead.postgres.database.work.retries import ATTEMPTS, JOINS, give_way, pause
+from fairlead.postgres.database.work.retries import give_way, pause
 from fairlead.postgres.errors import AccessError, PasswordForm, refusal
-
-
-_WRITES = 2
-"""Number of writes before a missing change counts as refused.
-
-Another writer may have been in between, such as the removal of a group without members: it takes
-the group's privileges in one database after the other while a role may join the group.
-"""
 
 
 class Check(NamedTuple):
@@ -224,7 +217,7 @@ class _Batch:
     async def plan(self, session: Session, failed: Mapping[str, AccessError]) -> _PlannedBatch:
         """Read the server and plan, without the accesses that have failed."""
         left = [one for name, one in self.states.items() if name not in failed]
-        most = CROWD if self.brief else None
+        most = bounds.CROWD if self.brief else None
         observed = await observe(self.sessions, session, left, self.verifiers, most=most)
         plan = plan_server(left, observed, self.sessions.endpoint.revoke_public)
         if not self._permits(plan):
@@ -319,7 +312,7 @@ async def _end_sessions(
         return {}
     async with batch.sessions.working("end sessions of roles") as session:
         return await end_all_sessions(
-            session, actors, superuser=snapshot.server.superuser, wait=GONE_MS
+            session, actors, superuser=snapshot.server.superuser, wait=bounds.GONE_MS
         )
 
 
@@ -329,7 +322,8 @@ async def _bring_roles(batch: _Batch) -> tuple[_PlannedBatch, _Written]:
     patience = BRIEF_READING if batch.brief else None
     async with batch.sessions.working("read the catalogs", patience) as session:
         planned = await batch.plan(session, {})
-        for _ in range(_WRITES):
+        # Another writer may be in between, such as the removal of a group that a role joins.
+        for _ in range(bounds.WRITES):
             # Changes that the server refused are not tried again at once.
             names = {name for change in planned.plan.changes for name in change.usernames}
             if names <= written.problems.keys():
@@ -443,7 +437,7 @@ async def _write(
     sets: PasswordForm = ""
     for change in planned.plan.changes:
         sets = sets or change.sets
-    for attempt in range(ATTEMPTS):
+    for attempt in range(bounds.TRANSACTION_TRIES):
         try:
             return await _run(batch, session, planned.failed, before)
         except psycopg.Error as error:
@@ -510,7 +504,7 @@ async def _act_as(
     session: Session, actor: Actor, changes: Sequence[AccessStatement], acting: Changing
 ) -> None:
     """Make changes by the rights of the owner of databases, in a transaction of their own."""
-    for left in reversed(range(JOINS)):
+    for left in reversed(range(bounds.JOINS)):
         try:
             async with (
                 session.transaction(BRIEF),
