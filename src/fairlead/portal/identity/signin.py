@@ -39,7 +39,7 @@ _PURPOSE = "sign-in"
 _log = structlog.get_logger(logger_name="fairlead.portal.signin")
 _MOST = {"session_id": 256, "consumer_id": 253, "client_type": 32}
 """Longest value of each parameter, in characters."""
-_NAMES = (*_MOST, "cluster_id", "code_challenge", "code_challenge_method")
+_NAMES = ("redirect_url", *_MOST, "cluster_id", "code_challenge", "code_challenge_method")
 
 
 class Begun(msgspec.Struct, frozen=True, array_like=True):
