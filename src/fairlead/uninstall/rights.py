@@ -11,6 +11,7 @@ from collections.abc import Sequence
 
 import msgspec
 
+from fairlead.api.kbind.names import KBIND_KINDS
 from fairlead.api.kubebind import (
     APISERVICEBINDINGBUNDLES,
     APISERVICEBINDINGS,
@@ -54,7 +55,7 @@ class HookRights(msgspec.Struct, frozen=True):
 _READ = ("get", "list")
 _LOOKED_AT: dict[Program, Sequence[Resource]] = {
     "binding": (SERVICEBINDINGS, COREOS_SERVICEBINDINGS, BINDABLEKINDS),
-    "konnector": (APISERVICEBINDINGS, APISERVICEBINDINGBUNDLES),
+    "konnector": (APISERVICEBINDINGS, APISERVICEBINDINGBUNDLES, *KBIND_KINDS),
     "postgres": (POSTGRESACCESSES,),
     "provider": (
         *(APISERVICEEXPORTS, APISERVICEEXPORTTEMPLATES),

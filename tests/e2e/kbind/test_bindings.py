@@ -52,6 +52,8 @@ from fairlead.demo.identity import as_service_account, create_all
 from fairlead.konnector.manifests import NAME
 from fairlead.konnector.v2.rights import binding_roles, cluster_binding_roles, role_name
 from fairlead.runtime import install_crds
+from fairlead.uninstall.findings import Choices, UninstallError
+from fairlead.uninstall.work import survey, uninstall
 
 
 class Ready:
@@ -943,3 +945,33 @@ async def test_a_konnector_killed_in_the_middle_loses_nothing(
             if work == "unbind":
                 await gone(here, CLUSTERBINDINGS, "all")
                 await gone(here, CUSTOMRESOURCEDEFINITIONS, api)
+
+
+async def test_uninstalling_the_konnector_names_what_only_it_takes_apart(ready: Ready) -> None:
+    await ready.create()
+    await ready.copied()
+    found = await survey(ready.here, "konnector")
+    assert [use.what.split(" of ")[0] for use in found.uses] == [
+        f"ClusterBinding {ready.name}",
+        f"Connection {ready.bound.connection}",
+    ]
+    assert f"clusterbindings.core.kbind.io {ready.name}" in found.uses[0].remedy
+    with pytest.raises(UninstallError):
+        await uninstall(ready.here, "konnector", timeout=SECONDS, progress=lambda _line: None)
+    await ready.konnector.stop()
+    await uninstall(
+        ready.here,
+        "konnector",
+        choices=Choices(orphan=True),
+        timeout=SECONDS,
+        progress=lambda _line: None,
+    )
+    for resource, name in (
+        (CLUSTERBINDINGS, ready.name),
+        (CONNECTIONS, ready.bound.connection),
+    ):
+        await gone(ready.here, resource, name)
+    held = await ready.here.get(ready.resource, "a", ready.space)
+    assert held.meta.finalizers == []
+    assert not (await ready.copied())["metadata"].get("deletionTimestamp")
+    assert (await survey(ready.here, "konnector")).uses == []

@@ -17,6 +17,8 @@ CATEGORY: Final = "kbind"
 CONNECTIONS = Resource(GROUP, VERSION, "connections", "Connection", namespaced=False)
 CLUSTERBINDINGS = Resource(GROUP, VERSION, "clusterbindings", "ClusterBinding", namespaced=False)
 BINDINGS = Resource(GROUP, VERSION, "bindings", "Binding")
+KBIND_KINDS = (CLUSTERBINDINGS, BINDINGS, CONNECTIONS)
+"""All kinds of kbind v2, bindings before the Connections that they name."""
 LOGICALCLUSTERS = Resource(
     "core.kcp.io", "v1alpha1", "logicalclusters", "LogicalCluster", namespaced=False
 )

@@ -10,6 +10,8 @@ from __future__ import annotations
 import shlex
 from collections.abc import Sequence
 
+from fairlead.api.kbind.names import CONNECTIONS, FINALIZER_CLEANUP, KBIND_KINDS
+from fairlead.api.kbind.names import FINALIZER_SYNCER as KBIND_FINALIZER_SYNCER
 from fairlead.api.kubebind import (
     ANNOTATION_DELETION_POLICY,
     APISERVICEBINDINGBUNDLES,
@@ -64,7 +66,8 @@ class KonnectorDuties(Duties):
         bundles = await list_all(self._client, APISERVICEBINDINGBUNDLES)
         bindings = await list_all(self._client, APISERVICEBINDINGS)
         by_kind = await self._objects()
-        if not (bundles or bindings or by_kind):
+        kbind = [use for kind in KBIND_KINDS for use in await self._kbind_uses(kind)]
+        if not (bundles or bindings or by_kind or kbind):
             return []
         again = await self._again(_AGAIN)
         going = await self._removal.going()
@@ -79,9 +82,8 @@ class KonnectorDuties(Duties):
             uses.append(await self._binding_use(binding, mine, going, again, bundle))
             for kind in mine:
                 by_kind.pop(kind)
-        return uses + [
-            self._stranded_use(kind, objects, going) for kind, objects in by_kind.items()
-        ]
+        stranded = (self._stranded_use(kind, objs, going) for kind, objs in by_kind.items())
+        return [*uses, *stranded, *kbind]
 
     async def notes(self) -> list[str]:
         """Return a note for each kubeconfig Secret that is deleted too."""
@@ -94,6 +96,7 @@ class KonnectorDuties(Duties):
 
     async def orphan(self) -> None:
         """Release bound objects and bindings without a konnector; copies stay on the providers."""
+        await self._orphan_kbind()
         # Bundles first: a konnector that still runs elsewhere would make their bindings again.
         await self._removal.delete(
             APISERVICEBINDINGBUNDLES, await list_all(self._client, APISERVICEBINDINGBUNDLES)
@@ -120,6 +123,39 @@ class KonnectorDuties(Duties):
         # The bindings go last: a second run finds by them what an interrupted one has left.
         await self._removal.let_go(APISERVICEBINDINGS, bindings, FINALIZER_UNBIND)
         await self._removal.gone(lambda: list_all(self._client, APISERVICEBINDINGS))
+
+    async def _kbind_uses(self, kind: Resource) -> list[Use]:
+        """Return the objects of a kind of kbind v2, which a konnector alone takes apart."""
+        left = "copies stay at the provider, and objects keep no finalizer"
+        if kind is CONNECTIONS:
+            left = "its Secret keeps no finalizer"
+        return [
+            Use(
+                what=f"{kind.kind} {obj.key} of {kind.group}{judged(verdict_of(obj))}",
+                remedy=f"`kubectl delete {kind.group_resource}{_place(obj)}` takes it apart while"
+                " a konnector runs; bindings go before their Connection",
+                option="orphan",
+                breaks=f"{kind.kind} {obj.key} is deleted; {left}",
+            )
+            for obj in await list_all(self._client, kind)
+        ]
+
+    async def _orphan_kbind(self) -> None:
+        """Release what kbind v2 has bound without a konnector; copies stay on the providers."""
+        there = {kind: await list_all(self._client, kind) for kind in KBIND_KINDS}
+        if not any(there.values()):
+            return
+        for kind, objects in there.items():
+            if await self._removal.delete(kind, objects):
+                self._removal.progress(f"deleting {named(objects)}")
+        for namespaced in (True, False):
+            for kind in await self._removal.kinds(namespaced=namespaced):
+                objects = having(await self._removal.list_objects(kind), KBIND_FINALIZER_SYNCER)
+                await self._removal.let_go(kind, objects, KBIND_FINALIZER_SYNCER)
+        for kind, objects in there.items():
+            await self._removal.let_go(kind, objects, FINALIZER_CLEANUP)
+        secrets = (await self._client.list(SECRETS, self._footprint.namespace)).items
+        await self._removal.let_go(SECRETS, having(secrets, FINALIZER_CLEANUP), FINALIZER_CLEANUP)
 
     async def clear(self) -> None:
         """Delete the roles of deleted bindings, and unused kubeconfigs."""
@@ -227,6 +263,12 @@ class KonnectorDuties(Duties):
         )
 
     _where = "the provider"
+
+
+def _place(obj: Object) -> str:
+    """Return the words of a kubectl command that name an object."""
+    namespace = f" -n {shlex.quote(obj.meta.namespace)}" if obj.meta.namespace else ""
+    return f" {shlex.quote(obj.meta.name)}{namespace}"
 
 
 def _is_binding(owner: OwnerReference) -> bool:
