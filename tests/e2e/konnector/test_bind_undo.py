@@ -32,6 +32,7 @@ from fairlead.client import Client, parse_kubeconfig
 from fairlead.client.lookups import list_all
 from fairlead.konnector.commands.consumer_objects import ensure_roles, restore_role
 from fairlead.konnector.rights import konnector_role_name, role_labels
+from fairlead.process import INTERRUPTED
 from fairlead.provider.invitation import invite
 from fairlead.runtime import install_crds
 from fairlead_sandbox import Sandbox
@@ -148,7 +149,7 @@ async def test_a_bind_that_is_stopped_takes_back_what_it_wrote(
     async with binding(world, tmp_path, answer) as process:
         await when_bound(world.consumer)
         process.send_signal(number)
-        assert await asyncio.wait_for(process.wait(), SECONDS) == 1
+        assert await asyncio.wait_for(process.wait(), SECONDS) == INTERRUPTED
     assert await left(world.consumer) == before == set()
 
 

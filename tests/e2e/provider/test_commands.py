@@ -238,14 +238,6 @@ async def test_a_kind_that_cannot_be_listed_hides_nothing_else_and_keeps_no_acce
     assert name not in await operator.consumers()
 
 
-async def test_a_template_that_cannot_be_is_one_that_is_missing(operator: Operator) -> None:
-    output = ("-o", str(operator.folder / "invitation.json"))
-    code, _, err = await operator.run("provider", "invite", "a", "--template", "No Such", *output)
-    assert (code, len(err.splitlines())) == (1, 1)
-    assert "APIServiceExportTemplate No Such does not exist; " in err
-    assert operator.template in err
-
-
 async def test_inviting_again_keeps_the_address_and_says_so(operator: Operator) -> None:
     name, invitation = f"team-{os.urandom(3).hex()}", operator.folder / "invitation.json"
     output = ("-o", str(invitation))

@@ -320,7 +320,7 @@ async def test_a_batch_is_bounded(world: World, monkeypatch: pytest.MonkeyPatch)
 async def test_a_job_alone_does_not_wait_as_long_as_many(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(module, "_COLLECT_SECONDS", 3600)
+    monkeypatch.setattr(bounds, "COLLECT_SECONDS", 3600)
     world.work.submit(place(), request("a"), sync_job("a"))
     await world.answered(1)
     assert world.of("sync") == [["a"]]

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 import socket
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
 import msgspec
 import pytest
+import structlog
 from click.testing import CliRunner
 from tests.support.process import config_file
 from tests.unit.runtime.fakes import WIDGETS
@@ -28,6 +29,13 @@ from fairlead.client import (
 from fairlead.runtime import Cluster, Manager, ManagerError
 from fairlead.runtime.backoff import BackoffPolicy
 from fairlead_sandbox import Sandbox
+
+
+@pytest.fixture(autouse=True)
+def unconfigured() -> Iterator[None]:
+    """Have later tests log elsewhere than into what one here has captured."""
+    yield
+    structlog.reset_defaults()
 
 
 def test_programs_keep_no_managed_fields(tmp_path: Path) -> None:

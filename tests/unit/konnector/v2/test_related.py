@@ -12,7 +12,7 @@ from fairlead.api.resource import CONFIGMAPS, SECRETS
 from fairlead.konnector.v2.related.plan import originals, plan
 from fairlead.konnector.v2.related.rules import (
     Place,
-    Selection,
+    RelatedSelection,
     judge,
     places_text,
     stored_places,
@@ -62,7 +62,7 @@ def connection(admitted: str | None = None) -> Object:
 
 HERE = Place("secrets", "FromProvider")
 THERE = Place("secrets", "FromConsumer", "acme")
-ALL = Selection()
+ALL = RelatedSelection()
 
 
 @pytest.mark.parametrize(
@@ -110,14 +110,19 @@ ALL = Selection()
         pytest.param(
             [rule("secrets", "FromConsumer", names=["a", "b"])],
             {},
-            {THERE: {Selection("", "metadata.name=a"), Selection("", "metadata.name=b")}},
+            {
+                THERE: {
+                    RelatedSelection("", "metadata.name=a"),
+                    RelatedSelection("", "metadata.name=b"),
+                }
+            },
             [],
             id="by-names-a-watch-for-each",
         ),
         pytest.param(
             [rule("secrets", "FromConsumer", names=["a"], **labels(app="db"))],
             {},
-            {THERE: {Selection("app=db", "metadata.name=a")}},
+            {THERE: {RelatedSelection("app=db", "metadata.name=a")}},
             [],
             id="labels-and-names-must-both-fit",
         ),
@@ -127,7 +132,7 @@ ALL = Selection()
                 rule("secrets", "FromProvider", **labels(app="db")),
             ],
             {},
-            {HERE: {Selection("", "metadata.name=a"), Selection("app=db")}},
+            {HERE: {RelatedSelection("", "metadata.name=a"), RelatedSelection("app=db")}},
             [],
             id="F19-one-set-of-a-kind-and-direction",
         ),
@@ -185,7 +190,10 @@ ALL = Selection()
     ],
 )
 def test_rules(
-    rules: list[JSON], more: JSON, selections: dict[Place, set[Selection]], refusals: list[str]
+    rules: list[JSON],
+    more: JSON,
+    selections: dict[Place, set[RelatedSelection]],
+    refusals: list[str],
 ) -> None:
     options = {key: more[key] for key in ("namespace", "deleting") if key in more}
     judged = judge(

@@ -51,8 +51,8 @@ from fairlead.konnector.v2.related.plan import CopyStep, is_ours, originals, pla
 from fairlead.konnector.v2.related.rules import (
     RESOURCES,
     Place,
+    RelatedSelection,
     Rules,
-    Selection,
     judge,
     places_text,
     stored_places,
@@ -63,10 +63,10 @@ from fairlead.runtime.cache.expectations import Expectations
 
 _log = structlog.get_logger(logger_name="fairlead.konnector.v2.related")
 
-_Scope = tuple[Cluster, Resource, str, Selection]
+_Scope = tuple[Cluster, Resource, str, RelatedSelection]
 """A watch: cluster, resource, namespace or "", and selection."""
 _UNKNOWN = "its related copies are looked at first"
-_MARKED = Selection(labels=f"{LABEL_MANAGED}=true")
+_MARKED = RelatedSelection(labels=f"{LABEL_MANAGED}=true")
 """The selection of all copies, those of other bindings among them."""
 
 
@@ -238,7 +238,7 @@ class BindingCopies:
         place: Place,
         obj: Object,
         parsed: ClusterBinding,
-        selections: frozenset[Selection] | None,
+        selections: frozenset[RelatedSelection] | None,
     ) -> list[Fault]:
         """Bring one place to its state; return its faults. No selections take all copies away."""
         state = self._states.setdefault(place, _PlaceState())
@@ -417,7 +417,7 @@ class BindingCopies:
         cluster: Cluster,
         resource: Resource,
         namespace: str,
-        selection: Selection,
+        selection: RelatedSelection,
         state: _PlaceState | None = None,
     ) -> Informer:
         """Return the watch of a selection, which is opened if it is new."""

@@ -44,7 +44,7 @@ class Place(msgspec.Struct, frozen=True, order=True):
         return "/".join(filter(None, (self.resource, self.direction, self.connection)))
 
 
-class Selection(msgspec.Struct, frozen=True, order=True):
+class RelatedSelection(msgspec.Struct, frozen=True, order=True):
     """The originals that one watch shows: selectors of labels and of fields in their text form."""
 
     labels: str = ""
@@ -54,7 +54,7 @@ class Selection(msgspec.Struct, frozen=True, order=True):
 class Rules(msgspec.Struct, frozen=True):
     """The rules of a binding that hold, as selections by place, and faults of all others."""
 
-    selections: dict[Place, frozenset[Selection]] = {}
+    selections: dict[Place, frozenset[RelatedSelection]] = {}
     refusals: tuple[Fault, ...] = ()
 
 
@@ -71,7 +71,7 @@ def judge(
     """
     if binding.metadata.deleting or not admitted:
         return Rules()
-    selections: dict[Place, frozenset[Selection]] = {}
+    selections: dict[Place, frozenset[RelatedSelection]] = {}
     refusals: list[Fault] = []
     for number, rule in enumerate(binding.spec.related_resources):
         title = f"spec.relatedResources[{number}] ({rule.resource} {rule.direction})"
@@ -144,12 +144,12 @@ def _refusal(rule: RelatedResource, namespace: str, connection: Object, konnecto
     return ""
 
 
-def _selections(rule: RelatedResource) -> frozenset[Selection]:
+def _selections(rule: RelatedResource) -> frozenset[RelatedSelection]:
     selector = rule.selector
     terms = selector.label_selector if selector is not None else None
     labels = ""
     if terms is not None:
         labels = str(LabelSelector.from_dict(msgspec.to_builtins(terms)))
     names: Iterable[str] = selector.names if selector is not None else ()
-    by_name = frozenset(Selection(labels, f"metadata.name={name}") for name in names)
-    return by_name or frozenset({Selection(labels)})
+    by_name = frozenset(RelatedSelection(labels, f"metadata.name={name}") for name in names)
+    return by_name or frozenset({RelatedSelection(labels)})
