@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 ROOT = Path(__file__).parent.parent.parent
 TASKS = ("how-to/", "tutorials/")
 """Folders that the search puts before the reference, which has the same words more often."""
+KINDS = "reference/resources/"
+"""Folder of pages with all fields, which a search for a field finds before what mentions it."""
 
 
 def on_config(config: MkDocsConfig) -> MkDocsConfig:
@@ -45,6 +47,8 @@ def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, **_: Any) 
     uri = page.file.src_uri
     if uri.startswith(TASKS):
         page.meta["search"] = {"boost": 8}
+    elif uri.startswith(KINDS):
+        page.meta["search"] = {"boost": 4}
     markdown = folders.listed(markdown, uri, Path(config.docs_dir))
     return repository.linked(markdown, uri, _is_file)[0]
 
