@@ -8,12 +8,10 @@ original's do. Source: kbind v2.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Literal
 
 import msgspec
 
-from fairlead.api.conditions import set_condition
-from fairlead.api.kbind import BindingStatus, BoundAPI, ClusterBinding, ReportedCondition
+from fairlead.api.kbind import BindingStatus, BoundAPI, ClusterBinding
 from fairlead.api.kbind.names import (
     AS_EXPECTED,
     CONFLICTS,
@@ -26,6 +24,7 @@ from fairlead.api.kbind.names import (
 )
 from fairlead.api.kubebind.conditions import OBJECTS_FAILING, OBJECTS_REWRITTEN, KubeBindCondition
 from fairlead.konnector.v2.bindings.crds import Fault
+from fairlead.konnector.v2.conditions import ReportedConditions
 
 
 class APIView(msgspec.Struct, frozen=True):
@@ -55,7 +54,7 @@ def binding_status(
         api.name: before.get(api.name, 0) if api.conflicts is None else api.conflicts
         for api in well
     }
-    conditions = _Conditions(binding, now)
+    conditions = _Conditions(binding.status.conditions, binding.metadata.generation, now)
     if binding.metadata.deleting:
         conditions.set(READY, "False", PENDING, "; ".join(["unbinding", *obstacles]))
     elif faults:
@@ -87,27 +86,8 @@ def binding_status(
     )
 
 
-class _Conditions:
-    """The conditions of a binding, changed one by one."""
-
-    def __init__(self, binding: ClusterBinding, now: str) -> None:
-        self.all: list[ReportedCondition] = list(binding.status.conditions)
-        self._generation = binding.metadata.generation
-        self._now = now
-
-    def has(self, type_: str) -> bool:
-        return any(condition.type == type_ for condition in self.all)
-
-    def set(self, type_: str, status: Literal["True", "False"], reason: str, message: str) -> None:
-        condition = ReportedCondition(
-            type=type_,
-            status=status,
-            reason=reason,
-            message=message,
-            last_transition_time="",
-            observed_generation=self._generation,
-        )
-        self.all = set_condition(self.all, condition, now=self._now)
+class _Conditions(ReportedConditions):
+    """The conditions of a binding."""
 
     def conflicts(self, count: int) -> None:
         if not count:
@@ -125,7 +105,7 @@ class _Conditions:
         """Set a condition that is there only while something is wrong."""
         carried = list(conditions)
         if not carried:
-            self.all = [condition for condition in self.all if condition.type != type_]
+            self.remove(type_)
             return
         message = "; ".join(condition.message for condition in carried)
         self.set(type_, "True", carried[0].reason, message)

@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Literal
 
 import msgspec
 
-from fairlead.api.conditions import set_condition
 from fairlead.api.definitions import crd_spec
 from fairlead.api.kbind import (
     Connection,
     ConnectionStatus,
     ExportedAPI,
     KubeconfigSecretRef,
-    ReportedCondition,
 )
 from fairlead.api.kbind.names import (
     ANOTHER_KONNECTOR,
@@ -32,6 +29,7 @@ from fairlead.api.kbind.names import (
     SECRET_VALID,
 )
 from fairlead.api.meta import Object
+from fairlead.konnector.v2.conditions import ReportedConditions
 from fairlead.konnector.v2.renewals import Holder
 
 
@@ -150,19 +148,21 @@ def exported_apis(crds: Iterable[Object]) -> tuple[ExportedAPI, ...]:
 
 def reconcile(state: ConnectionState, *, now: str) -> ConnectionOutcome:
     """Return the status of a Connection, and whether its provider can be used."""
-    conditions = _Conditions(state.connection, now)
+    conditions = ReportedConditions(
+        state.connection.status.conditions, state.connection.metadata.generation, now
+    )
     if state.link is not None and state.link.holder == "Another":
         # All else in the status is the other konnector's to write.
-        conditions.add(ANOTHER_KONNECTOR, "True", LEASE_HELD, _another(state.local_uid))
-        return ConnectionOutcome(conditions.status({}), usable=False)
+        conditions.set(ANOTHER_KONNECTOR, "True", LEASE_HELD, _another(state.local_uid))
+        return ConnectionOutcome(_status(state, conditions, {}), usable=False)
     conditions.remove(ANOTHER_KONNECTOR)
     if state.secret_fault is not None:
         fault = state.secret_fault
-        conditions.add(SECRET_VALID, "False", fault.reason, fault.message)
+        conditions.set(SECRET_VALID, "False", fault.reason, fault.message)
         conditions.remove(CONNECTED)
         return _unready(state, conditions, fault.reason, fault.message)
     ref = state.connection.spec.kubeconfig_secret_ref
-    conditions.add(
+    conditions.set(
         SECRET_VALID,
         "True",
         AS_EXPECTED,
@@ -171,34 +171,34 @@ def reconcile(state: ConnectionState, *, now: str) -> ConnectionOutcome:
     return _linked(state, conditions)
 
 
-def _linked(state: ConnectionState, conditions: _Conditions) -> ConnectionOutcome:
+def _linked(state: ConnectionState, conditions: ReportedConditions) -> ConnectionOutcome:
     link = state.link
     if link is None:
         return ConnectionOutcome(None, usable=False)
     if changed := _changed_identity(state, link):
-        conditions.add(CONNECTED, "False", CLUSTER_IDENTITY_CHANGED, changed)
+        conditions.set(CONNECTED, "False", CLUSTER_IDENTITY_CHANGED, changed)
         return _unready(state, conditions, CLUSTER_IDENTITY_CHANGED, changed)
     if link.silent:
         message = "; ".join(part for part in (link.silent, state.untried) if part)
-        conditions.add(CONNECTED, "False", PENDING, message)
+        conditions.set(CONNECTED, "False", PENDING, message)
         return _unready(state, conditions, PENDING, message)
     if not link.remote_uid:
         if not link.forbidden:
             return ConnectionOutcome(None, usable=False)
         conditions.remove(CONNECTED)
-        conditions.add(PERMISSION_DENIED, "True", FORBIDDEN, link.forbidden)
+        conditions.set(PERMISSION_DENIED, "True", FORBIDDEN, link.forbidden)
         return _unready(state, conditions, FORBIDDEN, link.forbidden)
     notes = (f"cluster {link.remote_uid} answers", state.untried, link.lease_problem)
-    conditions.add(CONNECTED, "True", AS_EXPECTED, "; ".join(note for note in notes if note))
+    conditions.set(CONNECTED, "True", AS_EXPECTED, "; ".join(note for note in notes if note))
     uids = {"remote_cluster_uid": link.remote_uid, "local_cluster_uid": state.local_uid}
     if link.forbidden:
-        conditions.add(PERMISSION_DENIED, "True", FORBIDDEN, link.forbidden)
+        conditions.set(PERMISSION_DENIED, "True", FORBIDDEN, link.forbidden)
         return _unready(state, conditions, FORBIDDEN, link.forbidden, fields=uids)
     # Neither the exports nor whether another konnector is at work are known at first.
     if link.apis is None or not link.holder:
         return ConnectionOutcome(None, usable=False)
     if conditions.has(PERMISSION_DENIED):
-        conditions.add(PERMISSION_DENIED, "False", AS_EXPECTED, "the provider grants what is read")
+        conditions.set(PERMISSION_DENIED, "False", AS_EXPECTED, "the provider grants what is read")
     status = {
         **uids,
         "active_schema_source": "CRD",
@@ -209,8 +209,8 @@ def _linked(state: ConnectionState, conditions: _Conditions) -> ConnectionOutcom
     if state.connection.metadata.deleting:
         return _unready(state, conditions, "", "", usable=True, fields=status)
     count = "1 API is" if len(link.apis) == 1 else f"{len(link.apis)} APIs are"
-    conditions.add(READY, "True", AS_EXPECTED, f"{count} offered")
-    return ConnectionOutcome(conditions.status(status), usable=True)
+    conditions.set(READY, "True", AS_EXPECTED, f"{count} offered")
+    return ConnectionOutcome(_status(state, conditions, status), usable=True)
 
 
 _NO_OPENAPI = (
@@ -221,7 +221,7 @@ _NO_OPENAPI = (
 
 def _unready(
     state: ConnectionState,
-    conditions: _Conditions,
+    conditions: ReportedConditions,
     reason: str,
     message: str,
     *,
@@ -236,8 +236,8 @@ def _unready(
         waiting = f"waits for bindings that name it: {named}{rest}"
         message = f"{waiting}; {message}" if message else waiting
         reason = DRAINING_BINDINGS
-    conditions.add(READY, "False", reason, message)
-    return ConnectionOutcome(conditions.status(fields or {}), usable=usable)
+    conditions.set(READY, "False", reason, message)
+    return ConnectionOutcome(_status(state, conditions, fields or {}), usable=usable)
 
 
 _MOST_NAMES = 10
@@ -267,31 +267,7 @@ def _another(uid: str) -> str:
     )
 
 
-class _Conditions:
-    """The conditions of a Connection, changed one by one."""
-
-    def __init__(self, connection: Connection, now: str) -> None:
-        self._status = connection.status
-        self._generation = connection.metadata.generation
-        self._now = now
-        self._conditions = list(connection.status.conditions)
-
-    def has(self, type_: str) -> bool:
-        return any(condition.type == type_ for condition in self._conditions)
-
-    def add(self, type_: str, status: Literal["True", "False"], reason: str, message: str) -> None:
-        condition = ReportedCondition(
-            type=type_,
-            status=status,
-            reason=reason,
-            message=message,
-            last_transition_time="",
-            observed_generation=self._generation,
-        )
-        self._conditions = set_condition(self._conditions, condition, now=self._now)
-
-    def remove(self, type_: str) -> None:
-        self._conditions = [one for one in self._conditions if one.type != type_]
-
-    def status(self, fields: Mapping[str, object]) -> ConnectionStatus:
-        return msgspec.structs.replace(self._status, conditions=self._conditions, **fields)
+def _status(
+    state: ConnectionState, conditions: ReportedConditions, fields: Mapping[str, object]
+) -> ConnectionStatus:
+    return msgspec.structs.replace(state.connection.status, conditions=conditions.all, **fields)

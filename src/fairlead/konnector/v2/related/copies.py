@@ -9,13 +9,11 @@ from contextlib import AsyncExitStack, suppress
 import msgspec
 import structlog
 
-from fairlead.api.conditions import set_condition
 from fairlead.api.kbind import (
     BINDINGS,
     CLUSTERBINDINGS,
     BindingStatus,
     ClusterBinding,
-    ReportedCondition,
 )
 from fairlead.api.kbind.names import (
     ANNOTATION_RELATED_PLACES,
@@ -46,6 +44,7 @@ from fairlead.konnector.v2.bindings.api import PAUSE_SECONDS, PROVIDER_GONE, WAT
 from fairlead.konnector.v2.bindings.coverage import is_admitted, stands_back, summary
 from fairlead.konnector.v2.bindings.crds import Fault
 from fairlead.konnector.v2.bindings.environment import Environment
+from fairlead.konnector.v2.conditions import ReportedConditions
 from fairlead.konnector.v2.providers import ConnectedProvider
 from fairlead.konnector.v2.related.plan import CopyStep, is_ours, originals, plan
 from fairlead.konnector.v2.related.rules import (
@@ -536,19 +535,13 @@ def with_related(
     """
     if faults is None:
         return status
-    others = [item for item in status.conditions if item.type != RELATED_FAILING]
-    if not faults:
-        return msgspec.structs.replace(status, conditions=others)
-    condition = ReportedCondition(
-        type=RELATED_FAILING,
-        status="True",
-        reason=faults[0].reason,
-        message="; ".join(dict.fromkeys(fault.message for fault in faults)),
-        last_transition_time="",
-        observed_generation=generation,
-    )
-    conditions = set_condition(list(status.conditions), condition, now=now)
-    return msgspec.structs.replace(status, conditions=conditions)
+    conditions = ReportedConditions(status.conditions, generation, now)
+    if faults:
+        message = "; ".join(dict.fromkeys(fault.message for fault in faults))
+        conditions.set(RELATED_FAILING, "True", faults[0].reason, message)
+    else:
+        conditions.remove(RELATED_FAILING)
+    return msgspec.structs.replace(status, conditions=conditions.all)
 
 
 def _has_work(obj: Object) -> bool:
