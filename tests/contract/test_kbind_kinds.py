@@ -11,10 +11,10 @@ from tests.support.tiers import today
 
 from fairlead.api import kbind
 from fairlead.api.kbind import BINDINGS, CLUSTERBINDINGS, CONNECTIONS, RelatedResource
+from fairlead.api.kbind.rights import binding_roles, cluster_binding_roles
 from fairlead.api.meta import JSON, Object
 from fairlead.api.resource import Resource
 from fairlead.client import Client, Invalid
-from fairlead.konnector.v2.rights import binding_roles, cluster_binding_roles
 from fairlead.runtime import install_crds
 
 

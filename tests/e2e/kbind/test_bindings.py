@@ -36,6 +36,7 @@ from fairlead.api.kbind.names import (
     LABEL_MANAGED,
     LEASE_NAMESPACE,
 )
+from fairlead.api.kbind.rights import binding_roles, cluster_binding_roles, role_name
 from fairlead.api.manifests import rule
 from fairlead.api.meta import JSON, Key
 from fairlead.api.resource import (
@@ -50,7 +51,6 @@ from fairlead.api.resource import (
 from fairlead.client import NotFound
 from fairlead.demo.identity import as_service_account, create_all
 from fairlead.konnector.manifests import NAME
-from fairlead.konnector.v2.rights import binding_roles, cluster_binding_roles, role_name
 from fairlead.runtime import install_crds
 from fairlead.uninstall.findings import Choices, UninstallError
 from fairlead.uninstall.work import survey, uninstall

@@ -20,12 +20,12 @@ from fairlead.api.kbind.names import (
     FIELD_MANAGER_RELATED,
     LABEL_MANAGED,
 )
+from fairlead.api.kbind.rights import cluster_binding_roles
 from fairlead.api.manifests import rule
 from fairlead.api.meta import JSON, Key
 from fairlead.api.resource import CONFIGMAPS, EVENTS, NAMESPACES, SECRETS, Resource
 from fairlead.client import AlreadyExists, Client
 from fairlead.demo.identity import create_all
-from fairlead.konnector.v2.rights import cluster_binding_roles
 
 
 def related(resource: str, direction: str, **selector: Any) -> JSON:

@@ -1,7 +1,8 @@
 """The objects of kbind v2, ``core.kbind.io/v1alpha1``: names, kinds and CRDs.
 
 :mod:`.names` has resources, metadata keys, types and reasons of conditions, :mod:`.types` the
-kinds, and :mod:`.crds` their CRDs. Nothing of it is installed in a provider's cluster.
+kinds, :mod:`.crds` their CRDs, :mod:`.files` the objects that bind, and :mod:`.rights` the roles
+that belong to them. Nothing of it is installed in a provider's cluster.
 
 Source: https://github.com/kbind-dev/kbind, release v2.0.0-rc4, as its konnector behaves.
 """

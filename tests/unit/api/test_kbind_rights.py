@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from fairlead.api.kbind import RelatedResource
+from fairlead.api.kbind.rights import binding_roles, cluster_binding_roles, role_name
 from fairlead.api.meta import JSON
-from fairlead.konnector.v2.rights import binding_roles, cluster_binding_roles, role_name
 
 
 READ = ("get", "list", "watch")

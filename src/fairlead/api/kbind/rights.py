@@ -10,7 +10,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from fairlead.api.kbind import API_VERSION, BINDINGS, CLUSTERBINDINGS, RelatedResource
+from fairlead.api.kbind.names import API_VERSION, BINDINGS, CLUSTERBINDINGS
+from fairlead.api.kbind.types import RelatedResource
 from fairlead.api.kubebind import LABEL_AGGREGATE_TO_KONNECTOR
 from fairlead.api.manifests import RBAC_GROUP, READ_VERBS, rule
 from fairlead.api.meta import JSON
