@@ -16,6 +16,7 @@ from hack.chart.templating import (
     When,
     Writer,
     each,
+    identity,
     when,
 )
 
@@ -216,15 +217,54 @@ def _call(function: Callable[..., list[JSON]], **arguments: object) -> list[JSON
 
 
 def _konnector() -> Program:
-    plain = _call(konnector.manifests)
-    both = _call(konnector.manifests, protocols=PROTOCOLS)
+    path, group = "$.Values.konnector", "ph-group"
+    trees: Tree = _call(konnector.manifests, bound_groups=(group,))
+    for protocol, other in zip(PROTOCOLS, reversed(PROTOCOLS), strict=True):
+        trees = _only(f'has "{protocol}" {path}.protocols', trees, _serving_alone(other))
+    *others, granted, deployment = trees
+    granted["rules"] = [
+        Each(f"{path}.boundGroups", "$group", rule) if group in repr(rule) else rule
+        for rule in granted["rules"]
+    ]
+    (container,) = deployment["spec"]["template"]["spec"]["containers"]
+    flag = konnector.protocols_flag(["ph-protocols"])
+    container["args"].append(When(f"ne (len {path}.protocols) {len(PROTOCOLS)}", flag))
     return _program(
         "konnector",
         konnector.NAME,
         KONNECTOR_NAMESPACE,
         konnector.LEASE,
-        when('has "v2" $.Values.konnector.protocols', plain, both),
+        [*others, When(f"{path}.boundGroups", granted), deployment],
+        {group: "$group", "ph-protocols": f'join "," {path}.protocols'},
     )
+
+
+def _serving_alone(protocol: str) -> list[JSON]:
+    """The manifests of a konnector that serves one protocol, without the flag that says so."""
+    trees = _call(konnector.manifests, protocols=(protocol,), bound_groups=("ph-group",))
+    (container,) = trees[-1]["spec"]["template"]["spec"]["containers"]
+    container["args"].remove(konnector.protocols_flag([protocol]))
+    return trees
+
+
+def _only(test: str, tree: Tree, other: Tree) -> Any:
+    """The tree, with what ``other`` lacks of it where ``test`` holds."""
+    if isinstance(tree, dict):
+        return {
+            key: _only(test, value, other[key]) if key in other else When(test, value)
+            for key, value in tree.items()
+        }
+    if isinstance(tree, list):
+        others = {identity(item): item for item in other}
+        return [
+            item
+            if isinstance(item, When)
+            else _only(test, item, others[identity(item)])
+            if identity(item) in others
+            else When(test, item)
+            for item in tree
+        ]
+    return tree
 
 
 def _postgres() -> Program:

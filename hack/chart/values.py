@@ -269,9 +269,16 @@ _OWN: Mapping[str, Sequence[Value]] = {
         Value(
             "protocols",
             list(DEFAULT_PROTOCOLS),
-            _one_of(PROTOCOLS) | {"contains": {"const": "v1alpha2"}},
-            "Protocols that it serves: v1alpha2, and v2 for Connections and bindings of"
-            " core.kbind.io.",
+            _one_of(PROTOCOLS) | {"minItems": 1},
+            "Protocols that it serves: v1alpha2 for APIServiceBindings of kube-bind.io, v2 for"
+            " Connections and bindings of core.kbind.io.",
+        ),
+        Value(
+            "boundGroups",
+            [],
+            _TEXTS,
+            "API groups on all of whose kinds it gets rights beforehand, or *; else each binding"
+            " brings its own.",
         ),
     ],
     "binding": [

@@ -130,12 +130,17 @@ class Konnector:
         client = await self._stack.enter_async_context(Client(config))
         manager = self._manager = Manager()
         self._metrics = manager.metrics
-        await build(manager, Cluster("consumer", client), self._options)
+        self._cluster = Cluster("consumer", client)
+        await build(manager, self._cluster, self._options)
         task = asyncio.create_task(manager.run())
         self._stack.push_async_callback(_end, task)
 
     async def stop(self) -> None:
         await self._stack.aclose()
+
+    async def ready(self) -> bool:
+        """Whether what it needs to begin with is watched."""
+        return self._cluster.unsynced() == ""
 
     @property
     def metrics_url(self) -> str:

@@ -26,7 +26,10 @@ from fairlead.runtime import install_crds as install
 
 def crds(protocols: Sequence[str] = DEFAULT_PROTOCOLS) -> list[JSON]:
     """Return the CRDs of a consumer cluster in which the konnector serves these protocols."""
-    return [*consumer_crds(), *(kbind.crds() if "v2" in protocols else ())]
+    return [
+        *(consumer_crds() if "v1alpha2" in protocols else ()),
+        *(kbind.crds() if "v2" in protocols else ()),
+    ]
 
 
 async def install_crds(client: Client, protocols: Sequence[str] = DEFAULT_PROTOCOLS) -> None:
@@ -56,13 +59,14 @@ async def build(
         await install_crds(cluster.client, options.protocols)
     manager.add_cluster(cluster)
     consumer = Consumer(cluster, options, manager.metrics)
-    connections = RunningConnections()
-    manager.add(BindingSecretController(consumer))
-    connector = ProviderConnector(manager, consumer, connections, bounds)
-    manager.add(ConnectionsController(consumer, connector))
-    manager.add(UnbindController(consumer, connections))
-    manager.add(ConversionsController(consumer))
-    manager.add(BundleController(consumer, connections))
+    if "v1alpha2" in options.protocols:
+        connections = RunningConnections()
+        manager.add(BindingSecretController(consumer))
+        connector = ProviderConnector(manager, consumer, connections, bounds)
+        manager.add(ConnectionsController(consumer, connector))
+        manager.add(UnbindController(consumer, connections))
+        manager.add(ConversionsController(consumer))
+        manager.add(BundleController(consumer, connections))
     if "v2" in options.protocols:
         providers = ConnectedProviders()
         manager.add(ConnectionController(manager, consumer, providers, bounds))

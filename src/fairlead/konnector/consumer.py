@@ -6,6 +6,7 @@ import secrets
 import socket
 from collections.abc import Callable
 from contextlib import suppress
+from functools import cached_property
 from typing import Protocol
 
 import msgspec
@@ -28,7 +29,7 @@ from fairlead.api.kubebind.conditions import (
     get_condition,
 )
 from fairlead.api.meta import Object, OwnerReference
-from fairlead.api.resource import CUSTOMRESOURCEDEFINITIONS, NAMESPACES
+from fairlead.api.resource import CUSTOMRESOURCEDEFINITIONS, NAMESPACES, Resource
 from fairlead.client import Forbidden, NotFound, Unauthorized
 from fairlead.konnector.files import WatchBudget
 from fairlead.konnector.metrics import BindingStates, Syncs
@@ -85,13 +86,10 @@ class Consumer:
         self.options = options
         self.instance = f"{socket.gethostname()}-{secrets.token_hex(4)}"
         """Name of this konnector among several, which it reports to providers."""
-        self.bindings = cluster.informer(APISERVICEBINDINGS)
-        self.bundles = cluster.informer(APISERVICEBINDINGBUNDLES)
         self.crds = cluster.informer(CUSTOMRESOURCEDEFINITIONS)
         self.namespaces = cluster.informer(NAMESPACES, metadata_only=True)
         self.secrets = KubeconfigSecrets(cluster, options.namespace)
         self.events = cluster.events(COMPONENT)
-        self.statuses = BindingStatuses(cluster.client, self.bindings, self.events)
         self.reports = Reports()
         self.watches = WatchBudget(options.files)
         """Places for watches of single namespaces."""
@@ -100,13 +98,37 @@ class Consumer:
         self._metrics = metrics or Metrics()
         self.syncs = Syncs(self._metrics)
         """Metrics of each binding's synchronisation."""
-        BindingStates(self._metrics, self.bindings)
+        if "v1alpha2" in options.protocols:
+            BindingStates(self._metrics, self.bindings)
+
+    @cached_property
+    def bindings(self) -> Informer:
+        """The APIServiceBindings; they are watched if v1alpha2 is served."""
+        return self.cluster.informer(APISERVICEBINDINGS)
+
+    @cached_property
+    def bundles(self) -> Informer:
+        """The APIServiceBindingBundles; they are watched if v1alpha2 is served."""
+        return self.cluster.informer(APISERVICEBINDINGBUNDLES)
+
+    @cached_property
+    def statuses(self) -> BindingStatuses:
+        """The writer of APIServiceBindings' status."""
+        return BindingStatuses(self.client, self.bindings, self.events)
 
     @property
     def uid(self) -> str:
         """The uid of the cluster, that is of namespace kube-system; "" while it is unknown."""
         namespace = self.namespaces.get("", "kube-system")
         return namespace.meta.uid if namespace is not None else ""
+
+    def kbind_informer(self, resource: Resource) -> Informer:
+        """Lease the informer of a kind of kbind v2.
+
+        Who serves v1alpha2 too is ready without it: after an upgrade of the image alone its CRD
+        or the right on it is not there yet.
+        """
+        return self.cluster.informer(resource, essential="v1alpha2" not in self.options.protocols)
 
     def controller(self, name: str, reconcile: Reconciler, *, workers: int = 2) -> Controller:
         """Return a controller whose work is counted in the manager's metrics."""

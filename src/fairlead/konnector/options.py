@@ -21,21 +21,21 @@ HEARTBEAT_INTERVAL = timedelta(minutes=5)
 
 PROTOCOLS = ("v1alpha2", "v2")
 """Protocols that the konnector has: kube-bind's, and kbind v2."""
-DEFAULT_PROTOCOLS = ("v1alpha2",)
+DEFAULT_PROTOCOLS = PROTOCOLS
 
 
 def parse_protocols(text: str) -> tuple[str, ...]:
     """Return the protocols in a text, in the order of :data:`PROTOCOLS`.
 
     Raises:
-        ValueError: there is another one among them, or v1alpha2 is not.
+        ValueError: there is another one among them, or none.
     """
     names = separated([text])
     for name in names:
         if name not in PROTOCOLS:
             raise ValueError(f"--protocols: {name!r} is none of {', '.join(PROTOCOLS)}")
-    if "v1alpha2" not in names:
-        raise ValueError("--protocols: v1alpha2 cannot be left out yet")
+    if not names:
+        raise ValueError(f"--protocols: name at least one of {', '.join(PROTOCOLS)}")
     return tuple(name for name in PROTOCOLS if name in names)
 
 
@@ -52,9 +52,9 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     closed when there is less to do.
 
     Attributes:
-        protocols: Protocols that are served, with commas: v1alpha2, v2. For v2, that is for
-            Connections and bindings of core.kbind.io, the konnector needs the rights that
-            `fairlead manifests konnector --protocols v1alpha2,v2` has.
+        protocols: Protocols that are served, with commas: v1alpha2 for the APIServiceBindings of
+            kube-bind.io, v2 for the Connections and bindings of core.kbind.io. Each needs the
+            rights that `fairlead manifests konnector --protocols NAMES` gives.
         provider_polling_interval: Time between two checks of the provider's exports by an
             APIServiceBindingBundle, in addition to the watch; at least 1s.
         unbind_timeout: How long a binding that is deleted waits for a provider that cannot be

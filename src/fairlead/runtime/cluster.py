@@ -22,9 +22,9 @@ if TYPE_CHECKING:
 class _Shared:
     """A shared informer, the number of its leases, and the task that feeds it."""
 
-    def __init__(self, informer: SharedInformer, *, essential: bool) -> None:
+    def __init__(self, informer: SharedInformer) -> None:
         self.informer = informer
-        self.essential = essential
+        self.essential = False
         self.leases = 0
         self.task: asyncio.Task[None] | None = None
 
@@ -64,16 +64,18 @@ class Cluster:
         fields: str = "",
         metadata_only: bool = False,
         transform: Transform | None = None,
+        essential: bool = True,
     ) -> Informer:
-        """Lease the informer of this scope; it watches from now on if the cluster runs."""
+        """Lease the informer of this scope; it watches from now on if the cluster runs.
+
+        The cluster is not up to date without an ``essential`` one that was leased before it runs.
+        """
         scope = Scope(resource, namespace, labels, fields, metadata_only, transform)
         shared = self._shared.get(scope)
         if shared is None:
-            # Informers from before the start decide whether the cluster is ready.
-            shared = self._shared[scope] = _Shared(
-                self._make(scope), essential=self._group is None
-            )
+            shared = self._shared[scope] = _Shared(self._make(scope))
             self._start(shared)
+        shared.essential |= essential and self._group is None
         shared.leases += 1
         return Informer(shared.informer, lambda: self._release(scope, shared), cluster=self.name)
 

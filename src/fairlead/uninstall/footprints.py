@@ -127,7 +127,9 @@ def _binding(namespace: str) -> tuple[list[JSON], str, str]:
 
 
 def _konnector(namespace: str) -> tuple[list[JSON], str, str]:
-    objects = konnector.manifests(namespace=namespace, image=_IMAGE, protocols=PROTOCOLS)
+    objects = konnector.manifests(
+        namespace=namespace, image=_IMAGE, protocols=PROTOCOLS, bound_groups=("*",)
+    )
     return objects, konnector.NAME, konnector.LEASE
 
 

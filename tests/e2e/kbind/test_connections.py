@@ -28,11 +28,13 @@ from fairlead.api.kbind.names import FINALIZER_CLEANUP, LEASE_NAMESPACE
 from fairlead.api.manifests import rule
 from fairlead.api.meta import JSON
 from fairlead.api.resource import (
+    CLUSTERROLES,
     CUSTOMRESOURCEDEFINITIONS,
     LEASES,
     NAMESPACES,
     SECRETS,
 )
+from fairlead.konnector.manifests import ROLE, manifests
 from fairlead.konnector.options import PROTOCOLS
 from fairlead.konnector.v2.connection import link
 from fairlead.runtime import install_crds
@@ -479,3 +481,33 @@ async def test_without_the_protocol_nothing_of_it_is_watched_or_granted(kbind: K
     assert asked == []
     names = [one.meta.name for one in (await kbind.consumer.list(CUSTOMRESOURCEDEFINITIONS)).items]
     assert not [name for name in names if name.endswith("core.kbind.io")]
+
+
+async def test_alone_it_is_served_without_anything_of_kube_bind(kbind: KbindWorld) -> None:
+    await kbind.konnector(protocols=("v2",))
+    await kbind.connect(await kbind.provider.kubeconfig())
+    await kbind.says("Ready", "True")
+    asked = [one for one in kbind.consumer_plane.traffic.seen if one.group == "kube-bind.io"]
+    assert asked == []
+    names = [one.meta.name for one in (await kbind.consumer.list(CUSTOMRESOURCEDEFINITIONS)).items]
+    assert not [name for name in names if name.endswith("kube-bind.io")]
+
+
+async def test_without_its_rights_the_other_protocol_goes_on(
+    kbind: KbindWorld, world: World
+) -> None:
+    """As after an upgrade of the image alone."""
+    role = f"{ROLE}-controllers"
+    running = await world.konnector()
+    await running.stop()
+    former = manifests(image="x", protocols=["v1alpha2"])
+    (body,) = [
+        one for one in former if (one["kind"], one["metadata"]["name"]) == ("ClusterRole", role)
+    ]
+    await world.consumer.delete(CLUSTERROLES, role)
+    await world.consumer.create(CLUSTERROLES, body)
+    await running.start()
+    bound = await world.bound()
+    await world.consumer.create(WIDGETS, widget())
+    await when(world.provider, WIDGETS, "blue", await bound.provider_namespace(), until=bool)
+    await eventually(running.ready)

@@ -137,9 +137,18 @@ def test_each_flag_about_pods_has_its_value(helm: Helm, name: str) -> None:
         pytest.param("postgres", ("--exported",), {"exported": True}, id="postgres"),
         pytest.param(
             "konnector",
-            ("--protocols", "v1alpha2,v2"),
-            {"protocols": ["v1alpha2", "v2"]},
+            ("--bound-group", "acme.io", "--bound-group", "*"),
+            {"boundGroups": ["acme.io", "*"]},
             id="konnector",
+        ),
+        *(
+            pytest.param(
+                "konnector",
+                ("--protocols", protocol),
+                {"protocols": [protocol]},
+                id=f"konnector-{protocol}",
+            )
+            for protocol in ("v1alpha2", "v2")
         ),
         pytest.param(
             "postgres", ("--no-user-roles",), {"userRoles": False}, id="no-rights-of-people"

@@ -119,8 +119,8 @@ def test_what_is_said_of_commands_that_are_not_imported_is_their_own_first_sente
             id="protocol",
         ),
         pytest.param(
-            ["manifests", "konnector", "--protocols", "v2"],
-            "--protocols: v1alpha2 cannot be left out yet",
+            ["manifests", "konnector", "--protocols", ","],
+            "--protocols: name at least one of v1alpha2, v2",
             id="protocols",
         ),
         pytest.param(["demo", "--json", "--keep"], "exclude each other", id="json-and-keep"),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from fairlead.api.kubebind import GroupResource, PermissionClaim
+from fairlead.api.kubebind import LABEL_AGGREGATE_TO_KONNECTOR, GroupResource, PermissionClaim
 from fairlead.api.meta import JSON
 from fairlead.konnector.manifests import manifests
 from fairlead.konnector.rights import binding_roles, remedy, role_labels, user_roles
@@ -114,6 +114,23 @@ def test_only_its_own_crds_are_changed_without_a_binding() -> None:
     ]
     unnamed = [rule for rule in found if "resourceNames" not in rule]
     assert [rule["verbs"] for rule in unnamed] == [["get", "list", "watch", "create"]]
-    (own,) = (rule for rule in found if "resourceNames" in rule)
-    assert all(name.endswith(".kube-bind.io") for name in own["resourceNames"])
-    assert own["verbs"] == ["update"]
+    own = [rule for rule in found if "resourceNames" in rule]
+    names = [name for rule in own for name in rule["resourceNames"]]
+    assert {name.partition(".")[2] for name in names} == {"kube-bind.io", "core.kbind.io"}
+    assert [rule["verbs"] for rule in own] == [["update"], ["update"]]
+
+
+def test_groups_that_bindings_may_bind_are_granted_on_request_alone() -> None:
+    assert not [one for one in EVERYTHING if one["metadata"]["name"].endswith("-groups")]
+    granted = [
+        one
+        for one in manifests(image="x", bound_groups=["acme.io"])
+        if one["metadata"]["name"].endswith("-groups")
+    ]
+    (role,) = granted
+    assert LABEL_AGGREGATE_TO_KONNECTOR in role["metadata"]["labels"]
+    assert [(rule["apiGroups"], rule["resources"], rule["verbs"]) for rule in role["rules"]] == [
+        (["acme.io"], ["*"], ["get", "list", "watch", "patch"]),
+        (["acme.io"], ["*/status"], ["update"]),
+        (["apiextensions.k8s.io"], ["customresourcedefinitions"], ["update", "delete"]),
+    ]

@@ -38,9 +38,9 @@ class BindingsController:
         cluster = consumer.cluster
         self._consumer = consumer
         self._providers = providers
-        self._cluster_bindings = cluster.informer(CLUSTERBINDINGS)
-        self._bindings = cluster.informer(BINDINGS)
-        self._connections = cluster.informer(CONNECTIONS)
+        self._cluster_bindings = consumer.kbind_informer(CLUSTERBINDINGS)
+        self._bindings = consumer.kbind_informer(BINDINGS)
+        self._connections = consumer.kbind_informer(CONNECTIONS)
         self._reports = Reports()
         self._environment = Environment(
             consumer=consumer,

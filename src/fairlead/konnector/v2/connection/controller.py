@@ -90,9 +90,9 @@ class ConnectionController:
         self._providers = providers
         self._bounds = bounds
         cluster = consumer.cluster
-        self._connections = cluster.informer(CONNECTIONS)
-        self._cluster_bindings = cluster.informer(CLUSTERBINDINGS)
-        self._bindings = cluster.informer(BINDINGS)
+        self._connections = consumer.kbind_informer(CONNECTIONS)
+        self._cluster_bindings = consumer.kbind_informer(CLUSTERBINDINGS)
+        self._bindings = consumer.kbind_informer(BINDINGS)
         self._writer = StatusWriter(
             cluster.client, CONNECTIONS, cluster.events(FIELD_MANAGER), _events
         )

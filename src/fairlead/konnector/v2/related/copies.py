@@ -458,11 +458,12 @@ class RelatedCopies:
 
     async def run(self) -> None:
         """Work until cancelled."""
-        cluster, environment = self._environment.consumer.cluster, self._environment
+        environment = self._environment
+        consumer = environment.consumer
         async with AsyncExitStack() as stack:
             self._bindings = {
-                False: cluster.informer(CLUSTERBINDINGS),
-                True: cluster.informer(BINDINGS),
+                False: consumer.kbind_informer(CLUSTERBINDINGS),
+                True: consumer.kbind_informer(BINDINGS),
             }
             for informer in self._bindings.values():
                 stack.push_async_callback(informer.close)
