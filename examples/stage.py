@@ -116,11 +116,11 @@ class Cluster:
 
     async def delete(self, resource: Resource, name: str, namespace: str = "shop") -> None:
         """Delete an object."""
+        place = f"-n {namespace} " if resource.namespaced else ""
         self._stage.command(
-            f"kubectl --kubeconfig {self.kubeconfig} -n {namespace} delete "
-            f"{resource.kind.lower()}/{name}"
+            f"kubectl --kubeconfig {self.kubeconfig} {place}delete {resource.kind.lower()}/{name}"
         )
-        await self.client.delete(resource, name, namespace)
+        await self.client.delete(resource, name, namespace if resource.namespaced else "")
 
     async def first(self, resource: Resource) -> JSON:
         """Wait until there is an object of a kind in any namespace; return it."""

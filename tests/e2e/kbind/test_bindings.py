@@ -890,6 +890,41 @@ async def test_f6_a_binding_takes_a_role_in_its_namespace_on_both_sides(kbind: K
     await gone(here, BINDINGS, "own", "shop")
 
 
+async def test_a_file_with_rights_is_deleted_at_once(kbind: KbindWorld) -> None:
+    """As kubectl delete -f does: the binding waits, says why, and ends once it has them again."""
+    bound = BoundWorld(kbind)
+    here, there, resource = bound.consumer, bound.provider.admin, widgets(bound.provider)
+    api = await bound.provider.offer()
+    konnector = await kbind.konnector()
+    for admin in (here, there):
+        await namespace(admin, "shop")
+    await kbind.connect(await bound.provider.kubeconfig("team"))
+    rules = [rule(resource.group, ["widgets"], OBJECT_VERBS)]
+    await grant_in(there, "shop", "team", rules)
+    account = {"kind": "ServiceAccount", "name": NAME, "namespace": NAMESPACE}
+    roles = binding_roles("own", "shop", [api], konnector=account)
+    await create_all(here, roles)
+    await bound.bind("own", api, namespace="shop")
+    await bound.says("Ready", "True", key=Key("shop", "own"))
+    await here.create(resource, widget(resource, "a", "shop"))
+    await when(there, resource, "a", "shop", until=bool)
+    for body in roles:
+        kind = await here.discovery.resource_for(body["apiVersion"], body["kind"])
+        await here.delete(kind, body["metadata"]["name"], body["metadata"].get("namespace", ""))
+    await here.delete(BINDINGS, "own", "shop")
+    await bound.says("Ready", "False", "Pending", "cannot patch", key=Key("shop", "own"))
+    await bound.says(
+        "PermissionDenied", "True", "Forbidden", "cannot patch", key=Key("shop", "own")
+    )
+    # Another process does not take what it cannot list for gone.
+    await konnector.stop()
+    await konnector.start()
+    await bound.says("Ready", "False", "Pending", "cannot list", key=Key("shop", "own"))
+    await create_all(here, roles)
+    await gone(there, resource, "a", "shop")
+    await gone(here, BINDINGS, "own", "shop")
+
+
 async def test_f6_the_konnector_has_rights_on_bound_kinds_alone(ready: Ready) -> None:
     """The original's role is all resources; the worlds here run by the manifests' rights."""
     gadgets = await ready.world.provider.offer("gadgets")

@@ -12,6 +12,7 @@ from tests.support.foreignkinds import FIELDS
 from tests.support.image import ROOT
 from tests.support.pages import faults, fences_of, own_schemas
 
+from fairlead.api.kbind.rights import binding_roles
 from fairlead.api.meta import JSON
 
 
@@ -75,3 +76,14 @@ def shown(file: Path, readme: Path) -> bool:
     if file.suffix == ".py":
         return "library" in readme.parent.name
     return file.suffix in {".yaml", ".lua"}
+
+
+def test_rights_of_the_konnector_are_those_that_a_binding_needs() -> None:
+    folder = FOLDER / "09-nothing-installed"
+    stated = list(yaml.safe_load_all((folder / "rights.yaml").read_text()))
+    account = {"kind": "ServiceAccount", "name": "konnector", "namespace": "kube-bind"}
+    api = "certificates.pki.acme.io"
+    needed = binding_roles("certificates", "shop", [api], konnector=account)
+    for body in needed:
+        del body["metadata"]["annotations"]
+    assert stated[1:] == needed
