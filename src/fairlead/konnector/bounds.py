@@ -25,6 +25,10 @@ CONVERSIONS_AT_ONCE = 4  # stops webhooks that hang from taking all looks
 NAMESPACES_READ = 50  # in deletion: stops a look that reads them for minutes
 NAMESPACES = 100  # at providers' requests: stops a provider from making more
 
+# Schemas of kbind v2's providers
+SCHEMA_NODES = 100_000  # of a schema: stops references that unfold without end
+SCHEMA_LEVELS = 100  # of a schema: stops one that no server takes
+
 # Messages
 NAME_CHARACTERS = 256  # of the provider: stops a name that fills a condition
 NAMED = 3  # webhooks, namespaces or names: stops a message that lists each of many
