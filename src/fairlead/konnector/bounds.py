@@ -28,6 +28,10 @@ NAMESPACES = 100  # at providers' requests: stops a provider from making more
 # Schemas of kbind v2's providers
 SCHEMA_NODES = 100_000  # of a schema: stops references that unfold without end
 SCHEMA_LEVELS = 100  # of a schema: stops one that no server takes
+DISCOVERY_SECONDS = 30.0  # stops discovery from being read without a pause
+DISCOVERY_PAUSE_SECONDS = 1.0  # stops APIs that are missed from having it read at once again
+WHOLE_SECONDS = 600.0  # stops short names that no document has from staying old
+ABSENT_LOOKS = 2  # in a row: stops an API from going that was away once
 
 # Messages
 NAME_CHARACTERS = 256  # of the provider: stops a name that fills a condition

@@ -120,6 +120,8 @@ CONVERSION_REFUSED: Final = "ConversionRefused"
 """Fairlead's reason of Ready on bindings: the provider converts the kind by a webhook."""
 NO_VERSION_SERVED: Final = "NoVersionServed"
 """Fairlead's reason of Ready on bindings: no version that both clusters can have is served."""
+SCHEMA_UNUSABLE: Final = "SchemaUnusable"
+"""Fairlead's reason of Ready on bindings: no CRD can be made of the provider's OpenAPI."""
 RULE_REFUSED: Final = "RuleRefused"
 """Fairlead's reason of RelatedResourcesFailing: a rule that is not followed."""
 

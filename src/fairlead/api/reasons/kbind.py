@@ -79,6 +79,12 @@ KBIND: Final = Reasons(
             "ask the provider's team for a CRD that converts by the strategy None",
         ),
         Reason(
+            names.SCHEMA_UNUSABLE,
+            "no CRD can be made of the schema in the provider's OpenAPI",
+            "ask the provider's team to label its CRD, or create the CRD yourself and set"
+            " schema.pullPolicy None",
+        ),
+        Reason(
             names.RULE_REFUSED,
             "a rule about related resources sends too much, or is not admitted",
             "give the rule names or labels to select by, or have the Connection's annotation"

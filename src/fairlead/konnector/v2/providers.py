@@ -6,7 +6,8 @@ from collections.abc import Callable, Hashable
 
 from fairlead.client import Client
 from fairlead.konnector.supervisor import Supervisor
-from fairlead.runtime import Cluster, Informer
+from fairlead.konnector.v2.schemas.source import ProviderSchemas
+from fairlead.runtime import Cluster
 
 
 class ConnectedProvider:
@@ -15,7 +16,7 @@ class ConnectedProvider:
     Args:
         connection: name of the Connection.
         cluster: the provider's cluster; its client writes as field manager kbind-konnector.
-        crds: the CRDs that the provider offers, those with label exported.
+        schemas: the APIs that the provider offers, with their schemas.
         remote_uid: uid of the provider's cluster.
         local_uid: uid of the consumer's cluster.
         syncers: work on this provider; it ends with the link to the provider.
@@ -25,14 +26,14 @@ class ConnectedProvider:
         self,
         connection: str,
         cluster: Cluster,
-        crds: Informer,
+        schemas: ProviderSchemas,
         remote_uid: str,
         local_uid: str,
         syncers: Supervisor[Hashable],
     ) -> None:
         self.connection = connection
         self.cluster = cluster
-        self.crds = crds
+        self.schemas = schemas
         self.remote_uid = remote_uid
         self.local_uid = local_uid
         self.syncers = syncers

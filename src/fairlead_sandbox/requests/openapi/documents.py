@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterable, Mapping
 
 import msgspec
@@ -85,9 +86,20 @@ class OpenApiDocuments:
 
 
 def index(types: Iterable[ResourceType]) -> JSON:
-    """Return the index: the URL of each API version's document."""
-    names = dict.fromkeys(_name(type_) for type_ in types)
-    return {"paths": {name: {"serverRelativeURL": f"{_ROOT}/{name}"} for name in names}}
+    """Return the index: the URL of each API version's document, with a hash of its content."""
+    by_name: dict[str, list[ResourceType]] = {}
+    for type_ in types:
+        by_name.setdefault(_name(type_), []).append(type_)
+    return {
+        "paths": {
+            name: {"serverRelativeURL": f"{_ROOT}/{name}?hash={_digest(document(members))}"}
+            for name, members in by_name.items()
+        }
+    }
+
+
+def _digest(body: JSON) -> str:
+    return hashlib.sha512(msgspec.json.encode(body)).hexdigest().upper()
 
 
 def swagger(types: list[ResourceType]) -> JSON:

@@ -30,7 +30,7 @@ WIDGETS = ExportedAPI(
     scope="Namespaced",
     versions=["v1"],
 )
-LINKED = LinkState(remote_uid=REMOTE, apis=(WIDGETS,), holder="Ours")
+LINKED = LinkState(remote_uid=REMOTE, apis=(WIDGETS,), source="CRD", holder="Ours")
 REFUSED = 'User "team" cannot list resource "customresourcedefinitions"'
 
 
@@ -218,10 +218,10 @@ def test_a_lease_that_cannot_be_written_is_told_and_holds_up_nothing() -> None:
     assert "Lease is not written" in found.status.conditions[1].message
 
 
-def test_openapi_is_refused_in_words() -> None:
-    found = outcome(connection(schema={"source": "OpenAPI"}))
-    assert not found.usable
-    assert conditions(found)[-1] == ("Ready", "False", "Pending")
+def test_the_source_of_schemas_is_reported() -> None:
+    found = outcome(link=msgspec.structs.replace(LINKED, source="OpenAPI"))
+    assert found.status is not None
+    assert found.status.active_schema_source == "OpenAPI"
 
 
 def test_a_deleted_one_names_the_bindings_it_waits_for() -> None:

@@ -273,7 +273,7 @@ class SyncedAPI:
 
     def _note_schema(self, provider: ConnectedProvider | None) -> None:
         """Have refused objects tried again once either cluster has another schema."""
-        offered = provider.crds.get("", self.name) if provider is not None else None
+        offered = provider.schemas.get(self.name) if provider is not None else None
         schema = [one.meta.generation if one is not None else 0 for one in (self._crd, offered)]
         if self._running is not None and schema != self._schema:
             self._running[2].schema_changed()
@@ -313,9 +313,18 @@ class SyncedAPI:
             return Fault(PENDING, self._unready(connection))
         parsed = connection_of(connection)
         policy = parsed.spec.schema if parsed is not None else SchemaPolicy()
-        offered = provider.crds.get("", self.name)
-        left = owner_of(self._crd) != self.connection
-        plan = plan_crd(self.name, self.connection, policy, offered, self._crd, left=left)
+        offered = provider.schemas.get(self.name)
+        if policy.pull_policy != "None":
+            provider.schemas.want(self.name)
+        plan = plan_crd(
+            self.name,
+            self.connection,
+            policy,
+            offered,
+            self._crd,
+            left=owner_of(self._crd) != self.connection,
+            unread=provider.schemas.fault(self.name),
+        )
         if plan.fault is not None:
             return plan.fault
         if plan.action and (fault := await self._write(plan)) is not None:
@@ -460,7 +469,7 @@ class SyncedAPI:
         bound = bool(self._coverage) and not self._paused
         if not (bound or self._unreleased() or self._has_copies()):
             return None
-        resource = usable_resource(provider.crds.get("", self.name), crd)
+        resource = usable_resource(provider.schemas.get(self.name), crd)
         if resource is None:
             return None
         self._resource = resource

@@ -117,7 +117,7 @@ class BindingsController:
         if provider is not None and provider is not self._followed.get(connection):
             # The subscription ends with the provider's cluster, which may come and go as it is.
             self._followed[connection] = provider
-            provider.crds.subscribe(self._crd_changed)
+            provider.schemas.subscribe(self._poke)
         for api in self._apis.values():
             if api.connection in {"", connection}:
                 api.poke()

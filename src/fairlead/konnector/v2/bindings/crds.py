@@ -71,6 +71,7 @@ def plan_crd(
     crd: Object | None,
     *,
     left: bool = False,
+    unread: Fault | None = None,
 ) -> CRDPlan:
     """Return the write of the consumer's CRD that is next for an API.
 
@@ -81,17 +82,12 @@ def plan_crd(
         offered: the provider's CRD; None if it does not offer one.
         crd: the consumer's CRD, None without one.
         left: whether the Connection that owned the CRD is gone.
+        unread: why the schemas of ``offered`` are not known, None if they are.
     """
     if (taken := _taken(api, connection, policy, crd, left=left)) is not None:
         return CRDPlan(fault=taken)
     if offered is None:
-        return CRDPlan(
-            fault=Fault(
-                API_NOT_EXPORTED,
-                f"the provider of Connection {connection} does not offer {api}: it has to label "
-                "its CustomResourceDefinition core.kbind.io/exported=true",
-            )
-        )
+        return CRDPlan(fault=unread or _unoffered(api, connection, policy))
     version, fault = _version(api, offered)
     if fault is not None:
         return CRDPlan(fault=fault)
@@ -105,12 +101,17 @@ def plan_crd(
         )
     if policy.pull_policy == "None":
         return _unpulled(api, connection, crd)
+    if policy.update_policy == "Once" and owner_of(crd) == connection:
+        return CRDPlan()
+    if unread is not None:
+        return CRDPlan(fault=unread)
     body = pulled(offered, connection, version)
     if crd is None:
         return CRDPlan("create", body)
-    written = {ANNOTATION_CONNECTION: connection}
-    if policy.update_policy == "Always":
-        written[ANNOTATION_SCHEMA_HASH] = body["metadata"]["annotations"][ANNOTATION_SCHEMA_HASH]
+    written = {
+        key: body["metadata"]["annotations"][key]
+        for key in (ANNOTATION_CONNECTION, ANNOTATION_SCHEMA_HASH)
+    }
     if written.items() <= crd.meta.annotations.items():
         return CRDPlan()
     return CRDPlan("replace", _replaced(crd, body))
@@ -218,6 +219,14 @@ def _taken(
             f"Connection {connection} to use it as it is",
         )
     return None
+
+
+def _unoffered(api: str, connection: str, policy: SchemaPolicy) -> Fault:
+    label = "it has to label its CustomResourceDefinition core.kbind.io/exported=true"
+    serve = "it has to serve it, with the verbs get, list, watch, create, patch and delete"
+    remedy = serve if policy.source == "OpenAPI" else label
+    message = f"the provider of Connection {connection} does not offer {api}: {remedy}"
+    return Fault(API_NOT_EXPORTED, message)
 
 
 def _version(api: str, offered: Object) -> tuple[str, Fault | None]:

@@ -239,6 +239,8 @@ class ConnectionController:
             links = self._links[name] = _Links(self._link(connection, kubeconfig))
             await links.current.start()
             return
+        for link in links.all():
+            link.choose(connection.spec.schema.source)
         candidate = links.candidate
         if links.current.kubeconfig == kubeconfig:
             links.candidate = None
@@ -261,7 +263,7 @@ class ConnectionController:
         name = connection.metadata.name
         options = self._consumer.options
         return ProviderLink(
-            name,
+            connection,
             kubeconfig,
             parse_kubeconfig(kubeconfig),
             LinkOptions(
@@ -271,7 +273,6 @@ class ConnectionController:
                 options.health_patience,
             ),
             lambda: self._controller.enqueue(Request("", "", name)),
-            pinned=connection.status.remote_cluster_uid,
             manager=self._manager,
             bounds=self._bounds,
         )

@@ -28,6 +28,7 @@ from fairlead.api.kbind.names import (
     SECRET_REFUSED,
     SECRET_VALID,
 )
+from fairlead.api.kbind.types import ActiveSchemaSource
 from fairlead.api.meta import Object
 from fairlead.konnector.v2.conditions import ReportedConditions
 from fairlead.konnector.v2.renewals import Holder
@@ -44,13 +45,15 @@ class LinkState(msgspec.Struct, frozen=True):
     """Observations of a link about its provider; none at first.
 
     ``silent`` and ``forbidden`` are messages: why nothing is known of the provider, and which
-    right is missing, "" if none is. ``apis`` is None while they are not known.
+    right is missing, "" if none is. ``apis`` is None while they are not known, and ``source`` is
+    where they are read.
     """
 
     remote_uid: str = ""
     silent: str = ""
     forbidden: str = ""
     apis: tuple[ExportedAPI, ...] | None = None
+    source: ActiveSchemaSource | None = None
     holder: Holder = ""
     lease_problem: str = ""
 
@@ -201,22 +204,14 @@ def _linked(state: ConnectionState, conditions: ReportedConditions) -> Connectio
         conditions.set(PERMISSION_DENIED, "False", AS_EXPECTED, "the provider grants what is read")
     status = {
         **uids,
-        "active_schema_source": "CRD",
+        "active_schema_source": link.source,
         "exported_apis": list(link.apis),
     }
-    if state.connection.spec.schema.source == "OpenAPI":
-        return _unready(state, conditions, PENDING, _NO_OPENAPI, fields=uids)
     if state.connection.metadata.deleting:
         return _unready(state, conditions, "", "", usable=True, fields=status)
     count = "1 API is" if len(link.apis) == 1 else f"{len(link.apis)} APIs are"
     conditions.set(READY, "True", AS_EXPECTED, f"{count} offered")
     return ConnectionOutcome(_status(state, conditions, status), usable=True)
-
-
-_NO_OPENAPI = (
-    "schema.source OpenAPI is not served by this version of Fairlead: label the provider's CRDs"
-    " core.kbind.io/exported=true, and set it to CRD or Auto in another Connection"
-)
 
 
 def _unready(

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import dataclasses
 import json
 from typing import Any
 
@@ -39,8 +40,19 @@ GVK = {"group": "ex.org", "version": "v1", "kind": "Gadget"}
 
 def test_the_index_names_every_version_once() -> None:
     paths = index([*builtin_types(), GADGETS])["paths"]
-    assert paths["api/v1"] == {"serverRelativeURL": "/openapi/v3/api/v1"}
-    assert paths["apis/ex.org/v1"] == {"serverRelativeURL": "/openapi/v3/apis/ex.org/v1"}
+    for name in ("api/v1", "apis/ex.org/v1"):
+        url, _, digest = paths[name]["serverRelativeURL"].partition("?hash=")
+        assert url == f"/openapi/v3/{name}"
+        assert digest
+
+
+def test_the_index_has_a_hash_of_each_document() -> None:
+    other = dataclasses.replace(GADGETS, subresources=[])
+    hashes = [
+        index([type_])["paths"]["apis/ex.org/v1"]["serverRelativeURL"]
+        for type_ in (GADGETS, GADGETS, other)
+    ]
+    assert hashes[0] == hashes[1] != hashes[2]
 
 
 def test_a_patch_says_that_the_server_validates() -> None:
