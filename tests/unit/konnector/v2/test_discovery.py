@@ -198,7 +198,7 @@ class Looks:
         """What one look asks for."""
         self.server.asked.clear()
         self.changed.clear()
-        await self.schemas.look()
+        await self.schemas.refresh()
         return list(self.server.asked)
 
     @property
@@ -225,7 +225,7 @@ async def test_at_rest_a_look_is_one_request() -> None:
     looks = Looks()
     assert await looks.look() == ["/openapi/v3", "/apis"]
     assert looks.changed == ["widgets.acme.io"]
-    looks.schemas.want("widgets.acme.io")
+    looks.schemas.follow("widgets.acme.io")
     assert await looks.look() == ["/openapi/v3", "/openapi/v3/apis/acme.io/v1"]
     assert looks.changed == ["widgets.acme.io"]
     assert looks.schemas.fault("widgets.acme.io") is None
@@ -235,7 +235,7 @@ async def test_at_rest_a_look_is_one_request() -> None:
 
 async def test_a_schema_that_changes_is_read_again_and_has_another_generation() -> None:
     looks = Looks()
-    looks.schemas.want("widgets.acme.io")
+    looks.schemas.follow("widgets.acme.io")
     await looks.look()
     before = looks.schemas.get("widgets.acme.io")
     looks.server.serve(version("v1", entry()), digest="CD")
@@ -303,7 +303,7 @@ async def test_f9_while_a_group_is_down_none_of_its_apis_goes() -> None:
 async def test_f9_what_was_known_before_a_restart_does_not_go_at_once() -> None:
     looks = Looks([WIDGETS])
     looks.server.serve(version("v1", freshness="Stale"))
-    looks.schemas.want("widgets.acme.io")
+    looks.schemas.follow("widgets.acme.io")
     await looks.look()
     assert looks.names == ["widgets.acme.io"]
     assert looks.schemas.get("widgets.acme.io") is None
@@ -324,7 +324,7 @@ async def test_one_schema_that_cannot_be_made_fails_that_api_alone() -> None:
     looks = Looks()
     looks.server.serve(version("v1", entry(), entry("gadgets", responseKind={"kind": "Gadget"})))
     for name in ("widgets.acme.io", "gadgets.acme.io"):
-        looks.schemas.want(name)
+        looks.schemas.follow(name)
     await looks.look()
     assert looks.schemas.fault("widgets.acme.io") is None
     fault = looks.schemas.fault("gadgets.acme.io")
@@ -349,7 +349,7 @@ async def test_documents_that_cannot_be_read_fail_no_look(
     path: str, error: ClientError, text: str
 ) -> None:
     looks = Looks()
-    looks.schemas.want("widgets.acme.io")
+    looks.schemas.follow("widgets.acme.io")
     good = looks.server.answers[path]
     looks.server.answers[path] = error
     await looks.look()

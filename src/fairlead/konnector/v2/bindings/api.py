@@ -315,7 +315,7 @@ class SyncedAPI:
         policy = parsed.spec.schema if parsed is not None else SchemaPolicy()
         offered = provider.schemas.get(self.name)
         if policy.pull_policy != "None":
-            provider.schemas.want(self.name)
+            provider.schemas.read(self.name)
         plan = plan_crd(
             self.name,
             self.connection,

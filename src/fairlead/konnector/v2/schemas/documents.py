@@ -73,7 +73,7 @@ class ServedSchemas:
         former: Iterable[ExportedAPI],
         changed: Callable[[Iterable[str]], None],
     ) -> None:
-        self.known = False
+        self.has_synced = False
         """Whether discovery has been read."""
         self.error: ClientError | None = None
         """The error of the last look, None if there was none."""
@@ -86,7 +86,7 @@ class ServedSchemas:
         self._outlines: dict[str, Object] = {}
         self._absent: dict[str, int] = {}
         self._failed: frozenset[str] = frozenset()
-        self._wanted: set[str] = set()
+        self._followed: set[str] = set()
         self._readings: dict[str, _Reading] = {}
         self._generations: dict[str, int] = defaultdict(int)
         self._index: dict[str, str] | None = None
@@ -117,10 +117,10 @@ class ServedSchemas:
             return Fault(PENDING, f"the provider's discovery of group {group} is down")
         return Fault(PENDING, f"the provider's schema of {name} is being read")
 
-    def want(self, name: str) -> None:
+    def follow(self, name: str) -> None:
         """Have the schema of an API read, and read again when it changes."""
-        if name not in self._wanted:
-            self._wanted.add(name)
+        if name not in self._followed:
+            self._followed.add(name)
             if name in self._served:
                 self._wake.set()
 
@@ -129,28 +129,28 @@ class ServedSchemas:
         self._missed = True
         self._wake.set()
 
-    async def run(self, seen: Callable[[], None]) -> None:
-        """Look again and again while it is active; ``seen`` is called after each look."""
+    async def run(self, notify: Callable[[], None]) -> None:
+        """Look again and again while it is active; ``notify`` is called after each look."""
         backoff, loop = Backoff(delays.NO_WATCH), asyncio.get_running_loop()
         while True:
             await self.active.wait()
             self._wake.clear()
             pause = bounds.DISCOVERY_SECONDS
             try:
-                await self.look()
+                await self.refresh()
             except ClientError as error:
                 self.error = error
                 pause = backoff.failed(loop.time())
             else:
                 self.error = None
                 backoff.good(loop.time())
-            seen()
+            notify()
             await asyncio.sleep(bounds.DISCOVERY_PAUSE_SECONDS)
             with suppress(TimeoutError):
                 async with asyncio.timeout(pause):
                     await self._wake.wait()
 
-    async def look(self) -> None:
+    async def refresh(self) -> None:
         """Read of the provider's APIs and schemas what may have changed.
 
         Raises:
@@ -192,8 +192,8 @@ class ServedSchemas:
     async def _discover(self) -> Discovered:
         try:
             body = await self._client.request("GET", "/apis", accept=AGGREGATED)
-            found = aggregated(body)
-            return found if found is not None else await self._discover_plainly(body)
+            answer = aggregated(body)
+            return answer if answer is not None else await self._discover_plainly(body)
         except DiscoveryError as error:
             raise UnexpectedAnswer(str(error)) from None
 
@@ -229,10 +229,10 @@ class ServedSchemas:
             if looks < bounds.ABSENT_LOOKS:
                 absent[name] = looks
                 continue
-            for known in (self._exports, self._served, self._outlines, self._readings):
-                known.pop(name, None)
+            for entries in (self._exports, self._served, self._outlines, self._readings):
+                entries.pop(name, None)
         self._absent = absent
-        self.known = True
+        self.has_synced = True
         names = before.keys() | self._exports.keys()
         self._changed([one for one in names if before.get(one) != self._exports.get(one)])
 
@@ -246,7 +246,7 @@ class ServedSchemas:
     async def _read_documents(self) -> None:
         """Read the schemas of wanted APIs that are not known, or have changed."""
         due: dict[str, list[ServedAPI]] = defaultdict(list)
-        for name in sorted(self._wanted & self._served.keys()):
+        for name in sorted(self._followed & self._served.keys()):
             api = self._served[name]
             reading = self._readings.get(name)
             place = f"{api.group}/{api.preferred}"

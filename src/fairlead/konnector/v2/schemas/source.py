@@ -60,8 +60,8 @@ class ProviderSchemas:
         self._patience = patience
         self._tell = tell
         self._labelled = source == "Auto" and former.active_schema_source == "CRD"
-        known = former.exported_apis if former.active_schema_source == "OpenAPI" else ()
-        self._served = ServedSchemas(cluster.client, known, self._served_changed)
+        exports = former.exported_apis if former.active_schema_source == "OpenAPI" else ()
+        self._served = ServedSchemas(cluster.client, exports, self._served_changed)
         self._crds: Informer | None = None
         self._listeners: list[Callable[[str], None]] = []
         self._lost_since: float | None = None
@@ -89,9 +89,9 @@ class ProviderSchemas:
             return self._served.fault(name)
         return None
 
-    def want(self, name: str) -> None:
+    def read(self, name: str) -> None:
         """Have the schema of an API read, and read again when it changes."""
-        self._served.want(name)
+        self._served.follow(name)
 
     def miss(self) -> None:
         """Have the APIs looked at soon, since one of them is not served any more."""
@@ -159,7 +159,7 @@ class ProviderSchemas:
         apis = self.apis
         if active == "CRD" and self._crds is not None and self._crds.has_synced:
             apis = exported_apis(self._crds.list())
-        elif active == "OpenAPI" and self._served.known:
+        elif active == "OpenAPI" and self._served.has_synced:
             apis = self._served.exports
         elif active != self.active:
             apis = None
