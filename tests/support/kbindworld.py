@@ -84,7 +84,7 @@ def has(type_: str, status: str, reason: str = "", text: str = "") -> Callable[[
 
 def exports(body: JSON) -> set[str]:
     """The names of the APIs that a Connection says are offered."""
-    return {one["name"] for one in body["status"].get("exportedAPIs", [])}
+    return {one["name"] for one in body.get("status", {}).get("exportedAPIs", [])}
 
 
 RULES = (

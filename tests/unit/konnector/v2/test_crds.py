@@ -4,11 +4,19 @@ from __future__ import annotations
 
 from typing import Any
 
+import msgspec
 import pytest
 
 from fairlead.api.kbind import SchemaPolicy, schema_hash
 from fairlead.api.meta import JSON, Object, object_from_dict
-from fairlead.konnector.v2.bindings.crds import plan_crd, pulled, takes_status, usable_resource
+from fairlead.konnector.v2.bindings.crds import (
+    Fault,
+    plan_crd,
+    pulled,
+    takes_status,
+    unusable,
+    usable_resource,
+)
 
 
 API = "widgets.acme.io"
@@ -203,3 +211,58 @@ def test_resource(there: Object | None, here: Object | None, version: str | None
 
 def test_subresource_status_is_of_a_version() -> None:
     assert [takes_status(crd(), version) for version in ("v1", "v1beta1")] == [True, False]
+
+
+def test_f21_no_common_version_is_told_where_the_original_syncs_nothing_in_silence() -> None:
+    there = offered(**versions({"name": "v2", "served": True, "storage": True}))
+    fault = unusable(API, there, made())
+    assert fault.reason == "NoVersionServed"
+    assert "this one serves v1, and the provider v2" in fault.message
+    assert unusable(API, offered(), None).reason == "Pending"
+
+
+def test_a_version_in_which_objects_are_stored_stays_unserved() -> None:
+    """API servers refuse a CRD without it."""
+    before = object_from_dict(
+        {**made().to_dict(), "status": {**ESTABLISHED, "storedVersions": ["v1"]}}
+    )
+    there = offered(**versions({"name": "v2", "served": True, "storage": True}))
+    plan = plan_crd(API, "acme", SchemaPolicy(), there, before)
+    assert plan.action == "replace"
+    assert plan.body is not None
+    entries = plan.body["spec"]["versions"]
+    assert [(one["name"], one["served"], one["storage"]) for one in entries] == [
+        ("v2", True, True),
+        ("v1", False, False),
+    ]
+    after = object_from_dict({**plan.body, "status": before.to_dict()["status"]})
+    assert not plan_crd(API, "acme", SchemaPolicy(), there, after).action
+
+
+UNREAD = Fault("SchemaUnusable", "no CRD can be made")
+
+
+@pytest.mark.parametrize(
+    ("there", "here", "policy", "reason"),
+    [
+        pytest.param(offered(), None, {}, "SchemaUnusable", id="not-created"),
+        pytest.param(offered(), made(), {}, "SchemaUnusable", id="not-updated"),
+        pytest.param(offered(), made(), {"update_policy": "Once"}, "", id="installed-once"),
+        pytest.param(offered(), None, {"update_policy": "Once"}, "SchemaUnusable", id="once"),
+        pytest.param(offered(), crd(), {"pull_policy": "None"}, "", id="users-own"),
+        pytest.param(None, made(), {}, "SchemaUnusable", id="group-is-down"),
+    ],
+)
+def test_a_schema_that_is_not_known_holds_up_what_needs_it(
+    there: Object | None, here: Object | None, policy: JSON, reason: str
+) -> None:
+    plan = plan_crd(API, "acme", SchemaPolicy(**policy), there, here, unread=UNREAD)
+    assert (plan.fault.reason if plan.fault is not None else "") == reason
+
+
+@pytest.mark.parametrize("source", ["OpenAPI", "Auto"])
+def test_an_api_that_is_not_offered_has_the_remedy_of_its_source(source: str) -> None:
+    policy = msgspec.convert({"source": source}, SchemaPolicy)
+    fault = plan_crd(API, "acme", policy, None, None).fault
+    assert fault is not None
+    assert ("has to serve it" in fault.message) == (source == "OpenAPI")

@@ -46,6 +46,7 @@ from fairlead.konnector.v2.bindings.crds import (
     owner_of,
     plan_crd,
     takes_status,
+    unusable,
     usable_resource,
 )
 from fairlead.konnector.v2.bindings.environment import Environment
@@ -231,8 +232,11 @@ class SyncedAPI:
         """Count a look at the watches: a fault is reported when several find it in a row."""
         if self._running is not None:
             self._running[2].check_queue()
-        message = self._environment.reports.problems.message(self.name)
-        self._faulty_looks = self._faulty_looks + 1 if message else 0
+        problems = self._environment.reports.problems
+        self._faulty_looks = self._faulty_looks + 1 if problems.message(self.name) else 0
+        missed = any(isinstance(cause, NotFound) for cause in problems.causes(self.name))
+        if self._running is not None and missed and self._faulty_looks == 1:
+            self._running[1].schemas.miss()
 
     async def _advance(self) -> float | None:
         """Bring the API a step on; return the seconds until the next look, None for an event."""
@@ -330,10 +334,8 @@ class SyncedAPI:
         if plan.action and (fault := await self._write(plan)) is not None:
             return fault
         crd = self._crd
-        if crd is None or (usable_resource(offered, crd) is None):
-            return Fault(
-                PENDING, f"CustomResourceDefinition {self.name} is not served in this cluster yet"
-            )
+        if crd is None or usable_resource(offered, crd) is None:
+            return unusable(self.name, offered, crd)
         self.crd_hash = crd.meta.annotations.get(ANNOTATION_SCHEMA_HASH, "")
         return None
 

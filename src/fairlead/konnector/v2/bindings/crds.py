@@ -1,7 +1,8 @@
 """The consumer's CRD of a bound API: pulled from the provider, and never taken from others.
 
 A CRD is ours if it has our label and names its Connection; only such a one is replaced or deleted.
-It has exactly one version, the stored one if the provider serves it. Source: kbind v2.
+It is made with exactly one version, the stored one if the provider serves it, and keeps a former
+one unserved while objects may be stored in it. Source: kbind v2, but for the latter.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ from fairlead.api.kbind.names import (
 from fairlead.api.kubebind import binding_of_crd
 from fairlead.api.meta import JSON, Object
 from fairlead.api.resource import Resource
-from fairlead.konnector.crds import established
+from fairlead.konnector.crds import established, with_versions_of
 from fairlead.konnector.policies.copies import LAST_APPLIED
 
 
@@ -130,6 +131,19 @@ def usable_resource(offered: Object | None, crd: Object | None) -> Resource | No
     return next((spec.resource(name) for name in versions if name in served), None)
 
 
+def unusable(api: str, offered: Object | None, crd: Object | None) -> Fault:
+    """Return the fault of a CRD that has no resource which both clusters serve."""
+    if crd is None or not established(crd) or offered is None:
+        return Fault(PENDING, f"CustomResourceDefinition {api} is not served in this cluster yet")
+    here, there = (", ".join(crd_spec(obj).served) or "none" for obj in (crd, offered))
+    return Fault(
+        NO_VERSION_SERVED,
+        f"no version of {api} is served by both clusters: this one serves {here}, and the "
+        f"provider {there}; with schema.updatePolicy Once or pullPolicy None its "
+        "CustomResourceDefinition is yours to change",
+    )
+
+
 def takes_status(crd: Object, version: str) -> bool:
     """Whether a CRD has the subresource ``status`` in a version."""
     for entry in crd.to_dict()["spec"]["versions"]:
@@ -173,7 +187,9 @@ def _replaced(crd: Object, body: JSON) -> JSON:
     metadata.pop("managedFields", None)
     for field in ("labels", "annotations"):
         metadata[field] = {**(metadata.get(field) or {}), **body["metadata"][field]}
-    return {**old, "metadata": metadata, "spec": body["spec"]}
+    replaced = {**old, "metadata": metadata, "spec": body["spec"]}
+    # Objects may be stored in a version that the provider does not serve any more.
+    return with_versions_of(replaced, crd)[0]
 
 
 def _unpulled(api: str, connection: str, crd: Object | None) -> CRDPlan:
