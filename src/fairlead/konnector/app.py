@@ -20,6 +20,7 @@ from fairlead.konnector.options import DEFAULT_PROTOCOLS, Options
 from fairlead.konnector.v2.bindings.controller import BindingsController
 from fairlead.konnector.v2.connection.controller import ConnectionController
 from fairlead.konnector.v2.providers import ConnectedProviders
+from fairlead.konnector.v2.pulls import PulledAPIs
 from fairlead.runtime import Cluster, Manager
 from fairlead.runtime import install_crds as install
 
@@ -69,6 +70,8 @@ async def build(
         manager.add(BundleController(consumer, connections))
     if "v2" in options.protocols:
         providers = ConnectedProviders()
-        manager.add(ConnectionController(manager, consumer, providers, bounds))
+        pulls = PulledAPIs(consumer, providers)
+        manager.add(pulls)
+        manager.add(ConnectionController(manager, consumer, providers, pulls, bounds))
         manager.add(BindingsController(consumer, providers))
     return consumer

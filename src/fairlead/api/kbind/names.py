@@ -61,6 +61,11 @@ Entries RESOURCE/DIRECTION, with /CONNECTION for copies at a provider, are separ
 entry is written before the first copy and goes after the last, so that a rule that is removed
 while no konnector runs takes its copies away.
 """
+ANNOTATION_NEVER_BOUND: Final = "fairlead.dev/never-bound"
+"""Fairlead's annotation of a CRD that pullPolicy All has made: no object of it can have a copy.
+
+It goes when the API is bound. Until then no object is read, since the rights come with a binding.
+"""
 ANNOTATION_RELATED_ADMITTED: Final = "fairlead.dev/related-resources"
 """Fairlead's annotation of a Connection: the related resources that bindings may have copied.
 

@@ -14,6 +14,7 @@ from fairlead.konnector.v2.connection.reconcile import (
     ConnectionOutcome,
     ConnectionState,
     LinkState,
+    PullFaults,
     SecretFault,
     exported_apis,
     reconcile,
@@ -222,6 +223,27 @@ def test_the_source_of_schemas_is_reported() -> None:
     found = outcome(link=msgspec.structs.replace(LINKED, source="OpenAPI"))
     assert found.status is not None
     assert found.status.active_schema_source == "OpenAPI"
+
+
+def test_rights_that_all_lacks_are_told_and_hold_up_nothing() -> None:
+    names = tuple(f"CustomResourceDefinition w{number}" for number in range(5))
+    found = outcome(pulls=PullFaults(forbidden=names))
+    assert found.usable
+    assert ("PermissionDenied", "True", "Forbidden") in conditions(found)
+    assert conditions(found)[-1] == ("Ready", "True", "AsExpected")
+    assert found.status is not None
+    (message,) = (one.message for one in found.status.conditions if one.type == "PermissionDenied")
+    assert "w2; and 2 more: fairlead accept connection/acme grants what is missing" in message
+    again = outcome(connection(found.status))
+    assert ("PermissionDenied", "False", "AsExpected") in conditions(again)
+
+
+def test_crds_that_all_leaves_alone_are_named() -> None:
+    found = outcome(pulls=PullFaults(others=("CustomResourceDefinition w is in use",)))
+    assert found.status is not None
+    ready = found.status.conditions[-1]
+    assert (ready.type, ready.status) == ("Ready", "True")
+    assert ready.message == "1 API is offered; not pulled: CustomResourceDefinition w is in use"
 
 
 def test_a_deleted_one_names_the_bindings_it_waits_for() -> None:

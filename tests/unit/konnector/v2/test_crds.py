@@ -266,3 +266,36 @@ def test_an_api_that_is_not_offered_has_the_remedy_of_its_source(source: str) ->
     fault = plan_crd(API, "acme", policy, None, None).fault
     assert fault is not None
     assert ("has to serve it" in fault.message) == (source == "OpenAPI")
+
+
+NEVER_BOUND = "fairlead.dev/never-bound"
+
+
+def test_a_crd_that_all_makes_is_marked_until_it_is_bound() -> None:
+    create = plan_crd(API, "acme", SchemaPolicy(), offered(), None, bound=False)
+    assert create.action == "create"
+    assert create.body is not None
+    annotations = create.body["metadata"]["annotations"]
+    assert annotations[NEVER_BOUND] == "true"
+    here = crd(
+        create.body["spec"],
+        labels=create.body["metadata"]["labels"],
+        annotations=annotations,
+    )
+    assert not plan_crd(API, "acme", SchemaPolicy(), offered(), here, bound=False).action
+    newer = plan_crd(API, "acme", SchemaPolicy(), offered(scope="Cluster"), here, bound=False)
+    assert newer.body is not None
+    assert NEVER_BOUND in newer.body["metadata"]["annotations"]
+    for schema in (SchemaPolicy(), SchemaPolicy(update_policy="Once")):
+        plan = plan_crd(API, "acme", schema, offered(), here)
+        assert plan.action == "replace"
+        assert plan.body is not None
+        assert NEVER_BOUND not in plan.body["metadata"]["annotations"]
+        assert plan.body["spec"] == here.to_dict()["spec"]
+
+
+def test_a_crd_that_was_bound_is_not_marked_again() -> None:
+    plan = plan_crd(API, "acme", SchemaPolicy(), offered(scope="Cluster"), made(), bound=False)
+    assert plan.action == "replace"
+    assert plan.body is not None
+    assert NEVER_BOUND not in plan.body["metadata"]["annotations"]

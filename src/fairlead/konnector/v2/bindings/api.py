@@ -24,7 +24,7 @@ from fairlead.api.kbind.names import (
 from fairlead.api.kbind.types import SchemaPolicy
 from fairlead.api.meta import Key, Object
 from fairlead.api.resource import CUSTOMRESOURCEDEFINITIONS, Resource
-from fairlead.client.errors import AlreadyExists, ApiError, Conflict, Forbidden, NotFound
+from fairlead.client.errors import ApiError, Conflict, Forbidden, NotFound
 from fairlead.konnector.crds import established
 from fairlead.konnector.supervisor import Supervisor
 from fairlead.konnector.v2.bindings.coverage import (
@@ -51,6 +51,7 @@ from fairlead.konnector.v2.bindings.crds import (
 )
 from fairlead.konnector.v2.bindings.environment import Environment
 from fairlead.konnector.v2.bindings.objects import MirroredObjects, MirrorSpec
+from fairlead.konnector.v2.bindings.writes import write_crd
 from fairlead.konnector.v2.providers import ConnectedProvider
 from fairlead.runtime import Delta, Informer, remove_finalizer
 
@@ -346,22 +347,10 @@ class SyncedAPI:
 
     async def _write(self, plan: CRDPlan) -> Fault | None:
         """Write the CRD; return why this cluster refuses it, None if it does not."""
-        client, body = self._environment.consumer.client, plan.body or {}
-        try:
-            match plan.action:
-                case "create":
-                    self._crd = await client.create(CUSTOMRESOURCEDEFINITIONS, body)
-                case "replace":
-                    self._crd = await client.update(CUSTOMRESOURCEDEFINITIONS, body)
-        except (AlreadyExists, Conflict, NotFound):
-            # The cache is behind: its event brings the next look.
-            return Fault(PENDING, f"CustomResourceDefinition {self.name} is changing")
-        except ApiError as error:
-            forbidden = isinstance(error, Forbidden)
-            return Fault(
-                FORBIDDEN if forbidden else PENDING,
-                f"this cluster refuses CustomResourceDefinition {self.name}: {error.message}",
-            )
+        written = await write_crd(self._environment.consumer.client, self.name, plan)
+        if isinstance(written, Fault):
+            return written
+        self._crd = written
         return None
 
     async def _follow(self, summaries: Sequence[BindingSummary]) -> None:

@@ -9,7 +9,7 @@ from contextlib import AsyncExitStack
 import msgspec
 
 from fairlead.api.kbind import BINDINGS, CLUSTERBINDINGS, CONNECTIONS, ClusterBinding
-from fairlead.api.kbind.names import FIELD_MANAGER, FINALIZER_CLEANUP
+from fairlead.api.kbind.names import ANNOTATION_NEVER_BOUND, FIELD_MANAGER, FINALIZER_CLEANUP
 from fairlead.api.meta import Key, Object
 from fairlead.api.resource import Resource
 from fairlead.api.timestamps import now
@@ -128,7 +128,11 @@ class BindingsController:
 
     async def _follow_apis(self, crds: Iterable[Object]) -> None:
         """Run the work on each API that a binding lists, and on those that were left before."""
-        left = {crd.meta.name for crd in crds if owner_of(crd)}
+        left = {
+            crd.meta.name
+            for crd in crds
+            if owner_of(crd) and ANNOTATION_NEVER_BOUND not in crd.meta.annotations
+        }
         while True:
             self._changed.clear()
             listed = {api for binding in self._summaries.values() for api in binding.apis}

@@ -16,6 +16,7 @@ from fairlead.api.definitions import crd_spec
 from fairlead.api.kbind import SchemaPolicy, schema_hash
 from fairlead.api.kbind.names import (
     ANNOTATION_CONNECTION,
+    ANNOTATION_NEVER_BOUND,
     ANNOTATION_SCHEMA_HASH,
     API_NOT_EXPORTED,
     CONVERSION_REFUSED,
@@ -36,10 +37,11 @@ _V1ALPHA2 = "kube-bind.io/"
 
 
 class Fault(msgspec.Struct, frozen=True):
-    """Reason and message of an API that is not synchronised."""
+    """Reason and message of an API that is not synchronised; an event ends a ``passing`` one."""
 
     reason: str
     message: str
+    passing: bool = False
 
 
 class CRDPlan(msgspec.Struct, frozen=True):
@@ -73,6 +75,7 @@ def plan_crd(
     *,
     left: bool = False,
     unread: Fault | None = None,
+    bound: bool = True,
 ) -> CRDPlan:
     """Return the write of the consumer's CRD that is next for an API.
 
@@ -84,6 +87,7 @@ def plan_crd(
         crd: the consumer's CRD, None without one.
         left: whether the Connection that owned the CRD is gone.
         unread: why the schemas of ``offered`` are not known, None if they are.
+        bound: whether a binding covers objects of the API; pullPolicy All pulls others too.
     """
     if (taken := _taken(api, connection, policy, crd, left=left)) is not None:
         return CRDPlan(fault=taken)
@@ -102,20 +106,25 @@ def plan_crd(
         )
     if policy.pull_policy == "None":
         return _unpulled(api, connection, crd)
-    if policy.update_policy == "Once" and owner_of(crd) == connection:
-        return CRDPlan()
+    first = bound and crd is not None and ANNOTATION_NEVER_BOUND in crd.meta.annotations
+    if policy.update_policy == "Once" and crd is not None and owner_of(crd) == connection:
+        return (
+            CRDPlan("replace", _replaced(crd, crd.to_dict(), bound=True)) if first else CRDPlan()
+        )
     if unread is not None:
         return CRDPlan(fault=unread)
     body = pulled(offered, connection, version)
     if crd is None:
+        if not bound:
+            body["metadata"]["annotations"][ANNOTATION_NEVER_BOUND] = "true"
         return CRDPlan("create", body)
     written = {
         key: body["metadata"]["annotations"][key]
         for key in (ANNOTATION_CONNECTION, ANNOTATION_SCHEMA_HASH)
     }
-    if written.items() <= crd.meta.annotations.items():
+    if written.items() <= crd.meta.annotations.items() and not first:
         return CRDPlan()
-    return CRDPlan("replace", _replaced(crd, body))
+    return CRDPlan("replace", _replaced(crd, body, bound=bound))
 
 
 def usable_resource(offered: Object | None, crd: Object | None) -> Resource | None:
@@ -180,13 +189,15 @@ def _crossing(keys: Mapping[str, str]) -> dict[str, str]:
     return {name: value for name, value in keys.items() if not name.startswith(_V1ALPHA2)}
 
 
-def _replaced(crd: Object, body: JSON) -> JSON:
+def _replaced(crd: Object, body: JSON, *, bound: bool) -> JSON:
     """Return the CRD with another spec, for a PUT; labels and annotations of others stay."""
     old = crd.to_dict()
     metadata = {**old["metadata"]}
     metadata.pop("managedFields", None)
     for field in ("labels", "annotations"):
-        metadata[field] = {**(metadata.get(field) or {}), **body["metadata"][field]}
+        metadata[field] = {**(metadata.get(field) or {}), **(body["metadata"].get(field) or {})}
+    if bound:
+        metadata["annotations"].pop(ANNOTATION_NEVER_BOUND, None)
     replaced = {**old, "metadata": metadata, "spec": body["spec"]}
     # Objects may be stored in a version that the provider does not serve any more.
     return with_versions_of(replaced, crd)[0]
@@ -206,7 +217,7 @@ def _unpulled(api: str, connection: str, crd: Object | None) -> CRDPlan:
         return CRDPlan()
     # The label stays off: it marks what a konnector has made, and may delete.
     marks: JSON = {"metadata": {"labels": {}, "annotations": {ANNOTATION_CONNECTION: connection}}}
-    return CRDPlan("replace", _replaced(crd, {**crd.to_dict(), **marks}))
+    return CRDPlan("replace", _replaced(crd, {**crd.to_dict(), **marks}, bound=True))
 
 
 def _taken(

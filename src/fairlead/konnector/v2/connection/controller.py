@@ -27,6 +27,7 @@ from fairlead.client.errors import Conflict
 from fairlead.client.kubeconfig import ReferenceRefused
 from fairlead.konnector.consumer import Consumer
 from fairlead.konnector.secrets import content
+from fairlead.konnector.v2.bindings.coverage import stands_back
 from fairlead.konnector.v2.connection.link import LinkOptions, ProviderLink
 from fairlead.konnector.v2.connection.reconcile import (
     ConnectionState,
@@ -37,6 +38,7 @@ from fairlead.konnector.v2.connection.reconcile import (
 )
 from fairlead.konnector.v2.identity import cluster_uid
 from fairlead.konnector.v2.providers import ConnectedProviders
+from fairlead.konnector.v2.pulls import PulledAPIs
 from fairlead.runtime import (
     Backoff,
     Delta,
@@ -83,9 +85,11 @@ class ConnectionController:
         manager: Manager,
         consumer: Consumer,
         providers: ConnectedProviders,
+        pulls: PulledAPIs,
         bounds: Bounds | None = None,
     ) -> None:
         self._manager = manager
+        self._pulls = pulls
         self._consumer = consumer
         self._providers = providers
         self._bounds = bounds
@@ -101,6 +105,7 @@ class ConnectionController:
         self._controller = consumer.controller(
             "kbind-connections", self._reconcile, workers=_WORKERS
         )
+        pulls.listen(lambda name: self._controller.enqueue(Request("", "", name)))
 
     async def run(self) -> None:
         """Work until cancelled, then leave all providers."""
@@ -166,6 +171,7 @@ class ConnectionController:
             secret_fault=fault,
             link=links.current.state if links is not None else None,
             untried=_untried(links),
+            pulls=self._pulls.faults(name),
             bindings=tuple(bindings),
         )
         await self._commit(obj, state)
@@ -291,6 +297,8 @@ class ConnectionController:
     async def _finish(self, obj: Object, connection: Connection) -> None:
         """Let a deleted Connection go that no binding names, and its Secret with the last one."""
         await self._leave(obj.meta.name)
+        if not stands_back(obj):
+            await self._pulls.release(obj)
         source = _source(connection)
         if not any(self._uses(name) for name in self._users(source) if name != obj.meta.name):
             await self._release(source)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
 import msgspec
 
@@ -30,6 +30,7 @@ from fairlead.api.kbind.names import (
 )
 from fairlead.api.kbind.types import ActiveSchemaSource
 from fairlead.api.meta import Object
+from fairlead.konnector import bounds
 from fairlead.konnector.v2.conditions import ReportedConditions
 from fairlead.konnector.v2.renewals import Holder
 
@@ -58,6 +59,13 @@ class LinkState(msgspec.Struct, frozen=True):
     lease_problem: str = ""
 
 
+class PullFaults(msgspec.Struct, frozen=True):
+    """Messages about CRDs that pullPolicy All does not pull: for want of rights, and others."""
+
+    forbidden: tuple[str, ...] = ()
+    others: tuple[str, ...] = ()
+
+
 class ConnectionState(msgspec.Struct, frozen=True):
     """A Connection and all that decides about its status.
 
@@ -70,6 +78,7 @@ class ConnectionState(msgspec.Struct, frozen=True):
     secret_fault: SecretFault | None = None
     link: LinkState | None = None
     untried: str = ""
+    pulls: PullFaults = PullFaults()
     bindings: tuple[str, ...] = ()
 
 
@@ -200,7 +209,14 @@ def _linked(state: ConnectionState, conditions: ReportedConditions) -> Connectio
     # Neither the exports nor whether another konnector is at work are known at first.
     if link.apis is None or not link.holder:
         return ConnectionOutcome(None, usable=False)
-    if conditions.has(PERMISSION_DENIED):
+    if state.pulls.forbidden:
+        # It holds up no binding, so that the Connection is ready all the same.
+        message = _some(state.pulls.forbidden)
+        remedy = (
+            f"fairlead accept connection/{state.connection.metadata.name} grants what is missing"
+        )
+        conditions.set(PERMISSION_DENIED, "True", FORBIDDEN, f"{message}: {remedy}")
+    elif conditions.has(PERMISSION_DENIED):
         conditions.set(PERMISSION_DENIED, "False", AS_EXPECTED, "the provider grants what is read")
     status = {
         **uids,
@@ -210,8 +226,17 @@ def _linked(state: ConnectionState, conditions: ReportedConditions) -> Connectio
     if state.connection.metadata.deleting:
         return _unready(state, conditions, "", "", usable=True, fields=status)
     count = "1 API is" if len(link.apis) == 1 else f"{len(link.apis)} APIs are"
-    conditions.set(READY, "True", AS_EXPECTED, f"{count} offered")
+    message = f"{count} offered"
+    if state.pulls.others:
+        message += f"; not pulled: {_some(state.pulls.others)}"
+    conditions.set(READY, "True", AS_EXPECTED, message)
     return ConnectionOutcome(_status(state, conditions, status), usable=True)
+
+
+def _some(messages: Sequence[str]) -> str:
+    """Return the first of some messages, and how many more there are."""
+    more = len(messages) - bounds.NAMED
+    return "; ".join([*messages[: bounds.NAMED], *([f"and {more} more"] if more > 0 else [])])
 
 
 def _unready(

@@ -115,7 +115,7 @@ class ServedSchemas:
         if name not in self._served and name in self._exports:
             group = self._exports[name].group
             return Fault(PENDING, f"the provider's discovery of group {group} is down")
-        return Fault(PENDING, f"the provider's schema of {name} is being read")
+        return Fault(PENDING, f"the provider's schema of {name} is being read", passing=True)
 
     def follow(self, name: str) -> None:
         """Have the schema of an API read, and read again when it changes."""
