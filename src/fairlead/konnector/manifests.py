@@ -140,6 +140,8 @@ def _v2_rights() -> list[JSON]:
     workspaces = LOGICALCLUSTERS
     return [
         rule(kbind.GROUP, kinds, (*READ_VERBS, "patch")),
+        # autoBind creates and deletes one for each Connection.
+        rule(kbind.GROUP, [CLUSTERBINDINGS.plural], ("create", "delete")),
         rule(kbind.GROUP, [f"{kind}/status" for kind in kinds], ("patch",)),
         rule(workspaces.group, [workspaces.plural], ("get",), names=[LOGICALCLUSTER_NAME]),
         _own_crds(kbind.crds()),

@@ -75,6 +75,7 @@ TYPES: Final[Mapping[str, ConditionType]] = MappingProxyType(
             ConditionType(kubebind.SYNCED),
             ConditionType(kubebind.VALID_VERSION),
             ConditionType(kubebind.WITHOUT_STATUS),
+            ConditionType(kbind.AUTO_BIND_FAILING, "True"),
             ConditionType(kbind.PERMISSION_DENIED, "True"),
             ConditionType(kbind.RELATED_FAILING, "True"),
             # It tells of an end, and Ready whether the login works.

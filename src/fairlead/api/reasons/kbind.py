@@ -74,6 +74,11 @@ KBIND: Final = Reasons(
             " it",
         ),
         Reason(
+            names.FOREIGN_CLUSTERBINDING,
+            "a ClusterBinding of the Connection's name is there, and autoBind did not create it",
+            "delete that ClusterBinding, or set the Connection's autoBind to false",
+        ),
+        Reason(
             names.CONVERSION_REFUSED,
             "the provider converts the kind by a webhook, which serves its cluster alone",
             "ask the provider's team for a CRD that converts by the strategy None",

@@ -22,14 +22,16 @@ from fairlead.api.kbind.names import FIELD_MANAGER, FINALIZER_CLEANUP, READY
 from fairlead.api.meta import Key, Object
 from fairlead.api.resource import SECRETS
 from fairlead.api.timestamps import now
-from fairlead.client import Bounds, ClientError, ConfigError, parse_kubeconfig
+from fairlead.client import ApiError, Bounds, ClientError, ConfigError, parse_kubeconfig
 from fairlead.client.errors import Conflict
 from fairlead.client.kubeconfig import ReferenceRefused
 from fairlead.konnector.consumer import Consumer
 from fairlead.konnector.secrets import content
+from fairlead.konnector.v2.autobind import AutoBinder, AutoBindPlan, with_auto_bind
 from fairlead.konnector.v2.bindings.coverage import stands_back
 from fairlead.konnector.v2.connection.link import LinkOptions, ProviderLink
 from fairlead.konnector.v2.connection.reconcile import (
+    ConnectionOutcome,
     ConnectionState,
     LinkState,
     SecretFault,
@@ -37,7 +39,7 @@ from fairlead.konnector.v2.connection.reconcile import (
     secret_fault,
 )
 from fairlead.konnector.v2.identity import cluster_uid
-from fairlead.konnector.v2.providers import ConnectedProviders
+from fairlead.konnector.v2.providers import ConnectedProvider, ConnectedProviders
 from fairlead.konnector.v2.pulls import PulledAPIs
 from fairlead.runtime import (
     Backoff,
@@ -102,6 +104,7 @@ class ConnectionController:
         )
         self._links: dict[str, _Links] = {}
         self._local_uid = ""
+        self._auto_binder = AutoBinder(cluster.client, self._cluster_bindings, self._look_again)
         self._controller = consumer.controller(
             "kbind-connections", self._reconcile, workers=_WORKERS
         )
@@ -117,8 +120,12 @@ class ConnectionController:
                 self._connections,
                 predicate=any_of(spec_changed, metadata_changed("finalizers")),
             )
-            for informer in (self._cluster_bindings, self._bindings):
-                controller.watch(informer, _named, predicate=spec_changed)
+            controller.watch(
+                self._cluster_bindings,
+                _named,
+                predicate=any_of(spec_changed, metadata_changed("owner_references", "labels")),
+            )
+            controller.watch(self._bindings, _named, predicate=spec_changed)
             consumer.secrets.listen(self._secret_changed)
             stack.callback(consumer.secrets.unlisten, self._secret_changed)
             await consumer.secrets.synced()
@@ -138,7 +145,10 @@ class ConnectionController:
 
     def _secret_changed(self, key: Key) -> None:
         for name in self._users(key):
-            self._controller.enqueue(Request("", "", name))
+            self._look_again(name)
+
+    def _look_again(self, name: str) -> None:
+        self._controller.enqueue(Request("", "", name))
 
     def _users(self, secret: Key) -> list[str]:
         """Return the Connections that name a Secret."""
@@ -182,8 +192,13 @@ class ConnectionController:
         name = obj.meta.name
         links = self._links.get(name)
         usable = outcome.usable and links is not None
-        self._providers.put(name, links.current.provider if usable and links else None)
+        provider = links.current.provider if usable and links else None
+        self._providers.put(name, provider)
+        plan, refusal = AutoBindPlan(known=False), None
+        if state.link is None or state.link.holder != "Another":
+            plan, refusal = await self._auto_bind(obj, outcome, provider)
         if outcome.status is not None:
+            status = with_auto_bind(outcome.status, plan, obj.meta.generation, now=now())
             body = obj.to_dict()
             # A list that is empty now is not written, and must not stay as it was.
             others = {
@@ -191,8 +206,21 @@ class ConnectionController:
                 for field, value in body.get("status", {}).items()
                 if field not in _STATUS_FIELDS
             }
-            body["status"] = others | msgspec.to_builtins(outcome.status)
+            body["status"] = others | msgspec.to_builtins(status)
             await self._writer.write(obj, body)
+        if refusal is not None:
+            raise refusal
+
+    async def _auto_bind(
+        self, obj: Object, outcome: ConnectionOutcome, provider: ConnectedProvider | None
+    ) -> tuple[AutoBindPlan, ApiError | None]:
+        status = outcome.status
+        if not outcome.usable or status is None:
+            return await self._auto_binder.settle(obj, None, None)
+        offered = [api.name for api in status.exported_apis]
+        # Of an API that is not a CRD of the provider nothing proves that it is gone for good.
+        proving = provider if status.active_schema_source == "CRD" else None
+        return await self._auto_binder.settle(obj, proving, offered)
 
     def _fault(self, connection: Connection) -> SecretFault | None:
         ref = connection.spec.kubeconfig_secret_ref
@@ -278,13 +306,14 @@ class ConnectionController:
                 options.health_interval,
                 options.health_patience,
             ),
-            lambda: self._controller.enqueue(Request("", "", name)),
+            lambda: self._look_again(name),
             manager=self._manager,
             bounds=self._bounds,
         )
 
     async def _leave(self, name: str) -> None:
         self._providers.put(name, None)
+        self._auto_binder.forget(name)
         links = self._links.pop(name, None)
         if links is not None:
             for link in links.all():
@@ -341,9 +370,14 @@ def _source(connection: Connection) -> Key:
 
 
 def _named(delta: Delta) -> Iterable[Request]:
-    """Return the requests of the Connections that a binding names, or has named."""
+    """Return the requests of the Connections that a binding names, or has named.
+
+    A ClusterBinding may be the managed one of the Connection of its own name.
+    """
     parsed = [obj.try_decode(Binding) for obj in (delta.old, delta.new) if obj is not None]
     names = {binding.spec.connection_ref.name for binding in parsed if binding is not None}
+    if not delta.object.meta.namespace:
+        names.add(delta.object.meta.name)
     return [Request("", "", name) for name in sorted(names)]
 
 
