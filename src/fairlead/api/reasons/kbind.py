@@ -79,6 +79,11 @@ KBIND: Final = Reasons(
             "delete that ClusterBinding, or set the Connection's autoBind to false",
         ),
         Reason(
+            names.TOO_MANY_APIS,
+            "the provider offers more APIs than autoBind binds",
+            "bind the others by a ClusterBinding of another name",
+        ),
+        Reason(
             names.CONVERSION_REFUSED,
             "the provider converts the kind by a webhook, which serves its cluster alone",
             "ask the provider's team for a CRD that converts by the strategy None",

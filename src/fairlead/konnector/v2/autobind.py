@@ -29,6 +29,7 @@ from fairlead.api.kbind.names import (
     FOREIGN_CLUSTERBINDING,
     LABEL_MANAGED,
     PENDING,
+    TOO_MANY_APIS,
 )
 from fairlead.api.meta import JSON, Object, OwnerReference
 from fairlead.api.resource import CUSTOMRESOURCEDEFINITIONS
@@ -52,14 +53,14 @@ class AutoBindPlan(msgspec.Struct, frozen=True):
     """The write of the managed ClusterBinding that is next, and what to tell.
 
     ``missing`` are the APIs that it has and the provider does not offer. ``fault`` is None where
-    nothing is wrong; it counts only if ``known``.
+    nothing is wrong; it counts only if ``settled``.
     """
 
     action: Literal["", "create", "change", "delete"] = ""
     body: JSON | None = None
     missing: tuple[str, ...] = ()
     fault: AutoBindFault | None = None
-    known: bool = True
+    settled: bool = True
 
 
 def plan_auto_bind(
@@ -87,29 +88,35 @@ def plan_auto_bind(
     if binding is not None and not is_ours:
         return AutoBindPlan(fault=_foreign(connection.meta.name))
     if offered is None or (binding is not None and binding.meta.deleting):
-        return AutoBindPlan(known=False)
-    if binding is None:
-        names, excess = _bounded(sorted(offered), [])
-        if not names:
-            return AutoBindPlan()
-        return AutoBindPlan("create", _created(connection, names), fault=excess)
-    bound = {api.name: None for api in binding.decode(ClusterBinding).spec.apis}
-    missing = sorted(bound.keys() - set(offered))
-    kept = [name for name in missing if name not in (gone or ())]
+        return AutoBindPlan(settled=False)
+    bound = _bound(binding)
+    missing = sorted(bound - set(offered))
+    remaining = [name for name in missing if name not in (gone or ())]
     # One that binds nothing is none, and with it would go every CRD and object.
-    if not offered and not kept:
-        kept = missing
-    names, fault = _bounded(sorted(offered), kept)
-    if kept:
-        fault = _kept(connection.meta.name, kept, alone=not offered)
+    if not offered and not remaining:
+        remaining = missing
+    staying = [*remaining, *bound.intersection(offered)]
+    # What is bound already makes no room for another one: its copies would go.
+    added = sorted(set(offered) - bound)[: max(0, bounds.AUTO_BOUND_APIS - len(staying))]
+    names = sorted([*staying, *added])
+    fault = None
+    if remaining:
+        fault = _without_offer(connection.meta.name, remaining, alone=not offered)
+    elif len(names) < len(offered):
+        fault = _beyond(len(offered))
+    settled = gone is not None or not missing
+    if binding is None:
+        body = _created(connection, names) if names else None
+        return AutoBindPlan("create" if names else "", body, fault=fault)
     body = _changed(binding, connection.meta.name, names)
-    return AutoBindPlan(
-        "change" if body != binding.to_dict() else "",
-        body,
-        missing=tuple(missing),
-        fault=fault,
-        known=gone is not None or not missing,
-    )
+    action: Literal["", "change"] = "change" if body != binding.to_dict() else ""
+    return AutoBindPlan(action, body, tuple(missing), fault, settled)
+
+
+def _bound(binding: Object | None) -> set[str]:
+    if binding is None:
+        return set()
+    return {api.name for api in binding.decode(ClusterBinding).spec.apis}
 
 
 def is_managed(binding: Object, connection: Object) -> bool:
@@ -122,19 +129,12 @@ def is_managed(binding: Object, connection: Object) -> bool:
     )
 
 
-def _bounded(
-    offered: Sequence[str], kept: Sequence[str]
-) -> tuple[list[str], AutoBindFault | None]:
-    """Return the APIs to bind, and what to tell if these are not all."""
-    room = max(0, bounds.AUTO_BOUND_APIS - len(kept))
-    fault = None
-    if len(offered) > room:
-        fault = AutoBindFault(
-            API_NOT_EXPORTED,
-            f"{len(offered)} APIs are offered, and autoBind binds {bounds.AUTO_BOUND_APIS} at "
-            "most, the first by name: bind others by a ClusterBinding of another name",
-        )
-    return sorted([*offered[:room], *kept]), fault
+def _beyond(count: int) -> AutoBindFault:
+    return AutoBindFault(
+        TOO_MANY_APIS,
+        f"{count} APIs are offered, and autoBind binds {bounds.AUTO_BOUND_APIS} at most: bind "
+        "others by a ClusterBinding of another name",
+    )
 
 
 def _foreign(name: str) -> AutoBindFault:
@@ -145,7 +145,7 @@ def _foreign(name: str) -> AutoBindFault:
     )
 
 
-def _kept(name: str, apis: Sequence[str], *, alone: bool) -> AutoBindFault:
+def _without_offer(name: str, apis: Sequence[str], *, alone: bool) -> AutoBindFault:
     end = f"delete ClusterBinding {name}" if alone else f"take it out of ClusterBinding {name}"
     shown = ", ".join(apis[: bounds.NAMED])
     more = f" and {len(apis) - bounds.NAMED} more" if len(apis) > bounds.NAMED else ""
@@ -201,7 +201,7 @@ def with_auto_bind(
     status: ConnectionStatus, plan: AutoBindPlan, generation: int, *, now: str
 ) -> ConnectionStatus:
     """Return a status with the condition about autoBind, which is there during a fault alone."""
-    if not plan.known:
+    if not plan.settled:
         return status
     conditions = ReportedConditions(status.conditions, generation, now)
     if plan.fault is not None:
@@ -228,7 +228,7 @@ class MissingAPIs:
 
     @property
     def gone(self) -> frozenset[str] | None:
-        """Those that the provider does not have any more; None while that is not known."""
+        """APIs that the provider does not have any more; None while that is not known."""
         return self._gone and self._gone & self._absent()
 
     def look_for(self, names: Collection[str]) -> None:
@@ -254,10 +254,10 @@ class MissingAPIs:
             await self._follow(frozenset())
 
     async def _follow(self, names: frozenset[str] | None = None) -> None:
-        wanted = self._names if names is None else names
-        for name in sorted(self._crds.keys() - wanted):
+        names = self._names if names is None else names
+        for name in sorted(self._crds.keys() - names):
             await self._crds.pop(name).close()
-        for name in sorted(wanted - self._crds.keys()):
+        for name in sorted(names - self._crds.keys()):
             crds = self._crds[name] = self._provider.cluster.informer(
                 CUSTOMRESOURCEDEFINITIONS, fields=f"metadata.name={name}"
             )
@@ -318,7 +318,7 @@ class AutoBinder:
             missing = MissingAPIs(provider, lambda: self._changed(name))
             self._missing[name] = (provider, missing)
             provider.syncers.start(f"missing APIs of {name}", missing)
-            plan = msgspec.structs.replace(plan, known=False)
+            plan = msgspec.structs.replace(plan, settled=False)
         if missing is not None:
             missing.look_for(plan.missing)
         try:
@@ -330,17 +330,17 @@ class AutoBinder:
             reason = FORBIDDEN if isinstance(error, Forbidden) else PENDING
             message = f"this cluster refuses ClusterBinding {name}: {error.message}"
             fault = AutoBindFault(reason, message)
-            return msgspec.structs.replace(plan, fault=fault, known=True), error
+            return msgspec.structs.replace(plan, fault=fault, settled=True), error
         return plan, None
 
     def forget(self, name: str) -> None:
-        """Drop what is kept of a Connection that is gone."""
+        """Drop what is remaining of a Connection that is gone."""
         self._missing.pop(name, None)
 
     def _missing_at(self, name: str, provider: ConnectedProvider | None) -> MissingAPIs | None:
         """Return the work on a provider that goes on; it ends with the link to the provider."""
-        known, missing = self._missing.get(name, (None, None))
-        return missing if known is provider else None
+        former, missing = self._missing.get(name, (None, None))
+        return missing if former is provider else None
 
     async def _write(self, plan: AutoBindPlan, binding: Object | None) -> None:
         client = self._client

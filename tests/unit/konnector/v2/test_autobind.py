@@ -211,7 +211,7 @@ def test_plan(
     assert plan.action == action
     body = plan.body
     assert (body and [api["name"] for api in body["spec"]["apis"]]) == apis
-    if not plan.known:
+    if not plan.settled:
         assert reason == "unknown" or (existing is None and offered is None)
     else:
         assert (plan.fault.reason if plan.fault is not None else "") == reason
@@ -253,6 +253,13 @@ def test_a_provider_brings_no_apis_without_end() -> None:
     assert str(len(offered)) in plan.fault.message
 
 
+def test_f9_what_is_bound_makes_no_room_for_what_is_offered_later() -> None:
+    bound = [f"bs{number:04}.acme.io" for number in range(bounds.AUTO_BOUND_APIS)]
+    plan = plan_auto_bind(connection(), binding(*bound), [A, *bound], ())
+    assert plan.action == ""
+    assert plan.fault is not None
+
+
 def test_a_message_names_a_few_of_many() -> None:
     names = [f"as{number}.acme.io" for number in range(9)]
     plan = plan_auto_bind(connection(), binding(*names, "b.acme.io"), ["b.acme.io"], ())
@@ -269,6 +276,6 @@ def test_the_condition_is_there_during_a_fault_alone() -> None:
         *("AutoBindFailing", "True", "Forbidden"),
         3,
     )
-    later = msgspec.structs.replace(AutoBindPlan(), known=False)
+    later = msgspec.structs.replace(AutoBindPlan(), settled=False)
     assert with_auto_bind(told, later, 3, now=NOW) == told
     assert with_auto_bind(told, AutoBindPlan(), 3, now=NOW) == before

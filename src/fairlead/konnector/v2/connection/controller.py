@@ -194,7 +194,7 @@ class ConnectionController:
         usable = outcome.usable and links is not None
         provider = links.current.provider if usable and links else None
         self._providers.put(name, provider)
-        plan, refusal = AutoBindPlan(known=False), None
+        plan, refusal = AutoBindPlan(settled=False), None
         if state.link is None or state.link.holder != "Another":
             plan, refusal = await self._auto_bind(obj, outcome, provider)
         if outcome.status is not None:
