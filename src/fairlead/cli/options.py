@@ -99,6 +99,21 @@ class _NamespacedName(click.ParamType[str]):
 NAMESPACED_NAME = _NamespacedName()
 
 
+class _APIName(click.ParamType[str]):
+    """Name of an API, as that of its CustomResourceDefinition."""
+
+    name = "text"
+
+    def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        plural, _, group = value.partition(".")
+        if not (is_label(plural) and group) or subdomain_errors(group):
+            self.fail(f"{value!r} is not PLURAL.GROUP, such as widgets.example.org", param, ctx)
+        return value
+
+
+API_NAME = _APIName()
+
+
 def cluster_options(function: F) -> F:
     """Add ``--kubeconfig`` and ``--context``, whose values go to :func:`cluster_config`."""
     kubeconfig = click.option(

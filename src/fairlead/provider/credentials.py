@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import base64
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Callable
 from typing import TypeVar, cast
 
 import msgspec
@@ -68,12 +68,21 @@ class Stored(msgspec.Struct, frozen=True):
 
 
 async def ensure_credentials(
-    client: Client, namespace: str, options: InviteOptions
+    client: Client,
+    namespace: str,
+    options: InviteOptions,
+    rights: Callable[[Client, str], Awaitable[None]] | None = None,
 ) -> tuple[bytes, str]:
     """Return the consumer's kubeconfig, stored for the konnector too, and its server.
 
     An existing token stays valid, and the address stays unless the options name another: running
     konnectors use the kubeconfig that is written here.
+
+    Args:
+        client: a client of the provider's cluster.
+        namespace: the namespace of the consumer's account.
+        options: the consumer's access to the provider; empty fields stay as they were.
+        rights: creates the rights of the account; by default those in a cluster namespace.
 
     Raises:
         InviteError: the cluster makes no token, or no consumer would reach it.
@@ -87,8 +96,8 @@ async def ensure_credentials(
     # The account comes before its token: the token controller deletes a token Secret that names no
     # ServiceAccount. All other objects may come in any order, and people wait for them.
     _, _, stored, listed = await _together(
-        _ensure(client, SERVICEACCOUNTS, account),
-        _ensure_rights(client, namespace),
+        ensure(client, SERVICEACCOUNTS, account),
+        (rights or _ensure_rights)(client, namespace),
         stored_kubeconfig(client, namespace),
         client.list(SECRETS, namespace),
     )
@@ -112,8 +121,8 @@ async def ensure_credentials(
 
 async def _ensure_rights(client: Client, namespace: str) -> None:
     """Create the role of consumers, and its binding to this consumer's account."""
-    await _ensure(client, CLUSTERROLES, binder_cluster_role(), "rules")
-    await _ensure(client, ROLEBINDINGS, binder_role_binding(namespace), "subjects")
+    await ensure(client, CLUSTERROLES, binder_cluster_role(), "rules")
+    await ensure(client, ROLEBINDINGS, binder_role_binding(namespace), "subjects")
 
 
 async def _together(
@@ -127,7 +136,7 @@ async def _together(
     return cast("tuple[A, B, C, D]", tuple(results))
 
 
-async def _ensure(client: Client, resource: Resource, body: JSON, *fields: str) -> Object:
+async def ensure(client: Client, resource: Resource, body: JSON, *fields: str) -> Object:
     """Create an object, or merge the members named by ``fields`` into the existing one.
 
     Without names an existing object stays as it is.
@@ -183,7 +192,7 @@ async def store_kubeconfig(client: Client, namespace: str, kubeconfig: bytes) ->
         "type": "Opaque",
         "data": {KUBECONFIG_NAME: base64.b64encode(kubeconfig).decode()},
     }
-    await _ensure(client, SECRETS, secret, "data")
+    await ensure(client, SECRETS, secret, "data")
 
 
 def as_before(options: InviteOptions, stored: ClusterConfig | None) -> InviteOptions:
@@ -298,7 +307,7 @@ async def make_token(client: Client, namespace: str, name: str, *, seconds: floa
         },
         "type": TOKEN_TYPE,
     }
-    await _ensure(client, SECRETS, body)
+    await ensure(client, SECRETS, body)
     try:
         secret = await wait_for(client, SECRETS, name, namespace, until=_unfilled, timeout=seconds)
     except WaitTimeout as error:

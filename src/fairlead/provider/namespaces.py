@@ -57,6 +57,16 @@ _SYSTEM = frozenset({"default", "kube-system", "kube-public", "kube-node-lease"}
 _SYSTEM_PREFIX = "kube-"
 
 
+_CLUSTERS_OWN = "it is a namespace of the cluster itself"
+
+
+def system_reservation(name: str) -> str:
+    """Return why a name is Kubernetes' own, "" if it is not."""
+    if name in _SYSTEM or name.startswith(_SYSTEM_PREFIX):
+        return _CLUSTERS_OWN
+    return ""
+
+
 def reservation(name: str, namespace: Object | None, key: Key, options: ProviderOptions) -> str:
     """Return why a name cannot be a provider namespace, "" if it can.
 
@@ -69,7 +79,7 @@ def reservation(name: str, namespace: Object | None, key: Key, options: Provider
     if name == key.namespace or (namespace is not None and is_cluster_namespace(namespace)):
         return "it is the cluster namespace of a consumer"
     if name in _SYSTEM:
-        return "it is a namespace of the cluster itself"
+        return _CLUSTERS_OWN
     if name == options.namespace:
         return "the provider itself runs there"
     if name != key.name:

@@ -15,13 +15,28 @@ from tests.support.waiting import SECONDS
 
 from fairlead.cli import main
 from fairlead.cli.frontdoor.kubectl_bind import main as kubectl_bind
-from fairlead.cli.options import DURATION, IMAGE, NAMESPACE, NAMESPACED_NAME, OBJECT_NAME
+from fairlead.cli.options import (
+    API_NAME,
+    DURATION,
+    IMAGE,
+    NAMESPACE,
+    NAMESPACED_NAME,
+    OBJECT_NAME,
+)
 
 
 CHECKED = {
     NAMESPACE: ("Foo Bar", "a.b", "a" * 64),
     OBJECT_NAME: ("Foo Bar", "a/b", "-a"),
     NAMESPACED_NAME: ("app", "Foo/app", "a.b/app", "shop/", "/app"),
+    API_NAME: (
+        "widgets",
+        "widgets.",
+        ".example.org",
+        "Widgets.example.org",
+        "a/b.example.org",
+        "",
+    ),
     DURATION: ("0s", "-1m", "soon"),
     IMAGE: ("", "foo bar"),
 }

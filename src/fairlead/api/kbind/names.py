@@ -91,6 +91,11 @@ ANNOTATION_RENEWED_AT: Final = "fairlead.dev/renewed-at"
 All konnectors of a cluster have the same holderIdentity; another renewTime than this is of a
 konnector of another kind.
 """
+LEASE_ACCOUNT_PREFIX: Final = "account.fairlead.dev/"
+"""Prefix of Fairlead's annotations of a Lease: namespaces that kubeconfigs of its writers name.
+
+A provider's team finds by it the Lease of a consumer that it has invited, before there are copies.
+"""
 DEFAULT_KUBECONFIG_KEY: Final = "kubeconfig"
 
 READY: Final = "Ready"

@@ -18,6 +18,12 @@ from fairlead.cli import completion
 from fairlead.cli.kubebind.consumers import consumers
 from fairlead.cli.kubebind.handover import hand_over
 from fairlead.cli.kubebind.hashing import hash_password
+from fairlead.cli.kubebind.kbind import (
+    check_protocol,
+    invite_by_kbind,
+    kbind_flags,
+    request_of,
+)
 from fairlead.cli.kubebind.reaching import invite_flags, invite_options
 from fairlead.cli.kubebind.revoke import revoke
 from fairlead.cli.kubebind.rotate import rotate
@@ -86,18 +92,25 @@ def run(**flags: Any) -> None:
 @cluster_options
 @click.argument("name")
 @click.option(
+    "--protocol",
+    type=click.Choice(["v1alpha2", "v2"]),
+    default="v1alpha2",
+    show_default=True,
+    help="v1alpha2 offers a template; v2 offers APIs, and needs no program in this cluster.",
+)
+@click.option(
     "--template",
     type=OBJECT_NAME,
-    required=True,
+    default="",
     shell_complete=completion.names(completion.templates),
-    help="The APIServiceExportTemplate to offer.",
+    help="The APIServiceExportTemplate to offer; v1alpha2 only, required.",
 )
 @click.option(
     "-o",
     "--output",
-    required=True,
     type=click.Path(dir_okay=False, path_type=Path),
-    help="File for the invitation; it holds a credential, so its mode is 0600.",
+    help="File for the invitation; it holds a credential, so its mode is 0600. Without it v2 "
+    "prints the file.",
 )
 @click.option(
     "--name",
@@ -105,29 +118,39 @@ def run(**flags: Any) -> None:
     type=OBJECT_NAME,
     default="",
     metavar="BINDING",
-    help="Name of the binding; default: TEMPLATE.",
+    help="Name of the binding, and of the Connection of v2; default: TEMPLATE, or the group of "
+    "the first API.",
 )
-@click.option("--identity", default="", help="Identity of the consumer's cluster; default: NAME.")
+@click.option(
+    "--identity",
+    default="",
+    help="Identity of the consumer's cluster; default: NAME. v1alpha2 only.",
+)
+@kbind_flags
 @invite_flags
 def invite(
     name: str,
+    protocol: str,
     template: str,
-    output: Path,
+    output: Path | None,
     binding: str,
     identity: str,
     kubeconfig: str | None,
     context: str | None,
     **flags: Any,
 ) -> None:
-    """Invite the consumer NAME: write what it needs to bind a template.
+    """Invite the consumer NAME: write what it needs to bind a template, or APIs by kbind v2.
 
     Inviting a consumer again gives the same namespace and credential. With another template the
-    consumer may also request what that template offers.
+    consumer may also request what that template offers. By v2 the file is for `kubectl apply` or
+    `fairlead bind -f` in the consumer's cluster; another --api or --namespace is added.
 
     \b
     Example:
         fairlead provider invite shop-team --template postgres -o shop-team.json
+        fairlead provider invite shop-team --protocol v2 --api widgets.example.org -o shop.yaml
     """  # noqa: D301
+    check_protocol(protocol)
     if not name.strip():
         raise click.UsageError("NAME is empty: give the consumer a name, such as shop-team")
     if subdomain_errors(name):
@@ -139,10 +162,15 @@ def invite(
         )
     # Looked at first, for inviting makes a namespace and a token, and the invitation would be
     # lost.
-    if not output.absolute().parent.is_dir():
+    if output is not None and not output.absolute().parent.is_dir():
         raise click.UsageError(f"--output: folder {output.parent} does not exist")
     options = invite_options(flags)
     config = cluster_config(kubeconfig, context)
+    if protocol == "v2":
+        invite_by_kbind(config, name, request_of(binding, flags), output, options, flags)
+        return
+    if output is None:
+        raise click.UsageError("Missing option '-o' / '--output'.")
 
     async def main(stop: asyncio.Event) -> Any:
         async with Client(config, user_agent=NAME, field_manager=NAME) as client:

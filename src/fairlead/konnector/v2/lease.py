@@ -13,9 +13,11 @@ from fairlead.api.kbind.names import (
     ANNOTATION_RENEWED_AT,
     CONSUMER_CLUSTER_UID,
     LABEL_MANAGED,
+    LEASE_ACCOUNT_PREFIX,
     LEASE_NAMESPACE,
     LEASE_SECONDS,
 )
+from fairlead.api.label_names import is_label
 from fairlead.api.meta import JSON, Object
 from fairlead.api.resource import LEASES, NAMESPACES
 from fairlead.api.timestamps import format_micro_time, moment
@@ -117,6 +119,8 @@ class ConsumerLease:
             CONSUMER_CLUSTER_UID: self._uid,
             ANNOTATION_RENEWED_AT: f"{time} {self._instance}",
         }
+        if is_label(account := self._client.config.namespace):
+            metadata["annotations"][f"{LEASE_ACCOUNT_PREFIX}{account}"] = ""
         spec = {
             **body.get("spec", {}),
             "holderIdentity": self._uid,
