@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import base64
+from collections.abc import Sequence
 from typing import Any
 
 from tests.support.kbindbound import namespace, widget, widgets
@@ -14,6 +16,12 @@ from fairlead.client import AlreadyExists, Client
 from fairlead.demo.identity import create_all
 from fairlead.provider.v2.invitation import invite
 from fairlead.provider.v2.record import KbindInvitation, home_of
+
+
+def kubeconfig_of(file: Sequence[JSON]) -> bytes:
+    """The kubeconfig in a consumer's file."""
+    (secret,) = (one for one in file if one["kind"] == "Secret")
+    return base64.b64decode(secret["data"]["kubeconfig"])
 
 
 class Invited:

@@ -75,12 +75,13 @@ async def templates(client: Client) -> Iterable[str]:
 
 
 async def consumers(client: Client) -> Iterable[str]:
-    """Return the identities of a provider's consumers."""
+    """Return the identities of a provider's consumers, and the names of those of kbind v2."""
     from fairlead.api.resource import NAMESPACES
     from fairlead.provider.namespaces import identity_of
+    from fairlead.provider.v2.record import consumer_of
 
     namespaces = (await client.list(NAMESPACES, metadata_only=True)).items
-    return {identity for one in namespaces if (identity := identity_of(one))}
+    return {name for one in namespaces if (name := identity_of(one) or consumer_of(one))}
 
 
 async def namespaces(client: Client) -> Iterable[str]:

@@ -22,6 +22,7 @@ TOKEN_PAUSE_SECONDS = 0.5  # between two tries of a token: stops them from loadi
 UNTOUCHED_SECONDS = 20.0  # of a declaration: stops a wait for controllers that do not run
 UNLISTED_SECONDS = 5.0  # of a kind that could not be listed: stops a wait for its list
 FINALIZER_SECONDS = 15.0  # with --force: stops finalizers of a consumer from holding its end
+LEFTOVER_SECONDS = 10.0  # of a namespace: stops a wait for objects that belong to no copy
 CREDENTIALS_SECONDS = 10.0  # of a test of credentials: stops a wait for a server that is silent
 CREDENTIALS_PAUSE_SECONDS = 0.3  # between two tests: stops one that loads the API server
 UNREPORTED_SECONDS = 30.0  # stops a wait for a konnector that reports no credentials

@@ -2,25 +2,90 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
-from tests.support.kbindbound import widget
-from tests.support.kbindinvited import Invited
+from tests.support.dying import DyingClient, KilledError
+from tests.support.kbindbound import namespace, widget
+from tests.support.kbindinvited import Invited, kubeconfig_of
 from tests.support.kbindworld import KbindWorld
-from tests.support.waiting import when
+from tests.support.waiting import SECONDS, eventually, gone, when
 
+from fairlead.api.kbind import lease_name
+from fairlead.api.kbind.names import (
+    CONSUMER_CLUSTER_UID,
+    LABEL_EXPORTED,
+    LABEL_MANAGED,
+    LEASE_NAMESPACE,
+)
 from fairlead.api.meta import JSON
-from fairlead.api.resource import SECRETS
-from fairlead.client import Client, Forbidden, parse_kubeconfig
+from fairlead.api.resource import (
+    CLUSTERROLEBINDINGS,
+    CLUSTERROLES,
+    CONFIGMAPS,
+    CUSTOMRESOURCEDEFINITIONS,
+    LEASES,
+    NAMESPACES,
+    ROLEBINDINGS,
+    ROLES,
+    SECRETS,
+)
+from fairlead.client import Client, Forbidden, NotFound, Unauthorized, parse_kubeconfig
+from fairlead.provider.commands.consumers import find_consumer
+from fairlead.provider.commands.overview import ConsumerRow, consumers
+from fairlead.provider.commands.revoke.v2 import kbind_inventory, revoke_kbind
+from fairlead.provider.commands.revoke.work import ClearingError
+from fairlead.provider.commands.rotation.v2 import rotate_kbind
+from fairlead.provider.commands.rotation.work import RotateError
+from fairlead.provider.identity import InviteError
+from fairlead.provider.options import InviteOptions
+from fairlead.provider.v2.record import LABEL_CONSUMER
 
 
-def kubeconfig_of(file: list[JSON]) -> bytes:
-    """The kubeconfig in a consumer's file."""
-    import base64
+async def row_of(shop: Invited) -> ConsumerRow:
+    """The line of `fairlead provider consumers`."""
+    (row,) = (one for one in await consumers(shop.there) if one.identity == shop.name)
+    return row
 
-    (secret,) = (one for one in file if one["kind"] == "Secret")
-    return base64.b64decode(secret["data"]["kubeconfig"])
+
+async def revoked(shop: Invited, client: Client | None = None, **options: Any) -> list[str]:
+    """Revoke a consumer."""
+    lines: list[str] = []
+    there = client or shop.there
+    home = await find_consumer(shop.there, shop.name)
+    given = {"keep_data": False, "timeout": SECONDS, **options}
+    await revoke_kbind(there, home, progress=lines.append, **given)
+    return lines
+
+
+async def rotated(shop: Invited, *, finish: bool = False) -> list[JSON]:
+    """Rotate the token of a consumer."""
+    home = await find_consumer(shop.there, shop.name)
+    return await rotate_kbind(
+        shop.there, home, options=InviteOptions(), finish=finish, progress=shop.lines.append
+    )
+
+
+async def is_known(file: Sequence[JSON]) -> bool:
+    """Whether the provider knows the token of a file."""
+    async with Client(parse_kubeconfig(kubeconfig_of(file))) as client:
+        try:
+            await client.get(NAMESPACES, "kube-system")
+        except Unauthorized:
+            return False
+        except Forbidden:
+            pass
+        return True
+
+
+async def refused(file: Sequence[JSON]) -> None:
+    """Wait until the provider refuses the token of a file; it remembers one for some seconds."""
+
+    async def unknown() -> bool:
+        return not await is_known(file)
+
+    await eventually(unknown)
 
 
 @pytest.mark.edge
@@ -41,10 +106,7 @@ async def test_a_file_alone_binds_and_another_consumers_account_reaches_nothing(
     status = {"status": {"phase": "Ready"}}
     await shop.there.merge_patch(shop.resource, "a", shop.name, status, subresource="status")
     await when(
-        shop.here,
-        shop.resource,
-        "a",
-        shop.name,
+        *(shop.here, shop.resource, "a", shop.name),
         until=lambda body: body.get("status") == status["status"],
     )
     async with Client(parse_kubeconfig(kubeconfig_of(other.file))) as theirs:
@@ -58,8 +120,311 @@ async def test_a_file_alone_binds_and_another_consumers_account_reaches_nothing(
             theirs.create(shop.resource, widget(shop.resource, "b", shop.name)),
             theirs.list(SECRETS, shop.name),
             theirs.list(SECRETS, other.home),
+            theirs.list(LEASES, LEASE_NAMESPACE),
             theirs.get(SECRETS, "kubeconfig", shop.home),
         ]
         for attempt in attempts:
             with pytest.raises(Forbidden):
                 await attempt
+
+
+@pytest.mark.edge
+async def test_revoking_takes_access_copies_and_lease_and_a_new_invitation_has_a_new_token(
+    any_kbind: KbindWorld,
+) -> None:
+    shop = Invited(any_kbind)
+    await any_kbind.provider.offer()
+    file = await shop.invite()
+    assert (await row_of(shop)).last_heartbeat_time == ""
+    await any_kbind.konnector()
+    await shop.apply()
+    await shop.bound()
+    await shop.create()
+    await shop.copied()
+    row = await row_of(shop)
+    assert (row.protocol, row.namespaces, row.exports) == ("v2", [shop.name], [shop.api])
+    assert (row.objects, row.state, row.warnings) == (1, "ok", [])
+    uid = (await shop.here.get(NAMESPACES, "kube-system")).meta.uid
+    lease = await shop.there.get(LEASES, lease_name(uid), LEASE_NAMESPACE)
+    assert row.last_heartbeat_time == lease.to_dict()["spec"]["renewTime"]
+    inventory = await kbind_inventory(shop.there, await find_consumer(shop.there, shop.name))
+    assert (inventory.exports, inventory.namespaces, inventory.objects) == (1, 1, 1)
+    await revoked(shop)
+    await refused(file)
+    for resource, name, space in (
+        (shop.resource, "a", shop.name),
+        (LEASES, lease_name(uid), LEASE_NAMESPACE),
+        (NAMESPACES, shop.home, ""),
+        (NAMESPACES, shop.name, ""),
+        (CLUSTERROLEBINDINGS, f"kbind-consumers.{shop.home}", ""),
+        (ROLEBINDINGS, f"kbind-consumers.{shop.home}", LEASE_NAMESPACE),
+    ):
+        await gone(shop.there, resource, name, space)
+    # What the consumer has is its own.
+    await shop.here.get(shop.resource, "a", shop.name)
+    again = await shop.invite()
+    assert kubeconfig_of(again) != kubeconfig_of(file)
+    assert not await is_known(file)
+    # The konnector goes on with the new file.
+    await shop.apply()
+    await shop.copied()
+    await revoked(shop)
+
+
+@pytest.mark.edge
+async def test_a_rotated_token_is_used_beside_the_old_until_that_is_taken_away(
+    any_kbind: KbindWorld,
+) -> None:
+    shop = Invited(any_kbind)
+    await any_kbind.provider.offer()
+    old = await shop.invite()
+    await any_kbind.konnector()
+    await shop.apply()
+    await shop.bound()
+    with pytest.raises(RotateError, match="no rotation"):
+        await rotated(shop, finish=True)
+    new = await rotated(shop)
+    assert kubeconfig_of(new) != kubeconfig_of(old)
+    assert [one for one in new if one["kind"] != "Secret"] == [
+        one for one in old if one["kind"] != "Secret"
+    ]
+    assert await rotated(shop) == new
+    assert await is_known(old)
+    assert await is_known(new)
+    shop.file = new
+    await shop.apply()
+    await rotated(shop, finish=True)
+    await refused(old)
+    assert await is_known(new)
+    assert await shop.invite() == new
+    await shop.create()
+    await shop.copied()
+    await revoked(shop)
+
+
+async def test_a_second_invitation_gives_the_same_file_and_adds_what_it_names(
+    kbind: KbindWorld,
+) -> None:
+    shop = Invited(kbind)
+    await kbind.provider.offer(exported=False)
+    gadgets = await kbind.provider.offer("gadgets", exported=False)
+    first = await shop.invite()
+    crd = await shop.there.get(CUSTOMRESOURCEDEFINITIONS, shop.api)
+    assert crd.meta.labels[LABEL_EXPORTED] == "true"
+    assert any(LABEL_EXPORTED in line for line in shop.lines)
+    shop.lines.clear()
+    assert await shop.invite() == first
+    assert not [line for line in shop.lines if "127.0.0.1" not in line]
+    more = await shop.invite(gadgets, namespaces=("store",), related=("secrets/FromProvider",))
+    assert more[0] == first[0]
+    bindings = [one for one in more if one["kind"] == "Binding"]
+    assert [one["metadata"]["namespace"] for one in bindings] == [shop.name, "store"]
+    for one in bindings:
+        assert [api["name"] for api in one["spec"]["apis"]] == [shop.api, gadgets]
+        assert one["spec"]["relatedResources"] == [
+            {"resource": "secrets", "direction": "FromProvider"}
+        ]
+    role = (await shop.there.get(ROLES, "kube-binder-kbind", "store")).to_dict()
+    assert [(one["resources"], one["verbs"][-1]) for one in role["rules"]] == [
+        (["widgets"], "delete"),
+        (["gadgets"], "delete"),
+        (["secrets"], "watch"),
+    ]
+
+
+async def test_a_consumer_whose_konnector_applies_the_file_gets_related_secrets(
+    kbind: KbindWorld,
+) -> None:
+    shop = Invited(kbind)
+    await kbind.provider.offer()
+    await shop.invite(related=("secrets/FromProvider", "configmaps/FromConsumer"))
+    await kbind.konnector()
+    await shop.apply()
+    await shop.bound()
+    login = {"metadata": {"name": "login"}, "stringData": {"password": "x"}}
+    await shop.there.create(SECRETS, login, shop.name)
+    await when(shop.here, SECRETS, "login", shop.name, until=bool)
+    await shop.here.create(CONFIGMAPS, {"metadata": {"name": "settings"}}, shop.name)
+    await when(shop.there, CONFIGMAPS, "settings", shop.name, until=bool)
+    lines = await revoked(shop)
+    # The Secret is the provider's own.
+    assert any("secret/login" in line for line in lines)
+    await gone(shop.there, CONFIGMAPS, "settings", shop.name)
+    left = await shop.there.get(NAMESPACES, shop.name)
+    assert LABEL_CONSUMER not in left.meta.labels
+
+
+async def test_a_whole_cluster_is_given_by_a_word_and_with_a_warning(kbind: KbindWorld) -> None:
+    shop = Invited(kbind)
+    await kbind.provider.offer()
+    await shop.invite(whole_cluster=True)
+    assert any("see each other's objects" in line for line in shop.lines)
+    assert [one["kind"] for one in shop.file] == [
+        *("Secret", "Connection", "ClusterRole", "ClusterBinding")
+    ]
+    await kbind.konnector()
+    await shop.apply()
+    await shop.bound()
+    await namespace(shop.here, "far")
+    await shop.create(space="far")
+    await shop.copied(space="far")
+    await shop.there.create(shop.resource, widget(shop.resource, "theirs", "far"))
+    row = await row_of(shop)
+    assert (row.objects, row.namespaces, row.state) == (1, [], "ok")
+    await revoked(shop)
+    await gone(shop.there, shop.resource, "a", "far")
+    await gone(shop.there, CLUSTERROLES, f"kube-binder-kbind.{shop.home}")
+    await shop.there.get(shop.resource, "theirs", "far")
+
+
+async def test_a_namespace_of_another_is_not_taken(kbind: KbindWorld) -> None:
+    shop, other = Invited(kbind, "shop"), Invited(kbind, "other")
+    await kbind.provider.offer()
+    await other.invite(namespaces=("theirs",))
+    await namespace(shop.there, "konnectors", **{CONSUMER_CLUSTER_UID: "1", LABEL_MANAGED: "true"})
+    legacy = {"backend.kube-bind.io/identity": "zoo"}
+    await shop.there.create(NAMESPACES, {"metadata": {"name": "zoo", "annotations": legacy}})
+    await namespace(shop.there, "plain")
+    for name, reason in {
+        "theirs": "belongs to the consumer",
+        other.home: "accounts of consumers",
+        "konnectors": "konnector of cluster 1",
+        "zoo": "v1alpha2",
+        "kube-system": "cluster itself",
+        "default": "cluster itself",
+        "kbind": "Leases",
+        "kube-bind": "cluster itself",
+        "fairlead-provider": "provider's controllers",
+    }.items():
+        with pytest.raises(InviteError, match=reason):
+            await shop.invite(namespaces=(name,), existing=True)
+    with pytest.raises(InviteError, match="--existing-namespaces"):
+        await shop.invite(namespaces=("plain",))
+    # Nothing was written for what was refused.
+    with pytest.raises(NotFound):
+        await shop.there.get(NAMESPACES, shop.home)
+    await shop.invite(namespaces=("plain",), existing=True)
+    # The word is for the first time alone.
+    await shop.invite()
+    # Revoking lets it go, with all that it has.
+    await shop.there.create(CONFIGMAPS, {"metadata": {"name": "own"}}, "plain")
+    lines = await revoked(shop)
+    assert "namespace/plain stays, without an owner" in lines
+    plain = await shop.there.get(NAMESPACES, "plain")
+    assert (plain.meta.deleting, LABEL_CONSUMER in plain.meta.labels) == (False, False)
+    await shop.there.get(CONFIGMAPS, "own", "plain")
+    with pytest.raises(NotFound):
+        await shop.there.get(ROLES, "kube-binder-kbind", "plain")
+
+
+async def test_what_cannot_be_invited_is_refused_before_anything_is_written(
+    kbind: KbindWorld,
+) -> None:
+    shop = Invited(kbind)
+    await kbind.provider.offer()
+    refusals: list[tuple[tuple[str, ...], dict[str, Any], str]] = [
+        (("nothings.example.org",), {}, "no CustomResourceDefinition nothings.example.org"),
+        (("deployments.apps",), {}, "no one can bind"),
+        (("connections.core.kbind.io",), {}, "no one can bind"),
+        ((), {"namespaces": ("shop",), "whole_cluster": True}, "--whole-cluster"),
+        ((), {"related": ("secrets/FromProvider",), "whole_cluster": True}, "--related"),
+    ]
+    for apis, more, reason in refusals:
+        with pytest.raises(InviteError, match=reason):
+            await shop.invite(*apis, **more)
+    with pytest.raises(NotFound):
+        await shop.there.get(NAMESPACES, shop.home)
+    await shop.invite(connection="acme")
+    with pytest.raises(InviteError, match="--name acme"):
+        await shop.invite(connection="other")
+
+
+async def test_a_copy_that_is_held_is_named_and_goes_by_force(
+    kbind: KbindWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("fairlead.provider.bounds.FINALIZER_SECONDS", 0.1)
+    shop = Invited(kbind)
+    await kbind.provider.offer()
+    file = await shop.invite()
+    await kbind.konnector()
+    await shop.apply()
+    await shop.bound()
+    await shop.create()
+    await shop.copied()
+    held = {"metadata": {"finalizers": ["example.org/slow"]}}
+    await shop.there.merge_patch(shop.resource, "a", shop.name, held)
+    with pytest.raises(ClearingError, match=r"no access any more.*--force"):
+        await revoked(shop, timeout=1.0)
+    await refused(file)
+    assert (await row_of(shop)).deleting
+    with pytest.raises(InviteError, match="being revoked"):
+        await shop.invite()
+    with pytest.raises(RotateError, match="being revoked"):
+        await rotated(shop)
+    await revoked(shop, force=True)
+    await gone(shop.there, NAMESPACES, shop.home)
+
+
+async def test_data_is_kept_where_that_is_said(kbind: KbindWorld) -> None:
+    shop = Invited(kbind)
+    await kbind.provider.offer()
+    await shop.invite()
+    await kbind.konnector()
+    await shop.apply()
+    await shop.bound()
+    await shop.create()
+    copy = await shop.copied()
+    lines = await revoked(shop, keep_data=True)
+    assert f"namespace/{shop.name} stays, without an owner" in lines
+    kept = await shop.there.get(shop.resource, "a", shop.name)
+    assert kept.meta.uid == copy["metadata"]["uid"]
+    await gone(shop.there, NAMESPACES, shop.home)
+
+
+@pytest.mark.parametrize("work", ["invite", "rotate", "revoke"])
+async def test_a_command_killed_at_any_write_goes_on(kbind: KbindWorld, work: str) -> None:
+    """After each write another one does the rest, and a revocation leaves no rights."""
+    shop = Invited(kbind)
+    await kbind.provider.offer(exported=False)
+    for writes in range(1, 40):
+        if work != "invite":
+            await shop.invite()
+        admin = shop.there
+        async with DyingClient(admin.config, writes=writes) as dying:
+            shop.there = dying
+            try:
+                if work == "invite":
+                    await shop.invite()
+                elif work == "rotate":
+                    await rotated(shop)
+                else:
+                    await revoked(shop)
+            except KilledError:
+                finished = False
+            else:
+                finished = True
+            finally:
+                shop.there = admin
+        if work == "rotate":
+            await rotated(shop)
+            await rotated(shop, finish=True)
+        elif work == "invite":
+            await shop.invite()
+        if work != "revoke" or await _is_there(shop):
+            await revoked(shop)
+        await gone(shop.there, NAMESPACES, shop.home)
+        await gone(shop.there, NAMESPACES, shop.name)
+        for resource in (CLUSTERROLEBINDINGS, ROLEBINDINGS, CLUSTERROLES):
+            names = {one.meta.name for one in (await shop.there.list(resource)).items}
+            assert not [name for name in names if shop.home in name]
+        if finished:
+            break
+    assert writes > 1
+
+
+async def _is_there(shop: Invited) -> bool:
+    try:
+        await shop.there.get(NAMESPACES, shop.home)
+    except NotFound:
+        return False
+    return True

@@ -29,14 +29,14 @@ from fairlead.provider.presence import check_provider
 
 
 _COLUMNS = (
-    *("CONSUMER", "NAMESPACE", "TEMPLATES", "EXPORTS", "OBJECTS"),
+    *("CONSUMER", "PROTOCOL", "NAMESPACE", "TEMPLATES", "EXPORTS", "OBJECTS"),
     *("KONNECTOR", "HEARTBEAT", "HEALTH"),
 )
 _PIPE_WIDTH = 10_000
 """Width of a line without a terminal, in characters: each consumer is one line for grep."""
 _LONG = 80
 """Length to which a konnector's version is cut, in characters; consumers write it."""
-_DISPENSABLE = ("KONNECTOR", "TEMPLATES", "EXPORTS", "HEARTBEAT")
+_DISPENSABLE = ("PROTOCOL", "KONNECTOR", "TEMPLATES", "EXPORTS", "HEARTBEAT")
 """Columns that are left out one after another before words would be cut."""
 _GAP = 2
 """Blanks between two columns."""
@@ -48,8 +48,9 @@ _GAP = 2
 def consumers(as_json: bool, kubeconfig: str | None, context: str | None) -> None:
     """List the consumers of a provider's cluster, with heartbeat and synced objects.
 
-    TEMPLATES are those that the consumer was invited to, and may request. A narrow terminal shows
-    fewer columns. If a kind cannot be listed, the command names it, puts "+ ?" behind the OBJECTS
+    TEMPLATES are those that the consumer was invited to, and may request. Of a consumer of kbind v2
+    NAMESPACE is that of its objects, EXPORTS are its APIs, and HEARTBEAT is the age of its Lease. A
+    narrow terminal shows fewer columns. If a kind cannot be listed, the command names it, puts "+ ?" behind the OBJECTS
     of its consumers, and ends with exit code 3. HEALTH names the problem: that of
     the credentials, of the konnector's reports, or of objects that a server refuses, as the
     konnector tells. Its message and the remedy are printed below, on standard error.
@@ -114,7 +115,11 @@ def table(rows: Sequence[ConsumerRow], *, now: datetime, width: int = _PIPE_WIDT
         name: [Text(name), *(row[index] for row in cells)] for index, name in enumerate(_COLUMNS)
     }
     left_out: list[str] = []
+    if all(row.protocol == "v1alpha2" for row in rows):
+        del columns["PROTOCOL"]
     for name in _DISPENSABLE:
+        if name not in columns:
+            continue
         if sum(map(_least, columns.values())) + _GAP * (len(columns) - 1) <= width:
             break
         del columns[name]
@@ -134,7 +139,8 @@ def table(rows: Sequence[ConsumerRow], *, now: datetime, width: int = _PIPE_WIDT
 def _cells(row: ConsumerRow, now: datetime) -> tuple[Text, ...]:
     return (
         Text(printable(row.title)),
-        Text(row.namespace),
+        Text(row.protocol),
+        Text(_namespaces(row)),
         _templates(row),
         Text(", ".join(row.exports) or "-"),
         Text(f"{row.objects} + ?" if row.not_counted else str(row.objects)),
@@ -159,6 +165,15 @@ def _widths(columns: Mapping[str, Sequence[Text]], width: int) -> dict[str, int]
         widths[name] += more
         room -= more
     return widths
+
+
+def _namespaces(row: ConsumerRow) -> str:
+    """Return the cluster namespace, or those of the objects of a consumer of kbind v2."""
+    if row.protocol != "v2":
+        return row.namespace
+    more = len(row.namespaces) - 1
+    shown = row.namespaces[0] if row.namespaces else "all"
+    return f"{shown} + {more}" if more > 0 else shown
 
 
 def _templates(row: ConsumerRow) -> Text:

@@ -144,6 +144,16 @@ def invite_by_kbind(
     hand_out(documents, output, name)
 
 
+def check_folder(output: Path) -> None:
+    """Check that a file can be written, before the cluster is changed for what it would hold.
+
+    Raises:
+        click.UsageError: its folder does not exist.
+    """
+    if not output.absolute().parent.is_dir():
+        raise click.UsageError(f"--output: folder {output.parent} does not exist")
+
+
 def hand_out(documents: Sequence[JSON], output: Path | None, name: str) -> None:
     """Write the file of a consumer, or print it, and say what it is for."""
     text = to_yaml(list(documents))

@@ -19,6 +19,7 @@ from fairlead.cli.kubebind.consumers import consumers
 from fairlead.cli.kubebind.handover import hand_over
 from fairlead.cli.kubebind.hashing import hash_password
 from fairlead.cli.kubebind.kbind import (
+    check_folder,
     check_protocol,
     invite_by_kbind,
     kbind_flags,
@@ -162,8 +163,8 @@ def invite(
         )
     # Looked at first, for inviting makes a namespace and a token, and the invitation would be
     # lost.
-    if output is not None and not output.absolute().parent.is_dir():
-        raise click.UsageError(f"--output: folder {output.parent} does not exist")
+    if output is not None:
+        check_folder(output)
     options = invite_options(flags)
     config = cluster_config(kubeconfig, context)
     if protocol == "v2":

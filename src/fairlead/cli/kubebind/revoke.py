@@ -22,9 +22,15 @@ from fairlead.client import Client
 from fairlead.provider import bounds
 from fairlead.provider.commands.consumers import find_consumer
 from fairlead.provider.commands.revoke.inventory import Inventory, inventory
+from fairlead.provider.commands.revoke.v2 import (
+    kbind_inventory,
+    lock_out_kbind,
+    revoke_kbind,
+)
 from fairlead.provider.commands.revoke.work import ClearingError, RevokeError, lock_out
 from fairlead.provider.commands.revoke.work import revoke as revoke_consumer
 from fairlead.provider.manifests import NAME
+from fairlead.provider.v2.record import is_home
 
 
 class Unfinished(click.ClickException):
@@ -63,8 +69,9 @@ def revoke(
 
     NAME is what `fairlead provider consumers` shows, or the cluster namespace. Once the access is
     gone, the provider's controllers delete the data; the command shows what they wait for. If it
-    is interrupted, they go on, and the command run again waits on. The exit code is 3 when the
-    access is gone and data is left: the message says what helps.
+    is interrupted, they go on, and the command run again waits on. That of a consumer of kbind v2
+    the command deletes itself, and run again it goes on. The exit code is 3 when the access is
+    gone and data is left: the message says what helps.
 
     \b
     Example:
@@ -80,8 +87,11 @@ def revoke(
                 if yes:
                     # Without a question, no inventory is needed before the access is removed.
                     with suppress(RevokeError):
-                        await lock_out(client, consumer, say)
-                return await inventory(client, consumer)
+                        await (lock_out_kbind if is_home(consumer) else lock_out)(
+                            client, consumer, say
+                        )
+                count = kbind_inventory if is_home(consumer) else inventory
+                return await count(client, consumer)
 
             return await process.cancel_on(stop, take_inventory())
 
@@ -89,11 +99,12 @@ def revoke(
         async with Client(config, user_agent=NAME, field_manager=NAME) as client:
 
             async def done() -> None:
-                await revoke_consumer(
+                # By the namespace that the question named: while it was asked, the identity may
+                # have come to mean another consumer, or several.
+                consumer = await find_consumer(client, before.namespace)
+                await (revoke_kbind if is_home(consumer) else revoke_consumer)(
                     client,
-                    # By the namespace that the question named: while it was asked, the identity
-                    # may have come to mean another consumer, or several.
-                    await find_consumer(client, before.namespace),
+                    consumer,
                     keep_data=keep_data,
                     force=force,
                     timeout=seconds,

@@ -11,6 +11,7 @@ from fairlead.client import Client
 from fairlead.client.lookups import unknown
 from fairlead.provider.namespaces import identity_of
 from fairlead.provider.presence import check_provider
+from fairlead.provider.v2.record import consumer_of, is_home
 
 
 class UnknownConsumerError(Exception):
@@ -19,6 +20,8 @@ class UnknownConsumerError(Exception):
 
 async def find_consumer(client: Client, name: str) -> Object:
     """Return the cluster namespace of the consumer with this identity, or of this very name.
+
+    That of a consumer of kbind v2 is its home.
 
     Raises:
         UnknownConsumerError: no consumer has the name, or several have.
@@ -29,14 +32,14 @@ async def find_consumer(client: Client, name: str) -> Object:
 
 
 async def find_consumers(client: Client, names: Sequence[str]) -> list[Object]:
-    """Return the cluster namespaces of several consumers, each once, as ``find_consumer`` does.
+    """Return the cluster namespaces of several consumers of v1alpha2, each once.
 
     Raises:
         UnknownConsumerError: no consumer has one of the names, or several have.
         NoProviderError: the cluster has no consumers, for it is no provider's.
         ApiError: the server refused.
     """
-    namespaces = await _list(client)
+    namespaces = [one for one in await _list(client) if not is_home(one)]
     chosen = [choose(namespaces, name) for name in names]
     return list({namespace.meta.name: namespace for namespace in chosen}.values())
 
@@ -63,7 +66,7 @@ async def find_owned(client: Client, author: str) -> list[Object]:
 
 async def _list(client: Client) -> Sequence[Object]:
     namespaces = (await client.list(NAMESPACES)).items
-    if not any(map(identity_of, namespaces)):
+    if not any(map(_named, namespaces)):
         await check_provider(client)
     return namespaces
 
@@ -74,8 +77,8 @@ def choose(namespaces: Sequence[Object], name: str) -> Object:
     Raises:
         UnknownConsumerError: no consumer has the name, or several have.
     """
-    named = [namespace for namespace in namespaces if identity_of(namespace)]
-    matching = [one for one in named if name in {identity_of(one), one.meta.name}]
+    named = [namespace for namespace in namespaces if _named(namespace)]
+    matching = [one for one in named if name in {_named(one), one.meta.name}]
     if len(matching) == 1:
         return matching[0]
     if matching:
@@ -83,4 +86,9 @@ def choose(namespaces: Sequence[Object], name: str) -> Object:
         raise UnknownConsumerError(
             f"{name} means several consumers: give the cluster namespace, one of {names}"
         )
-    raise UnknownConsumerError(unknown("consumer", name, map(identity_of, named)))
+    raise UnknownConsumerError(unknown("consumer", name, map(_named, named)))
+
+
+def _named(namespace: Object) -> str:
+    """Return the identity of a consumer of v1alpha2, or the name of a consumer of kbind v2."""
+    return identity_of(namespace) or consumer_of(namespace)

@@ -13,6 +13,7 @@ import msgspec
 
 from fairlead.api.decoding import field_message
 from fairlead.api.durations import rough_duration
+from fairlead.api.kbind.names import LEASE_SECONDS
 from fairlead.api.kubebind import (
     ANNOTATION_CLUSTER_PRETTY_NAME,
     APISERVICEEXPORTS,
@@ -22,6 +23,7 @@ from fairlead.api.kubebind import (
     APIServiceExport,
     APIServiceExportTemplate,
     ClusterBinding,
+    ClusterBindingStatus,
     TemplateSpec,
 )
 from fairlead.api.kubebind.conditions import (
@@ -53,6 +55,10 @@ from fairlead.provider.konnectors import is_original, shortcoming
 from fairlead.provider.namespaces import identity_of
 from fairlead.provider.offer import Offer, beyond, record_of
 from fairlead.provider.tokens import ACCOUNT_ANNOTATION, TOKEN_TYPE
+from fairlead.provider.v2.copies import KbindCopies
+from fairlead.provider.v2.copies import count_copies as count_copies_of_kbind
+from fairlead.provider.v2.reading import KbindConsumer, list_leases, read_consumers, renewals
+from fairlead.provider.v2.record import is_home
 
 
 class ConsumerRow(msgspec.Struct, rename="camel", frozen=True, kw_only=True):
@@ -63,6 +69,10 @@ class ConsumerRow(msgspec.Struct, rename="camel", frozen=True, kw_only=True):
     ``warnings`` are faults that need a person. ``state``, ``reason``, ``message``, ``since`` and
     ``remedy`` are those of the verdict on the consumer: its credentials, ``healthy``, the other
     conditions of the ClusterBinding, and those of its exports.
+
+    Of a consumer of kbind v2, ``protocol`` "v2", ``exports`` are the names of its APIs,
+    ``namespace`` is its home, and ``namespaces`` are those of its objects, none for the whole
+    cluster. Its heartbeat is the time of its Lease.
     """
 
     identity: str
@@ -83,6 +93,8 @@ class ConsumerRow(msgspec.Struct, rename="camel", frozen=True, kw_only=True):
     remedy: str = ""
     deleting: bool = False
     warnings: list[str] = []
+    protocol: str = "v1alpha2"
+    namespaces: list[str] = []
 
     @property
     def title(self) -> str:
@@ -359,7 +371,82 @@ async def consumers(client: Client) -> list[ConsumerRow]:
         frozenset(binding.meta.name for binding in bindings),
         await _lost(client, [one.meta.name for one in namespaces if identity_of(one)]),
     )
-    return rows(state, now=moment())
+    listed = rows(state, now=moment())
+    if homes := [namespace for namespace in namespaces if is_home(namespace)]:
+        lost = await _lost(client, [home.meta.name for home in homes])
+        listed += await kbind_rows(client, namespaces, lost)
+    return sorted(listed, key=lambda row: (row.identity, row.namespace))
+
+
+async def kbind_rows(
+    client: Client, namespaces: Sequence[Object], lost: Mapping[str, str]
+) -> list[ConsumerRow]:
+    """Return the rows of the consumers of kbind v2.
+
+    Args:
+        client: a client of the provider's cluster.
+        namespaces: all of the cluster.
+        lost: what is gone of their credentials, by home.
+
+    Raises:
+        ApiError: the server refused.
+    """
+    consumers = await read_consumers(client, namespaces)
+    places = {one.home: one.places for one in consumers}
+    apis = {one.home: one.invitation.apis for one in consumers}
+    copies = await count_copies_of_kbind(client, apis, places)
+    listed, now = [], moment()
+    leases = renewals(await list_leases(client))
+    for consumer in consumers:
+        # A konnector that is not Fairlead's does not say whose account it has: its copies do.
+        uids = copies.clusters.get(consumer.home, set()) | consumer.places.clusters
+        beats = [leases[uid] for uid in uids if uid in leases]
+        listed.append(
+            _kbind_row(
+                consumer,
+                max(beats, default=""),
+                copies,
+                lost=lost.get(consumer.home, ""),
+                now=now,
+            )
+        )
+    return listed
+
+
+def _kbind_row(
+    consumer: KbindConsumer, heartbeat: str, copies: KbindCopies, *, lost: str, now: datetime
+) -> ConsumerRow:
+    status = ClusterBindingStatus(
+        last_heartbeat_time=heartbeat, heartbeat_interval=f"{LEASE_SECONDS // 2}s"
+    )
+    healthy, _ = health(status, now=now)
+    invitation = consumer.invitation
+    verdict = _verdict(ClusterBindingView(healthy=healthy), [], lost)
+    if invitation.revoked:
+        remedy = f"go on: fairlead provider revoke {consumer.home}"
+        begun = Finding("waiting", "its access is taken away, and not all its data", remedy=remedy)
+        verdict = with_findings(Judgement("unknown"), [begun])
+    return ConsumerRow(
+        identity=consumer.name,
+        pretty_name="",
+        namespace=consumer.home,
+        templates=[],
+        exports=sorted(invitation.apis),
+        objects=copies.counts[consumer.home],
+        not_counted={api: why for api, why in copies.unseen.items() if api in invitation.apis},
+        konnector_version="",
+        last_heartbeat_time=heartbeat,
+        healthy=healthy,
+        state=verdict.state,
+        reason=verdict.reason,
+        message=verdict.message if verdict.state != "ok" else "",
+        since=verdict.since if verdict.state != "ok" else "",
+        remedy=verdict.remedy,
+        deleting=consumer.deleting or invitation.revoked,
+        warnings=list(consumer.warnings),
+        protocol="v2",
+        namespaces=sorted(consumer.places.namespaces),
+    )
 
 
 async def _lost(client: Client, consumers: Sequence[str]) -> dict[str, str]:

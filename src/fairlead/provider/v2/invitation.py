@@ -6,44 +6,46 @@ are for, so that a revocation also finds those of an invitation that was interru
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from urllib.parse import urlsplit
 
 import msgspec
 
 from fairlead.api.addresses import is_loopback
-from fairlead.api.decoding import field_message
 from fairlead.api.definitions import CRDSpec, crd_spec
 from fairlead.api.kbind import files
 from fairlead.api.kbind import rights as consumer_rights
 from fairlead.api.kbind.names import (
-    CONSUMER_CLUSTER_UID,
     GROUP,
     LABEL_EXPORTED,
     LABEL_MANAGED,
-    LEASE_ACCOUNT_PREFIX,
     LEASE_NAMESPACE,
 )
 from fairlead.api.kubebind import bindable
 from fairlead.api.label_names import is_label
 from fairlead.api.meta import JSON, Object
-from fairlead.api.resource import CONFIGMAPS, CUSTOMRESOURCEDEFINITIONS, LEASES, NAMESPACES
-from fairlead.client import AlreadyExists, Client, Conflict, NotFound
+from fairlead.api.resource import CONFIGMAPS, CUSTOMRESOURCEDEFINITIONS, NAMESPACES
+from fairlead.client import AlreadyExists, Client, Conflict
 from fairlead.client.lookups import find
 from fairlead.provider.credentials import ensure, ensure_credentials
 from fairlead.provider.identity import InviteError
 from fairlead.provider.options import InviteOptions
+from fairlead.provider.v2.reading import (
+    cluster_uids,
+    leases_of,
+    read_record,
+    record_in,
+    recorded,
+)
 from fairlead.provider.v2.record import (
     ANNOTATION_MADE,
     LABEL_CONSUMER,
-    RECORD_NAME,
     KbindInvitation,
     consumer_of,
     foreign,
     home_body,
     home_of,
-    invitation_of,
     record_body,
     reserved,
 )
@@ -111,56 +113,6 @@ def file_of(invitation: KbindInvitation, kubeconfig: bytes) -> list[JSON]:
             files.binding(name, apis, connection=name, namespace=namespace, related=related)
         )
     return documents
-
-
-async def record_in(client: Client, home: str) -> Object | None:
-    """Return the ConfigMap that records an invitation, None if there is none.
-
-    Raises:
-        ApiError: the server refused.
-    """
-    return await find(client, CONFIGMAPS, RECORD_NAME, home)
-
-
-async def recorded(client: Client, home: str) -> KbindInvitation:
-    """Return the recorded invitation; an empty one without a record.
-
-    Raises:
-        InviteError: the record was edited, and cannot be read.
-        ApiError: the server refused.
-    """
-    return _read(await record_in(client, home), home)
-
-
-def _read(record: Object | None, home: str) -> KbindInvitation:
-    try:
-        return invitation_of(record)
-    except msgspec.ValidationError as error:
-        raise InviteError(
-            f"ConfigMap {home}/{RECORD_NAME} is not valid: {field_message(error)}. Delete it, and "
-            "invite the consumer again with all its APIs and namespaces"
-        ) from None
-
-
-async def leases_of(client: Client, home: str) -> list[Object]:
-    """Return the Leases of konnectors that use the account of this home, by their annotation.
-
-    A consumer writes its Lease, and could have its own claim another one's account.
-
-    Raises:
-        ApiError: the server refused.
-    """
-    try:
-        leases = (await client.list(LEASES, LEASE_NAMESPACE)).items
-    except NotFound:
-        return []
-    return [lease for lease in leases if f"{LEASE_ACCOUNT_PREFIX}{home}" in lease.meta.annotations]
-
-
-def cluster_uids(leases: Iterable[Object]) -> set[str]:
-    """Return the uids of the consumers' clusters that Leases are of."""
-    uids = {lease.meta.annotations.get(CONSUMER_CLUSTER_UID, "") for lease in leases}
-    return uids - {""}
 
 
 class _Invitation:
@@ -325,7 +277,7 @@ class _Invitation:
         """Add to the record, and return the invitation that it has then."""
         while True:
             stored = await record_in(self._client, self._home)
-            wish = self._wish(_read(stored, self._home), request)
+            wish = self._wish(read_record(stored, self._home), request)
             body = record_body(self._home, wish)
             with suppress(AlreadyExists, Conflict):
                 if stored is None:

@@ -122,6 +122,19 @@ def record_body(home: str, invitation: KbindInvitation) -> JSON:
     }
 
 
+def revocation_body(home: str, record: Object | None) -> JSON:
+    """Return the ConfigMap of a consumer that is being revoked, by the one that is there.
+
+    What it says else stays as it is, if it can be read at all.
+    """
+    try:
+        invitation = invitation_of(record)
+    except msgspec.ValidationError:
+        invitation = KbindInvitation()
+    body = record_body(home, msgspec.structs.replace(invitation, revoked=True))
+    return body if record is None else record.to_dict() | {"data": body["data"]}
+
+
 def invitation_of(record: Object | None) -> KbindInvitation:
     """Return the invitation that a ConfigMap records; an empty one without a ConfigMap.
 

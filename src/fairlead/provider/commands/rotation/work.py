@@ -6,7 +6,7 @@ New credentials are tested before the konnector can fetch them.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from contextlib import suppress
 
 import aiohttp
@@ -38,6 +38,7 @@ from fairlead.provider.namespaces import identity_of
 from fairlead.provider.offer import record_of
 from fairlead.provider.options import InviteOptions
 from fairlead.provider.tokens import ANNOTATION_TOKEN_MADE, TokenSecret, token_secrets
+from fairlead.provider.v2.record import consumer_of
 
 
 class ProbeError(Exception):
@@ -48,8 +49,20 @@ class NotReachedError(Exception):
     """The address cannot be reached from this machine; the text gives the reason."""
 
 
-async def probe(kubeconfig: bytes) -> None:
+Trial = Callable[[Client, str], Awaitable[object]]
+"""Reads by a consumer's client what its konnector reads; it takes the namespace of its account."""
+
+
+async def _cluster_binding(client: Client, namespace: str) -> Object:
+    return await client.get(CLUSTERBINDINGS, CLUSTER_BINDING_NAME, namespace)
+
+
+async def probe(kubeconfig: bytes, trial: Trial = _cluster_binding) -> None:
     """Test a consumer's kubeconfig with a request that its konnector makes.
+
+    Args:
+        kubeconfig: the kubeconfig.
+        trial: the request.
 
     Raises:
         ProbeError: the kubeconfig does not work.
@@ -64,7 +77,7 @@ async def probe(kubeconfig: bytes) -> None:
             asyncio.timeout(bounds.CREDENTIALS_SECONDS),
             Client(config, user_agent="fairlead") as client,
         ):
-            await _try_credentials(client, config.namespace)
+            await _try_credentials(client, config.namespace, trial)
     except TimeoutError:
         raise NotReachedError(
             f"{config.server} does not answer within {bounds.CREDENTIALS_SECONDS:g} s"
@@ -79,13 +92,13 @@ async def probe(kubeconfig: bytes) -> None:
         raise ProbeError(f"{config.server} says: {error}") from None
 
 
-async def _try_credentials(client: Client, namespace: str) -> None:
+async def _try_credentials(client: Client, namespace: str, trial: Trial) -> None:
     """Read the objects that every konnector reads; a new token may not be known everywhere yet."""
     loop = asyncio.get_running_loop()
     until = loop.time() + bounds.CREDENTIALS_SECONDS / 2
     while True:
         try:
-            await client.get(CLUSTERBINDINGS, CLUSTER_BINDING_NAME, namespace)
+            await trial(client, namespace)
         except Unauthorized:
             if loop.time() > until:
                 raise
@@ -133,7 +146,7 @@ async def rotate(
         InviteError: the cluster makes no token.
         ApiError: the server refused.
     """
-    work = _Rotation(client, consumer, options, progress)
+    work = Rotation(client, consumer, options, progress)
     try:
         kubeconfig = await work.hand_out(finish=finish)
         if not finish:
@@ -146,13 +159,19 @@ async def rotate(
         progress("invitations that were written before do not work any more; invite again for one")
 
 
-class _Rotation:
+class Rotation:
+    """The steps of one rotation, and what stands at each moment."""
+
+    _both = _BOTH
+    _arrives = "is there for {} to fetch"
+    _trial: staticmethod[[Client, str], Awaitable[object]] = staticmethod(_cluster_binding)
+
     def __init__(
         self, client: Client, consumer: Object, options: InviteOptions, progress: Progress
     ) -> None:
         self._client = client
         self._name = consumer.meta.name
-        self._identity = identity_of(consumer)
+        self._identity = identity_of(consumer) or consumer_of(consumer)
         self._options = options
         self._say = progress
         self._stands = (
@@ -166,8 +185,7 @@ class _Rotation:
 
     async def hand_out(self, *, finish: bool) -> bytes:
         """Store a kubeconfig with the new token for the konnector, unless an earlier run did."""
-        binding = await find(self._client, CLUSTERBINDINGS, CLUSTER_BINDING_NAME, self._name)
-        if record_of(binding).revoked:
+        if await self._is_revoked():
             raise RotateError(
                 f"{self._identity} is being revoked: finish that with `fairlead provider revoke "
                 f"{self._name}`"
@@ -185,8 +203,9 @@ class _Rotation:
             )
         # Options with another address cause a new kubeconfig with the same token.
         if plan.written and (finish or not self._moves()):
-            self._stands = _BOTH
-            self._say(f"going on: {self._identity} can fetch token {plan.name} already")
+            self._stands = self._both
+            arrives = self._arrives.format(self._identity)
+            self._say(f"going on: token {plan.name} {arrives} already")
             return stored.content
         token = await make_token(
             self._client, self._name, plan.name, seconds=self._options.token_timeout
@@ -195,10 +214,14 @@ class _Rotation:
         kubeconfig = self._kubeconfig(reached, token)
         await self._check(kubeconfig, token)
         # From here on it may be stored, even if the answer does not arrive.
-        self._stands = _BOTH
+        self._stands = self._both
         await store_kubeconfig(self._client, self._name, kubeconfig)
-        self._say(f"token {plan.name} is there for {self._identity} to fetch; both tokens work")
+        self._say(f"token {plan.name} {self._arrives.format(self._identity)}; both tokens work")
         return kubeconfig
+
+    async def _is_revoked(self) -> bool:
+        binding = await find(self._client, CLUSTERBINDINGS, CLUSTER_BINDING_NAME, self._name)
+        return record_of(binding).revoked
 
     async def taken_over(
         self,
@@ -308,13 +331,13 @@ class _Rotation:
             RotateError: the credentials do not work, and no object was written.
         """
         try:
-            await probe(kubeconfig)
+            await probe(kubeconfig, self._trial)
         except ProbeError as error:
             raise self._broken(error) from None
         except NotReachedError as error:
             self._say(f"not tried at its own address, only the token itself: {error}")
             try:
-                await probe(self._kubeconfig(InviteOptions(), token))
+                await probe(self._kubeconfig(InviteOptions(), token), self._trial)
             except (ProbeError, NotReachedError) as second:
                 raise self._broken(second) from None
 
