@@ -9,6 +9,7 @@ from typing import Protocol, runtime_checkable
 
 from fairlead.client.authorities import read_authority
 from fairlead.portal.console.consumers.directory import Directory
+from fairlead.portal.console.consumers.leases import KbindConsumers
 from fairlead.portal.console.consumers.pages import Access, ConsumerList, ConsumerPage
 from fairlead.portal.console.offers.binding import BindPage
 from fairlead.portal.console.offers.catalogue import Catalogue, Clusters, TemplatePage
@@ -231,6 +232,7 @@ def console(
     sights = Sights(reviews, ownership, kinds)
     source = Provided(consumers, sights, history)
     directory = Directory(cluster, hub, kinds)
+    leases = KbindConsumers(cluster, hub)
     clusters = Clusters(consumers, ownership)
     views: list[View] = [
         Catalogue(cluster, hub, catalog, clusters),
@@ -253,11 +255,11 @@ def console(
         NewObjectPage(consumers, sights),
         ObjectPage(source),
         TopologyPage(source),
-        ConsumerList(directory, access),
+        ConsumerList(directory, leases, access),
         ConsumerPage(directory, access, reviews, sessions.signed_in),
     ]
     site = Site(pages, arriving, guard, hub, views)
-    return [pages, arriving, kinds, directory, site]
+    return [pages, arriving, kinds, directory, leases, site]
 
 
 def _store(cluster: Cluster, options: ServeOptions) -> SessionStore:

@@ -20,6 +20,7 @@ from fairlead.client.lookups import may
 from fairlead.konnector.commands.overview.fetch import Overview
 from fairlead.portal import bounds
 from fairlead.portal.console.consumers.directory import Directory
+from fairlead.portal.console.consumers.leases import KbindConsumers
 from fairlead.portal.console.consumers.pages import Access, ConsumerList, ConsumerPage
 from fairlead.portal.console.own.entering import ByLink, Links, at_home
 from fairlead.portal.console.own.unbinding import Unbindings, UnbindPage
@@ -194,10 +195,11 @@ class _Provider:
         self._cluster = Cluster("provider", client)
         self._kinds = Kinds(self._cluster, hub, History())
         self._directory = Directory(self._cluster, hub, self._kinds)
+        self._leases = KbindConsumers(self._cluster, hub)
         access = Access(self._administers)
         reviews = AccessReviews(client, Prefixes())
         self.views: list[View] = [
-            ConsumerList(self._directory, access),
+            ConsumerList(self._directory, self._leases, access),
             ConsumerPage(self._directory, access, reviews, sessions.signed_in),
         ]
 
@@ -211,3 +213,4 @@ class _Provider:
             group.create_task(self._cluster.run())
             group.create_task(self._kinds.run())
             group.create_task(self._directory.run())
+            group.create_task(self._leases.run())

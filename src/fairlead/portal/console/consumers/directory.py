@@ -41,10 +41,11 @@ _ANY = "any"
 
 
 class KnownConsumer(NamedTuple):
-    """A consumer: its row and its owner."""
+    """A consumer: its row, its owner, and its protocol where that is not v1alpha2."""
 
     row: ConsumerRow
     author: str
+    protocol: str = ""
 
     @property
     def state(self) -> State:
@@ -82,7 +83,8 @@ class KnownConsumer(NamedTuple):
         """The text that a search looks through."""
         row = self.row
         parts = [row.identity, row.pretty_name, row.namespace, self.author, row.konnector_version]
-        return " ".join([*parts, *row.exports, *(row.templates or ()), self.word]).lower()
+        parts += [*row.exports, *(row.templates or ()), self.word, self.protocol]
+        return " ".join(parts).lower()
 
 
 class _Kept(NamedTuple):

@@ -16,6 +16,7 @@ from fairlead.api.meta import Object
 from fairlead.client import ClientError
 from fairlead.portal.console.claims import in_words
 from fairlead.portal.console.consumers.directory import GRANTED, Directory, KnownConsumer
+from fairlead.portal.console.consumers.leases import LEASES_TOPIC, KbindConsumers
 from fairlead.portal.console.pages.viewing import AskedPage, MissingError, Topics, View
 from fairlead.portal.handshake.reviews import AccessReviews
 from fairlead.portal.handshake.reviews import ReviewedAction as Review
@@ -37,8 +38,9 @@ class ConsumerList(View):
     route = "/consumers"
     template = "consumers.html"
 
-    def __init__(self, directory: Directory, access: Access) -> None:
+    def __init__(self, directory: Directory, leases: KbindConsumers, access: Access) -> None:
         self._directory = directory
+        self._leases = leases
         self._access = access
 
     async def scope(self, session: BrowserSession, page: AskedPage) -> Hashable:
@@ -51,12 +53,12 @@ class ConsumerList(View):
         return None
 
     def topics(self, scope: Any) -> Topics:
-        """Return all consumers, and "" for new ones."""
-        return ("", *self._directory.names())
+        """Return all consumers, "" for new ones, and the Leases of kbind v2."""
+        return ("", LEASES_TOPIC, *self._directory.names())
 
     async def values(self, scope: Any, asked_page: AskedPage) -> Mapping[str, Any]:
         """Return one page's consumers."""
-        every = self._directory.all()
+        every = [*self._directory.all(), *self._leases.all()]
         query = ListQuery.of(asked_page.get)
         matches = [consumer for consumer in every if query.selects(consumer)]
         page = page_of(order(matches, query.sort, _KEYS, "name"), len(every), query)
@@ -69,6 +71,7 @@ class ConsumerList(View):
             "states": STATES,
             "problems": sorted(
                 {one for consumer in every for one in consumer.row.not_counted.values()}
+                | ({self._leases.problem} - {""})
             ),
         }
 
