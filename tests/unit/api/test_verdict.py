@@ -17,6 +17,7 @@ from fairlead.api.reasons.verdict import (
     Finding,
     condition_state,
     conditions_of,
+    place_of,
     verdict_of,
 )
 from fairlead.postgres.database.reading.dependencies import (
@@ -68,16 +69,65 @@ SPECS: dict[str, JSON] = {
         "service": {"apiVersion": "v1", "kind": "Secret", "name": "db"},
     },
 }
+CONNECTION = "core.kbind.io/v1alpha1/Connection"
+KBIND_BINDING = "core.kbind.io/v1alpha1/Binding"
+KBIND_CLUSTER_BINDING = "core.kbind.io/v1alpha1/ClusterBinding"
 CERTIFICATE = "cert-manager.io/v1/Certificate"
 CLUSTER = "postgresql.cnpg.io/v1/Cluster"
 COMPOSITE = "example.org/v1/XDatabase"
 WIDGET = "example.org/v1/Widget"
 ROLLED_OUT = c("Progressing", "True", "NewReplicaSetAvailable")
 PROVIDED = {"finalizers": ["kubebind.io/syncer"]}
+MIRRORED = {"finalizers": ["core.kbind.io/syncer"]}
 GOING = {"deletionTimestamp": AT, "finalizers": ["example.org/hold"]}
 COPY = {"annotations": {"kube-bind.io/cluster-namespace": "kube-bind-1"}}
+MIRRORED_COPY = {"annotations": {"core.kbind.io/consumer-object-uid": "u"}}
 
 ROWS: dict[str, tuple[Object, str, str]] = {
+    # kbind v2
+    "connection ready": (
+        obj(CONNECTION, c("Connected", "True", "AsExpected"), c("Ready", "True", "AsExpected")),
+        *("ok", "AsExpected"),
+    ),
+    "connection never seen": (obj(CONNECTION), "waiting", "Unseen"),
+    "connection without its Secret": (
+        obj(CONNECTION, *(c(one, "False", "SecretNotFound") for one in ("SecretValid", "Ready"))),
+        *("failed", "SecretNotFound"),
+    ),
+    "connection without an answer": (
+        obj(CONNECTION, *(c(one, "False", "Pending") for one in ("Connected", "Ready"))),
+        *("waiting", "Pending"),
+    ),
+    "connection of another konnector": (
+        obj(CONNECTION, c("AnotherKonnector", "True", "LeaseHeld")),
+        *("failed", "LeaseHeld"),
+    ),
+    "connection that waits for its bindings": (
+        obj(CONNECTION, c("Ready", "False", "DrainingBindings"), meta=GOING),
+        *("waiting", "DrainingBindings"),
+    ),
+    "kbind binding ready": (
+        obj(
+            KBIND_BINDING,
+            *(c("Ready", "True", "AsExpected"), c("Conflicts", "True", "ForeignObjectExists")),
+        ),
+        *("ok", "AsExpected"),
+    ),
+    "kbind binding without a right": (
+        obj(
+            KBIND_CLUSTER_BINDING,
+            *(c("Ready", "False", "Forbidden"), c("PermissionDenied", "True", "Forbidden")),
+        ),
+        *("failed", "Forbidden"),
+    ),
+    "object in conflict by kbind": (
+        obj(WIDGET, c("Synced", "False", "OwnedByAnother"), meta=MIRRORED),
+        *("failed", "OwnedByAnother"),
+    ),
+    "mirrored object of a provider that counts by itself": (
+        obj(WIDGET, c("Ready", "True", generation=1), meta=MIRRORED),
+        *("ok", ""),
+    ),
     # Fairlead's own
     "access ready": (
         obj(ACCESS, c("Ready", "True", "Ready"), observedGeneration=2),
@@ -721,7 +771,52 @@ def test_long_texts_are_cut() -> None:
             "ask the provider's team",
             id="a provider's fault, at the consumer",
         ),
+        pytest.param(
+            obj(CONNECTION, c("Ready", "False", "ClusterIdentityChanged")),
+            "restore the former cluster, or delete the Connection",
+            id="another cluster behind a Connection",
+        ),
+        pytest.param(
+            obj(BINDING, c("Ready", "False", "ClusterIdentityChanged")),
+            "restore the objects, then fairlead bind -f",
+            id="another cluster that binds by v1alpha2",
+        ),
+        pytest.param(
+            obj(WIDGET, c("Synced", "False", "ForeignObjectExists"), meta=MIRRORED),
+            "rename one of them, or set conflictPolicy Adopt",
+            id="a conflict by kbind v2",
+        ),
+        pytest.param(
+            obj(WIDGET, c("Synced", "False", "ForeignObjectExists"), meta=PROVIDED),
+            "rename one of them; the provider can hand over",
+            id="a conflict by v1alpha2",
+        ),
+        pytest.param(
+            obj(ACCESS, c("Ready", "False", "NameInvalid"), meta=MIRRORED_COPY),
+            "ask the consumer's team: correct the field",
+            id="the author's, at the provider of kbind v2",
+        ),
+        pytest.param(
+            obj(ACCESS, c("Ready", "False", "ConnectionFailed"), meta=MIRRORED),
+            "ask the provider's team: have the server run",
+            id="the operator's, at the consumer of kbind v2",
+        ),
+        pytest.param(obj(KBIND_BINDING), "see whether the konnector", id="no konnector"),
     ],
 )
 def test_a_remedy_is_for_the_cluster_of_its_reader(found: Object, remedy: str) -> None:
     assert verdict_of(found).remedy.startswith(remedy)
+
+
+@pytest.mark.parametrize(
+    ("kind", "place"),
+    [
+        ("kube-bind.io/v1alpha2/ClusterBinding", "provider"),
+        (KBIND_CLUSTER_BINDING, "consumer"),
+        (CONNECTION, "consumer"),
+        (BINDING, "consumer"),
+        ("example.org/v1/ClusterBinding", ""),
+    ],
+)
+def test_kinds_of_one_name_are_told_apart_by_their_group(kind: str, place: Place) -> None:
+    assert place_of(obj(kind)) == place

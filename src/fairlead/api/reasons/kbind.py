@@ -13,6 +13,9 @@ _KUBECONFIG = (
     "create the Secret in the konnector's namespace, with the provider's kubeconfig under the key"
     " that the Connection names"
 )
+_NEW_KUBECONFIG = (
+    "ask the provider's team for a new kubeconfig, and put it into the Connection's Secret"
+)
 _RIGHTS = "have the provider's team grant the right that the message names"
 
 KBIND: Final = Reasons(
@@ -43,6 +46,16 @@ KBIND: Final = Reasons(
             "another cluster answers than the one that was connected first",
             "restore the former cluster, or delete the Connection and create it again for the new"
             " one",
+        ),
+        Reason(
+            "CredentialsRefused",
+            "the provider refuses the credentials of the kubeconfig",
+            _NEW_KUBECONFIG,
+        ),
+        Reason(
+            "CertificateRefused",
+            "the certificate of the provider's server is not the one of the kubeconfig",
+            _NEW_KUBECONFIG,
         ),
         Reason(names.FORBIDDEN, "the provider's credentials lack a right", _RIGHTS),
         Reason(

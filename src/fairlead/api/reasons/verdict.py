@@ -25,6 +25,7 @@ from typing import Final, Literal
 import msgspec
 
 from fairlead.api.conditions import Condition, ConditionStatus, get_condition, stored_conditions
+from fairlead.api.kbind import names as kbind
 from fairlead.api.kubebind import (
     APISERVICEBINDINGBUNDLES,
     APISERVICEBINDINGS,
@@ -40,6 +41,7 @@ from fairlead.api.meta import JSON, Object
 from fairlead.api.nesting import NestedTooDeeply
 from fairlead.api.postgresaccess import POSTGRESACCESSES
 from fairlead.api.reasons.conditions import FACTS, TABLES, TYPES, AnyCondition, state_of
+from fairlead.api.reasons.kbind import KBIND
 from fairlead.api.reasons.kubebind import KONNECTOR
 from fairlead.api.reasons.model import Place, Reasons, State
 from fairlead.api.reasons.postgres import POSTGRES, finer, is_operators
@@ -63,7 +65,10 @@ UNSEEN: Final = "Unseen"
 _READY: Final = "Ready"
 
 _OURS: Final = frozenset(
-    {KUBE_BIND_GROUP, POSTGRESACCESSES.group, SERVICEBINDINGS.group, COREOS_SERVICEBINDINGS.group}
+    {
+        *(KUBE_BIND_GROUP, kbind.GROUP, POSTGRESACCESSES.group),
+        *(SERVICEBINDINGS.group, COREOS_SERVICEBINDINGS.group),
+    }
 )
 """API groups of Fairlead's own controllers."""
 
@@ -174,15 +179,22 @@ def short(text: str) -> str:
 
 
 def remedy_of(
-    reason: str, message: str = "", *, owner: Owner = "Fairlead", place: Place = ""
+    reason: str,
+    message: str = "",
+    *,
+    owner: Owner = "Fairlead",
+    place: Place = "",
+    protocol: str = "",
 ) -> str:
     """Return the remedy for a reason from the table that has it, for a reader in a cluster.
 
-    If the reason only refers to the message, the reason at the message's beginning decides.
+    If the reason only refers to the message, the reason at the message's beginning decides. Both
+    protocols of kube-bind have some reasons of the same name: ``protocol`` is the API group of the
+    one that gives it, as :func:`protocol_of` has it.
     """
     if reason == DELETING:
         return "wait, or ask who runs its controller which of its finalizers stays"
-    table = _table(reason) if owner == "Fairlead" else None
+    table = _table(reason, protocol) if owner == "Fairlead" else None
     if table is None:
         return "ask who runs its controller what it waits for"
     inner, _ = finer(reason, message)
@@ -197,17 +209,50 @@ def remedy_of(
 
 def place_of(obj: Object) -> Place:
     """Return the cluster in which who sees an object is, by the object itself."""
-    if obj.kind in {APISERVICEBINDINGS.kind, APISERVICEBINDINGBUNDLES.kind}:
-        return "consumer"
-    if obj.kind in {CLUSTERBINDINGS.kind, APISERVICEEXPORTS.kind, APISERVICEEXPORTREQUESTS.kind}:
-        return "provider"
-    if kubebind_names.ANNOTATION_CLUSTER_NAMESPACE in obj.meta.annotations:
+    place = _PLACES.get((_group(obj), obj.kind))
+    if place is not None:
+        return place
+    if not _COPY_MARKS.isdisjoint(obj.meta.annotations):
         return "provider"
     return "consumer" if _is_provided(obj) else ""
 
 
-def _table(reason: str) -> Reasons | None:
-    return next((table for table in TABLES if reason in table), None)
+_PLACES: Final[Mapping[tuple[str, str], Place]] = MappingProxyType(
+    {
+        (APISERVICEBINDINGS.group, APISERVICEBINDINGS.kind): "consumer",
+        (APISERVICEBINDINGBUNDLES.group, APISERVICEBINDINGBUNDLES.kind): "consumer",
+        (CLUSTERBINDINGS.group, CLUSTERBINDINGS.kind): "provider",
+        (APISERVICEEXPORTS.group, APISERVICEEXPORTS.kind): "provider",
+        (APISERVICEEXPORTREQUESTS.group, APISERVICEEXPORTREQUESTS.kind): "provider",
+        **{(resource.group, resource.kind): "consumer" for resource in kbind.KBIND_KINDS},
+    }
+)
+"""The clusters in which the kinds of both protocols are, by API group and kind."""
+
+_COPY_MARKS: Final = frozenset(
+    {kubebind_names.ANNOTATION_CLUSTER_NAMESPACE, kbind.ANNOTATION_CONSUMER_OBJECT_UID}
+)
+"""Annotations of copies, by which of the two protocols they were made."""
+
+
+def protocol_of(obj: Object) -> str:
+    """Return the API group of the protocol of kube-bind that gives an object its reasons.
+
+    That of kbind v2 for its kinds, and for objects that it synchronises; else v1alpha2's.
+    """
+    meta = obj.meta
+    is_v2 = (
+        _group(obj) == kbind.GROUP
+        or kbind.FINALIZER_SYNCER in meta.finalizers
+        or kbind.ANNOTATION_CONFLICT in meta.annotations
+        or kbind.ANNOTATION_CONSUMER_OBJECT_UID in meta.annotations
+    )
+    return kbind.GROUP if is_v2 else KUBE_BIND_GROUP
+
+
+def _table(reason: str, protocol: str = "") -> Reasons | None:
+    tables = (KBIND, *TABLES) if protocol == kbind.GROUP else TABLES
+    return next((table for table in tables if reason in table), None)
 
 
 # Conditions
@@ -264,6 +309,20 @@ def owner_of(obj: Object, condition: AnyCondition) -> Owner:
     if condition.type == kubebind.SYNCED and _table(condition.reason) is not None:
         return "Fairlead"
     return "Kubernetes" if is_kubernetes(group) else "other"
+
+
+def condition_remedy(obj: Object, condition: Condition, message: str = "") -> str:
+    """Return the remedy for a condition of an object, for who sees the object.
+
+    ``message`` is its message, where that is not the condition's own.
+    """
+    return remedy_of(
+        condition.reason,
+        message or condition.message,
+        owner=owner_of(obj, condition),
+        place=place_of(obj),
+        protocol=protocol_of(obj),
+    )
 
 
 # The verdict by the object alone
@@ -327,7 +386,11 @@ def _is_stale(obj: Object, status: _Status) -> bool:
 
 def _is_provided(obj: Object) -> bool:
     """Whether the status is that of a provider's copy, which counts generations by itself."""
-    return kubebind_names.FINALIZER_SYNCER in obj.meta.finalizers
+    return not _SYNCERS.isdisjoint(obj.meta.finalizers)
+
+
+_SYNCERS: Final = frozenset({kubebind_names.FINALIZER_SYNCER, kbind.FINALIZER_SYNCER})
+"""Finalizers of a consumer's object that has a copy, by either protocol."""
 
 
 def _unseen(obj: Object, message: str) -> Judgement:
@@ -347,6 +410,7 @@ def _unseen(obj: Object, message: str) -> Judgement:
 _CONTROLLERS: Final[Mapping[str, str]] = MappingProxyType(
     {
         KUBE_BIND_GROUP: KONNECTOR,
+        kbind.GROUP: KONNECTOR,
         POSTGRESACCESSES.group: POSTGRES.helps(UNSEEN),
         SERVICEBINDINGS.group: SERVICE_BINDING.helps(UNSEEN),
         COREOS_SERVICEBINDINGS.group: SERVICE_BINDING.helps(UNSEEN),
@@ -508,8 +572,10 @@ def _by_others(obj: Object, present: Sequence[Condition]) -> Judgement:
     if neutral:
         # Nothing fails and nothing goes on; kstatus calls it current.
         return _by(obj, "ok", neutral[0])
-    return Judgement("unknown", message="it has no known condition")
+    return Judgement("unknown", message=_NO_CONDITION)
 
+
+_NO_CONDITION: Final = "it has no known condition"
 
 _FAILING: Final = frozenset({"Stalled", "Degraded", "Failed", "Failure", "ReplicaFailure"})
 """Types of conditions that mean a fault while they are True, and nothing while they are False."""
@@ -611,7 +677,9 @@ def _of_ours(obj: Object, present: Sequence[Condition], ready: Condition | None)
         if bad:
             newest = max(bad, key=lambda pair: pair[1].last_transition_time)
             return _by(obj, "ok", newest[1])
-        return Judgement("unknown", message="it has no known condition")
+        # What is only a remark beside Ready is all that is known without it.
+        faults = [(state, one) for one in present if (state := state_of(one)) == "failed"]
+        return _by(obj, *faults[0]) if faults else Judgement("unknown", message=_NO_CONDITION)
     state = state_of(ready)
     if ready.status == "Unknown" and _group(obj) == KUBE_BIND_GROUP:
         # A konnector or provider has yet to report it.
@@ -648,7 +716,7 @@ def _remarks(
             condition.type,
             short(condition.message) or f"{condition.type} is {condition.status}",
             short(condition.reason),
-            remedy_of(condition.reason, condition.message, place=place_of(obj)),
+            condition_remedy(obj, condition),
             short(condition.last_transition_time),
         )
         for condition in present
@@ -666,9 +734,7 @@ def _by(obj: Object, state: State, condition: Condition) -> Judgement:
     message, owner = condition.message, owner_of(obj, condition)
     if state != "ok" and not (condition.reason or message):
         message = f"{condition.type} is {condition.status}"
-    remedy = ""
-    if state != "ok":
-        remedy = remedy_of(condition.reason, message, owner=owner, place=place_of(obj))
+    remedy = condition_remedy(obj, condition, message) if state != "ok" else ""
     return Judgement(
         state,
         short(condition.reason),

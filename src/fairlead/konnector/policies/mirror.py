@@ -141,6 +141,13 @@ class MirrorPolicy(msgspec.Struct, frozen=True, kw_only=True):
             return self._conflict_outcome(pair, reason)
         return pair.compared("consumer", desired=status_of, current=status_of, same=same_status)
 
+    def refusal(self, pair: Pair) -> Refuse | None:
+        """Return why an object must not have the copy's place; None if it may."""
+        reason = self._conflict(pair)
+        if reason is None or pair.consumer is None or pair.provider is None:
+            return None
+        return Refuse(reason, self._message(pair.consumer, pair.provider))
+
     def ownership(self, consumer: Object, provider: Object) -> CopyOwnership:
         """Return the owner of the object in the copy's place."""
         cluster = provider.meta.annotations.get(CONSUMER_CLUSTER_UID)

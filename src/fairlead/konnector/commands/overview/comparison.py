@@ -12,8 +12,10 @@ from fairlead.api.meta import Object
 from fairlead.api.timestamps import parse_time
 from fairlead.konnector.policies.bound import BoundPolicy
 from fairlead.konnector.policies.copies import status_of
-from fairlead.konnector.policies.merge import owned_fields, wrote
+from fairlead.konnector.policies.merge import BoundFields, CrossingFields
+from fairlead.konnector.policies.mirror import MirroredFields, MirrorPolicy
 from fairlead.konnector.policies.steps import (
+    Apply,
     Done,
     InSync,
     Pair,
@@ -53,7 +55,11 @@ class AwaitedStep(NamedTuple):
     step: Step
 
 
-def waiting(policy: BoundPolicy, pair: Pair) -> AwaitedStep | None:
+ObjectPolicy = BoundPolicy | MirrorPolicy
+"""The policy of either protocol about objects of a bound kind."""
+
+
+def waiting(policy: ObjectPolicy, pair: Pair) -> AwaitedStep | None:
     """Return the next step for the ends of an object; None if both are in sync.
 
     An object is in sync if the engine's own policy would leave it as it is. The engine also knows
@@ -61,13 +67,18 @@ def waiting(policy: BoundPolicy, pair: Pair) -> AwaitedStep | None:
     from the copy counts as done, for a server that adds defaults restores them each time, and so
     does a status that differs in members that are null.
     """
+    fields: CrossingFields = MirroredFields()
+    if isinstance(policy, BoundPolicy):
+        fields = BoundFields(policy.local)
+    elif (refusal := _refusal(policy, pair)) is not None:
+        return refusal
     step: Step = InSync()
     for _ in range(_MOST_STEPS):
         step = policy.next_step(pair)
         # The engine asks because its cache has no managedFields; these objects have them.
         if isinstance(step, Read) and pair.provider is not None:
             body = pair.provider.to_dict()
-            pair = pair.knowing(owned=owned_fields(body, policy.local), wrote=wrote(body))
+            pair = pair.knowing(owned=fields.owned(body), wrote=fields.wrote(body))
         elif (settled := _as_good_as_done(step, pair)) is not None:
             pair = _remembering(policy, pair, settled)
         else:
@@ -76,6 +87,15 @@ def waiting(policy: BoundPolicy, pair: Pair) -> AwaitedStep | None:
         return None
     side = _side(step, pair)
     return None if side is None else AwaitedStep(side, step)
+
+
+def _refusal(policy: MirrorPolicy, pair: Pair) -> AwaitedStep | None:
+    """Return the refusal of an object that is in conflict, also before the konnector tells it."""
+    obj = pair.consumer
+    if obj is None or obj.meta.deleting or policy.covered(obj.meta.namespace) is None:
+        return None
+    refusal = policy.refusal(pair)
+    return None if refusal is None else AwaitedStep(obj, refusal)
 
 
 def _has_gone(step: Step, pair: Pair) -> bool:
@@ -92,7 +112,9 @@ def _as_good_as_done(step: Step, pair: Pair) -> Side | None:
     match step:
         case Settle():
             return step.side
-        case Replace(side="provider") if contains(provider.to_dict(), step.body):
+        case Replace(side="provider") | Apply(side="provider") if contains(
+            provider.to_dict(), step.body
+        ):
             return "provider"
         case ReplaceStatus():
             # An empty status is equal to no status.
@@ -102,7 +124,7 @@ def _as_good_as_done(step: Step, pair: Pair) -> Side | None:
     return None
 
 
-def _remembering(policy: BoundPolicy, pair: Pair, side: Side) -> Pair:
+def _remembering(policy: ObjectPolicy, pair: Pair, side: Side) -> Pair:
     """Return the pair with its end on this side as the outcome of a write."""
     came = policy.outcome(side, pair)
     outcomes = dict(pair.outcomes)

@@ -8,6 +8,7 @@ from datetime import datetime
 import msgspec
 
 from fairlead.api.conditions import get_condition
+from fairlead.api.kbind.names import FORBIDDEN
 from fairlead.api.kubebind.conditions import (
     OBJECTS_FAILING,
     OBJECTS_REWRITTEN,
@@ -15,7 +16,13 @@ from fairlead.api.kubebind.conditions import (
 )
 from fairlead.api.meta import Object
 from fairlead.api.reasons.kubebind import KUBE_BIND
-from fairlead.api.reasons.verdict import Finding, conditions_of, remedy_of, written_at
+from fairlead.api.reasons.verdict import (
+    Finding,
+    conditions_of,
+    protocol_of,
+    remedy_of,
+    written_at,
+)
 from fairlead.api.timestamps import format_time, parse_time
 from fairlead.konnector.commands.overview.comparison import AwaitedStep, changed_at
 from fairlead.konnector.policies.steps import (
@@ -23,6 +30,7 @@ from fairlead.konnector.policies.steps import (
     DELETION,
     SYNC_FAILED,
     WRITE_UNDONE,
+    Apply,
     AskNamespace,
     Create,
     Delete,
@@ -81,9 +89,11 @@ def waits_for(step: Step, pair: Pair, delay: KubeBindCondition | None = None) ->
             return f"a {step.reason}"
         case Create():
             return "its copy to be created"
-        case PatchMetadata() if pair.provider is None:
+        case PatchMetadata() if pair.provider is None and _is_leaving(pair):
+            return "the konnector to let it go, since its copy is gone"
+        case PatchMetadata() | Apply() if pair.provider is None:
             return "its copy to be created"
-        case Replace():
+        case Replace() | Apply():
             return "its last change to reach the copy"
         case ReplaceStatus():
             return "the status of its copy"
@@ -92,6 +102,10 @@ def waits_for(step: Step, pair: Pair, delay: KubeBindCondition | None = None) ->
         case PatchMetadata():
             return "its metadata to be written"
     return "the provider to tell what is there"
+
+
+def _is_leaving(pair: Pair) -> bool:
+    return pair.consumer is not None and pair.consumer.meta.deleting
 
 
 def crossing_finding(
@@ -106,16 +120,15 @@ def crossing_finding(
     Args:
         awaited: its next step.
         pair: the object and its copy.
-        binding: its APIServiceBinding, which counts the objects that a server refuses.
+        binding: its binding, which counts the objects that a server refuses.
         warning: the last Warning about the object.
         delay: what the object's provider namespace waits for.
     """
     step = awaited.step
     waits = f"waits for {waits_for(step, pair, delay)}"
     if isinstance(step, Refuse):
-        return Finding(
-            "failed", waits, step.reason, remedy=remedy_of(step.reason, place="consumer")
-        )
+        remedy = remedy_of(step.reason, place="consumer", protocol=protocol_of(binding))
+        return Finding("failed", waits, step.reason, remedy=remedy)
     if isinstance(step, Wait) and pair.target is None and delay is not None:
         remedy = remedy_of(delay.reason, place="consumer")
         state = KUBE_BIND.state(delay.reason)
@@ -142,7 +155,7 @@ def rewriting_finding(
 
     Args:
         obj: the consumer's object.
-        binding: its APIServiceBinding, which names the first objects of which this is so.
+        binding: its binding, which names the first objects of which this is so.
         warning: the last Warning about the object.
     """
     rewritten = get_condition(conditions_of(binding), OBJECTS_REWRITTEN)
@@ -179,7 +192,7 @@ def _refusal(pair: Pair, binding: Object, warning: Object | None) -> tuple[str, 
     failing = get_condition(conditions_of(binding), OBJECTS_FAILING)
     fails = failing is not None and failing.status == "True"
     event = warning.decode(EventAbout) if warning is not None else EventAbout()
-    if warning is not None and event.reason == SYNC_FAILED:
+    if warning is not None and event.reason in _REFUSED:
         at = format_time(happened_at(warning))
         # After an edit the Event is about the spec before it, until the server answers again.
         if fails or at >= written_at(obj):
@@ -189,6 +202,10 @@ def _refusal(pair: Pair, binding: Object, warning: Object | None) -> tuple[str, 
         _, _, quoted = failing.message.partition("; the first because ")
         return quoted.partition(": ")[2], failing.last_transition_time
     return "", ""
+
+
+_REFUSED = frozenset({SYNC_FAILED, FORBIDDEN})
+"""Reasons of Events about a server's refusal; the second one is kbind v2's."""
 
 
 def _remedy(refusal: str, *, here: bool) -> str:

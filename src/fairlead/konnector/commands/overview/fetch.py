@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
-from typing import Self
+from typing import NamedTuple, Self
 from urllib.parse import urlsplit
 
 import msgspec
@@ -29,21 +29,21 @@ from fairlead.api.kubebind import (
 )
 from fairlead.api.kubebind.conditions import KubeBindCondition
 from fairlead.api.meta import Key, Object, OwnerReference
-from fairlead.api.reasons.kubebind import KUBE_BIND
 from fairlead.api.resource import CUSTOMRESOURCEDEFINITIONS, EVENTS, SECRETS, Resource
 from fairlead.api.timestamps import moment
 from fairlead.client import (
-    AnswerTooLarge,
-    CertificateRefused,
     Client,
     ClientError,
+    ClusterConfig,
     ConfigError,
+    Forbidden,
     NotFound,
     Timeouts,
-    Unauthorized,
 )
 from fairlead.client.lookups import find, list_all, unknown
 from fairlead.konnector.commands.overview.crossing import EventAbout, happened_at
+from fairlead.konnector.commands.overview.faults import NotServedThereError, fault_of
+from fairlead.konnector.commands.overview.mirrored import MirroredBindings, is_named, name_of
 from fairlead.konnector.commands.overview.rows import BoundKind, FetchedBinding, ProviderCopies
 from fairlead.konnector.commands.presence import KonnectorStop, absence, read_traces, stop_of
 from fairlead.konnector.commands.readiness import untouched
@@ -77,10 +77,6 @@ class UnknownBindingError(ClientError):
     """There is no binding of a name; the text names the existing ones."""
 
 
-class NotServedThereError(ClientError):
-    """The provider does not serve a bound kind."""
-
-
 class ProviderNamespaces(msgspec.Struct, frozen=True):
     """Namespaces of copies on a provider, by the consumer's namespace, or the reasons for none."""
 
@@ -101,6 +97,13 @@ class ProviderNamespaces(msgspec.Struct, frozen=True):
         return None
 
 
+class SeenBindings(NamedTuple):
+    """Bindings in the order of their lines, and notes on what the caller may not see."""
+
+    bindings: list[FetchedBinding]
+    notes: list[str]
+
+
 class Overview:
     """Looks at a consumer's bindings, again and again; keeps its connections meanwhile.
 
@@ -114,6 +117,7 @@ class Overview:
         self._providers: dict[bytes, Client] = {}
         self._servers: dict[str, str] = {}
         self._slots = asyncio.Semaphore(AT_ONCE)
+        self._mirrored = MirroredBindings(consumer, self._slots, self._connect, PATIENCE)
 
     async def __aenter__(self) -> Self:
         return self
@@ -122,8 +126,52 @@ class Overview:
         for client in self._providers.values():
             await client.close()
 
+    async def fetch_all(self, name: str = "") -> SeenBindings:
+        """Return the bindings of both protocols, or those of a name.
+
+        A binding of kbind v2 is also named with its kind, and with its namespace:
+        ``clusterbinding/all`` or ``binding/shop/all``.
+
+        Raises:
+            UnknownBindingError: no binding has this name.
+            ClientError: neither protocol's bindings can be listed.
+        """
+        refused: Forbidden | None = None
+        listed: list[Object] = []
+        try:
+            listed = await list_all(self._consumer, APISERVICEBINDINGS)
+        except Forbidden as error:
+            refused = error
+        mirrored = await self._mirrored.listed()
+        shown = mirrored.shown()
+        if refused is not None and not shown:
+            raise refused
+        bindings = [binding for binding in listed if name in {"", binding.meta.name}]
+        if name and not bindings and not any(is_named(one, name) for one in shown):
+            names = [*(binding.meta.name for binding in listed), *map(name_of, shown)]
+            kind = "binding" if shown else APISERVICEBINDINGS.kind
+            raise UnknownBindingError(unknown(kind, name, names))
+        notes = list(mirrored.notes)
+        if refused is not None:
+            notes.append(
+                f"you may not list {APISERVICEBINDINGS.group_resource}: they are not seen"
+            )
+        async with asyncio.TaskGroup() as group:
+            theirs = group.create_task(self._mirrored.fetch(mirrored, name))
+            ours = group.create_task(self._look_at_all(bindings))
+        return SeenBindings([*ours.result(), *theirs.result()], notes)
+
+    async def fetch_mirrored(self) -> SeenBindings:
+        """Return the bindings of kbind v2, and Connections that no binding names.
+
+        Raises:
+            ClientError: the cluster is unavailable.
+        """
+        listed = await self._mirrored.listed()
+        return SeenBindings(await self._mirrored.fetch(listed), list(listed.notes))
+
     async def fetch(self, name: str = "") -> list[FetchedBinding]:
-        """Return all bindings by name, or the one of this name.
+        """Return all bindings of v1alpha2 by name, or the one of this name.
 
         Raises:
             UnknownBindingError: no binding has this name.
@@ -135,6 +183,9 @@ class Overview:
             bindings = [binding for binding in bindings if binding.meta.name == name]
             if not bindings:
                 raise UnknownBindingError(unknown(APISERVICEBINDINGS.kind, name, names))
+        return await self._look_at_all(bindings)
+
+    async def _look_at_all(self, bindings: Iterable[Object]) -> list[FetchedBinding]:
         async with asyncio.TaskGroup() as group:
             tasks = [group.create_task(self._look_at(binding)) for binding in bindings]
         return sorted((task.result() for task in tasks), key=lambda bound: bound.binding.meta.name)
@@ -145,12 +196,19 @@ class Overview:
         Raises:
             ClientError: the consumer's bindings cannot be listed.
         """
-        for binding in await list_all(self._consumer, APISERVICEBINDINGS):
+        try:
+            listed = await list_all(self._consumer, APISERVICEBINDINGS)
+        except Forbidden:
+            # Who may not list these may still see that the other protocol binds the object.
+            if (bound := await self._mirrored.look_at_object(resource, obj)) is not None:
+                return bound
+            raise
+        for binding in listed:
             status = binding.decode(APIServiceBinding).status
             names = {crd_name(item.resource, item.group) for item in status.bound_schemas}
             if resource.group_resource in names:
                 return await self._fetched_with_access(binding, (resource, obj))
-        return None
+        return await self._mirrored.look_at_object(resource, obj)
 
     async def warnings(self, objects: Iterable[Object]) -> dict[str, Object]:
         """Return the last Warning about each of these objects, by the object's uid.
@@ -175,7 +233,9 @@ class Overview:
         Raises:
             ClientError: listing Events is not allowed, or the provider cannot be reached.
         """
-        client = await self._provider(bound.binding)
+        client = await (
+            self._mirrored.client_of(bound) if bound.is_kbind else self._provider(bound.binding)
+        )
         fields = f"involvedObject.kind={copy.kind},involvedObject.name={copy.meta.name}"
         async with self._slots:
             listed = await client.list(EVENTS, copy.meta.namespace or "default", fields=fields)
@@ -227,25 +287,10 @@ class Overview:
         try:
             async with asyncio.timeout(PATIENCE):
                 return await self._provided(binding, consumed)
-        except TimeoutError:
-            problem = f"the provider did not answer within {PATIENCE:g} s"
-            return FetchedBinding(binding, here, problem=problem)
-        except Unauthorized as error:
-            reason = "CredentialsRefused"
-            problem = KUBE_BIND.what(reason) + error.clock_hint
-            return FetchedBinding(binding, here, problem=problem, reason=reason)
-        except CertificateRefused as error:
-            reason = "CertificateRefused"
-            return FetchedBinding(binding, here, problem=str(error), reason=reason)
-        except ConfigError as error:
-            reason = "KubeconfigSecretInvalid"
-            return FetchedBinding(binding, here, problem=str(error), reason=reason)
-        except (AnswerTooLarge, NotServedThereError) as error:
-            reason = "AnswerTooLarge" if isinstance(error, AnswerTooLarge) else "SchemaNotFound"
-            return FetchedBinding(binding, here, problem=str(error), reason=reason)
         # An isolation that this version does not know is a ValueError.
-        except (ClientError, msgspec.MsgspecError, ValueError) as error:
-            return FetchedBinding(binding, here, problem=str(error))
+        except (TimeoutError, ClientError, msgspec.MsgspecError, ValueError) as error:
+            problem, reason = fault_of(error, PATIENCE)
+            return FetchedBinding(binding, here, problem=problem, reason=reason)
 
     async def _consumed(
         self, binding: Object, alone: tuple[Resource, Object] | None
@@ -313,16 +358,20 @@ class Overview:
         if secret is None:
             raise ConfigError(f"{where} with the provider's kubeconfig does not exist")
         kubeconfig = content(secret, ref.key)
-        if kubeconfig not in self._providers:
-            try:
-                config = provider_config(kubeconfig)
-            except ConfigError as error:
-                raise ConfigError(f"{where}, key {ref.key}: {error}") from None
-            client = Client(config, user_agent=_AGENT, timeouts=TIMEOUTS)
-            self._providers[kubeconfig] = client
-        client = self._providers[kubeconfig]
+        try:
+            config = provider_config(kubeconfig)
+        except ConfigError as error:
+            raise ConfigError(f"{where}, key {ref.key}: {error}") from None
+        client = self._connect(kubeconfig, config)
         self._servers[binding.meta.uid] = urlsplit(client.config.server).netloc
         return client
+
+    def _connect(self, kubeconfig: bytes, config: ClusterConfig) -> Client:
+        """Return the client of a kubeconfig, made once."""
+        if kubeconfig not in self._providers:
+            client = Client(config, user_agent=_AGENT, timeouts=TIMEOUTS)
+            self._providers[kubeconfig] = client
+        return self._providers[kubeconfig]
 
     async def _places(self, client: Client) -> ProviderNamespaces:
         items = await self._list(client, APISERVICENAMESPACES, client.config.namespace)

@@ -9,6 +9,9 @@ from typing import Final
 import msgspec
 
 from fairlead.api.decoding import field_message
+from fairlead.api.kbind import CONNECTIONS, Connection
+from fairlead.api.kbind import ClusterBinding as KbindClusterBinding
+from fairlead.api.kbind.names import PENDING as KBIND_PENDING
 from fairlead.api.kubebind import APIServiceBinding, BindingStatus, ClusterBinding, crd_name
 from fairlead.api.kubebind.conditions import (
     HEARTBEATING,
@@ -20,20 +23,28 @@ from fairlead.api.kubebind.conditions import (
 from fairlead.api.kubebind.names import DEFAULT_PRETTY_NAME
 from fairlead.api.meta import Key, Object
 from fairlead.api.reasons.conditions import state_of
-from fairlead.api.reasons.kubebind import KUBE_BIND
+from fairlead.api.reasons.kubebind import KONNECTOR, KUBE_BIND
 from fairlead.api.reasons.model import State
 from fairlead.api.reasons.verdict import (
     PATIENCE,
+    UNSEEN,
     Finding,
     Judgement,
     Remark,
+    protocol_of,
     remedy_of,
     verdict_of,
     with_findings,
+    written_at,
 )
-from fairlead.api.resource import Resource
+from fairlead.api.resource import Resource, split_api_version
 from fairlead.api.timestamps import parse_time
-from fairlead.konnector.commands.overview.comparison import AwaitedStep, changed_at, waiting
+from fairlead.konnector.commands.overview.comparison import (
+    AwaitedStep,
+    ObjectPolicy,
+    changed_at,
+    waiting,
+)
 from fairlead.konnector.commands.overview.crossing import (
     EventAbout,
     crossing_finding,
@@ -43,14 +54,15 @@ from fairlead.konnector.commands.presence import KonnectorStop
 from fairlead.konnector.commands.readiness import PENDING
 from fairlead.konnector.policies.bound import BoundPolicy
 from fairlead.konnector.policies.isolation import IsolationStrategy
+from fairlead.konnector.policies.mirror import Mirrored
 from fairlead.konnector.policies.steps import DELETION, AskNamespace, Pair, Wait
 
 
 class ProviderCopies(msgspec.Struct, frozen=True):
     """The provider's objects of one kind, their places, and the policy that compares them."""
 
-    policy: BoundPolicy
-    strategy: IsolationStrategy
+    policy: ObjectPolicy
+    strategy: IsolationStrategy | Mirrored
     objects: Mapping[Key, Object]
     delays: Mapping[str, KubeBindCondition] = {}
     """Conditions of provider namespaces that are missing, by the consumer's namespaces."""
@@ -71,7 +83,9 @@ class BoundKind(msgspec.Struct, frozen=True):
 
 
 class FetchedBinding(msgspec.Struct, frozen=True):
-    """A binding and the data fetched for it.
+    """A binding of either protocol, and the data fetched for it.
+
+    With kbind v2 it is a ClusterBinding, a Binding, or a Connection that no binding names.
 
     ``problem`` tells of a failed request, ``reason`` is its reason; ``reached`` is True if the
     provider answered everything. ``absence`` is why no konnector works on the binding, if none
@@ -89,6 +103,23 @@ class FetchedBinding(msgspec.Struct, frozen=True):
     stop: KonnectorStop | None = None
     server: str = ""
     """Host and port of the provider's API server, "" if they are not known."""
+    connection: Object | None = None
+    """The Connection of kbind v2 that the binding names; None without one, or one not seen."""
+    renewed: str = ""
+    """Time of the last renewal of the consumer's Lease at the provider; kbind v2 alone has one."""
+    unseen: str = ""
+    """The right for want of which the provider was not asked, or the Connection is not known."""
+
+    @property
+    def is_kbind(self) -> bool:
+        """Whether the binding is one of kbind v2."""
+        group, _ = split_api_version(self.binding.api_version)
+        return group == CONNECTIONS.group
+
+    @property
+    def title(self) -> str:
+        """Kind and name as messages have them, such as ``Binding shop/all``."""
+        return f"{self.binding.kind} {self.binding.key}"
 
 
 class OverviewRow(msgspec.Struct, frozen=True, rename="camel"):
@@ -116,13 +147,40 @@ class OverviewRow(msgspec.Struct, frozen=True, rename="camel"):
     remarks: list[Remark] = []
     """Remarks on a binding, and on objects that wait for what does not come by itself."""
 
+    @property
+    def title(self) -> str:
+        """The name by which people and commands know the binding."""
+        return self.binding
+
     def heartbeat_age(self, now: datetime) -> float | None:
         """Return the seconds since the last heartbeat; None if none is known."""
         return seconds_since(self.last_heartbeat_time or "", now)
 
 
+class MirroredRow(OverviewRow, frozen=True, rename="camel", kw_only=True):
+    """One line about a binding of kbind v2, or about a Connection that no binding names.
+
+    ``conflicts`` is the number of objects of which another has the copy's place, as the binding
+    says it.
+    """
+
+    protocol: str = "v2"
+    kind: str
+    namespace: str
+    connection: str
+    conflicts: int
+
+    @property
+    def title(self) -> str:
+        """Kind and name, as ``fairlead explain`` takes them."""
+        place = f"{self.namespace}/" if self.namespace else ""
+        return f"{self.kind.lower()}/{place}{self.binding}"
+
+
 def make_row(bound: FetchedBinding, now: datetime) -> OverviewRow:
-    """Return the line about one binding at a moment."""
+    """Return the line about one binding at a moment, a :class:`MirroredRow` for kbind v2."""
+    if bound.is_kbind:
+        return _mirrored_row(bound, now)
     try:
         status = bound.binding.decode(APIServiceBinding).status
     except msgspec.ValidationError:
@@ -147,13 +205,68 @@ def make_row(bound: FetchedBinding, now: datetime) -> OverviewRow:
         reason="" if verdict.state == "ok" else verdict.reason,
         since="" if verdict.state == "ok" else verdict.since,
         remedy=verdict.remedy,
-        versions={
-            kind.resource.group_resource: list(kind.versions)
-            for kind in bound.kinds or ()
-            if kind.resource is not None and kind.versions
-        },
+        versions=_served(bound),
         remarks=[*verdict.remarks, *_stuck(bound, now)],
     )
+
+
+def _mirrored_row(bound: FetchedBinding, now: datetime) -> MirroredRow:
+    """Return the line about a binding of kbind v2, or a Connection that no binding names."""
+    verdict, obj = binding_verdict(bound), bound.binding
+    name, resources, conflicts = obj.meta.name, [], 0
+    if obj.kind == CONNECTIONS.kind:
+        way = obj.try_decode(Connection)
+        resources = [api.name for api in way.status.exported_apis] if way is not None else []
+    elif (parsed := obj.try_decode(KbindClusterBinding)) is not None:
+        name = parsed.spec.connection_ref.name
+        resources = list(dict.fromkeys(api.name for api in parsed.spec.apis))
+        conflicts = sum(api.conflict_count for api in parsed.status.bound_apis)
+    sides = [found.side for kind in bound.kinds or () for _, found in unsynced(kind)]
+    objects = None if bound.kinds is None else sum(len(kind.objects) for kind in bound.kinds)
+    since = [moment for side in sides if (moment := changed_at(side)) is not None]
+    is_well = verdict.state == "ok"
+    return MirroredRow(
+        kind=obj.kind,
+        namespace=obj.meta.namespace,
+        binding=obj.meta.name,
+        connection=name,
+        provider=_title(name, bound.server),
+        resources=resources,
+        conflicts=conflicts,
+        in_sync=objects - len(sides) if bound.reached and objects is not None else None,
+        objects=objects,
+        lag_seconds=_seconds(now, min(since, default=None)),
+        last_heartbeat_time=bound.renewed or None,
+        problem="" if is_well else verdict.text if verdict.type else verdict.message,
+        state=verdict.state,
+        reason="" if is_well else verdict.reason,
+        since="" if is_well else verdict.since,
+        remedy=verdict.remedy,
+        versions=_served(bound),
+        remarks=[*verdict.remarks, *_unseen(bound), *_stuck(bound, now)],
+    )
+
+
+def _served(bound: FetchedBinding) -> dict[str, list[str]]:
+    """Return the versions in which the kinds of a binding are served, by plural and group."""
+    return {
+        kind.resource.group_resource: list(kind.versions)
+        for kind in bound.kinds or ()
+        if kind.resource is not None and kind.versions
+    }
+
+
+def _unseen(bound: FetchedBinding) -> list[Remark]:
+    """Return the remark on objects that are not compared, or that nothing binds."""
+    if bound.binding.kind == CONNECTIONS.kind:
+        way = bound.binding.try_decode(Connection)
+        if way is None or way.spec.auto_bind or bound.binding.meta.deleting:
+            return []
+        remedy = "create a ClusterBinding or Binding that names it"
+        return [Remark("", "no binding names it, so that nothing is bound", remedy=remedy)]
+    if not bound.unseen or bound.problem:
+        return []
+    return [Remark("", f"{bound.unseen}, so that its objects are not compared")]
 
 
 def _stuck(bound: FetchedBinding, now: datetime) -> list[Remark]:
@@ -290,6 +403,9 @@ def unsynced(kind: BoundKind) -> Iterable[tuple[Pair, AwaitedStep]]:
             target=target,
             namespace_refusal=refusal,
         )
+        if pair.provider is None and not isinstance(copies.policy, BoundPolicy):
+            # The list is the server's own answer, which the engine of v1alpha2 asks for later.
+            pair = pair.without("provider")
         step = waiting(copies.policy, pair)
         if step is not None:
             yield pair, step
@@ -297,6 +413,8 @@ def unsynced(kind: BoundKind) -> Iterable[tuple[Pair, AwaitedStep]]:
 
 def binding_verdict(bound: FetchedBinding) -> Judgement:
     """Return the verdict on a binding, by all that was fetched for it."""
+    if bound.is_kbind:
+        return _mirrored_verdict(bound)
     try:
         conditions = bound.binding.decode(APIServiceBinding).status.conditions
     except msgspec.ValidationError as error:
@@ -321,6 +439,64 @@ def binding_verdict(bound: FetchedBinding) -> Judgement:
     if verdict.state != "ok":
         return verdict
     return with_findings(verdict, _providers_findings(bound.cluster_binding))
+
+
+def _mirrored_verdict(bound: FetchedBinding) -> Judgement:
+    """Return the verdict on a binding of kbind v2, or on a Connection that no binding names.
+
+    What stops the konnector, the Connection or the way to the provider is told in place of the
+    binding's own wait for it.
+    """
+    obj = bound.binding
+    try:
+        obj.decode(Connection if obj.kind == CONNECTIONS.kind else KbindClusterBinding)
+    except msgspec.ValidationError as error:
+        invalid = Finding("failed", f"it cannot be read: {field_message(error)}", "Invalid")
+        return with_findings(Judgement("unknown"), [invalid])
+    own = verdict_of(obj)
+    if bound.stop is not None:
+        reason = "KonnectorStopped"
+        remedy = remedy_of(reason, place="consumer")
+        stop = Finding("failed", bound.stop.message, reason, bound.stop.since, remedy)
+        return with_findings(own, [stop])
+    if bound.absence:
+        message = f"no konnector has picked it up: {bound.absence}"
+        finding = Finding("waiting", message, UNSEEN, written_at(obj), KONNECTOR)
+        return with_findings(Judgement("unknown"), [finding])
+    if obj.meta.deleting or own.state == "failed":
+        return own
+    cause = _connections_finding(bound, own)
+    if cause is None and bound.problem:
+        since = "" if own.state == "ok" else own.since
+        remedy = remedy_of(
+            bound.reason, bound.problem, place="consumer", protocol=protocol_of(obj)
+        )
+        cause = Finding(KUBE_BIND.state(bound.reason), bound.problem, bound.reason, since, remedy)
+    if cause is not None:
+        # In place of its own wait, which has the same rank and says less.
+        return with_findings(Judgement("unknown", remarks=own.remarks), [cause])
+    return own
+
+
+def _connections_finding(bound: FetchedBinding, own: Judgement) -> Finding | None:
+    """Return the fault of the Connection of a binding of kbind v2; None without one."""
+    parsed = bound.binding.try_decode(KbindClusterBinding)
+    if parsed is None or bound.binding.kind == CONNECTIONS.kind:
+        return None
+    name = parsed.spec.connection_ref.name
+    if bound.connection is None:
+        if bound.unseen or own.state == "ok":
+            return None
+        remedy = f"create Connection {name}, or correct spec.connectionRef"
+        return Finding(
+            "waiting", f"there is no Connection {name}", KBIND_PENDING, own.since, remedy
+        )
+    verdict = verdict_of(bound.connection)
+    if verdict.state not in {"failed", "waiting"}:
+        return None
+    said = verdict.message or f"its condition says {verdict.reason}"
+    message = f"Connection {name} is not ready: {said}"
+    return Finding(verdict.state, message, verdict.reason, verdict.since, verdict.remedy)
 
 
 _UNANSWERED: Final = frozenset({"CertificateRefused", "CredentialsRefused", "NotReached"})

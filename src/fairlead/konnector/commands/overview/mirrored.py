@@ -1,0 +1,486 @@
+"""Fetches the bindings of kbind v2 for the overview, with the caller's rights and no write.
+
+A Connection is reached once for all its bindings, and only if the caller may read the Secret of
+its kubeconfig. What a caller may not read becomes a note, and the rest is shown.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from urllib.parse import urlsplit
+
+import msgspec
+
+from fairlead.api.conditions import get_condition
+from fairlead.api.definitions import crd_spec
+from fairlead.api.kbind import BINDINGS, CLUSTERBINDINGS, CONNECTIONS, Connection, lease_name
+from fairlead.api.kbind.names import (
+    ANOTHER_KONNECTOR,
+    API_NOT_EXPORTED,
+    CLUSTER_IDENTITY_CHANGED,
+    CONNECTED,
+    FINALIZER_SYNCER,
+    LEASE_NAMESPACE,
+    READY,
+    SECRET_NOT_FOUND,
+)
+from fairlead.api.meta import Key, Object
+from fairlead.api.reasons.verdict import conditions_of
+from fairlead.api.resource import (
+    CUSTOMRESOURCEDEFINITIONS,
+    LEASES,
+    SECRETS,
+    Resource,
+)
+from fairlead.api.timestamps import format_time, moment
+from fairlead.api.traces import renewal
+from fairlead.client import (
+    ApiError,
+    Client,
+    ClientError,
+    ClusterConfig,
+    ConfigError,
+    Forbidden,
+    NotFound,
+    NotServed,
+    parse_kubeconfig,
+)
+from fairlead.client.lookups import find
+from fairlead.konnector.commands.overview.faults import fault_of
+from fairlead.konnector.commands.overview.rows import BoundKind, FetchedBinding, ProviderCopies
+from fairlead.konnector.commands.presence import KonnectorStop, absence, read_traces, stop_of
+from fairlead.konnector.policies.mirror import Mirrored, MirrorPolicy
+from fairlead.konnector.secrets import content
+from fairlead.konnector.v2.bindings.coverage import BindingSummary, Coverage, coverage, summary
+from fairlead.konnector.v2.bindings.crds import owner_of, takes_status
+from fairlead.konnector.v2.identity import cluster_uid
+
+
+PROTOCOLS_HINT = "the konnector's flag --protocols says whether it serves kbind v2"
+"""Words about a konnector that may run without the protocol."""
+
+
+class MirroredList(msgspec.Struct, frozen=True):
+    """The objects of kbind v2 as far as the caller may list them.
+
+    ``connections`` is None if they may not be listed; ``summaries`` belong to ``bindings``, and
+    lack those that cannot be read.
+    """
+
+    connections: Mapping[str, Object] | None = None
+    bindings: Sequence[Object] = ()
+    summaries: Mapping[Key, BindingSummary] = {}
+    notes: Sequence[str] = ()
+
+    def shown(self) -> list[Object]:
+        """Return the bindings, and the Connections that none of them names."""
+        named = {one.connection for one in self.summaries.values()}
+        ways = (self.connections or {}).values()
+        return [*self.bindings, *(one for one in ways if one.meta.name not in named)]
+
+    def coverage(self, api: str, connection: str) -> Coverage:
+        """Return the coverage of an API that goes to a Connection."""
+        listing = [one for one in self.summaries.values() if api in one.apis]
+        return coverage(connection, listing, (self.connections or {}).get(connection))
+
+
+class ReachedProvider(msgspec.Struct, frozen=True):
+    """The way to a Connection's provider; ``client`` is None if it was not reached.
+
+    ``problem`` tells of a failed request, ``reason`` is its reason. ``unseen`` is the caller's
+    right that is missing. ``server`` is its host and port.
+    """
+
+    client: Client | None = None
+    local_uid: str = ""
+    server: str = ""
+    renewed: str = ""
+    problem: str = ""
+    reason: str = "NotReached"
+    unseen: str = ""
+
+
+class MirroredBindings:
+    """Looks at the bindings of kbind v2 in a consumer's cluster.
+
+    Args:
+        consumer: a client of the consumer's cluster, with a person's rights.
+        slots: limits the requests that are open at a time.
+        connect: returns the client of a provider, kept for the next look.
+        patience: seconds for all requests to a provider about one binding.
+    """
+
+    def __init__(
+        self,
+        consumer: Client,
+        slots: asyncio.Semaphore,
+        connect: Callable[[bytes, ClusterConfig], Client],
+        patience: float,
+    ) -> None:
+        self._consumer = consumer
+        self._slots = slots
+        self._connect = connect
+        self._patience = patience
+
+    async def fetch(self, listed: MirroredList, name: str = "") -> list[FetchedBinding]:
+        """Return all bindings, and Connections without one; or those of a name.
+
+        A name is that of an object, with its namespace, or with its kind as well.
+        """
+        reaches: dict[str, asyncio.Task[ReachedProvider]] = {}
+        async with asyncio.TaskGroup() as group:
+            tasks = [
+                group.create_task(self._look_at(one, listed, reaches, group))
+                for one in listed.shown()
+                if not name or is_named(one, name)
+            ]
+        return [task.result() for task in tasks]
+
+    async def look_at_object(self, resource: Resource, obj: Object) -> FetchedBinding | None:
+        """Look at the binding that decides about an object, with this object alone.
+
+        None if no binding of kbind v2 does, as far as the caller may list them.
+
+        Raises:
+            ClientError: the cluster is unavailable.
+        """
+        listed = await self.listed()
+        api, namespace = resource.group_resource, obj.meta.namespace
+        listing = [one for one in listed.summaries.values() if api in one.apis]
+        owner = await self._owner(api)
+        names = {owner} if owner else {one.connection for one in listing}
+        covers = [listed.coverage(api, one) for one in sorted(names)]
+        deciding = next((one for cover in covers if (one := cover.binding(namespace))), None)
+        if deciding is None:
+            # What holds an object that no binding covers any more is the end of one.
+            leaving = (one for one in listing if one.deleting and one.covers(namespace))
+            first = next(leaving, None)
+            deciding = first if FINALIZER_SYNCER in obj.meta.finalizers else None
+            refused = (one for one in listing if one.covers(namespace))
+            deciding = deciding or next(refused, None)
+        if deciding is None:
+            return None
+        binding = next(one for one in listed.bindings if one.key == deciding.key)
+        async with asyncio.TaskGroup() as group:
+            return await self._look_at(binding, listed, {}, group, (resource, obj))
+
+    async def client_of(self, bound: FetchedBinding) -> Client:
+        """Return a client of a binding's provider.
+
+        Raises:
+            ConfigError: the kubeconfig cannot be used.
+            ClientError: it cannot be read.
+        """
+        connection = bound.connection
+        parsed = connection.try_decode(Connection) if connection is not None else None
+        if parsed is None:
+            raise ConfigError(f"the Connection of {bound.title} is not known")
+        ref = parsed.spec.kubeconfig_secret_ref
+        async with self._slots:
+            secret = await find(self._consumer, SECRETS, ref.name, ref.namespace)
+        kubeconfig = content(secret, ref.key)
+        return self._connect(kubeconfig, parse_kubeconfig(kubeconfig))
+
+    async def listed(self) -> MirroredList:
+        """List the objects of kbind v2; none where its kinds are not served.
+
+        Raises:
+            ClientError: the cluster is unavailable.
+        """
+        notes: list[str] = []
+        try:
+            connections = await self._list(CONNECTIONS, notes)
+        except NotFound:
+            return MirroredList()
+        bindings: list[Object] = []
+        for resource in (CLUSTERBINDINGS, BINDINGS):
+            with suppress(NotFound):
+                bindings += await self._list(resource, notes) or []
+        if connections is None and not bindings and not await self._is_served():
+            # A server refuses a kind that it lacks, too, to who has no right on it.
+            return MirroredList()
+        summaries = {one.key: parsed for one in bindings if (parsed := summary(one)) is not None}
+        by_name = None
+        if connections is not None:
+            by_name = {one.meta.name: one for one in connections}
+        return MirroredList(by_name, bindings, summaries, notes)
+
+    async def _list(self, resource: Resource, notes: list[str]) -> list[Object] | None:
+        """List a kind; None with a note if the caller may not.
+
+        Raises:
+            NotFound: the kind is not served.
+        """
+        name = resource.group_resource
+        try:
+            async with self._slots:
+                return (await self._consumer.list(resource)).items
+        except Forbidden:
+            pass
+        except NotFound:
+            raise
+        except ApiError as error:
+            notes.append(f"{name} cannot be listed: {error}")
+            return None
+        there = self._consumer.config.namespace or "default"
+        if resource.namespaced:
+            with suppress(Forbidden):
+                async with self._slots:
+                    items = (await self._consumer.list(resource, there)).items
+                notes.append(
+                    f"you may not list {name} in all namespaces: those of {there} alone are seen"
+                )
+                return items
+        notes.append(f"you may not list {name}: they are not seen")
+        return None
+
+    async def _is_served(self) -> bool:
+        try:
+            await self._consumer.discovery.resource_by_plural(
+                CONNECTIONS.group, CONNECTIONS.plural
+            )
+        except NotServed:
+            return False
+        return True
+
+    async def _owner(self, api: str) -> str:
+        """Return the Connection that owns an API's CRD, "" if none does or it is not seen."""
+        try:
+            async with self._slots:
+                return owner_of(await find(self._consumer, CUSTOMRESOURCEDEFINITIONS, api))
+        except ApiError:
+            return ""
+
+    async def _look_at(
+        self,
+        binding: Object,
+        listed: MirroredList,
+        reaches: dict[str, asyncio.Task[ReachedProvider]],
+        group: asyncio.TaskGroup,
+        alone: tuple[Resource, Object] | None = None,
+    ) -> FetchedBinding:
+        part = listed.summaries.get(binding.key) if binding.kind != CONNECTIONS.kind else None
+        name = part.connection if part is not None else binding.meta.name
+        connection = binding if part is None else (listed.connections or {}).get(name)
+        if binding.kind != CONNECTIONS.kind and part is None:
+            return FetchedBinding(binding)
+        if listed.connections is None:
+            unseen = f"you may not list {CONNECTIONS.group_resource}"
+            return FetchedBinding(binding, unseen=unseen)
+        if name not in reaches:
+            reaches[name] = group.create_task(self._reach(connection))
+        reached = await reaches[name]
+        found = FetchedBinding(
+            binding,
+            kinds=(),
+            problem=reached.problem,
+            reason=reached.reason,
+            reached=reached.client is not None,
+            server=reached.server,
+            connection=connection,
+            renewed=reached.renewed,
+            unseen=reached.unseen,
+        )
+        if part is not None:
+            found = await self._with_kinds(found, part, listed, reached, alone)
+        return await self._with_konnector(found)
+
+    async def _with_konnector(self, bound: FetchedBinding) -> FetchedBinding:
+        """Return a binding with what its cluster shows of the konnector.
+
+        It runs in the namespace of its Connections' Secrets.
+        """
+        parsed = bound.connection.try_decode(Connection) if bound.connection is not None else None
+        if parsed is None:
+            return bound
+        namespace = parsed.spec.kubeconfig_secret_ref.namespace
+        conditions = conditions_of(bound.binding)
+        if get_condition(conditions, READY) is None:
+            if get_condition(conditions, ANOTHER_KONNECTOR) is not None:
+                return bound
+            why = await absence(self._consumer, namespace)
+            return msgspec.structs.replace(bound, absence=f"{why}; {PROTOCOLS_HINT}")
+        async with self._slots:
+            stop: KonnectorStop | None = stop_of(
+                await read_traces(self._consumer, namespace), moment()
+            )
+        return msgspec.structs.replace(bound, stop=stop)
+
+    async def _reach(self, connection: Object | None) -> ReachedProvider:
+        """Reach the provider of a Connection, unless the Connection says that it is not."""
+        parsed = connection.try_decode(Connection) if connection is not None else None
+        if connection is None or parsed is None:
+            return ReachedProvider()
+        ref = parsed.spec.kubeconfig_secret_ref
+        where = f"Secret {ref.namespace}/{ref.name}"
+        try:
+            async with self._slots:
+                secret = await find(self._consumer, SECRETS, ref.name, ref.namespace)
+        except Forbidden:
+            return ReachedProvider(unseen=f"you may not read {where}")
+        except ClientError as error:
+            return ReachedProvider(problem=str(error))
+        kubeconfig = content(secret, ref.key)
+        try:
+            if not kubeconfig:
+                raise ConfigError(f"{where} has no kubeconfig under key {ref.key}")
+            client = self._connect(kubeconfig, parse_kubeconfig(kubeconfig))
+        except ConfigError as error:
+            problem = f"{where}, key {ref.key}: {error}" if kubeconfig else str(error)
+            return ReachedProvider(problem=problem, reason=SECRET_NOT_FOUND)
+        server = urlsplit(client.config.server).netloc
+        connected = get_condition(parsed.status.conditions, CONNECTED)
+        if connected is None or connected.status != "True":
+            return ReachedProvider(server=server)
+        return await self._identified(client, parsed, server)
+
+    async def _identified(
+        self, client: Client, connection: Connection, server: str
+    ) -> ReachedProvider:
+        """Return the provider, if it is the cluster that was connected first."""
+        status = connection.status
+        try:
+            async with asyncio.timeout(self._patience):
+                uid = status.remote_cluster_uid
+                with suppress(Forbidden):
+                    uid = await cluster_uid(client)
+                lease = None
+                with suppress(ApiError):
+                    name = lease_name(status.local_cluster_uid)
+                    lease = await find(client, LEASES, name, LEASE_NAMESPACE)
+        except (TimeoutError, ClientError) as error:
+            problem, reason = fault_of(error, self._patience)
+            return ReachedProvider(server=server, problem=problem, reason=reason)
+        if uid != status.remote_cluster_uid:
+            problem = (
+                f"cluster {uid} answers at {server} in place of {status.remote_cluster_uid}, which"
+                " was connected first"
+            )
+            return ReachedProvider(server=server, problem=problem, reason=CLUSTER_IDENTITY_CHANGED)
+        _, renewed, _ = renewal(lease)
+        return ReachedProvider(
+            client,
+            status.local_cluster_uid,
+            server,
+            format_time(renewed) if renewed is not None else "",
+        )
+
+    async def _with_kinds(
+        self,
+        bound: FetchedBinding,
+        binding: BindingSummary,
+        listed: MirroredList,
+        reached: ReachedProvider,
+        alone: tuple[Resource, Object] | None,
+    ) -> FetchedBinding:
+        """Return a binding with the objects that it decides about, and their copies."""
+        here: list[BoundKind] = []
+        covers: list[tuple[Coverage, bool]] = []
+        try:
+            for api in binding.apis:
+                if alone is not None and api != alone[0].group_resource:
+                    continue
+                cover = listed.coverage(api, binding.connection)
+                kind = await self._consumed(api, binding, cover, alone)
+                if kind is not None:
+                    here.append(kind[0])
+                    covers.append((cover, kind[1]))
+        except Forbidden as error:
+            return msgspec.structs.replace(bound, kinds=None, reached=False, unseen=str(error))
+        except (ClientError, msgspec.MsgspecError) as error:
+            return msgspec.structs.replace(bound, kinds=None, reached=False, problem=str(error))
+        bound = msgspec.structs.replace(bound, kinds=here)
+        client = reached.client
+        if client is None:
+            return bound
+        try:
+            async with asyncio.timeout(self._patience):
+                kinds = [
+                    await self._with_copies(client, kind, reached.local_uid, cover, status=status)
+                    for kind, (cover, status) in zip(here, covers, strict=True)
+                ]
+        except NotFound as error:
+            problem = f"the provider does not serve what is bound any more: {error}"
+            return msgspec.structs.replace(
+                bound, problem=problem, reason=API_NOT_EXPORTED, reached=False
+            )
+        except (TimeoutError, ClientError) as error:
+            problem, reason = fault_of(error, self._patience)
+            return msgspec.structs.replace(bound, problem=problem, reason=reason, reached=False)
+        return msgspec.structs.replace(bound, kinds=kinds)
+
+    async def _consumed(
+        self,
+        api: str,
+        binding: BindingSummary,
+        cover: Coverage,
+        alone: tuple[Resource, Object] | None,
+    ) -> tuple[BoundKind, bool] | None:
+        """Return the objects that a binding decides about, and whether they take a status.
+
+        None if the kind is not served here, or goes to another Connection.
+        """
+        versions: Sequence[str] = ()
+        status = True
+        try:
+            async with self._slots:
+                crd = await find(self._consumer, CUSTOMRESOURCEDEFINITIONS, api)
+        except Forbidden:
+            # Who may read no CRDs may still read the objects.
+            plural, _, group = api.partition(".")
+            try:
+                resource = await self._consumer.discovery.resource_by_plural(group, plural)
+            except NotServed:
+                return None
+        else:
+            if crd is None or owner_of(crd) not in {"", binding.connection}:
+                return None
+            spec = crd_spec(crd)
+            served = spec.readable()
+            if served is None:
+                return None
+            resource, versions = served, spec.served
+            status = takes_status(crd, resource.version)
+        if alone is not None:
+            return BoundKind([alone[1]], resource=resource, versions=versions), status
+        if not resource.namespaced and not binding.whole:
+            return BoundKind([], resource=resource, versions=versions), status
+        async with self._slots:
+            objects = (await self._consumer.list(resource, binding.key.namespace)).items
+        decided = [one for one in objects if _is_decided(one, binding, cover)]
+        return BoundKind(decided, resource=resource, versions=versions), status
+
+    async def _with_copies(
+        self, client: Client, kind: BoundKind, local_uid: str, cover: Coverage, *, status: bool
+    ) -> BoundKind:
+        """Return a kind with the objects in the places of copies."""
+        if kind.resource is None:
+            return kind
+        copies: dict[Key, Object] = {}
+        # A list for each namespace: a Binding's rights may end there.
+        for place in sorted({one.meta.namespace for one in kind.objects}):
+            async with self._slots:
+                listed = await client.list(kind.resource, place)
+            copies |= {item.key: item for item in listed.items}
+        policy = MirrorPolicy(cluster_uid=local_uid, covered=cover.policy, status=status)
+        return msgspec.structs.replace(kind, copies=ProviderCopies(policy, Mirrored(), copies))
+
+
+def _is_decided(obj: Object, binding: BindingSummary, cover: Coverage) -> bool:
+    """Whether a binding decides about an object; a deleted one about what it has not let go."""
+    deciding = cover.binding(obj.meta.namespace)
+    if deciding is not None or not binding.deleting:
+        return deciding is not None and deciding.key == binding.key
+    return FINALIZER_SYNCER in obj.meta.finalizers and binding.covers(obj.meta.namespace)
+
+
+def name_of(obj: Object) -> str:
+    """Return the whole name of an object of kbind v2, as ``binding/shop/all``."""
+    return f"{obj.kind.lower()}/{obj.key}"
+
+
+def is_named(obj: Object, name: str) -> bool:
+    """Whether an object of kbind v2 has this name, with or without kind and namespace."""
+    return name in {obj.meta.name, str(obj.key), name_of(obj)}
