@@ -33,6 +33,7 @@ from fairlead.portal.console.sources.kinds import History, Kinds
 from fairlead.portal.console.views import (
     BindingPage,
     BindingsPage,
+    MirrorPage,
     ObjectPage,
     ObjectsPage,
     OverviewPage,
@@ -128,6 +129,7 @@ class OwnConsole:
             ObjectsPage(source),
             BindingsPage(source),
             BindingPage(source),
+            MirrorPage(source),
             ObjectPage(source),
             TopologyPage(source),
             UnbindPage(client, pages, self._unbindings, tokens),

@@ -38,7 +38,7 @@ from fairlead.konnector.controllers.apiservicebinding.reconcile import no_export
 from fairlead.konnector.policies.bound import BoundPolicy
 from fairlead.konnector.policies.isolation import IsolationStrategy, Prefixed
 from fairlead.konnector.policies.steps import Pair
-from fairlead.portal.console.sources.look import bound_of
+from fairlead.portal.console.sources.rows import bound_of
 
 
 NOW = datetime(2026, 1, 1, 12, 0, 0, tzinfo=UTC)

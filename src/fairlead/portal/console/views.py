@@ -87,6 +87,7 @@ class BindingsPage(_OfSource):
             "states": STATES,
             "kinds": sorted({kind for row in every.rows for kind in row.kinds}),
             "clusters": clusters if len(clusters) <= bounds.CHOICES else [],
+            "namespaces": sorted({row.within for row in every.rows if row.within}),
             "notes": every.notes,
             "other": self._source.other,
             "empty": self._source.empty,
@@ -149,6 +150,33 @@ class BindingPage(_OfSource):
         typed = page.get("unbind", 253)
         may = typed == page.name("name") and await self._source.may_delete(session, page)
         return {"typed": typed, "may_delete": may}
+
+
+class MirrorPage(_OfSource):
+    """The page of a Connection, ClusterBinding or Binding of kbind v2.
+
+    Its path has the kind's ``plural.group``, as that of an object has: v1alpha2 has a kind
+    ClusterBinding, too.
+    """
+
+    route = "/bindings/{resource}/{namespace}/{name}"
+    template = "mirror.html"
+    _source: OwnCluster
+
+    async def scope(self, session: BrowserSession, page: AskedPage) -> Hashable:
+        """Return the source's scope of the Connection or binding."""
+        return await self._source.mirror(session, page)
+
+    async def values(self, scope: Any, page: AskedPage) -> Mapping[str, Any]:
+        """Return the Connection or binding and its objects, the worst first."""
+        last = await self._source.mirror_detail(scope, page)
+        objects = last.value.objects if last.value is not None else ()
+        return {
+            "seen": last,
+            "name": page.name("name"),
+            **_listed(objects, page, lambda row: row.resource),
+            "namespaces": sorted({row.namespace for row in objects if row.namespace}),
+        }
 
 
 class ObjectPage(_OfSource):
@@ -281,11 +309,12 @@ def _listed(
 
 def _is_of(row: BindingRow, query: ListQuery) -> bool:
     of_kind = not query.kind or query.kind in row.kinds
+    of_kind = of_kind and query.namespace in {"", row.within}
     return of_kind and (not query.cluster or query.cluster in {row.cluster, row.namespace})
 
 
 def _by_cluster(row: BindingRow) -> tuple[str, ...]:
-    return row.cluster, row.namespace, row.binding
+    return row.cluster, row.namespace, row.within, row.binding, row.kind
 
 
 def _by_name(row: ObjectRow) -> tuple[str, ...]:

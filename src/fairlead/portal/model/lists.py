@@ -10,6 +10,7 @@ from typing import Any, Final, Generic, Protocol, TypeVar
 
 import msgspec
 
+from fairlead.api.kbind import CONNECTIONS
 from fairlead.api.meta import Object
 from fairlead.api.reasons.model import State
 from fairlead.api.reasons.verdict import Judgement
@@ -217,7 +218,9 @@ def row_of(
 class BindingRow(msgspec.Struct, frozen=True, kw_only=True):
     """A binding of a consumer, or a consumer without one: then ``binding`` is "".
 
-    ``cluster`` names the cluster at the other end, ``at`` is the path of the binding's page.
+    With kbind v2 it may be a Connection. ``kind`` is set where it is no APIServiceBinding, and
+    ``within`` is the namespace of a Binding. ``cluster`` names the cluster at the other end,
+    ``at`` is the path of the binding's page.
     ``sync`` is the number of objects in sync with their total, ``lag_since`` the time of the
     oldest change that is not; both are "" where only one side is seen.
     """
@@ -225,6 +228,8 @@ class BindingRow(msgspec.Struct, frozen=True, kw_only=True):
     cluster: str
     namespace: str = ""
     binding: str = ""
+    kind: str = ""
+    within: str = ""
     at: str = ""
     state: State = "unknown"
     about: str = ""
@@ -234,6 +239,8 @@ class BindingRow(msgspec.Struct, frozen=True, kw_only=True):
     version: str = ""
     kinds: tuple[str, ...] = ()
     objects: Counts = Counts()
+    conflicts: int = 0
+    """Number of objects without a copy, as another object has its place."""
     sync: str = ""
     lag_since: str = ""
     unseen: bool = False
@@ -244,13 +251,20 @@ class BindingRow(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def words(self) -> str:
         """The text that a search looks through."""
-        parts = (self.cluster, self.namespace, self.binding, self.about, self.version, *self.kinds)
-        return " ".join(parts).lower()
+        parts = (self.cluster, self.namespace, self.kind, self.place, self.about, self.version)
+        return " ".join((*parts, *self.kinds)).lower()
+
+    @property
+    def place(self) -> str:
+        """Its name with its namespace, if it has one."""
+        return f"{self.within}/{self.binding}" if self.within else self.binding
 
     @property
     def text(self) -> str:
-        """Its name with the cluster at the other end."""
-        return f"Binding {self.binding}" + (f" of {self.cluster}" if self.cluster else "")
+        """Its kind and name, with the cluster at the other end where that is not its own name."""
+        name = f"{self.kind or 'Binding'} {self.place}"
+        named = self.cluster and self.kind != CONNECTIONS.kind
+        return f"{name} of {self.cluster}" if named else name
 
 
 Words = tuple[tuple[str, str], ...]
@@ -291,6 +305,42 @@ class BindingDetail(msgspec.Struct, frozen=True, kw_only=True):
     templates: tuple[str, ...] | None = None
     unbind: str = ""
     unbinds: bool = False
+
+
+class APIRow(msgspec.Struct, frozen=True, kw_only=True):
+    """An API of a Connection or binding of kbind v2, named ``plural.group``.
+
+    ``bound`` says by which bindings, or which objects are counted. ``conflicts`` is None where
+    none are counted.
+    """
+
+    name: str
+    facts: str = ""
+    bound: Words = ()
+    objects: Counts = Counts()
+    conflicts: int | None = None
+
+
+class MirrorDetail(msgspec.Struct, frozen=True, kw_only=True):
+    """All that the page of a Connection, ClusterBinding or Binding of kbind v2 shows.
+
+    ``facts`` are pairs of a label and its words, ``rules`` sentences on what is copied beside the
+    APIs, ``bindings`` those that name a Connection. ``command`` deletes it, ``effect`` says what
+    goes with it.
+    """
+
+    row: BindingRow
+    facts: tuple[tuple[str, Words], ...] = ()
+    apis: tuple[APIRow, ...] = ()
+    bindings: tuple[BindingRow, ...] = ()
+    rules: tuple[str, ...] = ()
+    objects: tuple[ObjectRow, ...] = ()
+    conditions: tuple[ConditionRow, ...] = ()
+    remarks: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+    crumbs: Words = ()
+    command: str = ""
+    effect: str = ""
 
 
 class ListedRow(Protocol):

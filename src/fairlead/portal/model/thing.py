@@ -17,11 +17,9 @@ from fairlead.api.nesting import NestedTooDeeply
 from fairlead.api.reasons.model import State
 from fairlead.api.reasons.verdict import (
     Judgement,
+    condition_remedy,
     condition_state,
     conditions_of,
-    owner_of,
-    place_of,
-    remedy_of,
     short,
 )
 from fairlead.portal import bounds
@@ -259,14 +257,7 @@ def shown_conditions(
         ConditionRow(
             condition,
             state := condition_state(obj, condition),
-            ""
-            if state in {None, "ok"}
-            else remedy_of(
-                condition.reason,
-                condition.message,
-                owner=owner_of(obj, condition),
-                place=place_of(obj),
-            ),
+            "" if state in {None, "ok"} else condition_remedy(obj, condition),
             tuple(transition for transition in every if transition.type == condition.type),
         )
         for condition in conditions_of(obj)

@@ -14,12 +14,8 @@ from fairlead.portal.console.pages.looking import Looks
 from fairlead.portal.console.pages.rendering import Pages
 from fairlead.portal.console.pages.viewing import AskedPage
 from fairlead.portal.console.sources.cluster import OwnCluster
-from fairlead.portal.console.sources.look import (
-    SEEN_TOPIC,
-    OwnSight,
-    binding_thing,
-    bound_of,
-)
+from fairlead.portal.console.sources.look import SEEN_TOPIC, OwnSight
+from fairlead.portal.console.sources.rows import binding_thing, bound_of
 from fairlead.portal.console.views import OverviewPage
 from fairlead.portal.model.lists import BindingDetail, BindingRow, ObjectRow
 from fairlead.portal.options import ExternalURL

@@ -29,8 +29,8 @@ from fairlead.konnector.commands.overview.rows import (
 from fairlead.konnector.policies.bound import BoundPolicy
 from fairlead.portal.console.sources.consumers import ConsumerConnection
 from fairlead.portal.console.sources.kinds import FollowedKind, History, kept_of
-from fairlead.portal.console.sources.look import bound_of, thing_of
 from fairlead.portal.console.sources.provided import Provided, provider_chain
+from fairlead.portal.console.sources.rows import bound_of, thing_of
 from fairlead.portal.console.sources.sights import Sight
 from fairlead.portal.model.thing import answer_of, shown_conditions
 from fairlead.portal.model.timeline import timeline

@@ -14,10 +14,10 @@ from typing import Any
 
 import msgspec
 
-from fairlead.api.kubebind import APISERVICEBINDINGS
+from fairlead.api.kbind.names import ANNOTATION_CONFLICT, ANNOTATION_DELETION_POLICY
 from fairlead.api.links import Chain, Link
 from fairlead.api.meta import Object
-from fairlead.api.reasons.verdict import verdict_of
+from fairlead.api.reasons.verdict import short, verdict_of
 from fairlead.api.resource import EVENTS, SECRETS, Resource
 from fairlead.api.servicebinding.coreos import COREOS_SERVICEBINDINGS
 from fairlead.api.servicebinding.spec import SERVICEBINDINGS
@@ -31,8 +31,10 @@ from fairlead.portal import bounds
 from fairlead.portal.console.pages.looking import Looks, SeenLook
 from fairlead.portal.console.pages.viewing import AskedPage, MissingError, Topics, path_of
 from fairlead.portal.console.sources.look import SEEN_TOPIC, OwnSight, look
+from fairlead.portal.console.sources.mirrors import mirror_path
+from fairlead.portal.console.sources.rows import BINDING_RESOURCES
 from fairlead.portal.console.sources.source import ConsoleSource, SeenGraph
-from fairlead.portal.console.topology.graph import of_chains
+from fairlead.portal.console.topology.graph import of_chains, with_mirrors
 from fairlead.portal.identity.sessions import BrowserSession
 from fairlead.portal.model.lists import (
     NO_NAMESPACE,
@@ -42,6 +44,7 @@ from fairlead.portal.model.lists import (
     CountedList,
     Counts,
     ListedObjects,
+    MirrorDetail,
     ObjectRow,
     failure_of,
     overview_of,
@@ -121,6 +124,17 @@ class OwnCluster(ConsoleSource):
             raise no_binding(name)
         return SEEN_TOPIC, unbinding_topic(name)
 
+    async def mirror(self, session: BrowserSession, page: AskedPage) -> Hashable:
+        """Return the topic of the look, for a Connection or binding of kbind v2.
+
+        Raises:
+            MissingError: the look found none of this kind and name.
+        """
+        last = await self._looks.see(SEEN_TOPIC, self._look)
+        if last.value is not None and _mirror(last.value, page) is None:
+            raise _no_mirror(page)
+        return (SEEN_TOPIC,)
+
     async def object(self, session: BrowserSession, page: AskedPage) -> Hashable:
         """Return the topic of the look at the object.
 
@@ -150,9 +164,7 @@ class OwnCluster(ConsoleSource):
         """Return the rows that ``fairlead bindings`` prints."""
 
         def rows(sight: OwnSight) -> BindingList:
-            return BindingList(
-                rows=tuple(bound.row for bound in sight.bindings), notes=sight.notes
-            )
+            return BindingList(rows=tuple(sight.rows), notes=sight.notes)
 
         return await self._see(rows)
 
@@ -160,9 +172,8 @@ class OwnCluster(ConsoleSource):
         """Return numbers by state, what failed last, and silent konnectors."""
 
         def overview(sight: OwnSight) -> Any:
-            rows = [bound.row for bound in sight.bindings]
-            kind = APISERVICEBINDINGS.kind
-            objects = [thing for thing in sight.things if thing.kind != kind]
+            rows = sight.rows
+            objects = [thing for thing in sight.things if thing.resource not in BINDING_RESOURCES]
             every: list[BindingRow | ObjectRow] = [*rows, *objects]
             return overview_of(
                 [
@@ -196,6 +207,10 @@ class OwnCluster(ConsoleSource):
             return msgspec.structs.replace(bound, unbinds=going)
 
         return await self._see(detail)
+
+    async def mirror_detail(self, scope: Any, page: AskedPage) -> SeenLook:
+        """Return the Connection or binding of kbind v2, as a :class:`MirrorDetail`."""
+        return await self._see(lambda sight: _mirror(sight, page))
 
     async def thing(self, scope: Any, page: AskedPage) -> SeenLook:
         """Return the object with its copy, its chains and its timeline."""
@@ -231,7 +246,7 @@ class OwnCluster(ConsoleSource):
         others = [
             thing
             for thing in sight.things
-            if thing.resource != APISERVICEBINDINGS.group_resource
+            if thing.resource not in BINDING_RESOURCES
             and thing.resource not in _SERVICE_BINDINGS
             and (thing.kind, thing.place) not in names
         ]
@@ -248,6 +263,7 @@ class OwnCluster(ConsoleSource):
         notes += sight.notes
         rows = {(thing.kind, thing.place): thing for thing in sight.things}
         graph = of_chains([*chains, *more], lambda link: _path(link, rows))
+        graph = with_mirrors(graph, sight.mirrors)
         return SeenGraph(graph, tuple(sorted(dict.fromkeys(notes))))
 
     async def _follow(
@@ -310,7 +326,7 @@ class OwnCluster(ConsoleSource):
             sides.append(side_of(f"On the provider, as {copy.key}", body_there))
             differences = differences_of(body, body_there)
         meta = obj.meta
-        bindings = [bound.binding.meta.name] if bound is not None else []
+        bindings = [_crumb(bound)] if bound is not None else []
         return ThingPage(
             kind=obj.kind,
             name=meta.name,
@@ -320,6 +336,7 @@ class OwnCluster(ConsoleSource):
             facts=(
                 ("Kind", f"{obj.kind} {obj.api_version}"),
                 ("Written by", ", ".join(dict.fromkeys(one.manager for one in writes_of(obj)))),
+                *_marks(obj),
             ),
             chains=chains,
             conditions=shown_conditions(obj),
@@ -331,7 +348,7 @@ class OwnCluster(ConsoleSource):
             notes=tuple(sorted(dict.fromkeys(notes))),
             crumbs=(
                 ("Bindings", "/bindings"),
-                *((name, path_of("bindings", name)) for name in bindings),
+                *bindings,
             ),
         )
 
@@ -404,12 +421,42 @@ def no_binding(name: str) -> MissingError:
     )
 
 
+def _no_mirror(page: AskedPage) -> MissingError:
+    within = page.name("namespace")
+    place = page.name("name") if within == NO_NAMESPACE else f"{within}/{page.name('name')}"
+    return MissingError(
+        f"There is no {page.name('resource')} {place}",
+        "It no longer exists, or has another name. The page Bindings lists all of them.",
+    )
+
+
 def _topic(page: AskedPage) -> str:
     return "/".join(("object", *(page.name(name) for name in ("resource", "namespace", "name"))))
 
 
 def _bound(sight: OwnSight, name: str) -> BindingDetail | None:
     return next((bound for bound in sight.bindings if bound.row.binding == name), None)
+
+
+def _mirror(sight: OwnSight, page: AskedPage) -> MirrorDetail | None:
+    names = (page.name(name) for name in ("resource", "namespace", "name"))
+    at = path_of("bindings", *names)
+    return next((detail for detail in sight.mirrors if detail.row.at == at), None)
+
+
+def _crumb(bound: FetchedBinding) -> tuple[str, str]:
+    """Return the name of an object's binding, and the path of its page."""
+    obj = bound.binding
+    if bound.is_kbind:
+        return f"{obj.kind} {obj.key}", mirror_path(obj)
+    return obj.meta.name, path_of("bindings", obj.meta.name)
+
+
+def _marks(obj: Object) -> list[tuple[str, str]]:
+    """Return what annotations of kbind v2 say of an object, as labels and values."""
+    labels = {ANNOTATION_CONFLICT: "Conflict", ANNOTATION_DELETION_POLICY: "Deletion policy"}
+    annotations = obj.meta.annotations
+    return [(labels[name], short(annotations[name])) for name in labels if name in annotations]
 
 
 def _path(link: Link, rows: Mapping[tuple[str, str], ObjectRow]) -> str:

@@ -7,8 +7,8 @@ be listed at all becomes a note, and the rest is still shown.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from datetime import datetime, timedelta
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import chain
 
 import msgspec
 
@@ -16,29 +16,20 @@ from fairlead.api.kubebind import APISERVICEBINDINGS
 from fairlead.api.meta import Object
 from fairlead.api.postgresaccess import POSTGRESACCESSES
 from fairlead.api.reasons.model import State
-from fairlead.api.reasons.verdict import Finding, verdict_of
 from fairlead.api.resource import Resource
 from fairlead.api.selectors import SelectorError
 from fairlead.api.servicebinding.coreos import COREOS_SERVICEBINDINGS
 from fairlead.api.servicebinding.spec import SERVICEBINDINGS
-from fairlead.api.timestamps import format_time, moment
 from fairlead.binding.commands.links import Reference, wish_of
 from fairlead.binding.services.service import label_selector
 from fairlead.client import ApiError, Client, Forbidden, NotFound, NotServed
-from fairlead.konnector.commands.overview.crossing import crossing_finding, rewriting_finding
 from fairlead.konnector.commands.overview.fetch import Overview
-from fairlead.konnector.commands.overview.rows import FetchedBinding, make_row, unsynced
-from fairlead.konnector.policies.steps import ReplaceStatus
+from fairlead.konnector.commands.overview.rows import FetchedBinding, unsynced
 from fairlead.portal import bounds
 from fairlead.portal.console.pages.viewing import path_of
-from fairlead.portal.model.lists import (
-    BindingDetail,
-    BindingRow,
-    Counts,
-    ObjectRow,
-    row_of,
-)
-from fairlead.portal.model.thing import shown_conditions
+from fairlead.portal.console.sources.mirrors import mirrors_of
+from fairlead.portal.console.sources.rows import binding_thing, bound_of, thing_of
+from fairlead.portal.model.lists import BindingDetail, BindingRow, MirrorDetail, ObjectRow
 
 
 SEEN_TOPIC = "all"
@@ -46,11 +37,20 @@ SEEN_TOPIC = "all"
 
 
 class OwnSight(msgspec.Struct, frozen=True):
-    """The result of a look; ``notes`` say what could not be read."""
+    """The result of a look; ``notes`` say what could not be read.
+
+    ``mirrors`` are the Connections and bindings of kbind v2.
+    """
 
     bindings: tuple[BindingDetail, ...] = ()
     things: tuple[ObjectRow, ...] = ()
     notes: tuple[str, ...] = ()
+    mirrors: tuple[MirrorDetail, ...] = ()
+
+    @property
+    def rows(self) -> list[BindingRow]:
+        """The rows of all that is listed among bindings."""
+        return [*(one.row for one in self.bindings), *(one.row for one in self.mirrors)]
 
 
 async def look(client: Client, overview: Overview) -> OwnSight:
@@ -76,20 +76,23 @@ class _Look:
     async def run(self) -> OwnSight:
         async with asyncio.TaskGroup() as group:
             bound = group.create_task(self._bindings())
+            mirrored = group.create_task(self._mirrors())
             listed = {
                 resource: group.create_task(self._listed(resource))
                 for resource in (POSTGRESACCESSES, SERVICEBINDINGS, COREOS_SERVICEBINDINGS)
             }
-        bindings = bound.result()
+        bindings, mirrors = bound.result(), mirrored.result()
         things: dict[tuple[str, str, str], ObjectRow] = {}
         for resource, task in listed.items():
             for row in task.result():
                 thing = thing_of(resource, row)
                 things[thing.resource, thing.namespace, thing.name] = thing
-        for binding in bindings:
-            for thing in binding.objects:
-                # For a bound object the crossing's state takes precedence over its own.
-                things[thing.resource, thing.namespace, thing.name] = thing
+        bound_objects = chain(
+            *(detail.objects for detail in bindings), *(detail.objects for detail in mirrors)
+        )
+        for thing in bound_objects:
+            # For a bound object the crossing's state takes precedence over its own.
+            things[thing.resource, thing.namespace, thing.name] = thing
         services = [
             *((SERVICEBINDINGS, one) for one in listed[SERVICEBINDINGS].result()),
             *((COREOS_SERVICEBINDINGS, one) for one in listed[COREOS_SERVICEBINDINGS].result()),
@@ -101,13 +104,12 @@ class _Look:
         workloads = await self._workloads(
             [(things[resource.group_resource, *one.key], one) for resource, one in services]
         )
-        every = [
-            *(binding_thing(binding.row) for binding in bindings),
-            *things.values(),
-            *workloads,
-        ]
-        return OwnSight(
-            tuple(bindings), tuple(sorted(every)), tuple(sorted(dict.fromkeys(self._notes)))
+        sight = OwnSight(tuple(bindings), mirrors=tuple(mirrors))
+        every = [*map(binding_thing, sight.rows), *things.values(), *workloads]
+        return msgspec.structs.replace(
+            sight,
+            things=tuple(sorted(every)),
+            notes=tuple(sorted(dict.fromkeys(self._notes))),
         )
 
     async def _bindings(self) -> list[BindingDetail]:
@@ -119,6 +121,16 @@ class _Look:
                 " not seen. Have the verb list on it granted."
             )
             return []
+        warnings = await self._warnings(bindings)
+        return [bound_of(one, warnings) for one in bindings]
+
+    async def _mirrors(self) -> list[MirrorDetail]:
+        bindings, notes = await self._overview.fetch_mirrored()
+        self._notes += [f"{note[:1].upper()}{note[1:]}." for note in notes]
+        return mirrors_of(bindings, await self._warnings(bindings))
+
+    async def _warnings(self, bindings: Iterable[FetchedBinding]) -> Mapping[str, Object]:
+        """Return the last Warnings about objects that are not in sync."""
         open_ = [
             pair.consumer
             for binding in bindings
@@ -126,8 +138,7 @@ class _Look:
             for pair, _ in unsynced(kind)
             if pair.consumer is not None
         ]
-        warnings = await self._overview.warnings(open_)
-        return [bound_of(one, warnings) for one in bindings]
+        return await self._overview.warnings(open_)
 
     async def _listed(self, resource: Resource) -> Sequence[Object]:
         name = resource.group_resource
@@ -249,92 +260,3 @@ def _behind(thing: ObjectRow, binding: Object, bad: frozenset[_Place]) -> Object
     if bad.isdisjoint(services):
         return thing
     return msgspec.structs.replace(thing, state="waiting")
-
-
-def bound_of(bound: FetchedBinding, warnings: Mapping[str, Object]) -> BindingDetail:
-    """Return the page of a fetched binding."""
-    now = moment()
-    row = make_row(bound, now)
-    lag = None if row.lag_seconds is None else now - timedelta(seconds=row.lag_seconds)
-    objects = tuple(_crossings(bound, warnings))
-    stop = bound.stop
-    return BindingDetail(
-        row=BindingRow(
-            cluster=row.provider,
-            binding=row.binding,
-            at=path_of("bindings", row.binding),
-            state=row.state,
-            about=row.problem or next((f"remark: {one.text}" for one in row.remarks), ""),
-            helps=row.remedy if row.state != "ok" else "",
-            since=row.since if row.state != "ok" else verdict_of(bound.binding).since,
-            heartbeat=row.last_heartbeat_time or "",
-            kinds=tuple(row.resources),
-            objects=Counts.of(each.state for each in objects),
-            sync=f"{_number(row.in_sync)}/{_number(row.objects)}",
-            lag_since=_second(lag),
-            silent_since=stop.since if stop is not None else "" if bound.absence else None,
-        ),
-        conditions=shown_conditions(bound.binding),
-        objects=objects,
-        crumbs=(("Bindings", "/bindings"), (row.provider, "")),
-        unbind=path_of("bindings", row.binding, "unbind"),
-        unbinds=bound.binding.meta.deleting,
-    )
-
-
-def _number(number: int | None) -> str:
-    return "?" if number is None else f"{number}"
-
-
-def binding_thing(row: BindingRow) -> ObjectRow:
-    """Return a binding as a row among objects."""
-    resource = APISERVICEBINDINGS
-    in_sync, _, objects = row.sync.partition("/")
-    unsynced = f"{in_sync} of {objects} objects are in sync" if in_sync != "?" else ""
-    return ObjectRow(
-        kind=resource.kind,
-        namespace="",
-        name=row.binding,
-        resource=resource.group_resource,
-        state=row.state,
-        about=row.about or ("" if in_sync == objects else unsynced),
-        since=row.since,
-        helps=row.helps,
-        at=row.at,
-    )
-
-
-def thing_of(
-    resource: Resource, obj: Object, findings: Iterable[Finding] = (), sync: str = ""
-) -> ObjectRow:
-    """Return the row of an object, with the verdict on it."""
-    name = resource.group_resource
-    at = path_of("objects", name, obj.meta.namespace, obj.meta.name)
-    return row_of(obj, verdict_of(obj, findings), resource=name, at=at, sync=sync)
-
-
-def _crossings(bound: FetchedBinding, warnings: Mapping[str, Object]) -> Iterator[ObjectRow]:
-    for kind in bound.kinds or ():
-        awaited = {pair.key: (pair, step) for pair, step in unsynced(kind)}
-        for obj in sorted(kind.objects, key=lambda obj: obj.key):
-            resource = kind.resource or Resource("", "", obj.kind.lower(), obj.kind)
-            warning = warnings.get(obj.meta.uid)
-            finding, sync = Finding("unknown", "the provider was not seen"), "not seen"
-            if obj.key in awaited:
-                pair, step = awaited[obj.key]
-                finding = crossing_finding(
-                    step, pair, bound.binding, warning, kind.delay(pair.key)
-                )
-                # Only the status is left to do, so the spec has arrived at the provider.
-                spec = "sent" if isinstance(step.step, ReplaceStatus) else "not sent yet"
-                sync = f"spec {spec}, status not returned yet"
-            elif kind.copies is not None:
-                # Between two writes an object that others change looks as if it were in sync.
-                fight = rewriting_finding(obj, bound.binding, warning)
-                finding, sync = fight or Finding("ok", "is in sync"), "spec sent, status returned"
-            yield thing_of(resource, obj, [finding], sync)
-
-
-def _second(time: datetime | None) -> str:
-    """Return a time rounded to the second, as times of objects are."""
-    return "" if time is None else format_time(time + timedelta(milliseconds=500))

@@ -9,8 +9,11 @@ from typing import Final, Literal
 
 import msgspec
 
+from fairlead.api.kbind import CONNECTIONS
 from fairlead.api.links import ORDER, Link
 from fairlead.api.reasons.model import State
+from fairlead.portal import bounds
+from fairlead.portal.model.lists import BindingRow, MirrorDetail, ObjectRow
 
 
 _Place = tuple[int, str]
@@ -91,6 +94,68 @@ def _node(link: Link, href: str) -> GraphNode:
     )
 
 
+def with_mirrors(
+    graph: Graph, mirrors: Iterable[MirrorDetail], most: int = bounds.CHAINS
+) -> Graph:
+    """Add Connections and bindings of kbind v2 to chains: each object needs the one that binds it.
+
+    Args:
+        graph: the chains.
+        mirrors: the Connections and bindings.
+        most: largest number of objects that no chain has; those with a problem come first.
+    """
+    details = list(mirrors)
+    if not details:
+        return graph
+    nodes = {node.id: node for node in graph.nodes}
+    edges = list(graph.edges)
+    parts = {detail.row.at: _mirror_node(detail.row) for detail in details}
+    nodes |= {part.id: part for part in parts.values()}
+    for detail in details:
+        part = parts[detail.row.at]
+        named = [parts[row.at].id for row in detail.bindings if row.at in parts]
+        for obj in sorted(detail.objects, key=lambda obj: obj.state == "ok"):
+            node = _object_node(obj)
+            if node.id not in nodes and most > 0:
+                most -= 1
+                nodes[node.id] = node
+            if node.id in nodes:
+                named.append(node.id)
+        edges += [Edge(source=source, target=part.id) for source in named]
+    return Graph(columns=MIRRORED, nodes=tuple(nodes.values()), edges=tuple(edges))
+
+
+def _object_node(row: ObjectRow) -> GraphNode:
+    # The id is that of the object in a chain.
+    return GraphNode(
+        id=f"service {row.kind} {row.place}",
+        column="service",
+        kind=row.kind,
+        name=row.name,
+        where=row.namespace,
+        state=row.state,
+        about=row.about,
+        since=row.since,
+        helps=row.helps,
+        href=row.at,
+    )
+
+
+def _mirror_node(row: BindingRow) -> GraphNode:
+    return GraphNode(
+        id=f"mirror {row.kind} {row.place}",
+        column="connection" if row.kind == CONNECTIONS.kind else "mirror",
+        kind=row.kind,
+        name=row.binding,
+        where=row.within,
+        state=row.state,
+        about=row.about,
+        since=row.since,
+        helps=row.helps,
+        href=row.at,
+    )
+
+
 Shown = Literal["all", "problems"]
 """Filter of a graph: all chains, or those with a failed or waiting part."""
 
@@ -107,6 +172,9 @@ CHAIN: Final[Columns] = (
     ("role", "Role"),
 )
 """Columns in the consumer's cluster, from the workload to the role behind it."""
+
+MIRRORED: Final[Columns] = (("connection", "Connection"), ("mirror", "Bound by"), *CHAIN)
+"""Columns in a consumer's cluster with kbind v2, whose bindings stand before their objects."""
 
 PROVIDED: Final[Columns] = (
     ("cluster", "Consumer cluster"),
