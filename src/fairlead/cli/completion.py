@@ -67,6 +67,25 @@ async def bindings(client: Client) -> Iterable[str]:
     return await _named(client, APISERVICEBINDINGS)
 
 
+async def connections(client: Client) -> Iterable[str]:
+    """Return the names of the Connections."""
+    from fairlead.api.kbind import CONNECTIONS
+
+    return await _named(client, CONNECTIONS)
+
+
+async def exported_apis(client: Client, connection: str = "") -> Iterable[str]:
+    """Return the APIs that a Connection, or any of them, says its provider exports."""
+    from fairlead.api.kbind import CONNECTIONS, Connection
+
+    return {
+        api.name
+        for obj in (await client.list(CONNECTIONS)).items
+        if connection in {"", obj.meta.name} and (parsed := obj.try_decode(Connection))
+        for api in parsed.status.exported_apis
+    }
+
+
 async def templates(client: Client) -> Iterable[str]:
     """Return the names of the APIServiceExportTemplates."""
     from fairlead.api.kubebind import APISERVICEEXPORTTEMPLATES

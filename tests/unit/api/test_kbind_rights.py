@@ -7,7 +7,15 @@ from typing import Any
 import pytest
 
 from fairlead.api.kbind import RelatedResource
-from fairlead.api.kbind.rights import binding_roles, cluster_binding_roles, role_name
+from fairlead.api.kbind.rights import (
+    binding_roles,
+    cluster_binding_roles,
+    connection_role_name,
+    connection_roles,
+    role_name,
+    user_role_names,
+    user_roles,
+)
 from fairlead.api.meta import JSON
 
 
@@ -88,3 +96,26 @@ def test_f6_a_binding_has_rights_on_objects_of_its_namespace_alone() -> None:
 def test_a_cluster_binding_and_a_binding_never_share_a_role() -> None:
     assert role_name("team.shop") != role_name("shop", "team")
     assert role_name("team:shop") != role_name("shop", "team")
+
+
+@pytest.mark.parametrize("bound", [True, False], ids=["autoBind", "pullPolicy All"])
+def test_a_connection_has_rights_on_what_it_makes_or_binds_itself(bound: bool) -> None:
+    (role,) = connection_roles("shop", [WIDGETS], objects=bound)
+    more = objects("widgets", "acme.io") if bound else set()
+    assert rights(role) == {*crds(WIDGETS), *more}
+    assert role["metadata"]["name"] == connection_role_name("shop") != role_name("shop")
+    assert role["metadata"]["labels"] == {"rbac.kube-bind.io/aggregate-to-konnector": "true"}
+    assert connection_roles("shop", [], objects=bound) == []
+
+
+@pytest.mark.parametrize("namespace", ["", "team"], ids=["ClusterBinding", "Binding"])
+def test_people_have_rights_on_objects_alone(namespace: str) -> None:
+    edit, view = user_roles("shop", [WIDGETS, WIDGETS], namespace)
+    assert [edit["metadata"]["name"], view["metadata"]["name"]] == [
+        *user_role_names("shop", namespace)
+    ]
+    assert {(group, kind) for group, kind, _, _ in rights(edit)} == {("acme.io", "widgets")}
+    assert rights(view) == {("acme.io", "widgets", verb, "*") for verb in READ}
+    prefix = "rbac.authorization.k8s.io/aggregate-to-"
+    assert edit["metadata"]["labels"] == {f"{prefix}edit": "true", f"{prefix}admin": "true"}
+    assert view["metadata"]["labels"] == {f"{prefix}view": "true"}

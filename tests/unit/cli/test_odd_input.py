@@ -15,6 +15,7 @@ from tests.support.waiting import SECONDS
 
 from fairlead.cli import main
 from fairlead.cli.frontdoor.kubectl_bind import main as kubectl_bind
+from fairlead.cli.kubebind.kbind import RELATED
 from fairlead.cli.options import (
     API_NAME,
     DURATION,
@@ -39,6 +40,7 @@ CHECKED = {
     ),
     DURATION: ("0s", "-1m", "soon"),
     IMAGE: ("", "foo bar"),
+    RELATED: ("", "secrets", "pods/FromProvider", "secrets/Up", "secrets/FromProvider:A B"),
 }
 NAMES_OF_NO_OBJECT = {
     # Text for people, and names of hosts.

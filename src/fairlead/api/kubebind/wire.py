@@ -185,7 +185,7 @@ def decode_binding_response(data: bytes) -> BindingResponse:
         ValueError: the data is no such answer; the message names the wrong field.
     """
     what = " or ".join(ANSWERS)
-    documents = _documents(data)
+    documents = read_documents(data)
     if len(documents) > 1:
         raise ValueError(f"no {what}: these are {len(documents)} documents")
     _check_kind(documents[0], ANSWERS)
@@ -207,7 +207,7 @@ def decode_export_requests(data: bytes) -> list[ExportRequestResponse]:
         ValueError: the data has no such requests; the message names the wrong field.
     """
     requests: list[JSON] = []
-    for document in _documents(data):
+    for document in read_documents(data):
         is_list = isinstance(document, dict) and document.get("kind") == "List"
         requests += document.get("items") or [] if is_list else [document]
     schema = object_schema(APIServiceExportRequest)
@@ -222,7 +222,12 @@ def decode_export_requests(data: bytes) -> list[ExportRequestResponse]:
     return [_convert(document, ExportRequestResponse, _REQUEST) for document in requests]
 
 
-def _documents(data: bytes) -> list[Any]:
+def read_documents(data: bytes) -> list[Any]:
+    """Return the documents of a file in JSON or YAML, without members that are null.
+
+    Raises:
+        ValueError: it is empty, or neither; the text continues a sentence about the file.
+    """
     try:
         # This also takes the byte order mark that editors on Windows put before UTF-8.
         text = data.decode("utf-8-sig")

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from io import BytesIO
 from typing import Any, BinaryIO, TypeVar
 
 import click
 import msgspec
 
+from fairlead.api.kbind.bindfile import BindFile, is_kbind_file, read_bind_file
 from fairlead.api.kubebind import decode_binding_response, decode_export_requests
 from fairlead.cli.frontdoor.options import Where, offered, server_options
 from fairlead.cli.frontdoor.sources import (
@@ -26,6 +28,7 @@ from fairlead.cli.kubebind.binding import (
     make_how,
     webhook_options,
 )
+from fairlead.cli.kubebind.kbind import KbindFlags, carry_out_kbind, kbind_options, wish_of
 from fairlead.cli.options import (
     DURATION,
     NAMESPACE,
@@ -35,12 +38,14 @@ from fairlead.cli.options import (
 )
 from fairlead.konnector.commands.copies import Copies
 from fairlead.konnector.commands.names import with_name
+from fairlead.konnector.conversions import ACCEPT_FLAG
 
 
 T = TypeVar("T")
 
 _SOURCES = (
-    "-f FILE, --template NAME, --request FILE with --remote-kubeconfig, or the URL of a provider"
+    "-f FILE, --template NAME, --request FILE with --remote-kubeconfig, --connection with --api, "
+    "or the URL of a provider"
 )
 
 
@@ -73,7 +78,8 @@ class From(msgspec.Struct, kw_only=True):
     "--filename",
     "file",
     type=click.File("rb"),
-    help="The invitation, a BindingResponse in YAML or JSON; - reads standard input.",
+    help="The invitation in YAML or JSON: a BindingResponse, or Secret, Connection and bindings "
+    "of kbind v2; - reads standard input.",
 )
 @click.option(
     "--template",
@@ -149,6 +155,7 @@ class From(msgspec.Struct, kw_only=True):
     metavar="DURATION",
     help="With URL: how long to wait for the page.",
 )
+@kbind_options
 @webhook_options
 @how_options
 @server_options
@@ -178,6 +185,10 @@ def command(
     twice changes nothing. If it fails or is stopped, it takes back what it wrote. If a name is
     taken, a number is added to it.
 
+    By kbind v2 nothing is installed at the provider: --provider-kubeconfig and --api make a
+    Secret, a Connection and a ClusterBinding, or with -n a Binding. Without a kubeconfig the APIs
+    are bound by a Connection that is there.
+
     If this cluster replaces another one that was bound with the same invitation, no copy on the
     provider is deleted. Restore the objects, then run the command again with --keep-copies or
     --discard-copies.
@@ -192,11 +203,14 @@ def command(
         fairlead bind --template postgres --name shop-database
         fairlead bind https://bind.example.org
         fairlead bind --request request.yaml --remote-kubeconfig provider.kubeconfig
+        fairlead bind --provider-kubeconfig acme.kubeconfig --api widgets.example.org
+        fairlead bind --connection example.org --api widgets.example.org -n shop
     """  # noqa: D301
     if keep_copies and discard_copies:
         raise click.UsageError(
             "--keep-copies and --discard-copies exclude each other: give one of them"
         )
+    flags = KbindFlags(**{name: options.pop(name) for name in KbindFlags.__struct_fields__})
     fields = Where.__struct_fields__
     where = Where(**{key: value for key, value in options.items() if key in fields})
     source = From(**{key: value for key, value in options.items() if key not in fields})
@@ -211,8 +225,59 @@ def command(
         webhooks=accepted_webhooks(conversion_webhook, conversion_allow_cidr),
         user_roles=user_roles,
     )
+    if (file := kbind_file(source, flags, how)) is not None:
+        whole = flags.with_kubeconfig
+        carry_out_kbind(cluster_config(kubeconfig, context), file, how, whole=whole)
+        return
     fetch = choose(source, where, how)
     carry_out(cluster_config(kubeconfig, context), fetch, how)
+
+
+def kbind_file(source: From, flags: KbindFlags, how: How) -> BindFile | None:
+    """Return the objects of kbind v2 that are to be bound; None for a bind by v1alpha2.
+
+    Raises:
+        click.UsageError: flags of both protocols are given.
+        click.ClickException: a file cannot be used.
+    """
+    given = flags.given()
+    if given and set(given) - {"--with-kubeconfig"}:
+        if named := _v1alpha2(source, how, file=True):
+            raise click.UsageError(f"{given[0]} and {named} exclude each other: give one of them")
+        file = wish_of(flags, how)
+    elif source.file is None:
+        if given:
+            raise click.UsageError("--with-kubeconfig needs --provider-kubeconfig or -f")
+        return None
+    else:
+        content = source.file.read()
+        buffer = BytesIO(content)
+        buffer.name = getattr(source.file, "name", "-")
+        source.file = buffer
+        if not is_kbind_file(content):
+            return None
+        if named := _v1alpha2(source, how, file=False) or ("--name" if how.name else ""):
+            raise click.UsageError(f"{named} has no meaning for a file of kbind v2: leave it out")
+        file = read(buffer, read_bind_file)
+    if flags.with_kubeconfig and not (how.dry_run == "client" and how.output):
+        raise click.UsageError("--with-kubeconfig needs --dry-run=client and -o yaml or -o json")
+    return file
+
+
+def _v1alpha2(source: From, how: How, *, file: bool) -> str:
+    """Return the first flag of v1alpha2 that is given, "" for none."""
+    flags = {
+        "URL": source.url,
+        "-f": file and source.file is not None,
+        "--template": source.template,
+        "--request": source.request_file is not None,
+        "--remote-kubeconfig": source.remote,
+        "--bundle": how.bundle,
+        "--keep-copies": how.copies == "keep",
+        "--discard-copies": how.copies == "discard",
+        ACCEPT_FLAG: how.webhooks.urls,
+    }
+    return next((flag for flag, value in flags.items() if value), "")
 
 
 def choose(source: From, where: Where, how: How, identity: Identity | None = None) -> Fetch:

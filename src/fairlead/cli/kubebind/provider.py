@@ -18,7 +18,7 @@ from fairlead.cli import completion
 from fairlead.cli.kubebind.consumers import consumers
 from fairlead.cli.kubebind.handover import hand_over
 from fairlead.cli.kubebind.hashing import hash_password
-from fairlead.cli.kubebind.kbind import (
+from fairlead.cli.kubebind.kbindinvite import (
     check_folder,
     check_protocol,
     invite_by_kbind,

@@ -12,7 +12,7 @@ import click
 from fairlead import process
 from fairlead.api.meta import JSON
 from fairlead.cli import completion
-from fairlead.cli.kubebind.kbind import check_folder, hand_out
+from fairlead.cli.kubebind.kbindinvite import check_folder, hand_out
 from fairlead.cli.kubebind.reaching import invite_options, reaching_flags
 from fairlead.cli.options import cluster_config, cluster_options, timeout_option
 from fairlead.cli.texts import say

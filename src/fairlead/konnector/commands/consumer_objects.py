@@ -31,6 +31,8 @@ from fairlead.api.resource import (
     CLUSTERROLES,
     CUSTOMRESOURCEDEFINITIONS,
     NAMESPACES,
+    ROLEBINDINGS,
+    ROLES,
     SECRETS,
     Resource,
 )
@@ -219,7 +221,7 @@ def _trust(config: ClusterConfig) -> tuple[bytes, str]:
 
 
 class ChangedRole(NamedTuple):
-    """A ClusterRole that was changed, as it was before and as it was written."""
+    """A role or a binding of one that was changed, as it was before and as it was written."""
 
     before: Object
     written: Object
@@ -238,7 +240,7 @@ async def ensure_roles(
     """
     spec = request.spec
     roles = binding_roles(request.metadata.name, spec.resources, spec.permission_claims)
-    return await _write_roles(client, roles, progress)
+    return await write_roles(client, roles, progress)
 
 
 async def ensure_user_roles(
@@ -255,48 +257,74 @@ async def ensure_user_roles(
     Raises:
         ClientError: the server refused or cannot be reached.
     """
-    return await _write_roles(client, user_roles(binding, resources), progress)
+    return await write_roles(client, user_roles(binding, resources), progress)
 
 
-async def _write_roles(
+ROLE_KINDS = {one.kind: one for one in (CLUSTERROLES, ROLES, ROLEBINDINGS)}
+_GRANTS = ("rules", "subjects", "roleRef")
+"""Fields of roles and of their bindings that grant something."""
+
+
+async def write_roles(
     client: Client, roles: Sequence[JSON], progress: Progress
 ) -> list[ChangedRole]:
+    """Write ClusterRoles, Roles and RoleBindings; what other writers have added to them stays.
+
+    Returns:
+        Those that were there and were changed.
+
+    Raises:
+        ClientError: the server refused or cannot be reached.
+    """
     changed: list[ChangedRole] = []
     for role in roles:
-        name = role["metadata"]["name"]
-        existing = await disown(client, CLUSTERROLES, await find(client, CLUSTERROLES, name))
+        resource, metadata = ROLE_KINDS[role["kind"]], role["metadata"]
+        name, namespace = metadata["name"], metadata.get("namespace", "")
+        existing = await find(client, resource, name, namespace)
+        existing = await disown(client, resource, existing)
         if existing is None:
-            await _ensure(client, CLUSTERROLES, role, progress)
+            await _ensure(client, resource, role, progress)
             continue
-        old = existing.to_dict()
-        labels = {**old["metadata"].get("labels", {}), **role["metadata"]["labels"]}
-        new = {**old, "metadata": {**old["metadata"], "labels": labels}, "rules": role["rules"]}
-        if new != old:
-            changed.append(ChangedRole(existing, await client.update(CLUSTERROLES, new)))
-            progress(f"updated ClusterRole {name}")
+        new = regranted(existing, role)
+        if new != existing.to_dict():
+            changed.append(ChangedRole(existing, await client.update(resource, new)))
+            progress(f"updated {resource.kind} {existing.key}")
     return changed
 
 
+def regranted(existing: Object, role: JSON) -> JSON:
+    """Return the body of a role that is there, with the labels and grants of another one."""
+    old = existing.to_dict()
+    metadata = old["metadata"]
+    if labels := role["metadata"].get("labels"):
+        metadata = {**metadata, "labels": {**(metadata.get("labels") or {}), **labels}}
+    return {**old, "metadata": metadata, **_grants(role)}
+
+
+def _grants(role: JSON) -> JSON:
+    return {field: role[field] for field in _GRANTS if field in role}
+
+
 async def restore_role(client: Client, changed: ChangedRole, progress: Progress) -> None:
-    """Restore the former rules of a ClusterRole, unless another writer has changed it since."""
+    """Restore the former grants of a role, unless another writer has changed them since."""
     before, written = changed
-    name = before.meta.name
-    role = await find(client, CLUSTERROLES, name)
+    resource = ROLE_KINDS[before.kind]
+    title = f"{before.kind} {before.key}"
+    role = await find(client, resource, before.meta.name, before.meta.namespace)
     if role is None or role.meta.uid != before.meta.uid:
         return
-    # Rules that another writer has set since are not ours to take away.
-    if role.to_dict().get("rules") != written.to_dict().get("rules"):
-        progress(f"left ClusterRole {name}: its rules were changed meanwhile")
+    # Grants that another writer has set since are not ours to take away.
+    if _grants(role.to_dict()) != _grants(written.to_dict()):
+        progress(f"left {title}: its rules were changed meanwhile")
         return
-    body = {**role.to_dict(), "rules": before.to_dict().get("rules")}
     try:
-        await client.update(CLUSTERROLES, body)
+        await client.update(resource, {**role.to_dict(), **_grants(before.to_dict())})
     except Conflict:
-        progress(f"left ClusterRole {name}: it was changed meanwhile")
+        progress(f"left {title}: it was changed meanwhile")
         return
     except NotFound:
         return
-    progress(f"restored ClusterRole {name}")
+    progress(f"restored {title}")
 
 
 async def roles_of(client: Client, binding: str) -> list[Object]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from fairlead.api.definitions import crd_spec
 from fairlead.api.kubebind import (
@@ -13,6 +13,7 @@ from fairlead.api.kubebind import (
     BindingResponse,
     ClusterSecretKeyRef,
     ExportRequestResponse,
+    GroupResource,
     bindable,
     crd_name,
     protected,
@@ -72,14 +73,32 @@ def check_rights(request: ExportRequestResponse, *, blame: str) -> None:
     Raises:
         BindError: the request names more; the message ends with ``blame``.
     """
-    for item in request.spec.resources:
-        if not bindable(item.group):
-            raise BindError(
-                f"request {request.metadata.name} asks to bind {item.name}, a kind of Kubernetes "
-                f"or kube-bind itself, which no provider can offer: {blame}"
-            )
+    check_kinds(_asking(request), request.spec.resources, blame=blame)
     if error := check_claims(request.spec.permission_claims):
         raise BindError(f"request {request.metadata.name}: {error.message}: {blame}")
+
+
+def _asking(request: ExportRequestResponse) -> str:
+    return f"request {request.metadata.name} asks to bind"
+
+
+def check_kinds(what: str, items: Sequence[GroupResource], *, blame: str) -> None:
+    """Raise if a kind is of the cluster itself.
+
+    Args:
+        what: subject and verb of the message, such as "request shop asks to bind".
+        items: the kinds.
+        blame: the end of the message.
+
+    Raises:
+        BindError: a kind is.
+    """
+    for item in items:
+        if not bindable(item.group):
+            raise BindError(
+                f"{what} {item.name}, a kind of Kubernetes or kube-bind itself, which no provider "
+                f"can offer: {blame}"
+            )
 
 
 async def check_served(client: Client, request: ExportRequestResponse, *, blame: str) -> None:
@@ -92,7 +111,25 @@ async def check_served(client: Client, request: ExportRequestResponse, *, blame:
         BindError: the server serves a kind of the request; the message ends with ``blame``.
         ClientError: the server refused the look or cannot be reached.
     """
-    items = [item for item in request.spec.resources if protected(item.group)]
+    await check_kinds_served(client, _asking(request), request.spec.resources, blame=blame)
+
+
+async def check_kinds_served(
+    client: Client, what: str, kinds: Sequence[GroupResource], *, blame: str
+) -> None:
+    """Raise if the consumer's API server serves a kind by itself; see :func:`check_served`.
+
+    Args:
+        client: a client of the consumer's cluster.
+        what: subject and verb of the message, as for :func:`check_kinds`.
+        kinds: the kinds.
+        blame: the end of the message.
+
+    Raises:
+        BindError: the server serves one of them.
+        ClientError: the server refused the look or cannot be reached.
+    """
+    items = [item for item in kinds if protected(item.group)]
     if items:
         # What a former look has found may be gone.
         client.discovery.invalidate()
@@ -102,9 +139,9 @@ async def check_served(client: Client, request: ExportRequestResponse, *, blame:
         served = await client.discovery.versions_of(item.group, item.resource)
         if own := [version for version in served if version not in versions]:
             raise BindError(
-                f"request {request.metadata.name} asks to bind {item.name}, which this cluster's "
-                f"API server serves by itself in {', '.join(own)}, without a "
-                f"CustomResourceDefinition, so that no provider can offer it: {blame}"
+                f"{what} {item.name}, which this cluster's API server serves by itself in "
+                f"{', '.join(own)}, without a CustomResourceDefinition, so that no provider can "
+                f"offer it: {blame}"
             )
 
 

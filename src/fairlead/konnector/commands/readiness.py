@@ -29,7 +29,7 @@ from fairlead.api.kubebind.conditions import (
     get_condition,
     is_true,
 )
-from fairlead.api.meta import Object
+from fairlead.api.meta import Key, Object
 from fairlead.api.resource import CUSTOMRESOURCEDEFINITIONS, Resource
 from fairlead.client import Client, ClusterConfig
 from fairlead.client.lookups import WaitTimeout, find, wait_for
@@ -45,8 +45,10 @@ PENDING = "Pending"
 """The reason of Ready before a konnector has looked (kube-bind's CLI writes the same)."""
 PATIENCE_SECONDS = 3.0
 """Seconds after which a wait is explained: a running konnector starts at once."""
-_NOT_READY = "not ready: "
-_UNTOUCHED = "no konnector has picked it up"
+NOT_READY = "not ready: "
+"""Beginning of an obstacle that a konnector has named."""
+UNTOUCHED = "no konnector has picked it up"
+"""Obstacle of an object before a konnector has named one."""
 _CONDITIONS = (SECRET_VALID, INFORMERS_SYNCED, CONNECTED, SCHEMA_IN_SYNC, HEARTBEATING)
 
 Look = Callable[[Object | None], str]
@@ -106,7 +108,7 @@ class WaitOptions(msgspec.Struct, frozen=True):
         await self._until(APISERVICEBINDINGS, name, _unready)
         for item in request.spec.resources:
             crd = crd_name(item.resource, item.group)
-            await self.done(CUSTOMRESOURCEDEFINITIONS, crd, _unestablished)
+            await self.done(CUSTOMRESOURCEDEFINITIONS, crd, unestablished)
         self.progress(f"APIServiceBinding {name} is ready")
         binding = await find(self.client, APISERVICEBINDINGS, name)
         conditions = (
@@ -129,9 +131,9 @@ class WaitOptions(msgspec.Struct, frozen=True):
     async def _until(self, resource: Resource, name: str, obstacle_of: Look) -> None:
         """Wait for an object that a konnector works on; report early if no konnector does."""
         self.progress(f"waiting for {resource.kind} {name}")
-        described = self.reporting(obstacle_of, _NOT_READY)
-        await self.begun(resource, name, described, _UNTOUCHED)
-        await self.done(resource, name, described, _UNTOUCHED)
+        described = self.reporting(obstacle_of, NOT_READY)
+        await self.begun(resource, name, described, UNTOUCHED)
+        await self.done(resource, name, described, UNTOUCHED)
 
     def reporting(self, obstacle_of: Look, prefix: str = "") -> Look:
         """Return a look that also reports each new obstacle that begins with a prefix."""
@@ -147,10 +149,12 @@ class WaitOptions(msgspec.Struct, frozen=True):
 
         return described
 
-    async def begun(self, resource: Resource, name: str, obstacle_of: Look, idle: str) -> None:
+    async def begun(
+        self, resource: Resource, name: str, obstacle_of: Look, idle: str, *, place: str = ""
+    ) -> None:
         """Wait a while for a konnector to work on an object, and report why none does.
 
-        ``idle`` is the obstacle before one does.
+        ``idle`` is the obstacle before one does, and ``place`` the object's namespace.
         """
 
         def untouched(obj: Object | None) -> str:
@@ -159,14 +163,20 @@ class WaitOptions(msgspec.Struct, frozen=True):
         try:
             # Half at most, so that a short timeout leaves time for the wait that counts.
             seconds = min(PATIENCE_SECONDS, self.deadline.left() / 2)
-            await wait_for(self.client, resource, name, until=untouched, timeout=seconds)
+            await wait_for(self.client, resource, name, place, until=untouched, timeout=seconds)
         except WaitTimeout:
             self.progress(f"{idle} yet: {await self._absence()}")
 
     async def done(
-        self, resource: Resource, name: str, obstacle_of: Look, idle: str = _UNTOUCHED
+        self,
+        resource: Resource,
+        name: str,
+        obstacle_of: Look,
+        idle: str = UNTOUCHED,
+        *,
+        place: str = "",
     ) -> None:
-        """Wait until an object has no obstacle.
+        """Wait until an object has no obstacle; ``place`` is its namespace.
 
         Raises:
             BindError: the time is up; the message names the obstacle, and why no konnector works.
@@ -181,11 +191,12 @@ class WaitOptions(msgspec.Struct, frozen=True):
 
         try:
             left = self.deadline.left()
-            await wait_for(self.client, resource, name, until=noted, timeout=left)
+            await wait_for(self.client, resource, name, place, until=noted, timeout=left)
         except WaitTimeout as error:
             why = f": {await self._absence()}" if missing == idle else ""
             waited = f"(waited {self.deadline.seconds:g} s)"
-            text = f"{resource.kind} {name}: {missing} {waited}" if missing else str(error)
+            title = f"{resource.kind} {Key(place, name)}"
+            text = f"{title}: {missing} {waited}" if missing else str(error)
             raise BindError(text + why) from None
 
     async def _absence(self) -> str:
@@ -204,9 +215,9 @@ def _unready(obj: Object | None) -> str:
     conditions = obj.decode(APIServiceBinding).status.conditions
     ready = get_condition(conditions, READY)
     if ready is None or untouched(obj):
-        return _UNTOUCHED
+        return UNTOUCHED
     if ready.status != "True":
-        return f"{_NOT_READY}{ready.reason}: {ready.message}"
+        return f"{NOT_READY}{ready.reason}: {ready.message}"
     # Ready sums up the conditions that are there: one that is still to be set is waited for, too.
     missing = [type_ for type_ in _CONDITIONS if not is_true(conditions, type_)]
     return f"the konnector has not said {', '.join(missing)} yet" if missing else ""
@@ -217,11 +228,12 @@ def _unsynced(obj: Object | None) -> str:
         return "it is not there"
     synced = get_condition(obj.decode(APIServiceBindingBundle).status.conditions, SYNCED)
     if synced is None:
-        return _UNTOUCHED
-    return "" if synced.status == "True" else f"{_NOT_READY}{synced.reason}: {synced.message}"
+        return UNTOUCHED
+    return "" if synced.status == "True" else f"{NOT_READY}{synced.reason}: {synced.message}"
 
 
-def _unestablished(obj: Object | None) -> str:
+def unestablished(obj: Object | None) -> str:
+    """Return what keeps a CRD from being established, "" if nothing does."""
     if obj is None:
         return "not created yet"
     return "" if established(obj) else "not established yet"
