@@ -81,6 +81,11 @@ _COMMANDS = {
         "manifests",
         "Print namespace, ServiceAccount, least-privilege RBAC and Deployment as YAML.",
     ),
+    "migrate": _Lazy(
+        "kubebind.migrate",
+        "Move BINDING to kbind v2: Connection and ClusterBinding take the APIServiceBinding's "
+        "place.",
+    ),
     "postgres": _Lazy(
         "postgresaccess.operator",
         "Make PostgreSQL roles, grants and Secrets for PostgresAccess objects.",

@@ -300,6 +300,10 @@ class Provider:
     def _binding(self, name: str) -> Object | None:
         return self.consumer.bindings.get("", name) if name in self.bindings else None
 
+    def synchronises(self, binding: str) -> bool:
+        """Whether objects of a binding may still be written."""
+        return any((key.binding, key.kind) == (binding, "objects") for key in self.syncers.keys)
+
     def claimed(self, binding: APIServiceBinding) -> list[str]:
         """Return the claimed objects of a binding with a copy; [] once the export is gone."""
         name = binding.metadata.name
@@ -374,9 +378,19 @@ def binding_itself(delta: Delta) -> list[Request]:
 
 
 def owning_bindings(delta: Delta) -> list[Request]:
-    """Return the requests of the APIServiceBindings that own a changed object."""
-    return [
-        Request("", "", owner.name)
-        for owner in delta.object.meta.owner_references
+    """Return the requests of the APIServiceBindings that own a changed object, or owned it."""
+    return [Request("", "", name) for name in sorted(owning_names(delta))]
+
+
+def owning_names(delta: Delta) -> set[str]:
+    """Return the names of the APIServiceBindings that own a changed object, or owned it.
+
+    One that has lost its CRD has to stop its work on the objects.
+    """
+    return {
+        owner.name
+        for obj in (delta.old, delta.new)
+        if obj is not None
+        for owner in obj.meta.owner_references
         if owner.kind == APISERVICEBINDINGS.kind
-    ]
+    }

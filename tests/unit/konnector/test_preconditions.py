@@ -70,7 +70,7 @@ async def test_an_object_of_the_consumer_is_gone_when_the_server_says_so(
     assert (after is not None and "consumer" in after.gone) is gone
 
 
-async def test_a_crd_is_deleted_by_its_uid() -> None:
+async def test_a_crd_is_deleted_by_its_uid_and_version() -> None:
     server = StaleServer({})
     consumer = SimpleNamespace(client=server.client, options=Options())
     controller = UnbindController(cast("Any", consumer), cast("Any", None))
@@ -79,7 +79,7 @@ async def test_a_crd_is_deleted_by_its_uid() -> None:
         known("APIServiceBinding", Key("", "db")), UnbindPlan(delete=[crd])
     )
     assert server.written("delete", "customresourcedefinitions") == [
-        ("things.example.org", {"uid": "u-1"})
+        ("things.example.org", {"uid": "u-1", "resource_version": "7"})
     ]
 
 

@@ -153,7 +153,7 @@ async def _unbind(waiting: WaitOptions, name: str, *, orphan: bool) -> None:
     if not binding.meta.deleting:
         await _check_owner(client, binding)
     if orphan:
-        await _orphan(client, binding, progress)
+        await keep_copies(client, binding, progress)
     # Read while the credentials still exist.
     config = await _provider(client, binding)
     estate = Estate(client, progress)
@@ -214,7 +214,7 @@ async def _unbind_bundle(waiting: WaitOptions, name: str, *, orphan: bool) -> No
     owned = await bindings_of(client, bundle)
     if orphan:
         for binding in owned:
-            await _orphan(client, binding, progress)
+            await keep_copies(client, binding, progress)
     estate = Estate(client, progress)
     await estate.bequeath([bundle, *owned], waiting.namespace)
     # The bundle first, for it would make its bindings again.
@@ -283,7 +283,7 @@ async def _unknown(client: Client, name: str) -> UnbindError:
     return UnbindError(unknown(APISERVICEBINDINGS.kind, name, names))
 
 
-async def _orphan(client: Client, binding: Object, progress: Progress) -> None:
+async def keep_copies(client: Client, binding: Object, progress: Progress) -> None:
     """Mark the binding's copies to stay; before the deletion, for the konnector acts on that."""
     if binding.meta.annotations.get(ANNOTATION_DELETION_POLICY) == DELETION_POLICY_ORPHAN:
         return

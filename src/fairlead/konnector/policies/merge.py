@@ -68,12 +68,7 @@ def applied_fields(body: JSON, manager: str) -> Owned:
     entries = body.get("metadata", {}).get("managedFields") or []
     if not entries:
         return {f"f:{name}": {} for name in body if name not in {"metadata", _STATUS}}
-    fields = (
-        entry.get("fieldsV1") or {}
-        for entry in entries
-        if (entry.get("manager"), entry.get("operation")) == (manager, "Apply")
-        and not entry.get("subresource")
-    )
+    fields = (entry.get("fieldsV1") or {} for entry in entries if _applies(entry, manager))
     result: dict[str, Any] = {}
     for owned in fields:
         result = _union(result, owned)
@@ -95,15 +90,60 @@ def owned_fields(body: JSON, local: LocalMetadataKeys) -> Owned:
     marked = local.marks(metadata.get("labels") or {}, metadata.get("annotations") or {})
     result: dict[str, Any] = {}
     for entry in entries:
-        fields = entry.get("fieldsV1") or {}
-        annotations = fields.get("f:metadata", {}).get("f:annotations", {})
-        managed = entry.get("manager") == FIELD_MANAGER
-        if entry.get("subresource") != _STATUS and (
-            managed or f"f:{ANNOTATION_CONSUMER_UID}" in annotations
-        ):
-            ours = managed and entry.get("operation") != "Apply"
+        if _by_konnector(entry):
+            fields = entry.get("fieldsV1") or {}
+            ours = entry.get("manager") == FIELD_MANAGER and entry.get("operation") != "Apply"
             result = _union(result, fields if ours else _unmarked(fields, marked))
     return result
+
+
+def _by_konnector(entry: JSON) -> bool:
+    """Whether a konnector of v1alpha2 has written the fields of an entry of managedFields."""
+    annotations = (entry.get("fieldsV1") or {}).get("f:metadata", {}).get("f:annotations", {})
+    managed = entry.get("manager") == FIELD_MANAGER
+    return entry.get("subresource") != _STATUS and (
+        managed or f"f:{ANNOTATION_CONSUMER_UID}" in annotations
+    )
+
+
+def transferred(body: JSON, manager: str, metadata: Owned) -> list[JSON] | None:
+    """Return managedFields in which a manager has applied the spec that a konnector has written.
+
+    All else that the konnector of v1alpha2 has written of the copy belongs to no manager then.
+    None if the server tracks no fields.
+
+    Args:
+        body: the copy.
+        manager: the manager that gets the fields.
+        metadata: what it has applied of the metadata.
+    """
+    entries: list[JSON] = body.get("metadata", {}).get("managedFields") or []
+    former = [entry for entry in entries if _by_konnector(entry)]
+    if not former:
+        return None
+    applied = [entry for entry in entries if _applies(entry, manager)]
+    fields: dict[str, Any] = {"f:metadata": metadata}
+    for entry in former:
+        spec = (entry.get("fieldsV1") or {}).get("f:spec")
+        fields = _union(fields, {} if spec is None else {"f:spec": spec})
+    for entry in applied:
+        fields = _union(fields, entry.get("fieldsV1") or {})
+    latest = max((*former, *applied), key=lambda entry: str(entry.get("time", "")))
+    own = {
+        "manager": manager,
+        "operation": "Apply",
+        "apiVersion": latest["apiVersion"],
+        "time": latest.get("time"),
+        "fieldsType": "FieldsV1",
+        "fieldsV1": fields,
+    }
+    return [own, *(entry for entry in entries if entry not in former and entry not in applied)]
+
+
+def _applies(entry: JSON, manager: str) -> bool:
+    """Whether an entry of managedFields is what a manager has applied of the object itself."""
+    by = (entry.get("manager"), entry.get("operation"))
+    return by == (manager, "Apply") and not entry.get("subresource")
 
 
 def _unmarked(fields: Owned, marked: Metadata) -> Owned:

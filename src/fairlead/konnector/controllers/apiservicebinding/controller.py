@@ -36,7 +36,7 @@ from fairlead.api.timestamps import now
 from fairlead.client import AlreadyExists, ApiError, Conflict, Forbidden, Invalid
 from fairlead.client.lookups import find
 from fairlead.konnector import bounds
-from fairlead.konnector.consumer import Provider
+from fairlead.konnector.consumer import Provider, owning_names
 from fairlead.konnector.controllers.apiservicebinding.reconcile import (
     BindingState,
     CRDWrite,
@@ -114,11 +114,7 @@ class APIServiceBindingController:
 
     def _bindings_of_crd(self, delta: Delta) -> Iterable[Request]:
         """Return requests for the CRD's binding, and for all that may wait for its name."""
-        owners = {
-            owner.name
-            for owner in delta.object.meta.owner_references
-            if owner.kind == APISERVICEBINDINGS.kind
-        }
+        owners = owning_names(delta)
         if delta.type == "DELETED":
             owners |= self._provider.bindings
         return [_named(name) for name in sorted(owners & self._provider.bindings)]

@@ -27,7 +27,7 @@ from fairlead.api.timestamps import now
 from fairlead.client import NotFound
 from fairlead.client.lookups import find
 from fairlead.konnector import bounds
-from fairlead.konnector.consumer import Provider
+from fairlead.konnector.consumer import Provider, owning_names
 from fairlead.konnector.controllers.apiserviceexport.reconcile import (
     SyncPlan,
     SyncState,
@@ -89,7 +89,7 @@ class APIServiceExportController:
 
         # The owner is the binding, whose name is the export's as well.
         def of_crd(delta: Delta) -> Iterable[Request]:
-            return [named(owner.name) for owner in delta.object.meta.owner_references]
+            return [named(name) for name in owning_names(delta)]
 
         def joined() -> None:
             for request in everything():

@@ -163,8 +163,13 @@ class UnbindController:
         for crd in (*plan.open, *plan.delete):
             try:
                 if crd not in plan.open or not await self._open(crd):
+                    # The version too: a CRD that was handed over meanwhile is not this binding's,
+                    # and all its objects would go with it.
                     await self._consumer.client.delete(
-                        CUSTOMRESOURCEDEFINITIONS, crd.meta.name, uid=crd.meta.uid
+                        CUSTOMRESOURCEDEFINITIONS,
+                        crd.meta.name,
+                        uid=crd.meta.uid,
+                        resource_version=crd.meta.resource_version,
                     )
             except (Conflict, NotFound):
                 # The next look sees the CRD as it is now.
@@ -186,6 +191,10 @@ class UnbindController:
             return Result(bounds.REFUSED_SECONDS if waits else bounds.RELEASE_SECONDS)
         if plan.release:
             provider = self._connections.of(obj.meta.name)
+            at_work = provider is not None and provider.synchronises(obj.meta.name)
+            if at_work and not self._owned(obj):
+                # Who takes over its objects waits for the end of the binding.
+                return Result(bounds.STOPPING_SECONDS)
             if provider is not None and not given_up:
                 # Before the finalizer: after it no pass would come back to do this.
                 await provider.forget_cluster(obj.meta.name)
