@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from contextlib import AsyncExitStack
+from collections.abc import AsyncIterator, Callable
+from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Any, NamedTuple
 
 import pytest
+from tests.support.dying import DyingClient, KilledError
 from tests.support.kbindbound import namespace
 from tests.support.kbindworld import has
 from tests.support.konnector import World
@@ -29,7 +31,7 @@ from fairlead.api.kubebind.fields import Scope
 from fairlead.api.kubebind.names import ANNOTATION_DELETION_POLICY
 from fairlead.api.meta import JSON, Object
 from fairlead.api.resource import CLUSTERROLES, CUSTOMRESOURCEDEFINITIONS, NAMESPACES
-from fairlead.client import Client
+from fairlead.client import Client, ClusterConfig
 from fairlead.konnector.commands.migrate import migrate, survey
 from fairlead.konnector.options import PROTOCOLS
 from fairlead.provider.options import ProviderOptions
@@ -91,7 +93,11 @@ class Moved:
                 result[f"{side} {obj.key}"] = facts
         return result
 
-    async def move(self, client: Client | None = None) -> list[str]:
+    async def move(
+        self,
+        client: Client | None = None,
+        connect: Callable[[ClusterConfig], Client] = Client,
+    ) -> list[str]:
         lines: list[str] = []
         consumer = client or self.consumer
         looked = await survey(consumer, self.name, administrator=self.provider.config)
@@ -101,6 +107,7 @@ class Moved:
             administrator=self.provider.config,
             timeout=SECONDS,
             progress=lines.append,
+            connect=connect,
         )
         return lines
 
@@ -198,3 +205,50 @@ async def test_a_binding_moves_with_its_objects(
     resource = BINDINGS if place else CLUSTERBINDINGS
     await when(moved.consumer, resource, moved.name, place, until=ready)
     await moved.works()
+
+
+Connect = Callable[[ClusterConfig], Client]
+
+
+@asynccontextmanager
+async def killed_soon(world: World) -> AsyncIterator[tuple[Client, Connect]]:
+    """A client of the consumer, and what makes those of the provider: one write for all."""
+    consumer = DyingClient(world.consumer.config, writes=1)
+
+    def connect(config: ClusterConfig) -> Client:
+        client = DyingClient(config, writes=0)
+        client._spend = consumer._spend  # type: ignore[method-assign]
+        return client
+
+    async with consumer:
+        yield consumer, connect
+
+
+MOST_WRITES = 60
+"""Writes that no migration of this size needs."""
+
+
+async def test_a_run_killed_after_each_of_its_writes_ends_in_the_same_state(
+    moved: Moved,
+) -> None:
+    uids = _uids(moved.before)
+    for _ in range(MOST_WRITES):
+        async with killed_soon(moved.world) as (consumer, connect):
+            try:
+                await moved.move(consumer, connect)
+            except KilledError:
+                pass
+            else:
+                break
+        assert _uids(await moved.facts()) == uids
+        # What is half done outlasts a konnector that starts on it, too.
+        await moved.world.one.stop()
+        await moved.world.one.start()
+    else:
+        pytest.fail("it never comes to its end")
+    await moved.check()
+    await moved.works()
+
+
+def _uids(facts: dict[str, tuple[Any, ...]]) -> dict[str, str]:
+    return {name: values[0] for name, values in facts.items()}

@@ -41,7 +41,6 @@ from fairlead.api.resource import (
     Resource,
 )
 from fairlead.client import (
-    AlreadyExists,
     Client,
     ClientError,
     ClusterConfig,
@@ -375,19 +374,34 @@ async def _prepare(
 ) -> MigrationSurvey:
     """Give the consumer's account its rights at the provider, and offer the CRDs."""
     for body in findings.roles:
-        resource = _KINDS[body["kind"]]
-        if resource == NAMESPACES:
-            with suppress(AlreadyExists):
-                await admin.create(resource, body)
-            continue
-        await admin.apply(resource, body)
-        progress(f"provider: applied {resource.kind} {body['metadata']['name']}")
+        await _ensure_role(admin, body, lambda line: progress(f"provider: {line}"))
     for api in findings.plan.unlabelled:
         labels = {"metadata": {"labels": {kbind.LABEL_EXPORTED: "true"}}}
         await admin.merge_patch(CUSTOMRESOURCEDEFINITIONS, api, "", labels)
         progress(f"provider: labelled CustomResourceDefinition {api}")
     ready = msgspec.structs.replace(findings.plan, unlabelled=())
     return msgspec.structs.replace(findings, plan=ready, missing=(), roles=())
+
+
+async def _ensure_role(client: Client, body: JSON, progress: Progress) -> None:
+    """Write a role, a role binding, or the namespace that has it, unless it is as wanted."""
+    resource, metadata = _KINDS[body["kind"]], body["metadata"]
+    key = Key(metadata.get("namespace", ""), metadata["name"])
+    stored = await find(client, resource, key.name, key.namespace)
+    if stored is not None and _has(stored.to_dict(), body):
+        return
+    await client.apply(resource, body)
+    progress(f"applied {resource.kind} {key}")
+
+
+def _has(stored: JSON, body: JSON) -> bool:
+    """Whether an object has all members of a body; others may have added more."""
+    return all(
+        _has(stored.get(name) or {}, value)
+        if isinstance(value, dict)
+        else stored.get(name) == value
+        for name, value in body.items()
+    )
 
 
 class _Move:
@@ -433,17 +447,15 @@ class _Move:
     async def _store_kubeconfig(self) -> None:
         body = files.kubeconfig_secret(self._name, self._kubeconfig, namespace=self._namespace)
         name = body["metadata"]["name"]
-        try:
+        stored = await find(self._client, SECRETS, name, self._namespace)
+        if stored is None:
             await self._client.create(SECRETS, body, self._namespace)
-        except AlreadyExists:
-            stored = await self._client.get(SECRETS, name, self._namespace)
-            if content(stored, kbind.DEFAULT_KUBECONFIG_KEY) != self._kubeconfig:
-                raise MigrationError(
-                    f"Secret {self._namespace}/{name} is there already with another kubeconfig: "
-                    "delete it if nothing needs it"
-                ) from None
-        else:
             self._progress(f"created Secret {self._namespace}/{name}")
+        elif content(stored, kbind.DEFAULT_KUBECONFIG_KEY) != self._kubeconfig:
+            raise MigrationError(
+                f"Secret {self._namespace}/{name} is there already with another kubeconfig: "
+                "delete it if nothing needs it"
+            )
 
     async def _write_roles(self) -> None:
         account = {"kind": "ServiceAccount", "namespace": self._namespace, "name": ACCOUNT}
@@ -454,23 +466,22 @@ class _Move:
                 else rights.cluster_binding_roles(self._name, self._plan.apis)
             )
             for body in bodies:
-                await self._client.apply(_KINDS[body["kind"]], body)
+                await _ensure_role(self._client, body, self._progress)
 
     async def _bind(self, place: str) -> None:
         body = files.binding(self._name, self._plan.apis, connection=self._name, namespace=place)
         resource = _binding_kind(place)
         title = f"{resource.kind} {Key(place, self._name)}"
-        try:
+        stored = await find(self._client, resource, self._name, place)
+        if stored is None:
             await self._client.create(resource, body, place)
-        except AlreadyExists:
-            stored = summary(await self._client.get(resource, self._name, place))
-            spec = (self._name, set(self._plan.apis))
-            if stored is None or (stored.connection, set(stored.apis)) != spec:
-                raise MigrationError(
-                    f"{title} is there already and binds something else: delete or rename it"
-                ) from None
-        else:
             self._progress(f"created {title}")
+            return
+        parsed, spec = summary(stored), (self._name, set(self._plan.apis))
+        if parsed is None or (parsed.connection, set(parsed.apis)) != spec:
+            raise MigrationError(
+                f"{title} is there already and binds something else: delete or rename it"
+            )
 
     async def _taken_up(self, place: str) -> None:
         """Wait until a konnector serves the binding: nothing is handed over before."""
@@ -578,18 +589,18 @@ class _Move:
         objects = (await self._client.list(mine, place, metadata_only=True)).items
         copies = (await self._provider.list(theirs, place, metadata_only=True)).items
         by_key = {copy.key: copy for copy in copies}
-        gate = asyncio.Semaphore(_AT_ONCE)
-        changed = 0
+        slots = asyncio.Semaphore(_AT_ONCE)
 
-        async def settle(obj: Object) -> None:
-            nonlocal changed
-            async with gate:
-                changed += await self._settle(mine, theirs, obj, by_key.get(obj.key))
+        async def settle(obj: Object) -> bool:
+            async with slots:
+                return await self._settle(mine, theirs, obj, by_key.get(obj.key))
 
-        async with asyncio.TaskGroup() as group:
-            for obj in objects:
-                group.create_task(settle(obj))
-        return changed
+        results = await asyncio.gather(*map(settle, objects), return_exceptions=True)
+        # Those that can be marked are, before the first that cannot is reported.
+        for result in results:
+            if isinstance(result, BaseException):
+                raise result
+        return sum(result is True for result in results)
 
     async def _settle(
         self, mine: Resource, theirs: Resource, obj: Object | None, copy: Object | None
@@ -639,12 +650,11 @@ class _Move:
         return True
 
     async def _connect(self) -> None:
-        body = files.connection(self._name, namespace=self._namespace, schema=self._plan.schema)
-        try:
+        if await find(self._client, CONNECTIONS, self._name) is None:
+            body = files.connection(
+                self._name, namespace=self._namespace, schema=self._plan.schema
+            )
             await self._client.create(CONNECTIONS, body)
-        except AlreadyExists:
-            pass
-        else:
             self._progress(f"created Connection {self._name}")
         await self._until(CONNECTIONS, self._name, _unready)
         for place in self._plan.places:
