@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Any, NamedTuple
@@ -12,7 +13,7 @@ from tests.support.kbindbound import namespace
 from tests.support.kbindworld import has
 from tests.support.konnector import World
 from tests.support.tiers import real
-from tests.support.waiting import SECONDS, gone, when
+from tests.support.waiting import SECONDS, condition, gone, when
 
 from fairlead.api.kbind import BINDINGS, CLUSTERBINDINGS, CONNECTIONS
 from fairlead.api.kbind.names import (
@@ -24,13 +25,16 @@ from fairlead.api.kbind.names import (
 )
 from fairlead.api.kubebind import (
     APISERVICEBINDINGS,
+    APISERVICEEXPORTS,
     APISERVICEEXPORTTEMPLATES,
+    APISERVICENAMESPACES,
     binding_of_crd,
 )
+from fairlead.api.kubebind.conditions import NAMESPACE_READY, OBJECTS_REMAIN
 from fairlead.api.kubebind.fields import Scope
 from fairlead.api.kubebind.names import ANNOTATION_DELETION_POLICY
 from fairlead.api.meta import JSON, Object
-from fairlead.api.resource import CLUSTERROLES, CUSTOMRESOURCEDEFINITIONS, NAMESPACES
+from fairlead.api.resource import CLUSTERROLES, CUSTOMRESOURCEDEFINITIONS, NAMESPACES, Resource
 from fairlead.client import Client, ClusterConfig
 from fairlead.konnector.commands.migrate import migrate, survey
 from fairlead.konnector.options import PROTOCOLS
@@ -88,9 +92,7 @@ class Moved:
         result: dict[str, tuple[Any, ...]] = {"crd": (crd.meta.uid,)}
         for side, client in (("here", self.consumer), ("there", self.provider)):
             for obj in (await client.list(self.widgets)).items:
-                body = obj.to_dict()
-                facts = (obj.meta.uid, body["spec"], body.get("status"))
-                result[f"{side} {obj.key}"] = facts
+                result[f"{side} {obj.key}"] = (obj.meta.uid, *_content(obj))
         return result
 
     async def move(
@@ -165,6 +167,38 @@ class Moved:
         await gone(self.provider, self.widgets, "blue", NAMESPACE)
 
 
+@asynccontextmanager
+async def witnessed(moved: Moved) -> AsyncIterator[None]:
+    """Fail if an object, a copy or the CRD is deleted meanwhile, or a spec or status changes."""
+    crds = CUSTOMRESOURCEDEFINITIONS
+    watches = [(moved.consumer, moved.widgets), (moved.provider, moved.widgets)]
+    wrong: list[str] = []
+
+    async def follow(client: Client, resource: Resource, version: str, facts: JSON) -> None:
+        async for event in client.watch(resource, resource_version=version):
+            if event.type == "BOOKMARK":
+                continue
+            obj, body = event.object, event.object.to_dict()
+            if event.type == "DELETED" or obj.meta.deleting:
+                wrong.append(f"{event.type} {resource.kind} {obj.key}")
+            if resource != crds and (body["spec"], body.get("status")) != facts[str(obj.key)]:
+                wrong.append(f"{resource.kind} {obj.key} is {body}")
+
+    async with AsyncExitStack() as stack:
+        for client, resource in [*watches, (moved.consumer, crds)]:
+            listed = await client.list(resource)
+            facts = {str(obj.key): _content(obj) for obj in listed.items}
+            work = follow(client, resource, listed.resource_version, facts)
+            stack.callback(asyncio.create_task(work).cancel)
+        yield
+    assert not wrong
+
+
+def _content(obj: Object) -> tuple[Any, Any]:
+    body = obj.to_dict()
+    return body["spec"], body.get("status")
+
+
 class _Setup(NamedTuple):
     """Which side is the real server, "" for none, and where the konnector watches."""
 
@@ -197,13 +231,30 @@ _SETUPS = [
 async def test_a_binding_moves_with_its_objects(
     moved: Moved, request: pytest.FixtureRequest
 ) -> None:
-    await moved.move()
-    await moved.check()
+    async with witnessed(moved):
+        await moved.move()
+        await moved.check()
     place = NAMESPACE if "namespaces" in request.node.name else ""
     ready = has("Ready", "True")
     await when(moved.consumer, CONNECTIONS, moved.name, until=ready)
     resource = BINDINGS if place else CLUSTERBINDINGS
     await when(moved.consumer, resource, moved.name, place, until=ready)
+    await moved.works()
+
+
+async def test_copies_outlast_the_export_of_v1alpha2(moved: Moved) -> None:
+    """The provider's namespaces go when nothing synchronised is left in them."""
+    await moved.move()
+    there = moved.link.cluster_namespace
+    await moved.provider.delete(APISERVICEEXPORTS, moved.name, there)
+    await when(
+        moved.provider,
+        APISERVICENAMESPACES,
+        NAMESPACE,
+        there,
+        until=lambda body: condition(body, NAMESPACE_READY).get("reason") == OBJECTS_REMAIN,
+    )
+    await moved.check()
     await moved.works()
 
 
@@ -228,6 +279,7 @@ MOST_WRITES = 60
 """Writes that no migration of this size needs."""
 
 
+@pytest.mark.extended
 async def test_a_run_killed_after_each_of_its_writes_ends_in_the_same_state(
     moved: Moved,
 ) -> None:

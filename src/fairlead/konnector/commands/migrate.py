@@ -430,16 +430,13 @@ class _Move:
 
     async def run(self) -> None:
         await self._store_kubeconfig()
-        await self._write_roles()
-        for place in self._plan.places:
-            await self._bind(place)
-        for place in self._plan.places:
-            await self._taken_up(place)
+        await self._bind_all()
         if self._former is not None:
             await keep_copies(self._client, self._former, self._progress)
             for api in self._plan.apis:
                 await self._hand_over(api, self._former)
             await self._end(self._former)
+        await self._add_places()
         await self._mark_all()
         await self._connect()
         await self._clean()
@@ -456,6 +453,24 @@ class _Move:
                 f"Secret {self._namespace}/{name} is there already with another kubeconfig: "
                 "delete it if nothing needs it"
             )
+
+    async def _bind_all(self) -> None:
+        await self._write_roles()
+        for place in self._plan.places:
+            await self._bind(place)
+        for place in self._plan.places:
+            await self._taken_up(place)
+
+    async def _add_places(self) -> None:
+        """Bind the namespaces too that were first used after the plan was made."""
+        if "" in self._plan.places:
+            return
+        there = self._provider.config.namespace
+        listed = (await self._provider.list(APISERVICENAMESPACES, there)).items
+        places = sorted({*self._plan.places, *(obj.meta.name for obj in listed)})
+        if places != list(self._plan.places):
+            self._plan = msgspec.structs.replace(self._plan, places=places)
+            await self._bind_all()
 
     async def _write_roles(self) -> None:
         account = {"kind": "ServiceAccount", "namespace": self._namespace, "name": ACCOUNT}

@@ -51,11 +51,13 @@ from fairlead.api.kubebind.names import FINALIZER_SYNCER as FORMER_SYNCER
 from fairlead.api.manifests import RBAC_GROUP, READ_VERBS, rule
 from fairlead.api.meta import JSON, Key, Object
 from fairlead.api.resource import CUSTOMRESOURCEDEFINITIONS, LEASES, NAMESPACES, Resource
+from fairlead.api.versions import crd_versions
 from fairlead.konnector import bounds
 from fairlead.konnector.policies.copies import is_orphan
 from fairlead.konnector.policies.estate import unowned
 from fairlead.konnector.policies.merge import transferred
 from fairlead.konnector.v2.bindings.coverage import BindingSummary
+from fairlead.konnector.v2.bindings.crds import pulled, usable_resource
 
 
 _OF_COPIES = (ANNOTATION_CLUSTER_NAMESPACE, ANNOTATION_CONSUMER_NAMESPACE, ANNOTATION_CONSUMER_UID)
@@ -253,17 +255,28 @@ def _of_crd(state: MigrationState, api: str) -> Iterable[str]:
         return
     if there.namespaced != spec.namespaced:
         yield f"{api} is {there.scope} at the provider and {spec.scope} here"
-    resource = there.readable()
+    resource = there.readable() if _follows(state) else usable_resource(offered, crd)
     if resource is None:
-        yield f"the provider serves no version of {api}"
+        yield f"no version of {api} is served in both clusters"
         return
-    left = [name for name in crd_status(crd).stored_versions or [] if name != resource.version]
+    stored = crd_status(crd).stored_versions or []
+    left = [name for name in stored if name != resource.version]
     if _follows(state) and left:
         yield (
             f"objects of {api} may be stored in {', '.join(left)} here, and kbind v2 has "
             f"{resource.version} alone: write all of them once, then take the others out of "
             "status.storedVersions of the CustomResourceDefinition"
         )
+        return
+    now = crd.to_dict()["spec"]
+    after = pulled(offered, "", resource.version)["spec"] if _follows(state) else now
+    clusters = (
+        crd_versions("this cluster's", after, stored, now),
+        crd_versions("the provider's", offered.to_dict()["spec"]),
+    )
+    losses = [loss for cluster in clusters for loss in cluster.losses(resource.version)]
+    if losses:
+        yield f"objects of {api} would lose fields: {'; '.join(losses)}"
 
 
 def _follows(state: MigrationState) -> bool:

@@ -8,6 +8,8 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Iterable
 
 from fairlead.api.definitions import crd_spec
+from fairlead.api.kbind.names import CONSUMER_CLUSTER_UID
+from fairlead.api.kbind.names import LABEL_EXPORTED as KBIND_EXPORTED
 from fairlead.api.kubebind import (
     ANNOTATION_CLUSTER_NAMESPACE,
     ANNOTATION_CONSUMER_UID,
@@ -79,10 +81,13 @@ async def _objects(
 
 
 def synced(meta: ObjectMeta, cluster_namespace: str) -> bool:
-    """Whether an object is a copy of the consumer's, or was one before it was orphaned.
+    """Whether an object is a copy of the consumer's, or was one before it was orphaned or moved.
 
-    An orphaned copy has lost the mark of its consumer, and must not be deleted with the namespace.
+    An orphaned copy has lost the mark of its consumer, and one that was moved to kbind v2 has the
+    marks of that. Neither must be deleted with the namespace.
     """
+    if CONSUMER_CLUSTER_UID in meta.annotations:
+        return True
     owner = meta.annotations.get(ANNOTATION_CLUSTER_NAMESPACE)
     if owner is None:
         return ANNOTATION_CONSUMER_UID in meta.annotations
@@ -92,14 +97,16 @@ def synced(meta: ObjectMeta, cluster_namespace: str) -> bool:
 async def _kinds(client: Client, cluster_namespace: str) -> AsyncIterator[Object]:
     """Yield the CRDs whose objects the consumer may have here.
 
-    These are all exportable CRDs, and those that the consumer's exports and BoundSchemas name,
-    even if they are not exportable any more.
+    These are all exportable CRDs, also those of kbind v2, and those that the consumer's exports
+    and BoundSchemas name, even if they are not exportable any more.
     """
-    labelled = await client.list(CUSTOMRESOURCEDEFINITIONS, labels=f"{LABEL_EXPORTED}=true")
-    names = {crd.meta.name for crd in labelled.items}
-    for crd in labelled.items:
+    labelled: dict[str, Object] = {}
+    for label in (LABEL_EXPORTED, KBIND_EXPORTED):
+        listed = await client.list(CUSTOMRESOURCEDEFINITIONS, labels=f"{label}=true")
+        labelled |= {crd.meta.name: crd for crd in listed.items}
+    for crd in labelled.values():
         yield crd
-    for name in sorted(await _bound(client, cluster_namespace) - names):
+    for name in sorted(await _bound(client, cluster_namespace) - labelled.keys()):
         definition = await find(client, CUSTOMRESOURCEDEFINITIONS, name)
         # Without its CRD a kind has no objects.
         if definition is not None:
