@@ -86,6 +86,32 @@ async def exported_apis(client: Client, connection: str = "") -> Iterable[str]:
     }
 
 
+async def shown_bindings(client: Client) -> Iterable[str]:
+    """Return the names of all that ``fairlead bindings`` shows, of either protocol."""
+    from fairlead.api.kubebind import APISERVICEBINDINGS
+
+    prefix = f"{APISERVICEBINDINGS.kind.lower()}/"
+    return [name.removeprefix(prefix) for name in await explained_bindings(client)]
+
+
+async def explained_bindings(client: Client) -> Iterable[str]:
+    """Return the bindings of either protocol as KIND/NAME, and the Connections.
+
+    Where kinds are not served, or may not be listed, there are no candidates of them.
+    """
+    from fairlead.api.kbind.names import KBIND_KINDS
+    from fairlead.api.kubebind import APISERVICEBINDINGS
+    from fairlead.client.errors import ApiError
+
+    titles: list[str] = []
+    for resource in (APISERVICEBINDINGS, *KBIND_KINDS):
+        with contextlib.suppress(ApiError):
+            listed = await client.list(resource, metadata_only=True)
+            kind = resource.kind.lower()
+            titles += [f"{kind}/{obj.key}" for obj in listed.items]
+    return titles
+
+
 async def templates(client: Client) -> Iterable[str]:
     """Return the names of the APIServiceExportTemplates."""
     from fairlead.api.kubebind import APISERVICEEXPORTTEMPLATES

@@ -8,6 +8,7 @@ from rich.console import Console
 
 from fairlead import process
 from fairlead.api.links import Link
+from fairlead.cli import completion
 from fairlead.cli.options import (
     cluster_config,
     cluster_options,
@@ -25,7 +26,13 @@ from fairlead.konnector.commands.overview.fetch import TIMEOUTS
 
 @click.command("explain")
 @cluster_options
-@click.argument("target", required=False, default="", metavar="[KIND/NAME]")
+@click.argument(
+    "target",
+    required=False,
+    default="",
+    metavar="[KIND/NAME]",
+    shell_complete=completion.names(completion.explained_bindings),
+)
 @namespace_option("Namespace of the target; default: the context's.")
 @operator_namespace_option
 @json_option

@@ -53,6 +53,22 @@ NAMESPACE = _Name(
 )
 
 
+_BINDING_KINDS = frozenset({"apiservicebinding", "clusterbinding", "binding", "connection"})
+
+
+def _is_binding_name(text: str) -> bool:
+    kind, _, rest = text.partition("/")
+    parts = (rest if kind in _BINDING_KINDS and rest else text).split("/")
+    return len(parts) <= 2 and not any(subdomain_errors(part) for part in parts)
+
+
+BINDING_NAME = _Name(
+    _is_binding_name,
+    "the name of a binding: use NAME, or clusterbinding/NAME, binding/NAMESPACE/NAME and"
+    " connection/NAME for those of kbind v2",
+)
+
+
 class _Image(click.ParamType[str]):
     """Reference of an image; registries have rules of their own for its parts."""
 

@@ -8,7 +8,8 @@ from difflib import get_close_matches
 
 import msgspec
 
-from fairlead.api.kubebind import binding_of_crd
+from fairlead.api.kbind.names import ANNOTATION_CONNECTION, CONNECTIONS
+from fairlead.api.kubebind import APISERVICEBINDINGS, binding_of_crd
 from fairlead.api.meta import Key, Object
 from fairlead.api.resource import (
     CUSTOMRESOURCEDEFINITIONS,
@@ -62,10 +63,10 @@ async def find_custom(client: Client, resource: Resource, name: str) -> Object |
 
 
 async def binding_of(client: Client, resource: Resource) -> str | None:
-    """Return the APIServiceBinding that brings a kind to this cluster, "" if none does.
+    """Return kind and name of the object that brings a kind to this cluster, "" if none does.
 
-    With one, the cluster is a consumer's, where its provider serves the objects. None if the
-    caller may not read CRDs.
+    It is an APIServiceBinding, or a Connection of kbind v2. With one, the cluster is a consumer's,
+    where its provider serves the objects. None if the caller may not read CRDs.
 
     Raises:
         ClientError: the server cannot be reached.
@@ -74,7 +75,12 @@ async def binding_of(client: Client, resource: Resource) -> str | None:
         crd = await find(client, CUSTOMRESOURCEDEFINITIONS, resource.group_resource)
     except Forbidden:
         return None
-    return binding_of_crd(crd.meta) if crd is not None else ""
+    if crd is None:
+        return ""
+    if binding := binding_of_crd(crd.meta):
+        return f"{APISERVICEBINDINGS.kind} {binding}"
+    connection = crd.meta.annotations.get(ANNOTATION_CONNECTION)
+    return f"{CONNECTIONS.kind} {connection}" if connection else ""
 
 
 async def list_all(client: Client, resource: Resource) -> list[Object]:

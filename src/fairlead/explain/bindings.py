@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
+from fairlead.api.kbind.names import CONNECTIONS
 from fairlead.api.links import Chain, Link, patient
 from fairlead.api.meta import Key, Object, object_from_dict
 from fairlead.api.resource import SECRETS, Resource
@@ -85,11 +86,13 @@ class BindingChains:
             bindings += [wish_of(one) for one in listed.items if self._is_wanted(one)]
         if not is_known:
             for resource in (SERVICEBINDINGS, COREOS_SERVICEBINDINGS):
-                if provided := await binding_of(self._client, resource):
+                if bringer := await binding_of(self._client, resource):
+                    kind, _, name = bringer.partition(" ")
+                    way = kind == CONNECTIONS.kind
+                    shown = "fairlead bindings" if way else f"fairlead bindings {name} --objects"
                     raise UnknownTargetError(
-                        f"APIServiceBinding {provided} brings {resource.group_resource} to this"
-                        f" cluster, and its provider serves them: fairlead bindings {provided}"
-                        " --objects tells how they stand"
+                        f"{bringer} brings {resource.group_resource} to this cluster, and its"
+                        f" provider serves them: {shown} tells how they stand"
                     )
             raise UnknownTargetError(
                 "the cluster does not know ServiceBinding: install the controllers, or the CRDs"

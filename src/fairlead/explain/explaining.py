@@ -1,7 +1,7 @@
 """``fairlead explain``: the dependencies of a target, link by link; nothing is written.
 
-A target is a workload, a binding, a PostgresAccess, an APIServiceBinding, a Secret, or an object
-of a bound kind. Objects that the caller may not read are noted.
+A target is a workload, a binding, a PostgresAccess, an APIServiceBinding, a kind of kbind v2, a
+Secret, or an object of a bound kind. Objects that the caller may not read are noted.
 """
 
 from __future__ import annotations
@@ -14,7 +14,13 @@ import msgspec
 
 from fairlead.api.definitions import crd_spec
 from fairlead.api.durations import rough_duration
+from fairlead.api.kbind.names import (
+    ANNOTATION_RELATED_BINDING,
+    FINALIZER_SYNCER,
+    KBIND_KINDS,
+)
 from fairlead.api.kubebind import APISERVICEBINDINGS, LABEL_OWNER, APIServiceBinding
+from fairlead.api.kubebind import CLUSTERBINDINGS as PROVIDED
 from fairlead.api.kubebind.names import is_kubernetes
 from fairlead.api.links import Chain, Link, join, patient, verdict_link
 from fairlead.api.meta import Key, Object
@@ -31,7 +37,7 @@ from fairlead.explain.reading import ChainReading
 from fairlead.explain.targets import ExplainedTarget, UnknownTargetError
 from fairlead.konnector.commands.overview.crossing import EventAbout, happened_at
 from fairlead.konnector.commands.overview.fetch import Overview
-from fairlead.konnector.commands.overview.links import binding_link
+from fairlead.konnector.commands.overview.links import binding_link, binding_links
 from fairlead.postgres.commands.links import role_by_status
 
 
@@ -100,6 +106,7 @@ async def explain(
         UnknownTargetError: the target does not exist, or has no dependencies.
         ClientError: the cluster is unavailable, or refuses to read the target.
     """
+    namespace = target.namespace or namespace
     reading = ChainReading(client, operator_namespace)
     bindings = BindingChains(reading, target, namespace)
     run = bindings.run if bindings_only else _Explaining(reading, target, namespace, bindings).run
@@ -144,6 +151,8 @@ class _Explaining:
                 (bound,) = await overview.fetch(target.name)
             link = binding_link(bound)
             return [join(link.object, [link])]
+        if mirrored := await self._mirrored():
+            return [mirrored]
         # Last, since it costs requests: the kind is one that a provider brings, or else a
         # workload's.
         resource = await self._bound_kind()
@@ -152,7 +161,76 @@ class _Explaining:
         try:
             return await self._bindings.run()
         except UnknownTargetError as error:
+            if left := await self._left():
+                return [left]
             raise UnknownTargetError(await self._missing(str(error))) from None
+
+    async def _left(self) -> Chain | None:
+        """Return the chain of an object that kbind v2 holds and no binding lists any more."""
+        try:
+            served = await self._client.discovery.resources()
+            resource = next((kind for kind in served if self._target.is_kind(kind)), None)
+            if resource is None or is_kubernetes(resource.group):
+                return None
+            namespace = self._namespace if resource.namespaced else ""
+            obj = await find(self._client, resource, self._target.name, namespace)
+        except ClientError:
+            return None
+        if obj is None or FINALIZER_SYNCER not in obj.meta.finalizers:
+            return None
+        return await self._object(resource)
+
+    async def _mirrored(self) -> Chain | None:
+        """Return the chain of a kind of kbind v2, or of v1alpha2's ClusterBinding of that name.
+
+        None if the target is of another kind.
+
+        Raises:
+            UnknownTargetError: it does not exist, or both protocols have one of this name.
+        """
+        kinds = [kind for kind in (*KBIND_KINDS, PROVIDED) if self._target.is_kind(kind)]
+        served = [kind for kind in kinds if await self._is_served(kind)]
+        objs: dict[Resource, Object] = {}
+        refused: Forbidden | None = None
+        for kind in served:
+            namespace = self._namespace if kind.namespaced else ""
+            try:
+                obj = await find(self._client, kind, self._target.name, namespace)
+            except Forbidden as error:
+                refused = error
+                continue
+            if obj is not None:
+                objs[kind] = obj
+        if len(objs) > 1:
+            titles = " and ".join(
+                f"{obj.kind} {obj.key} of {kind.group}" for kind, obj in objs.items()
+            )
+            names = " or ".join(
+                f"{kind.kind.lower()}.{kind.group}/{self._target.name}" for kind in objs
+            )
+            raise UnknownTargetError(f"there are two of this name, {titles}: name it {names}")
+        if not objs and refused is not None:
+            raise refused
+        if not objs and served:
+            raise UnknownTargetError(await self._absence(served[0]))
+        for kind, obj in objs.items():
+            if kind == PROVIDED:
+                link = verdict_link(
+                    verdict_of(obj), name="provider", subject=f"{obj.kind} {obj.key}"
+                )
+                return join(link.object, patient([link], moment()))
+            async with Overview(self._client) as overview:
+                bound = await overview.look_at_mirrored(obj)
+            links = binding_links(bound)
+            return join(bound.title, patient(links, moment()))
+        return None
+
+    async def _is_served(self, kind: Resource) -> bool:
+        try:
+            await self._client.discovery.resource_by_plural(kind.group, kind.plural)
+        except NotServed:
+            return False
+        return True
 
     async def _check_version(self) -> None:
         """Refuse a version of a custom kind that is not served, as one that a provider took away.
@@ -232,7 +310,9 @@ class _Explaining:
         return f"{text}; did you mean {near[0]}?" if near else text
 
     async def _bound_kind(self) -> Resource | None:
-        """Return the target's kind, if an APIServiceBinding brings it."""
+        """Return the target's kind, if a binding of either protocol brings it."""
+        apis: list[tuple[str, str]] = []
+        bindings: list[Object] = []
         try:
             bindings = await list_all(self._client, APISERVICEBINDINGS)
         except Forbidden:
@@ -240,23 +320,25 @@ class _Explaining:
             self._notes.append(
                 "you may not list APIServiceBindings: what providers bring is not seen"
             )
-            return None
         for binding in bindings:
             try:
                 schemas = binding.decode(APIServiceBinding).status.bound_schemas
             except msgspec.ValidationError:
                 # One binding that cannot be decoded must not hide the kinds of the others.
                 continue
-            for item in schemas:
-                try:
-                    resource = await self._client.discovery.resource_by_plural(
-                        item.group, item.resource
-                    )
-                except NotServed:
-                    # The CRD of this binding may be gone, or not established yet.
-                    continue
-                if self._target.is_kind(resource):
-                    return resource
+            apis += ((item.group, item.resource) for item in schemas)
+        async with Overview(self._client) as overview:
+            for api in await overview.mirrored_apis():
+                plural, _, group = api.partition(".")
+                apis.append((group, plural))
+        for group, plural in apis:
+            try:
+                resource = await self._client.discovery.resource_by_plural(group, plural)
+            except NotServed:
+                # The CRD of this binding may be gone, or not established yet.
+                continue
+            if self._target.is_kind(resource):
+                return resource
         return None
 
     async def _object(self, resource: Resource) -> Chain:
@@ -296,6 +378,11 @@ class _Explaining:
         elif _is_generated(secret):
             # A note tells why its access is not shown.
             pass
+        elif ANNOTATION_RELATED_BINDING in secret.meta.annotations:
+            self._notes.append(
+                "a binding of kbind v2 copies it: condition RelatedResourcesFailing of the binding"
+                " says what is wrong, if anything is, and fairlead bindings shows it"
+            )
         elif secret.meta.labels.get(LABEL_OWNER) == "provider":
             self._notes.append(
                 "a provider brings it: fairlead bindings tells how its APIServiceBinding stands"

@@ -49,7 +49,7 @@ class ChainReading:
             text = f"{service.kind} {service.key}"
             self.notes.append(f"whether a provider brings {text} is not known: {error}")
             origin = None
-        links = [origin.link] if origin is not None else []
+        links = list(origin.links) if origin is not None else []
         # Only a PostgresAccess has a role behind it: any other service ends at the provider's
         # object.
         if resource.group_resource != POSTGRESACCESSES.group_resource:

@@ -17,12 +17,14 @@ class UnknownTargetError(ClientError):
 class ExplainedTarget(msgspec.Struct, frozen=True):
     """The target to explain: a workload or a binding; a kind of "" means all bindings.
 
-    ``version`` is that of the kind, as in ``widgets.v1.example.org``; "" is any.
+    ``version`` is that of the kind, as in ``widgets.v1.example.org``; "" is any. ``namespace`` is
+    that of ``binding/shop/all``; "" where none is in the text.
     """
 
     kind: str = ""
     name: str = ""
     version: str = ""
+    namespace: str = ""
 
     @property
     def of_binding(self) -> bool:
@@ -51,7 +53,7 @@ _SHORT = {
 
 
 def parse_target(text: str) -> ExplainedTarget:
-    """Parse ``deployment/web`` or ``servicebinding/web-db``; "" means all bindings.
+    """Parse ``deployment/web``, or ``binding/shop/all`` with a namespace; "" means all bindings.
 
     Raises:
         ValueError: the text has another form.
@@ -59,7 +61,10 @@ def parse_target(text: str) -> ExplainedTarget:
     if not text:
         return ExplainedTarget()
     kind, _, name = text.partition("/")
-    if not kind or not name or "/" in name:
+    namespace = ""
+    if kind.lower().partition(".")[0] in _NAMED_WITH_NAMESPACE and name.count("/") == 1:
+        namespace, _, name = name.partition("/")
+    if not kind or not name or "/" in name or (not namespace and text.count("/") > 1):
         raise ValueError(
             f"{text!r} is not a target: use deployment/NAME, servicebinding/NAME, or nothing for "
             "all bindings of the namespace"
@@ -67,8 +72,11 @@ def parse_target(text: str) -> ExplainedTarget:
     plural, _, rest = kind.lower().partition(".")
     version, _, group = rest.partition(".")
     if _VERSION.fullmatch(version) and group:
-        return ExplainedTarget(f"{plural}.{group}", name, version)
-    return ExplainedTarget(kind.lower(), name)
+        return ExplainedTarget(f"{plural}.{group}", name, version, namespace)
+    return ExplainedTarget(kind.lower(), name, namespace=namespace)
 
+
+_NAMED_WITH_NAMESPACE = frozenset({"binding", "bindings"})
+"""Words for kbind v2's Binding, which ``fairlead bindings`` names with its namespace."""
 
 _VERSION = re.compile(r"v[1-9][0-9]*((alpha|beta)[1-9][0-9]*)?")

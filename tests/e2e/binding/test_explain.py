@@ -140,7 +140,7 @@ async def test_a_service_that_kube_bind_brings(world: World, tmp_path: Path) -> 
     async def in_sync() -> bool:
         found = await consumer.get(WIDGETS, "blue", "default")
         origin = await origin_of(consumer, WIDGETS, found)
-        return origin is not None and origin.link.state == "ok"
+        return origin is not None and origin.links[0].state == "ok"
 
     await eventually(in_sync)
     run = ("binding", "explain", "-n", "default", "--json")
@@ -165,7 +165,8 @@ async def test_a_service_that_kube_bind_brings(world: World, tmp_path: Path) -> 
     green = await consumer.get(WIDGETS, "green", "default")
     origin = await origin_of(consumer, WIDGETS, green)
     assert origin is not None
-    assert (origin.link.state, origin.link.reason, origin.copy) == ("waiting", "NotCopied", None)
+    (link,) = origin.links
+    assert (link.state, link.reason, origin.copy) == ("waiting", "NotCopied", None)
     deployment = await origin_of(consumer, DEPLOYMENTS, green)
     assert deployment is None
     # A provider that cannot be asked is told of, and the rest of the chain too.

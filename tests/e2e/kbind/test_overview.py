@@ -83,7 +83,7 @@ async def test_a_conflict_is_counted_and_its_object_names_the_remedy(kbind: Kbin
     (remark,) = row.remarks
     assert (remark.reason, remark.remedy) == (
         "ForeignObjectExists",
-        "rename one of them, or set conflictPolicy Adopt on the binding",
+        "rename one of them, or, of bound objects, set conflictPolicy Adopt on the binding",
     )
 
 
@@ -97,7 +97,7 @@ async def test_the_connections_fault_is_told_in_place_of_the_wait_for_it(
     await bound.says("Ready", "False", "Pending")
     row = await row_once(kbind.consumer, "clusterbinding/all", lambda row: row.reason)
     assert (row.state, row.reason) == ("failed", "SecretNotFound")
-    assert row.problem.startswith("Connection acme is not ready: Secret kube-bind/acme not found")
+    assert row.problem.startswith("Connection acme: Secret kube-bind/acme not found")
     assert row.remedy.startswith("create the Secret in the konnector's namespace")
 
 
@@ -109,7 +109,7 @@ async def test_a_binding_without_its_connection_and_one_that_nothing_looks_at(
     await bound.bind("all", "widgets.example.org", connection="acme")
     await bound.says("Ready", "False", "Pending")
     row = await row_once(kbind.consumer, "clusterbinding/all", lambda row: row.reason)
-    assert (row.state, row.problem) == ("waiting", "there is no Connection acme")
+    assert (row.state, row.problem) == ("waiting", "Connection acme: it does not exist")
     assert row.remedy == "create Connection acme, or correct spec.connectionRef"
     await konnector.stop()
     await kbind.consumer.create(CONNECTIONS, connection("acme"))
@@ -117,7 +117,7 @@ async def test_a_binding_without_its_connection_and_one_that_nothing_looks_at(
     rows, _ = await seen(kbind.consumer)
     early, late = rows["clusterbinding/all"], rows["clusterbinding/late"]
     assert (early.state, early.reason) == ("waiting", "Unseen")
-    assert early.problem.startswith("Connection acme is not ready: no controller has looked at it")
+    assert early.problem.startswith("Connection acme: no controller has looked at it")
     assert (late.state, late.reason) == ("waiting", "Unseen")
     assert late.problem.startswith("no konnector has picked it up: ")
     assert "--protocols" in late.problem

@@ -18,6 +18,7 @@ import pytest
 from tests.support.commands import against
 from tests.support.kubectl import kubectls
 
+from fairlead.api.kbind import BINDINGS, CLUSTERBINDINGS, crds
 from fairlead.api.kubebind import (
     APISERVICEBINDINGS,
     APISERVICEEXPORTTEMPLATES,
@@ -35,7 +36,10 @@ SECONDS = 60.0
 """Never so long: a test that waits for it hangs."""
 PROGRAMS = Path(sys.executable).parent
 REF = {"kubeconfigSecretRef": {"name": "k", "namespace": "kube-bind", "key": "kubeconfig"}}
+MIRROR = {"connectionRef": {"name": "acme"}, "apis": [{"name": "things.example.org"}]}
 NAMES = {
+    CLUSTERBINDINGS: ("mirror", MIRROR),
+    BINDINGS: ("own", MIRROR),
     APISERVICEBINDINGS: ("database", REF),
     APISERVICEEXPORTTEMPLATES: (
         "postgres",
@@ -49,7 +53,7 @@ async def options(tmp_path: Path) -> AsyncIterator[str]:
     """What names a cluster with one binding, one template and one consumer."""
     async with Sandbox(name="plane") as plane:
         async with Client(parse_kubeconfig(plane.kubeconfig())) as client:
-            await install_crds(client, [*consumer_crds(), *provider_crds()])
+            await install_crds(client, [*consumer_crds(), *provider_crds(), *crds()])
             for resource, (name, spec) in NAMES.items():
                 body: JSON = {
                     "apiVersion": resource.api_version,
@@ -57,11 +61,12 @@ async def options(tmp_path: Path) -> AsyncIterator[str]:
                     "metadata": {"name": name},
                     "spec": spec,
                 }
-                await client.create(resource, body)
+                namespace = "default" if resource.namespaced else ""
+                await client.create(resource, body, namespace)
             annotations = {"backend.kube-bind.io/identity": "shop-team"}
             metadata = {"name": "kube-bind-x", "annotations": annotations}
-            namespace = {"apiVersion": "v1", "kind": "Namespace", "metadata": metadata}
-            await client.create(NAMESPACES, namespace)
+            consumer = {"apiVersion": "v1", "kind": "Namespace", "metadata": metadata}
+            await client.create(NAMESPACES, consumer)
         yield " ".join(against(plane, tmp_path))
 
 
@@ -205,6 +210,12 @@ async def complete(line: str, **more: str) -> list[str]:
     [
         pytest.param("unbind OPTIONS ", ["database"], id="unbind"),
         pytest.param("accept OPTIONS d", ["database"], id="accept"),
+        pytest.param(
+            "bindings OPTIONS ",
+            ["binding/default/own", "clusterbinding/mirror", "database"],
+            id="bindings",
+        ),
+        pytest.param("explain OPTIONS cl", ["clusterbinding/mirror"], id="explain"),
         pytest.param("unbind OPTIONS x", [], id="another letter"),
         pytest.param("unbind OPTIONS --context ", ["plane"], id="context"),
         pytest.param("crds con", ["consumer"], id="choice"),

@@ -10,6 +10,7 @@ import json
 import os
 import re
 from collections.abc import AsyncIterator, Callable
+from contextlib import AsyncExitStack
 from datetime import timedelta
 from pathlib import Path
 
@@ -20,6 +21,10 @@ from tests.e2e.whole.test_elsewhere import ACCESS, TEMPLATE
 from tests.support.binding import DATABASES, Team, bind
 from tests.support.binding import prepare as prepare_bindings
 from tests.support.binding import running as binding
+from tests.support.kbindbound import OBJECT_VERBS, BoundWorld, namespace, widgets
+from tests.support.kbindbound import widget as widget_of
+from tests.support.kbindworld import NAMESPACE as KBIND_NAMESPACE
+from tests.support.kbindworld import RULES, KbindWorld, connection, exported_crd, silent_server
 from tests.support.konnector import WIDGETS, World, invited, secret, widget
 from tests.support.pgworld import World as Place
 from tests.support.pgworld import grant
@@ -27,9 +32,26 @@ from tests.support.postgres import access, prepare, running, server_profile
 from tests.support.waiting import condition, when
 
 from fairlead import process
-from fairlead.api.kubebind import APISERVICEBINDINGS, APISERVICEEXPORTTEMPLATES
-from fairlead.api.meta import JSON
+from fairlead.api.kbind import CONNECTIONS
+from fairlead.api.kbind.names import (
+    ANNOTATION_CONSUMER_OBJECT_UID,
+    ANNOTATION_DELETION_POLICY,
+    CONSUMER_CLUSTER_UID,
+    DELETION_POLICY_ORPHAN,
+    LABEL_EXPORTED,
+)
+from fairlead.api.kbind.names import GROUP as KBIND_GROUP
+from fairlead.api.kubebind import (
+    APISERVICEBINDINGS,
+    APISERVICEEXPORTTEMPLATES,
+    GroupResource,
+    provider_crds,
+)
+from fairlead.api.kubebind import CLUSTERBINDINGS as PROVIDED
+from fairlead.api.manifests import rule
+from fairlead.api.meta import JSON, Key
 from fairlead.api.postgresaccess import POSTGRESACCESSES
+from fairlead.api.postgresaccess.crds import crds as postgres_crds
 from fairlead.api.postgresaccess.server import POSTGRESSERVERS
 from fairlead.api.reasons import verdict
 from fairlead.api.resource import (
@@ -47,9 +69,12 @@ from fairlead.api.servicebinding.spec import SERVICEBINDINGS
 from fairlead.binding.app import install_crds
 from fairlead.cli import main
 from fairlead.client import Client, parse_kubeconfig
-from fairlead.demo.identity import as_service_account
+from fairlead.demo.identity import as_service_account, create_all
 from fairlead.demo.postgres.server import EmbeddedPostgres
+from fairlead.konnector.commands.overview import fetch
+from fairlead.konnector.rights import binding_roles
 from fairlead.postgres.options import PostgresOptions
+from fairlead.runtime import install_crds as install_any_crds
 from fairlead_sandbox import Sandbox
 
 
@@ -490,12 +515,166 @@ def _is_crossed(body: JSON) -> bool:
     return bool(body["metadata"].get("finalizers"))
 
 
-async def _binds(consumer: Client, resource: Resource, name: str) -> None:
+async def _binds(
+    consumer: Client, resource: Resource, name: str, namespace: str = "default"
+) -> None:
     service = {"apiVersion": resource.api_version, "kind": resource.kind, "name": name}
     body: JSON = {
         "apiVersion": SERVICEBINDINGS.api_version,
         "kind": SERVICEBINDINGS.kind,
-        "metadata": {"name": name, "namespace": "default"},
+        "metadata": {"name": name, "namespace": namespace},
         "spec": bind(service=service),
     }
     await consumer.create(SERVICEBINDINGS, body)
+
+
+async def test_objects_that_kbind_v2_brings(
+    stack: AsyncExitStack, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world = KbindWorld(stack)
+    await world.start()
+    bound, here, there = BoundWorld(world), world.consumer, world.provider.admin
+    api, gadget_api = await world.provider.offer(), await world.provider.offer("gadgets")
+    thing_api, own_api = await world.provider.offer("things"), await world.provider.offer("owns")
+    name = POSTGRESACCESSES.group_resource
+    (offered,) = (crd for crd in postgres_crds() if crd["metadata"]["name"] == name)
+    offered["metadata"].setdefault("labels", {})[LABEL_EXPORTED] = "true"
+    await install_any_crds(there, [offered])
+    await prepare_bindings(here)
+    await install_crds(here)
+    await install_any_crds(here, [*provider_crds(), exported_crd(world.provider.group, "owns")])
+    widgets_, gadgets = widgets(world.provider), widgets(world.provider, "gadgets")
+    await bound.accept("widgets", "gadgets", "owns")
+    await create_all(here, access_roles())
+    rules = [
+        rule(POSTGRESACCESSES.group, [POSTGRESACCESSES.plural], OBJECT_VERBS),
+        rule("", ["namespaces"], ("create",)),
+        rule(world.provider.group, ["widgets", "gadgets", "things", "owns"], OBJECT_VERBS),
+    ]
+    konnector = await world.konnector()
+    await world.connect(await world.provider.kubeconfig("team", rules=(*RULES, *rules)), "acme")
+    await here.create(CONNECTIONS, connection("astray", "shop"))
+    kinds = [api, POSTGRESACCESSES.group_resource]
+    await bound.bind("all", *kinds, connection="acme")
+    for space in ("shop", "away"):
+        await namespace(here, space)
+    await bound.bind("own", gadget_api, connection="acme", namespace="shop")
+    await bound.bind("rightless", thing_api, connection="acme")
+    await bound.bind("taken", own_api, connection="acme")
+    await bound.bind("cluster", "none.example.org", connection="nowhere")
+    await bound.bind("astray", "nothing.example.org", connection="astray")
+    await bound.says("Ready", "True")
+    await bound.says("Ready", "True", key=Key("shop", "own"))
+    await bound.says("Ready", "False", "Forbidden", key=Key("", "rightless"))
+    await bound.says("Ready", "False", "ForeignCustomResourceDefinition", key=Key("", "taken"))
+    theirs = {
+        "apiVersion": PROVIDED.api_version,
+        "kind": PROVIDED.kind,
+        "metadata": {"name": "cluster", "namespace": "shop"},
+        "spec": {"kubeconfigSecretRef": {"name": "k", "key": "k"}, "providerPrettyName": "us"},
+    }
+    await here.create(PROVIDED, theirs)
+    await namespace(there, "shop")
+    await there.create(widgets_, widget_of(widgets_, "foreign", "shop"))
+    marks = {CONSUMER_CLUSTER_UID: "x", ANNOTATION_CONSUMER_OBJECT_UID: "y"}
+    stolen = widget_of(widgets_, "stolen", "shop", metadata={"annotations": marks})
+    await there.create(widgets_, stolen)
+    orphan = {"annotations": {ANNOTATION_DELETION_POLICY: DELETION_POLICY_ORPHAN}}
+    for name in ("blue", "foreign", "stolen", "held"):
+        await here.create(widgets_, widget_of(widgets_, name, "shop"))
+    await here.create(widgets_, widget_of(widgets_, "orphan", "shop", metadata=orphan))
+    for space in ("shop", "away"):
+        await here.create(gadgets, widget_of(gadgets, "clock", space))
+    access_ = {**ACCESS, "metadata": {"name": "db", "namespace": "shop"}}
+    await here.create(POSTGRESACCESSES, access_)
+    failing = conditions(
+        ("Ready", "False", "Locked", "another session waits"), observedGeneration=1
+    )
+    await when(there, POSTGRESACCESSES, "db", "shop", until=bool)
+    await there.merge_patch(POSTGRESACCESSES, "db", "shop", failing, subresource="status")
+    await when(here, POSTGRESACCESSES, "db", "shop", until=lambda body: "Locked" in str(body))
+    await _binds(here, POSTGRESACCESSES, "db", "shop")
+    for name in ("foreign", "stolen"):
+        await when(here, widgets_, name, "shop", until=lambda body: "conflict" in str(body))
+    await bound.says("Conflicts", "True", text="2 objects are")
+    for name in ("blue", "orphan", "held"):
+        await when(there, widgets_, name, "shop", until=bool)
+    await when(there, gadgets, "clock", "shop", until=bool)
+    keep = {"metadata": {"finalizers": ["example.org/slow"]}}
+    await there.merge_patch(widgets_, "held", "shop", keep)
+    await here.delete(widgets_, "held", "shop")
+    await when(
+        there, widgets_, "held", "shop", until=lambda b: b["metadata"].get("deletionTimestamp")
+    )
+    recorder = Recorder(
+        written(world.consumer_plane.sandbox.kubeconfig(), tmp_path),
+        "kbind",
+        {world.provider.group: "example.org"},
+    )
+
+    async def objects() -> None:
+        for target in (
+            *("widget/blue", "widget/foreign", "widget/stolen", "widget/orphan", "widget/held"),
+            *("gadget/clock", "postgresaccess/db", "servicebinding/db"),
+        ):
+            await recorder.run("explain", target, "-n", "shop")
+
+    await objects()
+    for target in (
+        *("clusterbinding/all", "binding/shop/own", "clusterbinding/rightless"),
+        *("clusterbinding/taken", "clusterbinding/astray", "connection/acme"),
+        *("connection/astray", "connection/none", "binding/shop/none", "clusterbinding/cluster"),
+        *("clusterbinding.core.kbind.io/cluster", "clusterbinding.kube-bind.io/cluster"),
+    ):
+        await recorder.run("explain", target, "-n", "shop")
+    await recorder.run("explain", "binding/own", "-n", "shop", "--json")
+    await recorder.run("postgres", "explain", "db", "-n", "shop")
+    await recorder.run("explain", "gadget/clock", "-n", "away")
+    await recorder.run("explain", "-n", "shop")
+    limited = await kbind_reader(world, tmp_path)
+    for target in ("widget/blue", "clusterbinding/all", "binding/shop/own"):
+        await recorder.run("explain", target, "-n", "shop", kubeconfig=limited)
+    await konnector.stop()
+    await here.create(widgets_, widget_of(widgets_, "late", "shop"))
+    await recorder.run("explain", "widget/late", "-n", "shop")
+    other = await world.new_provider("other")
+    await world.rotate(await other.kubeconfig("team"), "acme")
+    await recorder.run("explain", "widget/blue", "-n", "shop")
+    monkeypatch.setattr(fetch, "PATIENCE", 1.0)
+    async with silent_server() as address:
+        await world.rotate(await other.kubeconfig("mute", address=address), "acme")
+        await recorder.run("explain", "widget/blue", "-n", "shop")
+    await here.delete(SECRETS, "acme", KBIND_NAMESPACE)
+    await recorder.run("explain", "clusterbinding/all", "-n", "shop")
+    recorder.compare()
+
+
+def access_roles() -> list[JSON]:
+    """The konnector's rights on PostgresAccesses in the consumer's cluster."""
+    resource = GroupResource(group=POSTGRESACCESSES.group, resource=POSTGRESACCESSES.plural)
+    return binding_roles("accesses", [resource], [])
+
+
+async def kbind_reader(world: KbindWorld, folder: Path) -> Path:
+    """A kubeconfig of who may read objects of shop and the kinds of kbind v2, and no Secret."""
+    here, names = world.consumer, {"name": "reader"}
+    placed = {**names, "namespace": "shop"}
+    rules = [
+        rule(KBIND_GROUP, ["connections", "clusterbindings", "bindings"], ("get", "list")),
+        rule(world.provider.group, ["*"], ("get", "list")),
+    ]
+    role = {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "reader"}
+    subject = {"kind": "ServiceAccount", "name": "reader", "namespace": "shop"}
+    rbac = {"apiVersion": "rbac.authorization.k8s.io/v1", "metadata": names}
+    await create_all(
+        here,
+        [
+            {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": placed},
+            {**rbac, "kind": "ClusterRole", "rules": rules},
+            {**rbac, "kind": "ClusterRoleBinding", "roleRef": role, "subjects": [subject]},
+        ],
+    )
+    config = yaml.safe_load(world.consumer_plane.sandbox.kubeconfig())
+    token = (await as_service_account(here, "shop", "reader")).token
+    config["users"][0]["user"] = {"token": token}
+    return written(yaml.safe_dump(config).encode(), folder, "reader")

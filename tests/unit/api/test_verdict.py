@@ -783,7 +783,7 @@ def test_long_texts_are_cut() -> None:
         ),
         pytest.param(
             obj(WIDGET, c("Synced", "False", "ForeignObjectExists"), meta=MIRRORED),
-            "rename one of them, or set conflictPolicy Adopt",
+            "rename one of them, or, of bound objects, set conflictPolicy Adopt",
             id="a conflict by kbind v2",
         ),
         pytest.param(

@@ -435,7 +435,7 @@ def test_the_bindings_own_secret() -> None:
     assert (link.state, link.about) == ("failed", "which the binding created, is missing")
 
 
-@pytest.mark.parametrize("text", ["web", "/", "deployment/", "/web", "a/b/c"])
+@pytest.mark.parametrize("text", ["web", "/", "deployment/", "/web", "a/b/c", "binding/a/b/c"])
 def test_what_is_no_target(text: str) -> None:
     with pytest.raises(ValueError, match="is not a target"):
         parse_target(text)
@@ -469,6 +469,23 @@ def test_targets(text: str, of_binding: bool) -> None:
 def test_a_target_may_name_the_version_of_its_kind(text: str, kind: str, version: str) -> None:
     found = parse_target(text)
     assert (found.kind, found.version) == (kind, version)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("binding/all", ExplainedTarget("binding", "all")),
+        ("binding/shop/all", ExplainedTarget("binding", "all", namespace="shop")),
+        (
+            "bindings.v1alpha1.core.kbind.io/shop/all",
+            ExplainedTarget("bindings.core.kbind.io", "all", "v1alpha1", "shop"),
+        ),
+    ],
+)
+def test_a_binding_of_kbind_v2_may_be_named_with_its_namespace(
+    text: str, expected: ExplainedTarget
+) -> None:
+    assert parse_target(text) == expected
 
 
 def test_no_target_is_all_bindings() -> None:

@@ -9,8 +9,9 @@ from datetime import UTC, datetime
 import pytest
 from rich.console import Console
 
+from fairlead.api.reasons.verdict import Remark
 from fairlead.cli.kubebind.bindings import BindingsTable, age, rows_json, short
-from fairlead.konnector.commands.overview.rows import OverviewRow
+from fairlead.konnector.commands.overview.rows import MirroredRow, OverviewRow
 
 
 NOW = datetime(2026, 1, 1, 12, 0, 0, tzinfo=UTC)
@@ -25,6 +26,20 @@ BEHIND = OverviewRow(
     remedy="use a shorter name",
 )
 UNSEEN = OverviewRow("queue", "", [], None, None, None, None, "cannot reach https://10.0.0.1:6443")
+
+
+MIRRORED = MirroredRow(
+    *("all", "acme (10.0.0.1:6443)", ["widgets.example.org"], 1, 2, 30.0),
+    *("2026-01-01T11:59:18Z", ""),
+    kind="ClusterBinding",
+    namespace="",
+    connection="acme",
+    conflicts=1,
+    versions={"widgets.example.org": ["v1"]},
+    remarks=[
+        Remark("Conflicts", "1 object is not synchronised", "ForeignObjectExists", "rename it")
+    ],
+)
 
 
 def shown(*rows: OverviewRow, width: int) -> list[str]:
@@ -52,6 +67,50 @@ def test_a_narrow_table_has_the_problems_below_it() -> None:
     assert lines[5].startswith("widgets: NameTooLong: 3 objects")
     assert "next: use a shorter name" in " ".join(lines[5:-1])
     assert lines[-1] == "queue: cannot reach https://10.0.0.1:6443"
+
+
+def test_the_protocol_is_a_column_while_there_is_one_of_kbind_v2() -> None:
+    assert "PROTOCOL" not in shown(WELL, width=200)[0]
+    header, first, second = shown(WELL, MIRRORED, width=200)
+    assert header.split()[:3] == ["BINDING", "PROTOCOL", "PROVIDER"]
+    assert first.split()[:2] == ["postgres", "v1alpha2"]
+    assert second.split()[:2] == ["clusterbinding/all", "v2"]
+    assert "acme (10.0.0.1:6443)  widgets (v1)      1/2  30s        42s  remark: " in second
+    assert second.endswith("1 object is not synchronised; next: rename it")
+
+
+def test_on_forty_columns_each_binding_is_a_list() -> None:
+    assert shown(WELL, BEHIND, MIRRORED, width=40) == [
+        "postgres",
+        "  PROTOCOL   v1alpha2",
+        "  PROVIDER   Acme",
+        "  RESOURCES  accesses",
+        "  IN SYNC    100/100",
+        "  LAG        -",
+        "  HEARTBEAT  42s",
+        "",
+        "widgets",
+        "  PROTOCOL   v1alpha2",
+        "  PROVIDER   Factory",
+        "  RESOURCES  widgets, gadgets",
+        "  IN SYNC    97/100",
+        "  LAG        2m",
+        "  HEARTBEAT  2h",
+        "  NameTooLong: 3 objects have names that",
+        "  are too long: a, b, c; next: use a",
+        "  shorter name",
+        "",
+        "clusterbinding/all",
+        "  PROTOCOL   v2",
+        "  PROVIDER   acme (10.0.0.1:6443)",
+        "  RESOURCES  widgets (v1)",
+        "  IN SYNC    1/2",
+        "  LAG        30s",
+        "  HEARTBEAT  42s",
+        "  remark: ForeignObjectExists: 1 object",
+        "  is not synchronised; next: rename it",
+    ]
+    assert "PROTOCOL" not in "".join(shown(WELL, width=40))
 
 
 def test_nothing_bound_says_what_to_do() -> None:
@@ -90,6 +149,13 @@ def test_json_names_everything_and_says_null_for_what_is_unknown() -> None:
         "remarks": [],
     }
     assert document["bindings"][1]["inSync"] is None
+    mirrored = json.loads(rows_json([MIRRORED]))["bindings"][0]
+    assert mirrored.keys() - document["bindings"][0].keys() == {
+        *("protocol", "kind", "namespace", "connection", "conflicts")
+    }
+    assert (mirrored["protocol"], mirrored["kind"], mirrored["binding"]) == (
+        *("v2", "ClusterBinding", "all"),
+    )
     assert json.loads(rows_json([])) == {"bindings": []}
 
 

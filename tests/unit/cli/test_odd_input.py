@@ -18,6 +18,7 @@ from fairlead.cli.frontdoor.kubectl_bind import main as kubectl_bind
 from fairlead.cli.kubebind.kbind import RELATED
 from fairlead.cli.options import (
     API_NAME,
+    BINDING_NAME,
     DURATION,
     IMAGE,
     NAMESPACE,
@@ -27,6 +28,7 @@ from fairlead.cli.options import (
 
 
 CHECKED = {
+    BINDING_NAME: ("Foo Bar", "binding/", "widget/shop/a", "binding/shop/a/b"),
     NAMESPACE: ("Foo Bar", "a.b", "a" * 64),
     OBJECT_NAME: ("Foo Bar", "a/b", "-a"),
     NAMESPACED_NAME: ("app", "Foo/app", "a.b/app", "shop/", "/app"),

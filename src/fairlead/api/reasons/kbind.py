@@ -8,7 +8,6 @@ from fairlead.api.kbind import names
 from fairlead.api.reasons.model import Reason, Reasons
 
 
-_PROVIDER = "ask the provider's team"
 _KUBECONFIG = (
     "create the Secret in the konnector's namespace, with the provider's kubeconfig under the key"
     " that the Connection names"
@@ -16,7 +15,10 @@ _KUBECONFIG = (
 _NEW_KUBECONFIG = (
     "ask the provider's team for a new kubeconfig, and put it into the Connection's Secret"
 )
-_RIGHTS = "have the provider's team grant the right that the message names"
+_RIGHTS = (
+    "grant the right that the message names: in this cluster to the konnector, or have the"
+    " provider's team grant it to the account of the kubeconfig"
+)
 
 KBIND: Final = Reasons(
     "kbind v2",
@@ -57,7 +59,12 @@ KBIND: Final = Reasons(
             "the certificate of the provider's server is not the one of the kubeconfig",
             _NEW_KUBECONFIG,
         ),
-        Reason(names.FORBIDDEN, "the provider's credentials lack a right", _RIGHTS),
+        Reason(
+            names.FORBIDDEN,
+            "the konnector lacks a right in this cluster, or the account of the kubeconfig at the"
+            " provider",
+            _RIGHTS,
+        ),
         Reason(
             names.DRAINING_BINDINGS,
             "the Connection is being deleted, and waits for the bindings that name it",
@@ -69,16 +76,22 @@ KBIND: Final = Reasons(
             "another konnector serves this cluster's Connection, and Fairlead's stands back",
             "stop one of the two; Fairlead's goes on a minute after the other has stopped",
         ),
-        Reason(names.API_NOT_EXPORTED, "the provider does not offer the API", _PROVIDER),
+        Reason(
+            names.API_NOT_EXPORTED,
+            "the provider does not offer the API",
+            "have the provider's team label its CRD core.kbind.io/exported=true, or take the API"
+            " out of the binding",
+        ),
         Reason(
             names.FOREIGN_OBJECT,
             "an object that is no copy of this one has the copy's place",
-            "rename one of them, or set conflictPolicy Adopt on the binding",
+            "rename one of them, or, of bound objects, set conflictPolicy Adopt on the binding",
         ),
         Reason(
             names.OWNED_BY_ANOTHER,
             "the copy's place has a copy of another object or cluster",
-            "rename one of them, or have the provider's team delete the copy",
+            "rename one of them, or have the provider's team delete the copy; that of a former"
+            " object of this name is taken up with conflictPolicy Adopt on the binding",
         ),
         Reason(
             names.FOREIGN_CRD,
@@ -95,6 +108,11 @@ KBIND: Final = Reasons(
             names.TOO_MANY_APIS,
             "the provider offers more APIs than autoBind binds",
             "bind the others by a ClusterBinding of another name",
+        ),
+        Reason(
+            "NotCovered",
+            "no binding covers the object, so that it is not synchronised",
+            "create a Binding in its namespace, or a ClusterBinding, that lists its API",
         ),
         Reason(
             names.CONVERSION_REFUSED,
@@ -114,7 +132,9 @@ KBIND: Final = Reasons(
             " fairlead.dev/related-resources list it",
         ),
         Reason(
-            names.NO_VERSION_SERVED, "no version of the kind is served by both clusters", _PROVIDER
+            names.NO_VERSION_SERVED,
+            "no version of the kind is served by both clusters",
+            "have the provider's team serve a version of the kind",
         ),
     ),
 )

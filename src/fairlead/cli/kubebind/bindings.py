@@ -7,7 +7,7 @@ import contextlib
 from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 from types import MappingProxyType
-from typing import Any
+from typing import Any, NamedTuple
 
 import click
 from rich.console import (
@@ -19,6 +19,7 @@ from rich.console import (
     RenderResult,
 )
 from rich.live import Live
+from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
@@ -26,12 +27,13 @@ from fairlead import process
 from fairlead.api.durations import rough_duration
 from fairlead.api.timestamps import moment
 from fairlead.cli import completion
-from fairlead.cli.options import OBJECT_NAME, cluster_config, cluster_options, json_option
+from fairlead.cli.options import BINDING_NAME, cluster_config, cluster_options, json_option
 from fairlead.cli.printing import STYLES, note
 from fairlead.cli.texts import to_json
 from fairlead.client import Client, ClientError, ClusterConfig
 from fairlead.konnector.commands.overview.fetch import TIMEOUTS, Overview
 from fairlead.konnector.commands.overview.rows import (
+    MirroredRow,
     OverviewRow,
     UnsyncedObject,
     make_row,
@@ -54,6 +56,10 @@ _COLUMNS: tuple[tuple[str, JustifyMethod], ...] = (
 )
 _NARROW = 120
 """Width of a line below which problems are printed under the table, in characters."""
+_SLIM = 60
+"""Width of a line below which each binding is a list of its own, in characters."""
+_PROTOCOL: tuple[str, JustifyMethod] = ("PROTOCOL", "left")
+"""The column that is there while one of kbind v2 is."""
 _WIDE = 10_000
 """Width of a line without a terminal, in characters, so that no line is wrapped."""
 _AGENT = "fairlead-bindings"
@@ -69,9 +75,9 @@ _NONE = "Nothing is bound here. With a provider's invitation: fairlead bind -f F
 @cluster_options
 @click.argument(
     "binding",
-    type=OBJECT_NAME,
+    type=BINDING_NAME,
     required=False,
-    shell_complete=completion.names(completion.bindings),
+    shell_complete=completion.names(completion.shown_bindings),
     default="",
 )
 @click.option("--once", is_flag=True, help="Print the table once; the default without a terminal.")
@@ -97,11 +103,16 @@ def command(
     served: manifests of another one are refused. PROBLEM ends with the remedy. With
     BINDING only that binding is shown. The command writes nothing.
 
+    Bindings of kbind v2 are in the same table, and Connections that no binding names; HEARTBEAT is
+    the age of the Lease at the provider then. BINDING may have their kind and namespace. Their
+    objects are compared if you may read the Secret of the Connection's kubeconfig.
+
     \b
     Example:
         fairlead bindings --kubeconfig consumer.kubeconfig
         fairlead bindings --once
         fairlead bindings postgres --objects
+        fairlead bindings binding/shop/widgets
         fairlead bindings --json | jq '.bindings[] | select(.problem != "")'
     """  # noqa: D301
     if objects and not binding:
@@ -121,26 +132,50 @@ def command(
         return
     # A dumb terminal cannot move its cursor up, which a live table needs.
     if as_json or once or not console.is_terminal or console.is_dumb_terminal:
-        rows, now = process.run(lambda stop: process.cancel_on(stop, _once(config, binding)))
+        rows, now, notes = process.run(
+            lambda stop: process.cancel_on(stop, _once(config, binding))
+        )
         if as_json:
             click.echo(rows_json(rows))
         else:
             console.print(BindingsTable(rows, now))
+        note(notes)
         return
     process.run(lambda stop: _watch(config, binding, console, stop))
 
 
-async def _once(config: ClusterConfig, binding: str) -> tuple[list[OverviewRow], datetime]:
+class _Look(NamedTuple):
+    """The lines of one look, its moment, and what the caller may not see."""
+
+    rows: list[OverviewRow]
+    now: datetime
+    notes: list[str]
+
+    def table(self) -> RenderableType:
+        """Return the table, with the notes below it."""
+        table = BindingsTable(self.rows, self.now)
+        if not self.notes:
+            return table
+        return Group(table, *(Text(f"note: {_plain(line)}", style="dim") for line in self.notes))
+
+
+async def _once(config: ClusterConfig, binding: str) -> _Look:
     async with _client(config) as client, Overview(client) as overview:
         return await _read(overview, binding)
 
 
 async def _objects(config: ClusterConfig, binding: str) -> list[UnsyncedObject]:
     async with _client(config) as client, Overview(client) as overview:
-        (bound,) = await overview.fetch(binding)
+        bindings = (await overview.fetch_all(binding)).bindings
         now = moment()
+        if len(bindings) > 1:
+            titles = " and ".join(make_row(bound, now).title for bound in bindings)
+            raise click.ClickException(
+                f"several bindings have the name {binding}: {titles}; name one with its kind"
+            )
+        (bound,) = bindings
         if not bound.reached:
-            problem = _plain(make_row(bound, now).problem)
+            problem = _plain(make_row(bound, now).problem or bound.unseen)
             raise click.ClickException(f"the objects of {binding} cannot be compared: {problem}")
         waiting = [
             pair.consumer
@@ -155,10 +190,10 @@ def _client(config: ClusterConfig) -> Client:
     return Client(config, user_agent=_AGENT, timeouts=TIMEOUTS)
 
 
-async def _read(overview: Overview, binding: str) -> tuple[list[OverviewRow], datetime]:
-    bound = await overview.fetch(binding)
+async def _read(overview: Overview, binding: str) -> _Look:
+    bindings, notes = await overview.fetch_all(binding)
     now = moment()
-    return [make_row(bound, now) for bound in bound], now
+    return _Look([make_row(bound, now) for bound in bindings], now, notes)
 
 
 async def _watch(
@@ -169,7 +204,7 @@ async def _watch(
         # Ctrl-C is how the table ends, and no error.
         with contextlib.suppress(asyncio.CancelledError):
             shown = await process.cancel_on(stop, _read(overview, binding))
-            last: RenderableType = BindingsTable(*shown)
+            last = shown.table()
             with Live(last, console=console, auto_refresh=False) as live:
                 while not stop.is_set():
                     await _pause(stop)
@@ -184,7 +219,7 @@ async def _watch(
 async def _try(overview: Overview, binding: str) -> RenderableType:
     """Return the table, or the reason why there is none this time."""
     try:
-        return BindingsTable(*await _read(overview, binding))
+        return (await _read(overview, binding)).table()
     except ClientError as error:
         return Text(_plain(str(error)), style="red")
 
@@ -248,12 +283,19 @@ class BindingsTable:
         if not self._rows:
             yield _NONE
             return
+        columns = list(_COLUMNS)
+        is_mixed = any(isinstance(row, MirroredRow) for row in self._rows)
+        if is_mixed:
+            columns.insert(1, _PROTOCOL)
+        if options.max_width < _SLIM:
+            yield from self._lists([header for header, _ in columns], is_mixed=is_mixed)
+            return
         narrow = options.max_width < _NARROW
         table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False)
-        for header, justify in _COLUMNS[:-1] if narrow else _COLUMNS:
+        for header, justify in columns[:-1] if narrow else columns:
             table.add_column(header, justify=justify, overflow="fold", no_wrap=justify == "right")
         for row in self._rows:
-            cells = _cells(row, self._now)
+            cells = _cells(row, self._now, is_mixed=is_mixed)
             table.add_row(*(cells[:-1] if narrow else cells))
         yield table
         problems = [row for row in self._rows if row.problem or row.remarks] if narrow else []
@@ -262,13 +304,32 @@ class BindingsTable:
         for row in problems:
             yield Text.assemble(_name(row), ": ", _problem(row, self._now))
 
+    def _lists(self, headers: Sequence[str], *, is_mixed: bool) -> RenderResult:
+        """Yield a list for each binding: columns of a table would have two or three letters."""
+        for position, row in enumerate(self._rows):
+            if position:
+                yield ""
+            cells = _cells(row, self._now, is_mixed=is_mixed)
+            yield cells[0]
+            table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, show_header=False)
+            table.add_column(no_wrap=True)
+            table.add_column(overflow="fold")
+            for header, cell in zip(headers[1:-1], cells[1:-1], strict=True):
+                table.add_row(f"  {header}", cell)
+            yield table
+            if row.problem or row.remarks:
+                yield Padding(cells[-1], (0, 0, 0, 2))
 
-def _cells(row: OverviewRow, now: datetime) -> list[Text]:
+
+def _cells(row: OverviewRow, now: datetime, *, is_mixed: bool = False) -> list[Text]:
+    """Return the cells of a line; the protocol is one where there is one of kbind v2."""
+    protocol = row.protocol if isinstance(row, MirroredRow) else "v1alpha2"
     is_known = row.in_sync is not None
     behind = "yellow" if is_known and row.in_sync != row.objects else ""
     heartbeat = row.heartbeat_age(now)
     return [
         _name(row),
+        *([Text(protocol)] if is_mixed else ()),
         Text(_plain(row.provider) or "-"),
         Text(_plain(short(row.resources, row.versions))),
         Text(_count(row.in_sync, row.objects), style=behind),
@@ -279,7 +340,7 @@ def _cells(row: OverviewRow, now: datetime) -> list[Text]:
 
 
 def _name(row: OverviewRow) -> Text:
-    return Text(_plain(row.binding), style="bold")
+    return Text(_plain(row.title), style="bold")
 
 
 def _problem(row: OverviewRow, now: datetime) -> Text:

@@ -10,6 +10,7 @@ from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from typing import NamedTuple
 
+from fairlead.api.kbind.names import FINALIZER_SYNCER as KBIND_FINALIZER_SYNCER
 from fairlead.api.kubebind import FINALIZER_SYNCER
 from fairlead.api.meta import Object, ObjectMeta
 from fairlead.api.postgresaccess import POSTGRESACCESSES, PostgresAccess
@@ -69,11 +70,10 @@ class NotInstalledError(ClientError):
 class ConsumerClusterError(ClientError):
     """A provider serves the PostgresAccesses of this cluster: roles and servers are elsewhere."""
 
-    def __init__(self, binding: str = "") -> None:
-        by = f"APIServiceBinding {binding}" if binding else "kube-bind"
+    def __init__(self, bringer: str = "kube-bind") -> None:
         super().__init__(
-            f"{by} brings {POSTGRESACCESSES.kind} to this cluster, which is a consumer's: operator"
-            f" and servers are its provider's. Here {ANSWERS} tells how an access stands"
+            f"{bringer} brings {POSTGRESACCESSES.kind} to this cluster, which is a consumer's:"
+            f" operator and servers are its provider's. Here {ANSWERS} tells how an access stands"
         )
 
 
@@ -323,7 +323,7 @@ async def get_access(client: Client, name: str, namespace: str) -> Object | None
 
 def is_provided(access: ObjectMeta) -> bool:
     """Whether a provider serves an access, as it tells also those who may not read its CRD."""
-    return FINALIZER_SYNCER in access.finalizers
+    return not {FINALIZER_SYNCER, KBIND_FINALIZER_SYNCER}.isdisjoint(access.finalizers)
 
 
 @contextmanager

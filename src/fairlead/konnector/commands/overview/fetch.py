@@ -146,7 +146,9 @@ class Overview:
         shown = mirrored.shown()
         if refused is not None and not shown:
             raise refused
-        bindings = [binding for binding in listed if name in {"", binding.meta.name}]
+        bindings = [
+            binding for binding in listed if name in {"", binding.meta.name, name_of(binding)}
+        ]
         if name and not bindings and not any(is_named(one, name) for one in shown):
             names = [*(binding.meta.name for binding in listed), *map(name_of, shown)]
             kind = "binding" if shown else APISERVICEBINDINGS.kind
@@ -157,7 +159,8 @@ class Overview:
                 f"you may not list {APISERVICEBINDINGS.group_resource}: they are not seen"
             )
         async with asyncio.TaskGroup() as group:
-            theirs = group.create_task(self._mirrored.fetch(mirrored, name))
+            named = (one for one in shown if not name or is_named(one, name))
+            theirs = group.create_task(self._mirrored.fetch(mirrored, named))
             ours = group.create_task(self._look_at_all(bindings))
         return SeenBindings([*ours.result(), *theirs.result()], notes)
 
@@ -168,7 +171,34 @@ class Overview:
             ClientError: the cluster is unavailable.
         """
         listed = await self._mirrored.listed()
-        return SeenBindings(await self._mirrored.fetch(listed), list(listed.notes))
+        return SeenBindings(await self._mirrored.fetch(listed, listed.shown()), list(listed.notes))
+
+    async def look_at_mirrored(self, obj: Object) -> FetchedBinding:
+        """Look at a binding or a Connection of kbind v2.
+
+        Raises:
+            ClientError: the cluster is unavailable.
+        """
+        (bound,) = await self._mirrored.fetch(await self._mirrored.listed(), [obj])
+        return bound
+
+    async def mirrored_apis(self) -> list[str]:
+        """Return the names of the APIs that bindings of kbind v2 list.
+
+        Raises:
+            ClientError: the cluster is unavailable.
+        """
+        listed = await self._mirrored.listed()
+        parts = listed.summaries.values()
+        return sorted({api for part in parts for api in part.apis})
+
+    async def is_uncovered(self, resource: Resource, obj: Object) -> bool:
+        """Whether bindings of kbind v2 bring an object's kind, and none covers the object.
+
+        Raises:
+            ClientError: the cluster is unavailable.
+        """
+        return await self._mirrored.is_uncovered(resource, obj)
 
     async def fetch(self, name: str = "") -> list[FetchedBinding]:
         """Return all bindings of v1alpha2 by name, or the one of this name.

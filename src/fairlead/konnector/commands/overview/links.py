@@ -1,4 +1,4 @@
-"""The links of the provider: an APIServiceBinding, and the copy of one object."""
+"""The links of the provider: a binding, its Connection, and the copy of one object."""
 
 from __future__ import annotations
 
@@ -7,23 +7,50 @@ from typing import NamedTuple
 
 import msgspec
 
-from fairlead.api.links import Link, verdict_link, wrong
+from fairlead.api.kbind import CONNECTIONS
+from fairlead.api.kbind import ClusterBinding as KbindClusterBinding
+from fairlead.api.kbind.names import FOREIGN_CRD
+from fairlead.api.kubebind.conditions import WRONG_WHILE_TRUE
+from fairlead.api.links import Link, following, verdict_link, wrong
 from fairlead.api.meta import Object
+from fairlead.api.reasons.kbind import KBIND
 from fairlead.api.reasons.kubebind import KUBE_BIND
-from fairlead.api.reasons.verdict import Judgement, verdict_of, with_findings
+from fairlead.api.reasons.verdict import Finding, Judgement, verdict_of, with_findings
 from fairlead.api.resource import Resource, split_api_version
 from fairlead.client import Client
 from fairlead.konnector.commands.overview.comparison import AwaitedStep
 from fairlead.konnector.commands.overview.crossing import crossing_finding, rewriting_finding
 from fairlead.konnector.commands.overview.fetch import Overview
-from fairlead.konnector.commands.overview.rows import FetchedBinding, binding_verdict, unsynced
+from fairlead.konnector.commands.overview.mirrored import name_of
+from fairlead.konnector.commands.overview.rows import (
+    FetchedBinding,
+    binding_verdict,
+    connection_verdict,
+    mirrored_connection,
+    mirrored_own,
+    unsynced,
+)
+from fairlead.konnector.policies.mirror import is_orphan
 from fairlead.konnector.policies.steps import Pair
+
+
+def binding_links(bound: FetchedBinding) -> list[Link]:
+    """Return the link of a binding, and behind one of kbind v2 that of its Connection."""
+    if not bound.is_kbind:
+        return [binding_link(bound)]
+    connection = connection_link(bound)
+    if bound.binding.kind == CONNECTIONS.kind:
+        return [connection]
+    return [_before(connection, _mirrored_link(bound)), connection]
 
 
 def binding_link(bound: FetchedBinding) -> Link:
     """Return the fault of a binding as a link, or the number of its objects in sync."""
     text = f"APIServiceBinding {bound.binding.meta.name}"
-    verdict = binding_verdict(bound)
+    return _with_numbers(bound, binding_verdict(bound), text, bound.binding.meta.name)
+
+
+def _with_numbers(bound: FetchedBinding, verdict: Judgement, text: str, name: str) -> Link:
     link = verdict_link(verdict, name="provider", subject=text)
     if verdict.state != "ok":
         return msgspec.structs.replace(link, state=verdict.state)
@@ -35,25 +62,62 @@ def binding_link(bound: FetchedBinding) -> Link:
             state="waiting",
             about=f"{objects - behind} of {objects} objects are in sync",
             reason="NotInSync",
-            remedy=f"fairlead bindings {bound.binding.meta.name} --objects",
+            remedy=f"fairlead bindings {name} --objects",
         )
     remarks = "".join(f"; remark: {remark.text}" for remark in verdict.remarks)
     return msgspec.structs.replace(link, about=f"{objects} objects are in sync{remarks}")
 
 
+def _mirrored_link(bound: FetchedBinding) -> Link:
+    """Return the link of a binding of kbind v2, without what concerns its Connection."""
+    verdict = mirrored_own(bound)
+    if verdict.state == "ok" and not bound.reached:
+        # Nothing is known of its objects.
+        return verdict_link(verdict, name="provider", subject=bound.title)
+    link = _with_numbers(bound, verdict, bound.title, name_of(bound.binding))
+    if link.state != "waiting" or not verdict.remarks or verdict.state != "ok":
+        return link
+    # A conflict is why objects are not in sync, and the remark on it has the remedy.
+    remark = verdict.remarks[0]
+    said = f"{link.about}; remark: {remark.text}"
+    return msgspec.structs.replace(link, about=said, remedy=remark.remedy or link.remedy)
+
+
+def connection_link(bound: FetchedBinding) -> Link:
+    """Return the link of the Connection of a binding of kbind v2."""
+    verdict = connection_verdict(bound)
+    text = f"Connection {mirrored_connection(bound)}"
+    if verdict.state == "unknown" and not verdict.reason:
+        return Link(name="provider", object=text, state="unknown", about=verdict.message)
+    link = verdict_link(verdict, name="provider", subject=text)
+    if link.state != "ok":
+        return link
+    where = f" at {bound.server}" if bound.server else ""
+    unseen = f"; {bound.unseen}, so that objects are not compared with the provider's"
+    return msgspec.structs.replace(
+        link, about=f"{link.about}{where}{unseen if bound.unseen else ''}"
+    )
+
+
+def _before(cause: Link, link: Link) -> Link:
+    """Return a link that goes on by itself once what is behind it is well."""
+    follows = cause.state in {"failed", "waiting"} and link.state == "waiting"
+    return following(link) if follows else link
+
+
 class ObjectOrigin(NamedTuple):
-    """The link of an object's copy, and the copy itself; None if it is not there or not seen.
+    """The links of an object's copy, and the copy itself; None if it is not there or not seen.
 
     ``is_read`` says whether the provider's side was seen.
     """
 
-    link: Link
+    links: list[Link]
     copy: Object | None
     is_read: bool
 
 
 async def origin_of(consumer: Client, resource: Resource, obj: Object) -> ObjectOrigin | None:
-    """Look for the copy of an object; None if no APIServiceBinding binds its kind.
+    """Look for the copy of an object; None if no binding of either protocol binds its kind.
 
     Raises:
         ClientError: the consumer's bindings cannot be listed.
@@ -61,12 +125,111 @@ async def origin_of(consumer: Client, resource: Resource, obj: Object) -> Object
     async with Overview(consumer) as overview:
         bound = await overview.look_at_object(resource, obj)
         if bound is None:
-            return None
+            if not await overview.is_uncovered(resource, obj):
+                return None
+            return ObjectOrigin([_uncovered(obj)], None, is_read=False)
         matters = _awaited(bound) is not None or rewriting_finding(obj, bound.binding) is not None
         warnings = await overview.warnings([obj]) if matters else {}
     is_read = any(kind.copies is not None for kind in bound.kinds or ())
-    link = judge(bound, obj, warnings.get(obj.meta.uid))
-    return ObjectOrigin(link, copy_in(bound, obj), is_read)
+    warning = warnings.get(obj.meta.uid)
+    if bound.is_kbind:
+        links = mirrored_links(bound, obj, resource.group_resource, warning)
+    else:
+        links = [judge(bound, obj, warning)]
+    return ObjectOrigin(links, copy_in(bound, obj), is_read)
+
+
+def _uncovered(obj: Object) -> Link:
+    """Return the link of an object of a bound kind that no binding of kbind v2 covers."""
+    place = f"namespace {obj.meta.namespace}" if obj.meta.namespace else "the whole cluster"
+    text = f"no binding of kbind v2 covers {place}, so that it is not synchronised"
+    subject = f"the {obj.kind} of a provider"
+    return wrong(KBIND, NOT_COVERED, name="provider", subject=subject, text=text)
+
+
+NOT_COVERED = "NotCovered"
+"""Reason of a link: no binding covers an object of a kind that is bound."""
+
+
+def mirrored_links(
+    bound: FetchedBinding, obj: Object, api: str, warning: Object | None = None
+) -> list[Link]:
+    """Return the links from an object to its copy by kbind v2: binding, Connection, copy.
+
+    The copy is left out where what is before it says why nothing is known of it.
+
+    Args:
+        bound: the binding that decides about the object, fetched for this object alone.
+        obj: the consumer's object.
+        api: name of its API, PLURAL.GROUP.
+        warning: the last Warning about the object.
+    """
+    connection = connection_link(bound)
+    own = mirrored_own(bound)
+    # Those of its remarks that are about objects are about others.
+    remarks = [remark for remark in own.remarks if remark.type not in WRONG_WHILE_TRUE]
+    own = msgspec.structs.replace(own, remarks=tuple(remarks))
+    parsed = bound.binding.try_decode(KbindClusterBinding)
+    is_bound = parsed is not None and api in {one.name for one in parsed.status.bound_apis}
+    binding = verdict_link(own, name="provider", subject=bound.title)
+    if binding.state != "ok" and is_bound and not bound.binding.meta.deleting:
+        # Another one of its APIs has the fault.
+        remark = f"binds {api}; remark: {own.text}"
+        binding = Link(name="provider", object=bound.title, state="ok", about=remark)
+    binding = _before(connection, binding)
+    links = [binding, connection]
+    if any(link.state in {"failed", "waiting"} for link in links):
+        return links
+    copy = _mirrored_copy(bound, obj, warning)
+    return links if copy is None else [*links, copy]
+
+
+def _mirrored_copy(bound: FetchedBinding, obj: Object, warning: Object | None) -> Link | None:
+    """Return the link of an object's copy by kbind v2; None if it was not looked for."""
+    text = f"the {obj.kind} that {bound.title} brings"
+    if not bound.kinds:
+        fault = "its CustomResourceDefinition is another Connection's, or not there"
+        return wrong(KBIND, FOREIGN_CRD, name="provider", subject=text, text=fault)
+    if bound.kinds[0].copies is None:
+        return None
+    copy, crossing = copy_in(bound, obj), None
+    if (awaited := _awaited(bound)) is not None:
+        crossing = crossing_finding(*awaited, bound.binding, warning)
+    elif copy is not None:
+        crossing = rewriting_finding(obj, bound.binding, warning)
+    if crossing is not None and crossing.reason:
+        stopped = with_findings(Judgement("unknown"), [crossing])
+        return verdict_link(stopped, name="provider", subject=text)
+    remedy = f"fairlead bindings {name_of(bound.binding)} --objects"
+    waits = crossing.message if crossing is not None else "waits for its copy to be created"
+    if copy is None and crossing is None and obj.meta.deleting:
+        return Link(name="provider", object=text, state="ok", about="its copy is gone")
+    if copy is None:
+        return wrong(
+            KUBE_BIND, "NotCopied", name="provider", subject=text, text=waits, remedy=remedy
+        )
+    return _crossed(copy, crossing, f"by {bound.title}", remedy, orphan=is_orphan(obj.meta))
+
+
+def _crossed(
+    copy: Object, crossing: Finding | None, by: str, remedy: str, *, orphan: bool = False
+) -> Link:
+    """Return the link of a copy that is there."""
+    text = f"{copy.kind} {copy.key} of the provider, {by}"
+    link = verdict_link(verdict_of(copy), name="provider", subject=text)
+    if link.state != "ok":
+        return msgspec.structs.replace(link, remedy=f"{link.remedy}: {events_at(copy)}")
+    if crossing is not None:
+        return wrong(
+            KUBE_BIND,
+            "NotInSync",
+            name="provider",
+            subject=text,
+            text=crossing.message,
+            remedy=remedy,
+        )
+    stays = ", and stays when the object is deleted (Orphan)" if orphan else ""
+    return msgspec.structs.replace(link, about=f"is in sync{stays}")
 
 
 def copy_in(bound: FetchedBinding, obj: Object) -> Object | None:
@@ -113,13 +276,7 @@ def judge(bound: FetchedBinding, obj: Object, warning: Object | None = None) -> 
         return Link(name="provider", object=text, state="ok", about="its copy is gone")
     if copy is None:
         return broken("NotCopied", waits, remedy)
-    text = f"{copy.kind} {copy.key} of the provider, by APIServiceBinding {name}"
-    link = verdict_link(verdict_of(copy), name="provider", subject=text)
-    if link.state != "ok":
-        return msgspec.structs.replace(link, remedy=f"{link.remedy}: {events_at(copy)}")
-    if crossing is not None:
-        return broken("NotInSync", waits, remedy)
-    return msgspec.structs.replace(link, about="is in sync")
+    return _crossed(copy, crossing, f"by APIServiceBinding {name}", remedy)
 
 
 def events_at(copy: Object) -> str:

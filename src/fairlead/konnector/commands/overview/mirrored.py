@@ -7,7 +7,7 @@ its kubeconfig. What a caller may not read becomes a note, and the rest is shown
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from urllib.parse import urlsplit
 
@@ -76,13 +76,13 @@ class MirroredList(msgspec.Struct, frozen=True):
 
     def shown(self) -> list[Object]:
         """Return the bindings, and the Connections that none of them names."""
-        named = {one.connection for one in self.summaries.values()}
+        named = {part.connection for part in self.summaries.values()}
         ways = (self.connections or {}).values()
-        return [*self.bindings, *(one for one in ways if one.meta.name not in named)]
+        return [*self.bindings, *(way for way in ways if way.meta.name not in named)]
 
     def coverage(self, api: str, connection: str) -> Coverage:
         """Return the coverage of an API that goes to a Connection."""
-        listing = [one for one in self.summaries.values() if api in one.apis]
+        listing = [part for part in self.summaries.values() if api in part.apis]
         return coverage(connection, listing, (self.connections or {}).get(connection))
 
 
@@ -124,18 +124,11 @@ class MirroredBindings:
         self._connect = connect
         self._patience = patience
 
-    async def fetch(self, listed: MirroredList, name: str = "") -> list[FetchedBinding]:
-        """Return all bindings, and Connections without one; or those of a name.
-
-        A name is that of an object, with its namespace, or with its kind as well.
-        """
+    async def fetch(self, listed: MirroredList, objs: Iterable[Object]) -> list[FetchedBinding]:
+        """Look at bindings and Connections; ``listed`` has the others that decide with them."""
         reaches: dict[str, asyncio.Task[ReachedProvider]] = {}
         async with asyncio.TaskGroup() as group:
-            tasks = [
-                group.create_task(self._look_at(one, listed, reaches, group))
-                for one in listed.shown()
-                if not name or is_named(one, name)
-            ]
+            tasks = [group.create_task(self._look_at(obj, listed, reaches, group)) for obj in objs]
         return [task.result() for task in tasks]
 
     async def look_at_object(self, resource: Resource, obj: Object) -> FetchedBinding | None:
@@ -148,21 +141,23 @@ class MirroredBindings:
         """
         listed = await self.listed()
         api, namespace = resource.group_resource, obj.meta.namespace
-        listing = [one for one in listed.summaries.values() if api in one.apis]
+        listing = [part for part in listed.summaries.values() if api in part.apis]
+        if not listing:
+            return None
         owner = await self._owner(api)
-        names = {owner} if owner else {one.connection for one in listing}
-        covers = [listed.coverage(api, one) for one in sorted(names)]
-        deciding = next((one for cover in covers if (one := cover.binding(namespace))), None)
-        if deciding is None:
-            # What holds an object that no binding covers any more is the end of one.
-            leaving = (one for one in listing if one.deleting and one.covers(namespace))
-            first = next(leaving, None)
-            deciding = first if FINALIZER_SYNCER in obj.meta.finalizers else None
-            refused = (one for one in listing if one.covers(namespace))
-            deciding = deciding or next(refused, None)
+        for name in [owner] if owner else sorted({part.connection for part in listing}):
+            deciding = listed.coverage(api, name).binding(namespace)
+            if deciding is not None:
+                break
+        else:
+            # What holds an object that no binding covers is the end of one; else it may be one
+            # that its Connection, or the CRD's owner, refuses.
+            is_held = FINALIZER_SYNCER in obj.meta.finalizers
+            near = [part for part in listing if part.covers(namespace)]
+            deciding = min(near, key=lambda part: part.deleting is not is_held, default=None)
         if deciding is None:
             return None
-        binding = next(one for one in listed.bindings if one.key == deciding.key)
+        binding = next(part for part in listed.bindings if part.key == deciding.key)
         async with asyncio.TaskGroup() as group:
             return await self._look_at(binding, listed, {}, group, (resource, obj))
 
@@ -201,10 +196,10 @@ class MirroredBindings:
         if connections is None and not bindings and not await self._is_served():
             # A server refuses a kind that it lacks, too, to who has no right on it.
             return MirroredList()
-        summaries = {one.key: parsed for one in bindings if (parsed := summary(one)) is not None}
+        summaries = {obj.key: part for obj in bindings if (part := summary(obj)) is not None}
         by_name = None
         if connections is not None:
-            by_name = {one.meta.name: one for one in connections}
+            by_name = {connection.meta.name: connection for connection in connections}
         return MirroredList(by_name, bindings, summaries, notes)
 
     async def _list(self, resource: Resource, notes: list[str]) -> list[Object] | None:
@@ -245,6 +240,20 @@ class MirroredBindings:
             return False
         return True
 
+    async def is_uncovered(self, resource: Resource, obj: Object) -> bool:
+        """Whether bindings of kbind v2 bring an object's kind, and none covers the object.
+
+        Raises:
+            ClientError: the cluster is unavailable.
+        """
+        listed = await self.listed()
+        if listed.notes:
+            # One that the caller does not see may cover it.
+            return False
+        api = resource.group_resource
+        listing = any(api in part.apis for part in listed.summaries.values())
+        return listing or FINALIZER_SYNCER in obj.meta.finalizers
+
     async def _owner(self, api: str) -> str:
         """Return the Connection that owns an API's CRD, "" if none does or it is not seen."""
         try:
@@ -261,18 +270,22 @@ class MirroredBindings:
         group: asyncio.TaskGroup,
         alone: tuple[Resource, Object] | None = None,
     ) -> FetchedBinding:
-        part = listed.summaries.get(binding.key) if binding.kind != CONNECTIONS.kind else None
+        part: BindingSummary | None = None
+        connection: Object | None = binding
+        if binding.kind != CONNECTIONS.kind:
+            part = listed.summaries.get(binding.key) or summary(binding)
+            if part is None:
+                return FetchedBinding(binding)
+            try:
+                connection = await self._connection(part.connection, listed)
+            except ApiError as error:
+                why = "you may not read" if isinstance(error, Forbidden) else f"{error}:"
+                return FetchedBinding(binding, unseen=f"{why} Connection {part.connection}")
         name = part.connection if part is not None else binding.meta.name
-        connection = binding if part is None else (listed.connections or {}).get(name)
-        if binding.kind != CONNECTIONS.kind and part is None:
-            return FetchedBinding(binding)
-        if listed.connections is None:
-            unseen = f"you may not list {CONNECTIONS.group_resource}"
-            return FetchedBinding(binding, unseen=unseen)
         if name not in reaches:
             reaches[name] = group.create_task(self._reach(connection))
         reached = await reaches[name]
-        found = FetchedBinding(
+        bound = FetchedBinding(
             binding,
             kinds=(),
             problem=reached.problem,
@@ -284,8 +297,19 @@ class MirroredBindings:
             unseen=reached.unseen,
         )
         if part is not None:
-            found = await self._with_kinds(found, part, listed, reached, alone)
-        return await self._with_konnector(found)
+            bound = await self._with_kinds(bound, part, listed, reached, alone)
+        return await self._with_konnector(bound)
+
+    async def _connection(self, name: str, listed: MirroredList) -> Object | None:
+        """Return a Connection, None without one.
+
+        Raises:
+            ApiError: the caller may not read it.
+        """
+        if listed.connections is not None:
+            return listed.connections.get(name)
+        async with self._slots:
+            return await find(self._consumer, CONNECTIONS, name)
 
     async def _with_konnector(self, bound: FetchedBinding) -> FetchedBinding:
         """Return a binding with what its cluster shows of the konnector.
@@ -387,8 +411,9 @@ class MirroredBindings:
                 if kind is not None:
                     here.append(kind[0])
                     covers.append((cover, kind[1]))
-        except Forbidden as error:
-            return msgspec.structs.replace(bound, kinds=None, reached=False, unseen=str(error))
+        except Forbidden:
+            unseen = f"you may not list {', '.join(binding.apis)}"
+            return msgspec.structs.replace(bound, kinds=None, reached=False, unseen=unseen)
         except (ClientError, msgspec.MsgspecError) as error:
             return msgspec.structs.replace(bound, kinds=None, reached=False, problem=str(error))
         bound = msgspec.structs.replace(bound, kinds=here)
@@ -449,7 +474,7 @@ class MirroredBindings:
             return BoundKind([], resource=resource, versions=versions), status
         async with self._slots:
             objects = (await self._consumer.list(resource, binding.key.namespace)).items
-        decided = [one for one in objects if _is_decided(one, binding, cover)]
+        decided = [obj for obj in objects if _is_decided(obj, binding, cover)]
         return BoundKind(decided, resource=resource, versions=versions), status
 
     async def _with_copies(
@@ -460,7 +485,7 @@ class MirroredBindings:
             return kind
         copies: dict[Key, Object] = {}
         # A list for each namespace: a Binding's rights may end there.
-        for place in sorted({one.meta.namespace for one in kind.objects}):
+        for place in sorted({obj.meta.namespace for obj in kind.objects}):
             async with self._slots:
                 listed = await client.list(kind.resource, place)
             copies |= {item.key: item for item in listed.items}
@@ -477,7 +502,7 @@ def _is_decided(obj: Object, binding: BindingSummary, cover: Coverage) -> bool:
 
 
 def name_of(obj: Object) -> str:
-    """Return the whole name of an object of kbind v2, as ``binding/shop/all``."""
+    """Return the whole name of a binding of either protocol, as ``binding/shop/all``."""
     return f"{obj.kind.lower()}/{obj.key}"
 
 

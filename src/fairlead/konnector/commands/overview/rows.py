@@ -108,7 +108,7 @@ class FetchedBinding(msgspec.Struct, frozen=True):
     renewed: str = ""
     """Time of the last renewal of the consumer's Lease at the provider; kbind v2 alone has one."""
     unseen: str = ""
-    """The right for want of which the provider was not asked, or the Connection is not known."""
+    """The caller's missing right, as a sentence, for want of which objects are not compared."""
 
     @property
     def is_kbind(self) -> bool:
@@ -213,12 +213,11 @@ def make_row(bound: FetchedBinding, now: datetime) -> OverviewRow:
 def _mirrored_row(bound: FetchedBinding, now: datetime) -> MirroredRow:
     """Return the line about a binding of kbind v2, or a Connection that no binding names."""
     verdict, obj = binding_verdict(bound), bound.binding
-    name, resources, conflicts = obj.meta.name, [], 0
+    name, resources, conflicts = mirrored_connection(bound), [], 0
     if obj.kind == CONNECTIONS.kind:
         way = obj.try_decode(Connection)
         resources = [api.name for api in way.status.exported_apis] if way is not None else []
     elif (parsed := obj.try_decode(KbindClusterBinding)) is not None:
-        name = parsed.spec.connection_ref.name
         resources = list(dict.fromkeys(api.name for api in parsed.spec.apis))
         conflicts = sum(api.conflict_count for api in parsed.status.bound_apis)
     sides = [found.side for kind in bound.kinds or () for _, found in unsynced(kind)]
@@ -266,7 +265,7 @@ def _unseen(bound: FetchedBinding) -> list[Remark]:
         return [Remark("", "no binding names it, so that nothing is bound", remedy=remedy)]
     if not bound.unseen or bound.problem:
         return []
-    return [Remark("", f"{bound.unseen}, so that its objects are not compared")]
+    return [Remark("", f"{bound.unseen}, so that objects are not compared with the provider's")]
 
 
 def _stuck(bound: FetchedBinding, now: datetime) -> list[Remark]:
@@ -453,50 +452,77 @@ def _mirrored_verdict(bound: FetchedBinding) -> Judgement:
     except msgspec.ValidationError as error:
         invalid = Finding("failed", f"it cannot be read: {field_message(error)}", "Invalid")
         return with_findings(Judgement("unknown"), [invalid])
-    own = verdict_of(obj)
-    if bound.stop is not None:
-        reason = "KonnectorStopped"
-        remedy = remedy_of(reason, place="consumer")
-        stop = Finding("failed", bound.stop.message, reason, bound.stop.since, remedy)
-        return with_findings(own, [stop])
-    if bound.absence:
-        message = f"no konnector has picked it up: {bound.absence}"
-        finding = Finding("waiting", message, UNSEEN, written_at(obj), KONNECTOR)
-        return with_findings(Judgement("unknown"), [finding])
-    if obj.meta.deleting or own.state == "failed":
+    if obj.kind == CONNECTIONS.kind:
+        return connection_verdict(bound)
+    own = mirrored_own(bound)
+    if obj.meta.deleting or bound.absence:
+        return with_findings(own, _stops(bound))
+    cause = connection_verdict(bound)
+    if cause.state != "failed" and (own.state == "failed" or cause.state != "waiting"):
         return own
-    cause = _connections_finding(bound, own)
-    if cause is None and bound.problem:
-        since = "" if own.state == "ok" else own.since
-        remedy = remedy_of(
-            bound.reason, bound.problem, place="consumer", protocol=protocol_of(obj)
-        )
-        cause = Finding(KUBE_BIND.state(bound.reason), bound.problem, bound.reason, since, remedy)
-    if cause is not None:
-        # In place of its own wait, which has the same rank and says less.
-        return with_findings(Judgement("unknown", remarks=own.remarks), [cause])
-    return own
+    if cause.reason not in _WHOLE:
+        name = mirrored_connection(bound)
+        cause = msgspec.structs.replace(cause, message=f"Connection {name}: {cause.message}")
+    # In place of its own wait, which has the same rank and says less.
+    finding = Finding(cause.state, cause.message, cause.reason, cause.since, cause.remedy)
+    return with_findings(Judgement("unknown", remarks=own.remarks), [finding])
 
 
-def _connections_finding(bound: FetchedBinding, own: Judgement) -> Finding | None:
-    """Return the fault of the Connection of a binding of kbind v2; None without one."""
+_WHOLE: Final = frozenset({"NotReached", "KonnectorStopped"})
+"""Reasons of findings with messages that name what they are about."""
+
+
+def mirrored_connection(bound: FetchedBinding) -> str:
+    """Return the name of the Connection that a binding of kbind v2 names, or that it is."""
+    if bound.binding.kind == CONNECTIONS.kind:
+        return bound.binding.meta.name
     parsed = bound.binding.try_decode(KbindClusterBinding)
-    if parsed is None or bound.binding.kind == CONNECTIONS.kind:
-        return None
-    name = parsed.spec.connection_ref.name
-    if bound.connection is None:
-        if bound.unseen or own.state == "ok":
-            return None
+    return parsed.spec.connection_ref.name if parsed is not None else ""
+
+
+def mirrored_own(bound: FetchedBinding) -> Judgement:
+    """Return the verdict on a binding of kbind v2 without what concerns its Connection."""
+    obj = bound.binding
+    if bound.absence and obj.kind != CONNECTIONS.kind:
+        return with_findings(Judgement("unknown"), [_untouched(bound)])
+    return verdict_of(obj)
+
+
+def _untouched(bound: FetchedBinding) -> Finding:
+    message = f"no konnector has picked it up: {bound.absence}"
+    return Finding("waiting", message, UNSEEN, written_at(bound.binding), KONNECTOR)
+
+
+def _stops(bound: FetchedBinding) -> list[Finding]:
+    if bound.stop is None:
+        return []
+    reason = "KonnectorStopped"
+    remedy = remedy_of(reason, place="consumer")
+    return [Finding("failed", bound.stop.message, reason, bound.stop.since, remedy)]
+
+
+def connection_verdict(bound: FetchedBinding) -> Judgement:
+    """Return the verdict on the Connection of a binding of kbind v2, or on one without binding.
+
+    It is unknown without a reason if the caller may not see the Connection.
+    """
+    obj = bound.connection
+    if obj is None:
+        if bound.unseen:
+            return Judgement("unknown", message=bound.unseen)
+        name = mirrored_connection(bound)
         remedy = f"create Connection {name}, or correct spec.connectionRef"
-        return Finding(
-            "waiting", f"there is no Connection {name}", KBIND_PENDING, own.since, remedy
-        )
-    verdict = verdict_of(bound.connection)
-    if verdict.state not in {"failed", "waiting"}:
-        return None
-    said = verdict.message or f"its condition says {verdict.reason}"
-    message = f"Connection {name} is not ready: {said}"
-    return Finding(verdict.state, message, verdict.reason, verdict.since, verdict.remedy)
+        finding = Finding("waiting", "it does not exist", KBIND_PENDING, remedy=remedy)
+        return with_findings(Judgement("unknown"), [finding])
+    own = verdict_of(obj)
+    if bound.binding is obj and bound.absence:
+        own = with_findings(Judgement("unknown"), [_untouched(bound)])
+    findings = _stops(bound)
+    if bound.problem and own.state == "ok":
+        reason = bound.reason
+        remedy = remedy_of(reason, bound.problem, place="consumer", protocol=protocol_of(obj))
+        findings.append(Finding(KUBE_BIND.state(reason), bound.problem, reason, "", remedy))
+    return with_findings(own, findings)
 
 
 _UNANSWERED: Final = frozenset({"CertificateRefused", "CredentialsRefused", "NotReached"})
