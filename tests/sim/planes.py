@@ -92,6 +92,12 @@ class Plane:
         new._log, new._address, new._secrets = old._log, old._address, old._secrets
         await self._start(new)
 
+    async def rebuild(self) -> None:
+        """Start another cluster in its place, with nothing in it, at the same address."""
+        new = self._new()
+        new._address, new._secrets = self.sandbox._address, self.sandbox._secrets
+        await self._start(new)
+
     def save(self) -> None:
         """Back up what is stored now."""
         log = self.sandbox._log
