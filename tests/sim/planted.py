@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import structlog
-from tests.sim import binding_planted, operator_planted
+from tests.sim import binding_planted, kbindv2_planted, operator_planted
 
 from fairlead.api.meta import Object, ObjectMeta
 from fairlead.api.resource import Resource
@@ -213,6 +213,7 @@ PLANTED = {
     name: Planted(scenario, plant)
     for scenario, faults in (
         ("kubebind", _KUBEBIND),
+        ("kbindv2", kbindv2_planted.FAULTS),
         ("operator", operator_planted.FAULTS),
         ("binding", binding_planted.FAULTS),
     )

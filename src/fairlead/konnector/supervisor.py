@@ -32,6 +32,7 @@ class Supervisor(Generic[K]):
     def __init__(self, name: str) -> None:
         self.name = name
         self._group: asyncio.TaskGroup | None = None
+        self._running = asyncio.Event()
         self._tasks: dict[K, asyncio.Task[None]] = {}
 
     @property
@@ -43,10 +44,16 @@ class Supervisor(Generic[K]):
         """Run the children until cancelled, then end them."""
         try:
             async with asyncio.TaskGroup() as self._group:
+                self._running.set()
                 await asyncio.Event().wait()
         finally:
             self._group = None
+            self._running.clear()
             self._tasks.clear()
+
+    async def running(self) -> None:
+        """Wait until children can be started."""
+        await self._running.wait()
 
     def start(
         self, key: K, child: SupervisedPart, *, failed: Callable[[str], None] = lambda _why: None

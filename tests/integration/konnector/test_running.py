@@ -81,6 +81,20 @@ async def test_a_child_that_fails_is_started_again_alone(start: Start) -> None:
     assert not good.ended
 
 
+async def test_who_starts_children_waits_until_the_supervisor_runs(start: Start) -> None:
+    supervisor, child = Supervisor[str]("test"), Child()
+
+    async def follow() -> None:
+        await supervisor.running()
+        supervisor.start("one", child)
+
+    follower = asyncio.create_task(follow())
+    await asyncio.sleep(0)
+    start(supervisor)
+    await follower
+    await until(lambda: child.starts)
+
+
 class Refused:
     async def run(self) -> None:
         raise ConfigError("no way in")

@@ -136,7 +136,7 @@ class SyncedAPI:
         """
         async with asyncio.TaskGroup() as group:
             engines = group.create_task(self._engines.run())
-            await asyncio.sleep(0)
+            await self._engines.running()
             try:
                 while True:
                     self._dirty.clear()

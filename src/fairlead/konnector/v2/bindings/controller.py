@@ -128,6 +128,7 @@ class BindingsController:
 
     async def _follow_apis(self, crds: Iterable[Object]) -> None:
         """Run the work on each API that a binding lists, and on those that were left before."""
+        await self._work.running()
         left = {
             crd.meta.name
             for crd in crds

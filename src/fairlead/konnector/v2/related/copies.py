@@ -501,6 +501,7 @@ class RelatedCopies:
 
     async def _follow(self) -> None:
         """Run the work on each binding that has rules, or copies of former rules."""
+        await self._supervisor.running()
         while True:
             self._dirty.clear()
             bindings = {
