@@ -24,6 +24,7 @@ from tests.support.provider import WIDGETS, example
 
 from fairlead.api.kbind import BINDINGS, CLUSTERBINDINGS, CONNECTIONS, RelatedResource
 from fairlead.api.kbind.names import IDENTITY_NAMESPACE, LEASE_NAMESPACE
+from fairlead.api.kbind.rights import cluster_binding_roles
 from fairlead.api.kubebind import (
     APISERVICENAMESPACES,
     BindingResponse,
@@ -39,7 +40,6 @@ from fairlead.konnector import manifests as konnector_manifests
 from fairlead.konnector.commands.bind import bind
 from fairlead.konnector.options import DEFAULT_NAMESPACE as KONNECTOR_NAMESPACE
 from fairlead.konnector.options import PROTOCOLS, Options
-from fairlead.konnector.v2.rights import cluster_binding_roles
 from fairlead.provider import app as provider_app
 from fairlead.provider import manifests as provider_manifests
 from fairlead.provider.credentials import consumer_kubeconfig

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from datetime import timedelta
 
+import pytest
 from tests.integration.portal.console.test_consumers import administer, told
 from tests.integration.portal.console.test_pages import MARKUP, shown
 from tests.integration.portal.handshake.conftest import ADA, _quiet, admin, house, plane
@@ -15,6 +16,7 @@ from fairlead.api.kbind.names import CONSUMER_CLUSTER_UID, LEASE_NAMESPACE
 from fairlead.api.resource import LEASES, NAMESPACES, ROLEBINDINGS, ROLES
 from fairlead.api.timestamps import format_micro_time, moment
 from fairlead.client import Client
+from fairlead.portal import bounds
 from fairlead.portal.options import DEFAULT_NAMESPACE, NAME
 from fairlead_sandbox import Sandbox
 
@@ -98,6 +100,21 @@ async def test_they_are_among_the_consumers_with_their_sign_of_life(
         assert "1111-alive" not in page.text
         await leased(admin, "3333-new")
         await told(there, "/consumers", "4 consumers", "3333-new")
+
+
+async def test_any_number_of_leases_makes_a_page(
+    plane: Sandbox, admin: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(bounds, "OBJECTS", 2)
+    await administer(admin)
+    await with_leases(admin)
+    await let_read(admin)
+    for number in range(4):
+        await leased(admin, f"{number}-uid")
+    async with house(plane, admin, provider=False) as there:
+        text = await told(there, "/consumers", "2 consumers", "the first 2 are read")
+        assert "0-uid" in text
+        assert "2-uid" not in text
 
 
 async def test_a_server_without_the_right_says_which_one_is_missing(

@@ -116,15 +116,16 @@ def test_a_connection_has_a_page_beside_those_of_its_bindings() -> None:
         ("Binding shop/all", part.row.at),
     )
     assert (unbound.name, unbound.bound) == ("gadgets.example.org", ())
-    # It is one that bindings name, which the line about a Connection alone denies.
-    assert (first.row.about, first.remarks) == ("", ())
     assert first.row.heartbeat == AT
 
 
-def test_a_connection_without_a_binding_says_so() -> None:
+def test_only_a_connection_without_a_binding_says_so() -> None:
     (detail,) = mirrors_of([fetched(connection(READY))], {})
     assert "no binding names it" in detail.row.about
     assert detail.bindings == ()
+    # The line about a Connection is made for one that no binding names.
+    named, _ = mirrors_of([fetched(binding())], {})
+    assert (named.row.about, named.remarks) == ("", ())
 
 
 def test_a_connection_says_that_another_konnector_is_at_work() -> None:

@@ -21,6 +21,7 @@ from fairlead.api.resource import LEASES, NAMESPACES
 from fairlead.api.timestamps import moment
 from fairlead.client import Forbidden
 from fairlead.konnector.v2.renewals import LeaseRenewal
+from fairlead.portal import bounds
 from fairlead.portal.console.consumers.directory import KnownConsumer
 from fairlead.portal.console.pages.live import Hub
 from fairlead.portal.console.pages.viewing import of_namespace
@@ -67,13 +68,20 @@ class KbindConsumers:
             return _FORBIDDEN
         if leases.error:
             return f"Consumers of {PROTOCOL} are not up to date: {short(leases.error)}"
-        return "" if leases.has_synced else f"Consumers of {PROTOCOL} are being read"
+        if not leases.has_synced:
+            return f"Consumers of {PROTOCOL} are being read"
+        if len(leases.list()) > bounds.OBJECTS:
+            return (
+                f"Of the Leases in namespace {LEASE_NAMESPACE} the first {bounds.OBJECTS} are read"
+            )
+        return ""
 
     def all(self) -> list[KnownConsumer]:
         """Return the consumers, ordered by the uids of their clusters."""
         now, leases = moment(), self._leases.list() if self._leases is not None else ()
-        consumers = [leased for lease in leases if (leased := leased_consumer(lease, now))]
-        return sorted(consumers, key=lambda consumer: consumer.row.identity)
+        # Who may write Leases there may write any number of them.
+        first = sorted(leases, key=lambda lease: lease.meta.name)[: bounds.OBJECTS]
+        return [consumer for lease in first if (consumer := leased_consumer(lease, now))]
 
     async def run(self) -> None:
         """Watch the Leases once their namespace is there, until canceled."""
