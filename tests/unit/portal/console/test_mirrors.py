@@ -9,12 +9,19 @@ from tests.unit.api.test_verdict import AT, c
 
 from fairlead.api.kbind import API_VERSION
 from fairlead.api.kbind.names import ANNOTATION_RELATED_ADMITTED
+from fairlead.api.links import Link
 from fairlead.api.meta import JSON, Object, object_from_dict
 from fairlead.api.resource import Resource
 from fairlead.konnector.commands.overview.rows import BoundKind, FetchedBinding
 from fairlead.konnector.commands.presence import KonnectorStop
 from fairlead.portal.console.sources.mirrors import mirrors_of
-from fairlead.portal.console.topology.graph import Edge, Graph, GraphNode, with_mirrors
+from fairlead.portal.console.topology.graph import (
+    Edge,
+    Graph,
+    GraphNode,
+    with_mirrors,
+    without_mirrors,
+)
 from fairlead.portal.model.lists import BindingRow, Counts, MirrorDetail, ObjectRow
 
 
@@ -268,6 +275,16 @@ def test_objects_need_their_binding_and_it_its_connection() -> None:
         ("Widget a", "ClusterBinding all"),
     ]
     assert [node.column for node in graph.nodes] == ["service", "connection", "mirror", "service"]
+
+
+def test_a_binding_stands_once_in_a_graph() -> None:
+    texts = ("ClusterBinding all", "Connection acme", "Widget shop/a of the provider, by x")
+    service = Link(name="service", object="Widget shop/a", state="ok")
+    chain = [service, *(Link(name="provider", object=text, state="ok") for text in texts)]
+    mirrors = [MirrorDetail(row=_row("ClusterBinding", "all"))]
+    mirrors.append(MirrorDetail(row=_row("Connection", "acme")))
+    (rest,) = without_mirrors([chain], mirrors)
+    assert [link.object for link in rest] == ["Widget shop/a", texts[2]]
 
 
 def test_a_graph_without_kbind_v2_stays_as_it_is() -> None:

@@ -34,7 +34,7 @@ from fairlead.portal.console.sources.look import SEEN_TOPIC, OwnSight, look
 from fairlead.portal.console.sources.mirrors import mirror_path
 from fairlead.portal.console.sources.rows import BINDING_RESOURCES
 from fairlead.portal.console.sources.source import ConsoleSource, SeenGraph
-from fairlead.portal.console.topology.graph import of_chains, with_mirrors
+from fairlead.portal.console.topology.graph import of_chains, with_mirrors, without_mirrors
 from fairlead.portal.identity.sessions import BrowserSession
 from fairlead.portal.model.lists import (
     NO_NAMESPACE,
@@ -65,6 +65,8 @@ from fairlead.portal.model.timeline import merged, timeline, writes_of
 _SERVICE_BINDINGS = {SERVICEBINDINGS.group_resource, COREOS_SERVICEBINDINGS.group_resource}
 _BINDING = re.compile(r"APIServiceBinding (\S+)$")
 """Text of a link that names a binding in place of its provider."""
+_MIRROR = re.compile(r", by (ClusterBinding|Binding) (\S+)$")
+"""Text of a link to a copy by kbind v2."""
 
 
 class OwnCluster(ConsoleSource):
@@ -262,7 +264,8 @@ class OwnCluster(ConsoleSource):
             )
         notes += sight.notes
         rows = {(thing.kind, thing.place): thing for thing in sight.things}
-        graph = of_chains([*chains, *more], lambda link: _path(link, rows))
+        every = without_mirrors([*chains, *more], sight.mirrors)
+        graph = of_chains(every, lambda link: _path(link, rows))
         graph = with_mirrors(graph, sight.mirrors)
         return SeenGraph(graph, tuple(sorted(dict.fromkeys(notes))))
 
@@ -462,6 +465,8 @@ def _marks(obj: Object) -> list[tuple[str, str]]:
 def _path(link: Link, rows: Mapping[tuple[str, str], ObjectRow]) -> str:
     if match := _BINDING.search(link.object):
         return path_of("bindings", match[1])
+    if (match := _MIRROR.search(link.object)) and (mirror := rows.get((match[1], match[2]))):
+        return mirror.at
     kind, place = _named(link.object)
     if thing := rows.get((kind, place)):
         return thing.at

@@ -94,6 +94,17 @@ def _node(link: Link, href: str) -> GraphNode:
     )
 
 
+def without_mirrors(
+    chains: Iterable[Sequence[Link]], mirrors: Iterable[MirrorDetail]
+) -> list[list[Link]]:
+    """Return chains without links of Connections and bindings that :func:`with_mirrors` adds.
+
+    In a chain the copy comes after them, as if a Connection needed each copy.
+    """
+    objects = {f"{detail.row.kind} {detail.row.place}" for detail in mirrors}
+    return [[link for link in chain if link.object not in objects] for chain in chains]
+
+
 def with_mirrors(
     graph: Graph, mirrors: Iterable[MirrorDetail], most: int = bounds.CHAINS
 ) -> Graph:
