@@ -14,7 +14,7 @@ from tests.support.kbindworld import NAMESPACE, KbindWorld
 from tests.support.waiting import when
 
 from fairlead.api.kbind import BINDINGS, CLUSTERBINDINGS, CONNECTIONS
-from fairlead.api.meta import JSON
+from fairlead.api.meta import JSON, Key
 from fairlead.api.resource import CLUSTERROLES, ROLEBINDINGS, ROLES, SECRETS
 from fairlead.client.lookups import list_all
 
@@ -42,6 +42,12 @@ class BindWorld:
     async def bind(self, *words: str) -> tuple[int, str, str]:
         given = ("--provider-kubeconfig", str(self.file), "--connection", "acme")
         return await self.run("bind", *given, *words)
+
+    async def create(self, name: str, place: str = "shop") -> None:
+        await self.world.consumer.create(self.resource, widget(self.resource, name, place))
+
+    async def copied(self, name: str, place: str = "shop") -> None:
+        await when(self.world.provider.admin, self.resource, name, place, until=bool)
 
     async def left(self) -> set[str]:
         """What a bind writes and is there."""
@@ -91,10 +97,119 @@ async def test_a_kubeconfig_and_an_api_are_all_that_a_bind_needs(bind_world: Bin
     code, out, err = await world.bind("--api", world.api)
     assert (code, out) == (0, "clusterbinding.core.kbind.io/acme is Ready\n"), err
     assert await world.left() == WHOLE
-    await world.world.consumer.create(world.resource, widget(world.resource, "blue", "shop"))
-    await when(world.world.provider.admin, world.resource, "blue", "shop", until=bool)
+    await world.create("blue")
+    await world.copied("blue")
     code, out, err = await world.bind("--api", world.api)
     assert (code, out) == (0, "clusterbinding.core.kbind.io/acme is Ready\n"), err
     assert "created" not in err
     assert "updated" not in err
     assert await world.left() == WHOLE
+
+
+async def test_a_binding_of_a_namespace_has_rights_there_alone(bind_world: BindWorld) -> None:
+    world = bind_world
+    code, out, err = await world.bind("--api", world.api, "-n", "shop", "--name", "ours")
+    assert (code, out) == (0, "binding.core.kbind.io/shop/ours is Ready\n"), err
+    role = "kbind-konnector:shop:ours"
+    assert await world.left() == {
+        "Connection acme",
+        "Secret kube-bind/acme-kubeconfig",
+        "Binding shop/ours",
+        f"ClusterRole {role}",
+        f"Role shop/{role}",
+        f"RoleBinding shop/{role}",
+        "ClusterRole kbind-edit:shop:ours",
+        "ClusterRole kbind-view:shop:ours",
+    }
+    await world.create("blue")
+    await world.copied("blue")
+    code, out, err = await world.run("unbind", "binding/shop/ours", "--yes")
+    assert (code, out) == (0, "binding.core.kbind.io/shop/ours is unbound\n"), err
+    assert f"objects of {world.api} in namespace shop stay here" in err
+    assert await world.left() == set()
+    assert (await world.world.provider.admin.list(world.resource)).items == []
+    assert len((await world.world.consumer.list(world.resource)).items) == 1
+
+
+@pytest.mark.edge
+async def test_unbinding_takes_all_back_that_bind_wrote(bind_world: BindWorld) -> None:
+    world = bind_world
+    await world.bind("--api", world.api)
+    await world.create("blue")
+    await world.copied("blue")
+    code, out, err = await world.run("unbind", "clusterbinding/acme")
+    assert (code, out) == (2, "")
+    assert "there is no terminal to ask on" in err
+    code, out, err = await world.run("unbind", "acme", "--yes")
+    assert (code, out) == (1, "")
+    assert "for kbind v2 say clusterbinding/acme or connection/acme" in err
+    code, out, err = await world.run("unbind", "clusterbinding/acme", "--yes")
+    assert (code, out) == (0, "clusterbinding.core.kbind.io/acme is unbound\n"), err
+    assert await world.left() == set()
+    assert (await world.world.provider.admin.list(world.resource)).items == []
+    code, out, err = await world.run("unbind", "clusterbinding/acme", "--yes")
+    assert (code, out) == (1, "")
+    assert "ClusterBinding acme does not exist; there are none" in err
+
+
+async def test_a_connection_goes_with_all_its_bindings(bind_world: BindWorld) -> None:
+    world = bind_world
+    await world.bind("--api", world.api)
+    words = ("bind", "--connection", "acme", "--api", world.api, "-n", "shop", "--name", "ours")
+    code, out, err = await world.run(*words)
+    assert (code, out) == (0, "binding.core.kbind.io/shop/ours is Ready\n"), err
+    code, out, err = await world.run("unbind", "clusterbinding/acme", "--yes")
+    assert code == 0, err
+    assert "kept Connection acme, which Binding shop/ours names" in err
+    code, out, err = await world.run("unbind", "connection/acme", "--yes")
+    assert (code, out) == (0, "connection.core.kbind.io/acme is unbound\n"), err
+    assert await world.left() == set()
+
+
+async def test_orphaned_copies_stay_at_the_provider(bind_world: BindWorld) -> None:
+    world = bind_world
+    await world.bind("--api", world.api)
+    await world.create("blue")
+    await world.copied("blue")
+    code, out, err = await world.run("unbind", "clusterbinding/acme", "--orphan")
+    assert (code, out) == (0, "clusterbinding.core.kbind.io/acme is unbound\n"), err
+    assert "1 objects leave their copies" in err
+    assert await world.left() == set()
+    assert len((await world.world.provider.admin.list(world.resource)).items) == 1
+
+
+@pytest.mark.edge
+async def test_a_file_written_by_hand_is_accepted(bind_world: BindWorld) -> None:
+    world = bind_world
+    name = await world.world.connect(world.file.read_bytes())
+    await world.bound.bind("by-hand", world.api, connection=name)
+    await world.bound.says("Ready", "False", key=Key("", "by-hand"))
+    code, out, err = await world.run("accept", "by-hand")
+    assert (code, out) == (1, "")
+    assert "for kbind v2 say clusterbinding/by-hand" in err
+    code, out, err = await world.run("accept", "clusterbinding/by-hand")
+    assert (code, out) == (0, "clusterbinding.core.kbind.io/by-hand is Ready\n"), err
+    assert f"binds {world.api}" in err
+    await world.create("blue")
+    await world.copied("blue")
+    code, out, err = await world.run("accept", "clusterbinding/by-hand")
+    assert (code, out) == (0, "clusterbinding.core.kbind.io/by-hand is Ready\n"), err
+    assert "updated" not in err
+    assert "created" not in err
+    code, out, err = await world.run("unbind", "clusterbinding/by-hand", "--yes")
+    assert code == 0, err
+    assert f"kept Connection {name}, which `fairlead bind` has not made" in err
+    assert await world.left() == {f"Connection {name}", f"Secret kube-bind/{name}"}
+
+
+async def test_a_binding_that_was_never_accepted_is_unbound(bind_world: BindWorld) -> None:
+    world = bind_world
+    name = await world.world.connect(world.file.read_bytes())
+    await world.bound.bind("by-hand", world.api, connection=name)
+    await world.bound.says("Ready", "False", "Forbidden", key=Key("", "by-hand"))
+    code, out, err = await world.run(
+        "unbind", "clusterbinding/by-hand", "--yes", "--timeout", "20s"
+    )
+    assert (code, out) == (0, "clusterbinding.core.kbind.io/by-hand is unbound\n"), err
+    assert "ClusterBinding by-hand was never accepted" in err
+    assert f"deleted CustomResourceDefinition {world.api}" in err

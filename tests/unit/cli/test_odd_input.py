@@ -15,7 +15,7 @@ from tests.support.waiting import SECONDS
 
 from fairlead.cli import main
 from fairlead.cli.frontdoor.kubectl_bind import main as kubectl_bind
-from fairlead.cli.kubebind.kbind import RELATED
+from fairlead.cli.kubebind.kbind import RELATED, TARGET
 from fairlead.cli.options import (
     API_NAME,
     BINDING_NAME,
@@ -42,6 +42,7 @@ CHECKED = {
     ),
     DURATION: ("0s", "-1m", "soon"),
     IMAGE: ("", "foo bar"),
+    TARGET: ("", "Foo Bar", "-a", "binding/a", "connection/a/b", "pod/a", "clusterbinding/A"),
     RELATED: ("", "secrets", "pods/FromProvider", "secrets/Up", "secrets/FromProvider:A B"),
 }
 NAMES_OF_NO_OBJECT = {

@@ -7,14 +7,14 @@ import asyncio
 import click
 
 from fairlead import process
-from fairlead.cli import completion
+from fairlead.api.kubebind import APISERVICEBINDINGS
 from fairlead.cli.kubebind.binding import (
     accepted_webhooks,
     user_roles_option,
     webhook_options,
 )
+from fairlead.cli.kubebind.kbind import target_argument
 from fairlead.cli.options import (
-    OBJECT_NAME,
     cluster_config,
     cluster_options,
     konnector_namespace_option,
@@ -24,12 +24,15 @@ from fairlead.cli.texts import say
 from fairlead.client import Client
 from fairlead.konnector.commands.accept import accept
 from fairlead.konnector.commands.conversions import remove_webhooks
+from fairlead.konnector.commands.v2.accept import accept_kbind
+from fairlead.konnector.commands.v2.bind import KbindOptions
+from fairlead.konnector.commands.v2.targets import KbindTarget, check_plain
 from fairlead.konnector.conversions import ACCEPT_FLAG, REMOVE_FLAG
 
 
 @click.command("accept")
 @cluster_options
-@click.argument("binding", type=OBJECT_NAME, shell_complete=completion.names(completion.bindings))
+@target_argument
 @webhook_options
 @click.option(
     REMOVE_FLAG,
@@ -44,7 +47,7 @@ from fairlead.konnector.conversions import ACCEPT_FLAG, REMOVE_FLAG
 @timeout_option("2m", "until it is Ready")
 @konnector_namespace_option
 def command(
-    binding: str,
+    binding: KbindTarget,
     conversion_webhook: tuple[str, ...],
     conversion_allow_cidr: tuple[str, ...],
     remove_conversion_webhook: tuple[str, ...],
@@ -55,6 +58,10 @@ def command(
     context: str | None,
 ) -> None:
     """Let the konnector synchronize the objects of BINDING.
+
+    BINDING is the name of an APIServiceBinding, or for kbind v2 clusterbinding/NAME,
+    binding/NAMESPACE/NAME, or connection/NAME of a Connection that binds or makes all that its
+    provider exports.
 
     Use it for bindings that `fairlead bind` did not make, such as those of an
     APIServiceBindingBundle, for the konnector cannot give itself rights. The command shows what
@@ -68,33 +75,47 @@ def command(
     \b
     Example:
         fairlead accept postgres --kubeconfig consumer.kubeconfig
+        fairlead accept clusterbinding/acme
+        fairlead accept binding/shop/acme
         fairlead accept postgres --conversion-webhook https://convert.example.org/v1
         fairlead accept postgres --remove-conversion-webhook https://convert.example.org/v1
     """  # noqa: D301
     webhooks = accepted_webhooks(conversion_webhook, conversion_allow_cidr)
     if remove_conversion_webhook and webhooks.urls:
         raise click.UsageError(f"{ACCEPT_FLAG} and {REMOVE_FLAG} exclude each other: give one")
+    name = binding.key.name
+    if binding.resource != APISERVICEBINDINGS and (remove_conversion_webhook or webhooks.urls):
+        flag = REMOVE_FLAG if remove_conversion_webhook else ACCEPT_FLAG
+        raise click.UsageError(f"{flag} is about an APIServiceBinding: kbind v2 has no webhooks")
     config = cluster_config(kubeconfig, context)
+
+    async def work(client: Client) -> None:
+        if binding.resource != APISERVICEBINDINGS:
+            options = KbindOptions(
+                timeout=seconds, namespace=namespace, user_roles=user_roles, progress=say
+            )
+            await accept_kbind(client, binding, options)
+            return
+        await check_plain(client, name)
+        if remove_conversion_webhook:
+            await remove_webhooks(client, name, remove_conversion_webhook, say)
+            return
+        await accept(
+            client,
+            name,
+            timeout=seconds,
+            progress=say,
+            namespace=namespace,
+            webhooks=webhooks,
+            user_roles=user_roles,
+        )
 
     async def main(stop: asyncio.Event) -> None:
         async with Client(config, user_agent="fairlead-accept") as client:
-            if remove_conversion_webhook:
-                removal = remove_webhooks(client, binding, remove_conversion_webhook, say)
-                await process.cancel_on(stop, removal)
-                return
-            work = accept(
-                client,
-                binding,
-                timeout=seconds,
-                progress=say,
-                namespace=namespace,
-                webhooks=webhooks,
-                user_roles=user_roles,
-            )
-            await process.cancel_on(stop, work)
+            await process.cancel_on(stop, work(client))
 
     process.run(main)
     if remove_conversion_webhook:
-        click.echo(f"apiservicebinding.kube-bind.io/{binding} has no such webhook any more")
+        click.echo(f"apiservicebinding.kube-bind.io/{name} has no such webhook any more")
         return
-    click.echo(f"apiservicebinding.kube-bind.io/{binding} is Ready")
+    click.echo(f"{binding.resource.kind.lower()}.{binding.resource.group}/{binding.key} is Ready")

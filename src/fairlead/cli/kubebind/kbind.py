@@ -31,6 +31,7 @@ from fairlead.cli.texts import printable, say
 from fairlead.client import Client, ClusterConfig, ConfigError, parse_kubeconfig
 from fairlead.konnector.commands.v2.bind import KbindOptions, bind_kbind, planned, rehearse
 from fairlead.konnector.commands.v2.plan import BindWish, bind_file, without_content
+from fairlead.konnector.commands.v2.targets import KbindTarget, parse_target
 
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -51,6 +52,27 @@ class _Related(click.ParamType[RelatedResource]):
 
 
 RELATED = _Related()
+
+
+class _Target(click.ParamType[KbindTarget]):
+    """An APIServiceBinding by its name, or an object of kbind v2 by kind and name."""
+
+    name = "text"
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> KbindTarget:
+        try:
+            return parse_target(value)
+        except ValueError as error:
+            self.fail(str(error), param, ctx)
+
+
+TARGET = _Target()
+target_argument = click.argument(
+    "binding", type=TARGET, shell_complete=completion.names(completion.binding_targets)
+)
+"""The argument BINDING of commands for both protocols."""
 
 
 def parse_related(text: str) -> RelatedResource:

@@ -105,7 +105,7 @@ _KINDS = {
 _SELFSUBJECTREVIEWS = Resource(
     "authentication.k8s.io", "v1", "selfsubjectreviews", "SelfSubjectReview", namespaced=False
 )
-_PROTOCOLS = "`fairlead konnector run --protocols v1alpha2,v2`"
+_PROTOCOLS = "`fairlead konnector run` without --protocols"
 
 
 class MigrationError(ClientError):

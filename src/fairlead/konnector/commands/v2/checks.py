@@ -53,6 +53,7 @@ from fairlead.konnector.commands.v2.plan import (
     same,
 )
 from fairlead.konnector.manifests import NAME
+from fairlead.konnector.options import DEFAULT_PROTOCOLS
 from fairlead.konnector.secrets import content
 from fairlead.konnector.v2.bindings.coverage import ANNOTATION_BINDING_NAMESPACES
 from fairlead.konnector.v2.bindings.crds import owner_of, plan_crd
@@ -63,8 +64,8 @@ from fairlead.konnector.v2.schemas.source import ANSWER_SECONDS
 
 
 TURN_ON = (
-    "give the konnector --protocols v1alpha2,v2, with its rights and CRDs: apply `fairlead "
-    "manifests konnector --protocols v1alpha2,v2`, or set konnector.protocols of the chart"
+    "take --protocols v1alpha2 off the konnector, and apply its rights and CRDs: `fairlead "
+    "manifests konnector`, or in the chart without konnector.protocols"
 )
 BLAME = "do not trust this file"
 """Advice about a file that binds kinds of the cluster itself."""
@@ -117,7 +118,8 @@ def _is_off(deployment: Object) -> bool:
             continue
         protocols = [word.partition("=")[2] for word in words if word.startswith("--protocols")]
         spaced = words[words.index("--protocols") + 1 :][:1] if "--protocols" in words else []
-        return not any("v2" in text.split(",") for text in (*protocols, *spaced))
+        stated = [*protocols, *spaced] or [",".join(DEFAULT_PROTOCOLS)]
+        return not any("v2" in text.split(",") for text in stated)
     return False
 
 

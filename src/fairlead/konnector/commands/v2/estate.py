@@ -25,7 +25,7 @@ from fairlead.client.lookups import find, list_all, look_at
 from fairlead.konnector.commands.consumer_objects import MANAGED_BY, MANAGER, delete
 from fairlead.konnector.commands.request import Progress
 from fairlead.konnector.commands.v2.targets import KbindTarget
-from fairlead.konnector.v2.bindings.crds import is_made
+from fairlead.konnector.v2.bindings.crds import is_made, owner_of
 
 
 class KbindImpact(msgspec.Struct, frozen=True):
@@ -50,7 +50,9 @@ async def impact(client: Client, bindings: Sequence[Object]) -> KbindImpact:
     """
     leaving = {binding.meta.uid for binding in bindings}
     staying = [
-        binding for binding in await all_bindings(client) if binding.meta.uid not in leaving
+        binding
+        for binding in await all_bindings(client)
+        if binding.meta.uid not in leaving and not binding.meta.deleting
     ]
     objects = copies = 0
     for api in sorted({api for binding in bindings for api in apis_of(binding)}):
@@ -69,9 +71,18 @@ async def impact(client: Client, bindings: Sequence[Object]) -> KbindImpact:
     return KbindImpact(objects, copies)
 
 
+async def has_crds(client: Client, binding: Object) -> bool:
+    """Whether the Connection of a binding owns the CRD of one of its APIs.
+
+    Raises:
+        ClientError: the server refused a look or cannot be reached.
+    """
+    crds = [await find(client, CUSTOMRESOURCEDEFINITIONS, api) for api in apis_of(binding)]
+    return any(crd is not None and owner_of(crd) == connection_name(binding) for crd in crds)
+
+
 def _places(bindings: Sequence[Object], api: str) -> set[str]:
-    listing = [binding for binding in bindings if api in apis_of(binding)]
-    return {binding.meta.namespace for binding in listing if not binding.meta.deleting}
+    return {binding.meta.namespace for binding in bindings if api in apis_of(binding)}
 
 
 def _covers(places: Collection[str], obj: Object) -> bool:

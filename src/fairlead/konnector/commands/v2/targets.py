@@ -10,7 +10,8 @@ from fairlead.api.label_names import is_label, subdomain_errors
 from fairlead.api.meta import Key, Object
 from fairlead.api.resource import Resource
 from fairlead.client import Client, ClientError
-from fairlead.client.lookups import list_all
+from fairlead.client.lookups import find_custom, list_all
+from fairlead.konnector.commands.request import BindError
 
 
 FORMS = "clusterbinding/NAME, binding/NAMESPACE/NAME or connection/NAME"
@@ -74,7 +75,21 @@ def _key(text: str, *parts: str) -> Key:
     return Key(place[0] if place else "", name)
 
 
-async def others_named(client: Client, name: str) -> list[KbindTarget]:
+async def check_plain(client: Client, name: str) -> None:
+    """Raise if a name without a kind is of objects of kbind v2 alone.
+
+    Raises:
+        BindError: it is; the message has their forms.
+        ClientError: the server cannot be reached.
+    """
+    if await find_custom(client, APISERVICEBINDINGS, name) is not None:
+        return
+    if targets := await _named(client, name):
+        forms = " or ".join(target.text for target in targets)
+        raise BindError(f"APIServiceBinding {name} does not exist: for kbind v2 say {forms}")
+
+
+async def _named(client: Client, name: str) -> list[KbindTarget]:
     """Return the objects of kbind v2 of a name; those that cannot be listed are left out."""
     targets: list[KbindTarget] = []
     for resource in (CLUSTERBINDINGS, BINDINGS, CONNECTIONS):

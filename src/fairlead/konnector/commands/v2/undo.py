@@ -29,6 +29,7 @@ from fairlead.konnector.commands.readiness import Deadline, WaitOptions
 from fairlead.konnector.commands.request import BindError, Progress
 from fairlead.konnector.commands.undo import LET_GO_SECONDS, UNDO_SECONDS
 from fairlead.konnector.commands.v2.estate import (
+    has_crds,
     impact,
     naming,
     remove_roles,
@@ -37,7 +38,7 @@ from fairlead.konnector.commands.v2.estate import (
 )
 from fairlead.konnector.commands.v2.plan import RESOURCES
 from fairlead.konnector.commands.v2.targets import KbindTarget, target_of
-from fairlead.konnector.commands.v2.waiting import until_gone, was_bound
+from fairlead.konnector.commands.v2.waiting import until_gone
 
 
 class BindWrites:
@@ -114,7 +115,7 @@ class _Undo:
         """Delete a binding that is not in use; None if it is not there, else the object."""
         target = KbindTarget(RESOURCES[body["kind"]], key_of(body))
         obj = await find(self._client, target.resource, target.key.name, target.key.namespace)
-        if obj is None or not self._is_ours(obj) or await self._lives(obj):
+        if obj is None or not await self._is_ours(obj) or await self._lives(obj):
             return target, obj
         await self._delete(obj)
         return target, obj
@@ -122,7 +123,7 @@ class _Undo:
     async def _delete_connection(self, body: JSON) -> tuple[KbindTarget, Object | None]:
         target = KbindTarget(CONNECTIONS, key_of(body))
         obj = await find(self._client, CONNECTIONS, target.key.name)
-        if obj is None or not self._is_ours(obj):
+        if obj is None or not await self._is_ours(obj):
             return target, obj
         others = await naming(self._client, [target.key.name])
         # The ClusterBinding of autoBind goes with its Connection.
@@ -135,14 +136,15 @@ class _Undo:
         target = KbindTarget(CLUSTERBINDINGS, key_of(connection))
         return target, await find(self._client, CLUSTERBINDINGS, target.key.name)
 
-    def _is_ours(self, obj: Object) -> bool:
+    async def _is_ours(self, obj: Object) -> bool:
+        """Whether this run has made an object, or one that was killed before it was in use."""
         if obj.meta.uid in self._written.uids:
             return True
         if obj.meta.labels.get(MANAGED_BY) != MANAGER:
             return False
         if obj.kind == CONNECTIONS.kind:
             return not obj.decode(Connection).status.remote_cluster_uid
-        return not was_bound(obj)
+        return not await has_crds(self._client, obj)
 
     async def _lives(self, binding: Object) -> bool:
         """Whether a binding has objects, so that it may be in use."""

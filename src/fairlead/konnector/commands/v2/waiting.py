@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from fairlead.api.conditions import get_condition, stored_conditions
-from fairlead.api.kbind.names import READY, SYNCED
+from fairlead.api.kbind.names import READY
 from fairlead.api.meta import Object
 from fairlead.api.resource import CUSTOMRESOURCEDEFINITIONS
 from fairlead.client.lookups import find
@@ -48,11 +48,6 @@ def unready(obj: Object | None) -> str:
     if ready is None:
         return UNTOUCHED
     return "" if ready.status == "True" else f"{NOT_READY}{ready.reason}: {ready.message}"
-
-
-def was_bound(obj: Object) -> bool:
-    """Whether objects of a binding have ever been synchronised."""
-    return get_condition(stored_conditions(obj.to_dict()), SYNCED) is not None
 
 
 async def until_gone(waiting: WaitOptions, target: KbindTarget, uid: str) -> None:
