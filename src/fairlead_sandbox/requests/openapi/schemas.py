@@ -49,6 +49,10 @@ def _kind_schema(type_: ResourceType) -> JSON:
     schema["x-kubernetes-group-version-kind"] = [
         {"group": resource.group, "version": resource.version, "kind": resource.kind}
     ]
+    if type_.custom and type_.strategy.selectable_fields:
+        schema["x-kubernetes-selectable-fields"] = [
+            {"fieldPath": path} for path in type_.strategy.selectable_fields
+        ]
     return schema
 
 

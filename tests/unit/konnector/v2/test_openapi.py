@@ -134,6 +134,11 @@ KEYED: JSON = {
             id="metadata-of-a-template",
         ),
         pytest.param(
+            {"type": "string", "format": "byte", "x-kubernetes-list-type": "atomic"},
+            {"type": "string", "format": "byte"},
+            id="list-of-bytes",
+        ),
+        pytest.param(
             {
                 "type": "object",
                 "additionalProperties": {"type": "string"},
@@ -296,6 +301,22 @@ def test_a_crd_has_what_discovery_says() -> None:
             {"name": "v1alpha1", "served": True, "storage": False},
         ],
     }
+
+
+def test_fields_of_a_kind_of_go_types_are_of_go_too() -> None:
+    body = msgspec.json.decode(document(ref("T"), T={"type": "string"}))
+    fields = body["components"]["schemas"]["io.Flunder"]["properties"]
+    fields["phase"] = {"type": "string", "enum": ["A", "B"], "default": ""}
+    schema = SchemaDocument(msgspec.json.encode(body)).schema("wardle.io", "v1", "Flunder")
+    assert schema["properties"]["phase"] == {"type": "string", "enum": ["A", "B"]}
+
+
+def test_selectable_fields_move_to_the_version() -> None:
+    """The original loses them."""
+    schema = {"type": "object", "x-kubernetes-selectable-fields": [{"fieldPath": "spec.size"}]}
+    (version, _) = definition(API, schema)["spec"]["versions"]
+    assert version["selectableFields"] == [{"jsonPath": ".spec.size"}]
+    assert version["schema"] == {"openAPIV3Schema": {"type": "object"}}
 
 
 def test_a_protected_group_has_the_word_that_servers_ask_for() -> None:

@@ -2,8 +2,8 @@
 
 A document of CRDs has their schemas nearly as they were written; one of an aggregated API server
 is made of Go types, and has references, types without names of fields, and defaults of zero. Both
-become structural schemas, as API servers want them. Additional columns, the subresource scale and
-selectable fields are in no document, and are lost. Sources: KEP-2896 (OpenAPI v3), "Specifying a
+become structural schemas, as API servers want them. Additional columns and the subresource scale
+are in no document, and are lost. Sources: KEP-2896 (OpenAPI v3), "Specifying a
 structural schema" in the documentation of CRDs, kbind v2.
 """
 
@@ -86,6 +86,9 @@ _PROTECTED = ".kubernetes.io"
 _APPROVED = "api-approved.kubernetes.io"
 
 
+_SELECTABLE = "x-kubernetes-selectable-fields"
+
+
 def _version(version: ServedVersion, schema: JSON | None, api: ServedAPI) -> JSON:
     result: JSON = {
         "name": version.name,
@@ -93,7 +96,13 @@ def _version(version: ServedVersion, schema: JSON | None, api: ServedAPI) -> JSO
         "storage": version.name == api.preferred,
     }
     if schema is not None:
-        result["schema"] = {"openAPIV3Schema": schema}
+        fields = schema.get(_SELECTABLE)
+        described = {key: value for key, value in schema.items() if key != _SELECTABLE}
+        result["schema"] = {"openAPIV3Schema": described}
+        if isinstance(fields, list):
+            # A document has them at the schema, without the dot of a path in JSON; KEP-4358.
+            paths = [one["fieldPath"] for one in fields if isinstance(one, dict)]
+            result["selectableFields"] = [{"jsonPath": f".{path}"} for path in paths]
     if version.status:
         result["subresources"] = {"status": {}}
     return result
@@ -190,7 +199,8 @@ class _Conversion:
 
     def root(self, name: str) -> JSON:
         """Return the schema of a kind, with the fields of metadata left to the API server."""
-        schema = self._node(self._component(name), (name,), typed=False)
+        component = self._component(name)
+        schema = self._node(component, (name,), typed=_is_of_go(component))
         if schema.get("type") != "object":
             raise SchemaError(f"its schema is of {schema.get('type', 'no type')}, not an object")
         properties = {**schema.get("properties", {})}
@@ -279,6 +289,17 @@ class _Conversion:
             result["additionalProperties"] = True
 
 
+def _is_of_go(component: JSON) -> bool:
+    """Whether a kind refers to other types than metadata: the document of a CRD does not."""
+    properties = component.get("properties")
+    others = {**(properties if isinstance(properties, dict) else {}), "metadata": None}
+    return _refers({name: inner for name, inner in others.items() if not _is_meta(inner)})
+
+
+def _is_meta(schema: object) -> bool:
+    return isinstance(schema, dict) and _reference(schema) == f"{_REFERENCE}{_OBJECT_META}"
+
+
 def _reference(schema: JSON) -> str | None:
     """Return the reference that a schema consists of, beside its description."""
     if isinstance(reference := schema.get("$ref"), str):
@@ -365,9 +386,13 @@ def _of_go(result: JSON) -> None:
     if len(described) == 2:
         del result["additionalProperties"]
         result[_PRESERVE] = True
-    if result.get(_LIST_TYPE) == "map" and not _has_keys(result):
-        result.pop(_LIST_TYPE)
+    keyless = result.get(_LIST_TYPE) == "map" and not _has_keys(result)
+    # Go has lists of bytes, which are texts in JSON.
+    if keyless or result.get("type") != "array":
+        result.pop(_LIST_TYPE, None)
         result.pop(_LIST_KEYS, None)
+    if result.get("type") != "object":
+        result.pop("x-kubernetes-map-type", None)
 
 
 def _has_keys(result: JSON) -> bool:
