@@ -99,8 +99,9 @@ ROWS = (
             ),
             _fault(
                 "Bindings that have failed",
-                "sum(max by (binding) (fairlead_konnector_binding_failed))",
-                "APIServiceBindings of this consumer's cluster.",
+                "(sum(max by (binding) (fairlead_konnector_binding_failed)) or vector(0)) + "
+                "(count(min by (binding) (fairlead_konnector_connection_ready) < 1) or vector(0))",
+                "Bindings of this consumer's cluster, and Connections that are not Ready.",
             ),
             _fault(
                 "Objects that do not cross",

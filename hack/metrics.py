@@ -9,10 +9,12 @@ from typing import NamedTuple
 from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
 
+from fairlead.api.kbind import BINDINGS, CLUSTERBINDINGS, CONNECTIONS
 from fairlead.api.kubebind import APISERVICEBINDINGS
 from fairlead.binding.metrics import BindingMetrics
 from fairlead.client import Client, ClusterConfig
-from fairlead.konnector.metrics import BindingStates, Syncs
+from fairlead.konnector import bounds as konnector_bounds
+from fairlead.konnector.metrics import BindingStates, KbindInformers, Syncs
 from fairlead.portal.http.metrics import PortalMetrics
 from fairlead.postgres.metrics import PostgresMetrics
 from fairlead.provider import bounds
@@ -40,7 +42,10 @@ _LABELS = {
     "runs in, else that of a connection",
     "`resource`": "plural and group, such as `widgets.example.org`",
     "`controller`, `name`": "a controller; of `leader_election_master_status` the Lease",
-    "`binding`": "an APIServiceBinding of the consumer",
+    "`binding`": "an APIServiceBinding of the consumer; of kbind v2 `connection/NAME`, "
+    "`clusterbinding/NAME` or `binding/NAMESPACE/NAME`: the first "
+    f"{konnector_bounds.BINDING_SERIES} Bindings by age, and `binding/other` for the sum of all "
+    "others",
     "`direction`, `side`": "`spec` goes to the provider, `status` comes back; `consumer` or "
     "`provider`",
     "`consumer`": "the identity that `fairlead provider consumers` shows; the first "
@@ -78,13 +83,24 @@ def parts() -> list[Part]:
         Part("Every program", [metrics.registry]),
         Part(
             "`fairlead konnector run`",
-            [Syncs(konnector), BindingStates(konnector, cluster.informer(APISERVICEBINDINGS))],
+            [
+                Syncs(konnector),
+                BindingStates(konnector, cluster.informer(APISERVICEBINDINGS), _kbind(cluster)),
+            ],
         ),
         Part("`fairlead provider run`", [ConsumerMetrics(cluster)]),
         Part("`fairlead postgres run`", [PostgresMetrics()]),
         Part("`fairlead binding run`", [BindingMetrics(), ReviewMetrics()]),
         Part("`fairlead provider serve`", [PortalMetrics()]),
     ]
+
+
+def _kbind(cluster: Cluster) -> KbindInformers:
+    return KbindInformers(
+        cluster.informer(CONNECTIONS),
+        cluster.informer(CLUSTERBINDINGS),
+        cluster.informer(BINDINGS),
+    )
 
 
 async def page() -> str:

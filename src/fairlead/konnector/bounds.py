@@ -16,6 +16,7 @@ SOON_SECONDS = 1.0  # stops a pass that lacked facts from waiting for an event
 LOOKS = 5  # without a connection: stops a condition about one that begins
 GONE_LOOKS = 2  # in a row: stops a binding from going for an export that was away once
 BINDINGS = 100  # of a bundle: stops a provider from bringing CRDs without end
+BINDING_SERIES = 100  # of Bindings: stops tenants from making series without end
 AUTO_BOUND_APIS = 500  # of a Connection: stops a provider from bringing CRDs without end
 AGAIN_SECONDS = 30.0  # stops a connection that ended by itself from staying away
 FAREWELL_SECONDS = 3.0  # stops a connection before it told the provider of its end

@@ -11,6 +11,7 @@ from typing import Protocol
 
 import msgspec
 
+from fairlead.api import kbind
 from fairlead.api.kubebind import (
     APISERVICEBINDINGBUNDLES,
     APISERVICEBINDINGS,
@@ -32,7 +33,7 @@ from fairlead.api.meta import Object, OwnerReference
 from fairlead.api.resource import CUSTOMRESOURCEDEFINITIONS, NAMESPACES, Resource
 from fairlead.client import Forbidden, NotFound, Unauthorized
 from fairlead.konnector.files import WatchBudget
-from fairlead.konnector.metrics import BindingStates, Syncs
+from fairlead.konnector.metrics import BindingStates, KbindInformers, Syncs
 from fairlead.konnector.options import Options
 from fairlead.konnector.policies.copies import is_orphan
 from fairlead.konnector.policies.holding import (
@@ -98,8 +99,13 @@ class Consumer:
         self._metrics = metrics or Metrics()
         self.syncs = Syncs(self._metrics)
         """Metrics of each binding's synchronisation."""
-        if "v1alpha2" in options.protocols:
-            BindingStates(self._metrics, self.bindings)
+        has_v1, has_v2 = (protocol in options.protocols for protocol in ("v1alpha2", "v2"))
+        kinds = (kbind.CONNECTIONS, kbind.CLUSTERBINDINGS, kbind.BINDINGS)
+        BindingStates(
+            self._metrics,
+            self.bindings if has_v1 else None,
+            KbindInformers(*map(self.kbind_informer, kinds)) if has_v2 else None,
+        )
 
     @cached_property
     def bindings(self) -> Informer:

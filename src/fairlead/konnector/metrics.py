@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from types import TracebackType
 from typing import Literal, NamedTuple, Self
 
@@ -20,9 +20,13 @@ from prometheus_client.metrics_core import (
 )
 from prometheus_client.registry import Collector
 
-from fairlead.api.meta import Key
+from fairlead.api.conditions import get_condition, is_true, stored_conditions
+from fairlead.api.kbind import Binding
+from fairlead.api.kbind.names import READY
+from fairlead.api.meta import Key, Object
 from fairlead.api.reasons.verdict import verdict_of
 from fairlead.client.metrics import Histogram
+from fairlead.konnector import bounds
 from fairlead.runtime import Informer, Metrics
 
 
@@ -252,9 +256,16 @@ class Syncs(Collector):
         metrics.controller = controller
         return metrics
 
-    def forget(self, binding: str) -> None:
-        """Drop the series of a binding that is gone, with its controllers' series."""
-        gone = [self._by_kind.pop(key) for key in list(self._by_kind) if key[0] == binding]
+    def forget(self, binding: str, resource: str = "") -> None:
+        """Drop the series of a binding that is gone, with its controllers' series.
+
+        With ``resource`` they are those of a resource that the binding has no more.
+        """
+        gone = [
+            self._by_kind.pop(key)
+            for key in list(self._by_kind)
+            if key[0] == binding and resource in {"", key[1]}
+        ]
         # Claims of several bindings on one resource have controllers of the same name.
         controllers = {metrics.controller for metrics in self._by_kind.values()}
         for controller in {metrics.controller for metrics in gone} - controllers:
@@ -346,20 +357,91 @@ def _depth(metrics: SyncMetrics) -> int:
     return metrics.depth
 
 
-class BindingStates(Collector):
-    """Failures of bindings, by the verdict on each at a scrape."""
+class KbindInformers(NamedTuple):
+    """The kinds of kbind v2 in the consumer's cluster."""
 
-    def __init__(self, metrics: Metrics, bindings: Informer) -> None:
+    connections: Informer
+    cluster_bindings: Informer
+    bindings: Informer
+
+
+class BindingStates(Collector):
+    """States of bindings of both protocols and of Connections, by their conditions at a scrape.
+
+    A protocol that is not served has no informers. The first Bindings by age have series of their
+    own, since tenants create them; all others share one, which has the sum of their values.
+    """
+
+    def __init__(
+        self, metrics: Metrics, bindings: Informer | None, kbind: KbindInformers | None = None
+    ) -> None:
         self._bindings = bindings
+        self._kbind = kbind
         metrics.registry.register(self)
 
     def collect(self) -> Iterable[Metric]:
-        """Return the series; called at each scrape."""
+        """Yield the series; called at each scrape."""
         family = GaugeMetricFamily(
             "fairlead_konnector_binding_failed",
-            "1 when the verdict on an APIServiceBinding is failed, else 0",
+            "1 when the verdict on a binding is failed, or one of kbind v2 is not Ready while its "
+            "Connection is; else 0",
             labels=("binding",),
         )
-        for binding in sorted(self._bindings.list(), key=lambda obj: obj.meta.name):
-            family.add_metric([binding.meta.name], verdict_of(binding).state == "failed")
+        if self._bindings is not None:
+            for binding in sorted(self._bindings.list(), key=lambda obj: obj.meta.name):
+                family.add_metric([binding.meta.name], verdict_of(binding).state == "failed")
+        if self._kbind is None:
+            yield family
+            return
+        connections = {obj.meta.name: obj for obj in self._kbind.connections.list()}
+        ready = {
+            name
+            for name, obj in connections.items()
+            if is_true(stored_conditions(obj.to_dict()), READY)
+        }
+        for label, failed in _kbind_rows(self._kbind, ready):
+            family.add_metric([label], failed)
         yield family
+        family = GaugeMetricFamily(
+            "fairlead_konnector_connection_ready",
+            "1 when a Connection of kbind v2 is Ready, else 0; none while it is being deleted",
+            labels=("binding",),
+        )
+        for name, connection in sorted(connections.items()):
+            if not connection.meta.deleting:
+                family.add_metric([connection_label(name)], name in ready)
+        yield family
+
+
+def connection_label(name: str) -> str:
+    """Return the label of a Connection; no APIServiceBinding has such a name."""
+    return f"connection/{name}"
+
+
+def _kbind_rows(kbind: KbindInformers, ready: Collection[str]) -> Iterator[tuple[str, int]]:
+    """Yield the label of each binding, and whether it has failed."""
+    for binding in sorted(kbind.cluster_bindings.list(), key=lambda obj: obj.meta.name):
+        yield f"clusterbinding/{binding.meta.name}", _has_failed(binding, ready)
+    in_order = sorted(
+        kbind.bindings.list(), key=lambda obj: (obj.meta.creation_timestamp or "", obj.key)
+    )
+    for binding in in_order[: bounds.BINDING_SERIES]:
+        yield f"binding/{binding.key}", _has_failed(binding, ready)
+    if others := in_order[bounds.BINDING_SERIES :]:
+        yield "binding/other", sum(_has_failed(binding, ready) for binding in others)
+
+
+def _has_failed(obj: Object, ready: Collection[str]) -> bool:
+    """Whether a binding of kbind v2 needs a person.
+
+    One that waits for its Connection does not, and one that waits for something else while its
+    Connection is ready does, if that lasts.
+    """
+    if verdict_of(obj).state == "failed":
+        return True
+    binding = obj.try_decode(Binding)
+    if binding is None or obj.meta.deleting:
+        return False
+    condition = get_condition(binding.status.conditions, READY)
+    is_unready = condition is not None and condition.status == "False"
+    return is_unready and binding.spec.connection_ref.name in ready

@@ -49,7 +49,7 @@ async def test_an_object_in_the_way_is_told_of_as_a_conflict(synced: Synced) -> 
     scrape = await synced.tells("fairlead_sync_conflicts", lambda value: value == 1)
     (alert,) = await firing((30, scrape), (30, await synced.scrape()))
     assert alert.name == "FairleadObjectsConflicting"
-    assert "1 objects of widgets.example.org in APIServiceBinding widgets" in alert.annotations
+    assert "1 objects of widgets.example.org in binding widgets" in alert.annotations
 
 
 async def test_an_object_that_a_server_refuses_is_told_of_as_failing(synced: Synced) -> None:

@@ -14,13 +14,14 @@ from tests.unit.api.test_verdict import ACCESS, BINDING, ROWS, SERVER, WIDGET, c
 
 from fairlead.api.conditions import get_condition
 from fairlead.api.kubebind import CLUSTERBINDINGS, ClusterBinding
-from fairlead.api.meta import Object, object_from_dict
+from fairlead.api.meta import JSON, Object, object_from_dict
 from fairlead.api.reasons.postgres import POSTGRES
 from fairlead.api.reasons.verdict import Finding, condition_state, conditions_of, verdict_of
 from fairlead.api.timestamps import format_time, moment
 from fairlead.binding.contexts.base import BaseContext
 from fairlead.binding.metrics import BindingMetrics
-from fairlead.konnector.metrics import BindingStates
+from fairlead.konnector import bounds
+from fairlead.konnector.metrics import BindingStates, KbindInformers
 from fairlead.postgres.errors import AccessError
 from fairlead.postgres.metrics import OwnerMetrics, PostgresMetrics
 from fairlead.provider.commands.overview import connection_verdict
@@ -39,6 +40,7 @@ RULES: dict[str, str] = {
 OF_STATES = {
     "FairleadBindingFailed",
     "FairleadBindingsNotProjected",
+    "FairleadConnectionNotReady",
     "FairleadConsumerSilent",
     "FairleadObjectsConflicting",
     "FairleadObjectsFailing",
@@ -171,6 +173,115 @@ def test_a_binding_alerts_if_its_verdict_is_failed(found: Object) -> None:
     (sample,) = family.samples
     assert sample.labels == {"binding": found.meta.name}
     assert bool(sample.value) == (verdict_of(found).state == "failed")
+
+
+def kbind(
+    kind: str, name: str, *conditions: JSON, namespace: str = "", deleting: bool = False
+) -> Object:
+    metadata: JSON = {"name": name, "namespace": namespace, "generation": 1}
+    if deleting:
+        metadata["deletionTimestamp"] = _at(hours=1)
+    spec: JSON = {"connectionRef": {"name": "acme"}, "apis": [{"name": "ws.acme.io"}]}
+    if kind == "Connection":
+        spec = {"kubeconfigSecretRef": {"namespace": "kube-bind", "name": name}}
+    return object_from_dict(
+        {
+            "apiVersion": "core.kbind.io/v1alpha1",
+            "kind": kind,
+            "metadata": metadata,
+            "spec": spec,
+            "status": {"conditions": list(conditions)},
+        }
+    )
+
+
+def ready(status: str, reason: str = "AsExpected") -> JSON:
+    return {
+        "type": "Ready",
+        "status": status,
+        "reason": reason,
+        "message": "",
+        "lastTransitionTime": _at(hours=1),
+        "observedGeneration": 1,
+    }
+
+
+def kbind_series(*objects: Object) -> dict[tuple[str, str], float]:
+    """The values by the end of the metric's name and the label."""
+    informers = (
+        SimpleNamespace(list=lambda kind=kind: [one for one in objects if one.kind == kind])
+        for kind in ("Connection", "ClusterBinding", "Binding")
+    )
+    states = BindingStates(Metrics(), None, KbindInformers(*cast("Any", informers)))
+    return {
+        (family.name.rpartition("_")[2], sample.labels["binding"]): sample.value
+        for family in states.collect()
+        for sample in family.samples
+    }
+
+
+WELL = kbind("Connection", "acme", ready("True"))
+AWAY = kbind("Connection", "acme", ready("False", "Pending"))
+
+
+@pytest.mark.parametrize(
+    ("connection", "binding", "failed"),
+    [
+        pytest.param(WELL, kbind("ClusterBinding", "all", ready("True")), 0, id="well"),
+        pytest.param(
+            WELL, kbind("ClusterBinding", "all", ready("False", "APINotExported")), 1, id="failed"
+        ),
+        pytest.param(
+            AWAY,
+            kbind("ClusterBinding", "all", ready("False", "Forbidden")),
+            1,
+            id="failed-anyhow",
+        ),
+        pytest.param(
+            AWAY, kbind("ClusterBinding", "all", ready("False", "Pending")), 0, id="waits-for-it"
+        ),
+        pytest.param(
+            WELL, kbind("ClusterBinding", "all", ready("False", "Pending")), 1, id="waits-alone"
+        ),
+        pytest.param(WELL, kbind("ClusterBinding", "all"), 0, id="new"),
+        pytest.param(
+            WELL,
+            kbind("ClusterBinding", "all", ready("False", "Pending"), deleting=True),
+            0,
+            id="unbinding",
+        ),
+    ],
+)
+def test_a_kbind_binding_alerts_if_it_needs_a_person(
+    connection: Object, binding: Object, failed: int
+) -> None:
+    assert kbind_series(connection, binding)["failed", "clusterbinding/all"] == failed
+
+
+def test_a_connection_alerts_if_it_is_not_ready_and_not_being_deleted() -> None:
+    found = kbind_series(
+        WELL,
+        kbind("Connection", "silent", ready("False", "Pending")),
+        kbind("Connection", "new"),
+        kbind("Connection", "old", ready("False", "DrainingBindings"), deleting=True),
+    )
+    assert found == {
+        ("ready", "connection/acme"): 1,
+        ("ready", "connection/new"): 0,
+        ("ready", "connection/silent"): 0,
+    }
+
+
+def test_bindings_of_tenants_make_no_series_without_end() -> None:
+    refused = ready("False", "APINotExported")
+    bindings = [
+        kbind("Binding", f"b{number:04}", refused, namespace="shop")
+        for number in range(bounds.BINDING_SERIES + 3)
+    ]
+    found = kbind_series(WELL, *bindings)
+    assert len(found) == bounds.BINDING_SERIES + 2
+    assert found["failed", "binding/shop/b0000"] == 1
+    assert found["failed", "binding/other"] == 3
 
 
 def _failing(found: Object) -> int:

@@ -223,5 +223,18 @@ async def test_numbers_outlive_a_syncer_and_go_with_their_binding() -> None:
     assert syncs.of("postgres", "things", "sync-things") is not metrics
 
 
+async def test_numbers_of_a_resource_go_without_those_of_others() -> None:
+    registry = Metrics()
+    syncs = Syncs(registry)
+    for resource in ("things", "others"):
+        syncs.of("connection/acme", resource, f"sync-{resource}")
+    syncs.of("acme", "things", "sync-things")
+    syncs.forget("connection/acme", "things")
+    assert {key[1:3] for key in samples(registry)} == {
+        ("connection/acme", "others"),
+        ("acme", "things"),
+    }
+
+
 async def _nothing(_request: object) -> None:
     return

@@ -26,6 +26,7 @@ from fairlead.api.meta import Key, Object
 from fairlead.api.resource import CUSTOMRESOURCEDEFINITIONS, Resource
 from fairlead.client.errors import ApiError, Conflict, Forbidden, NotFound
 from fairlead.konnector.crds import established
+from fairlead.konnector.metrics import connection_label
 from fairlead.konnector.supervisor import Supervisor
 from fairlead.konnector.v2.bindings.coverage import (
     EVERYWHERE,
@@ -245,7 +246,7 @@ class SyncedAPI:
         self._crd = environment.consumer.crds.get("", self.name)
         summaries = list(self._bindings())
         bindings = in_order(one for one in summaries if self.name in one.apis)
-        self.connection = self._owner(bindings)
+        former, self.connection = self.connection, self._owner(bindings)
         connection = environment.connections.get("", self.connection)
         provider = environment.providers.of(self.connection) if self.connection else None
         before = (self._coverage, self._places, self._paused)
@@ -260,6 +261,8 @@ class SyncedAPI:
         await self._follow(summaries)
         await self._unbind_crd(leaving, connection)
         await self._synchronise(provider)
+        if former != self.connection:
+            environment.consumer.syncs.forget(connection_label(former), self.name)
         if self._running is not None and before != (
             self._coverage,
             self._places,

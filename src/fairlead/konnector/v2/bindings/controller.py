@@ -16,6 +16,7 @@ from fairlead.api.timestamps import now
 from fairlead.client.errors import Conflict
 from fairlead.client.lookups import find
 from fairlead.konnector.consumer import Consumer
+from fairlead.konnector.metrics import connection_label
 from fairlead.konnector.reports import Reports
 from fairlead.konnector.supervisor import Supervisor
 from fairlead.konnector.v2.bindings.api import SyncedAPI
@@ -103,7 +104,7 @@ class BindingsController:
     def _connection_changed(self, delta: Delta) -> None:
         if delta.new is None:
             self._followed.pop(delta.object.meta.name, None)
-            self._consumer.syncs.forget(delta.object.meta.name)
+            self._consumer.syncs.forget(connection_label(delta.object.meta.name))
         for binding in self._summaries.values():
             if binding.connection == delta.object.meta.name:
                 for api in binding.apis:
@@ -148,8 +149,9 @@ class BindingsController:
                 self._work.start(name, api, failed=api.failed)
             left = set()
             for name in sorted(self._apis.keys() - listed):
-                if self._apis[name].finished:
+                if (api := self._apis[name]).finished:
                     del self._apis[name]
+                    self._consumer.syncs.forget(connection_label(api.connection), name)
                     await self._work.stop(name)
                     self._reports.forget(name)
             await self._changed.wait()

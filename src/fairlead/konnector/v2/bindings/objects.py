@@ -10,6 +10,7 @@ from fairlead.api.kbind.names import FORBIDDEN
 from fairlead.api.kubebind import LABEL_AGGREGATE_TO_KONNECTOR
 from fairlead.api.meta import OwnerReference
 from fairlead.api.resource import CUSTOMRESOURCEDEFINITIONS, Resource
+from fairlead.konnector.metrics import connection_label
 from fairlead.konnector.policies.mirror import Mirrored, MirroredFields, MirrorPolicy
 from fairlead.konnector.reports import SyncFault
 from fairlead.konnector.sync.ends import BothEnds, WatchedCollection
@@ -116,7 +117,7 @@ class MirroredObjects:
         """Whether all objects have been looked at, so that conflicts are known."""
         self._idle_looks = 0
         name = f"sync-{api}"
-        self._metrics = konnector.syncs.of(spec.connection, api, name)
+        self._metrics = konnector.syncs.of(connection_label(spec.connection), api, name)
         context = EngineContext(
             name=name,
             binding=spec.connection,
