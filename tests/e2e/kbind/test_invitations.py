@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
+import asyncio
+import json
+import stat
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
+from tests.support.commands import fairlead
 from tests.support.dying import DyingClient, KilledError
 from tests.support.kbindbound import namespace, widget
 from tests.support.kbindinvited import Invited, kubeconfig_of
 from tests.support.kbindworld import KbindWorld
+from tests.support.konnector import World
 from tests.support.waiting import SECONDS, eventually, gone, when
 
 from fairlead.api.kbind import lease_name
@@ -30,17 +37,24 @@ from fairlead.api.resource import (
     ROLEBINDINGS,
     ROLES,
     SECRETS,
+    SERVICEACCOUNTS,
 )
 from fairlead.client import Client, Forbidden, NotFound, Unauthorized, parse_kubeconfig
-from fairlead.provider.commands.consumers import find_consumer
+from fairlead.provider.commands.consumers import (
+    UnknownConsumerError,
+    find_consumer,
+    find_consumers,
+)
 from fairlead.provider.commands.overview import ConsumerRow, consumers
 from fairlead.provider.commands.revoke.v2 import kbind_inventory, revoke_kbind
-from fairlead.provider.commands.revoke.work import ClearingError
+from fairlead.provider.commands.revoke.work import ClearingError, revoke
 from fairlead.provider.commands.rotation.v2 import rotate_kbind
 from fairlead.provider.commands.rotation.work import RotateError
 from fairlead.provider.identity import InviteError
+from fairlead.provider.invitation import invite as invite_by_template
 from fairlead.provider.options import InviteOptions
-from fairlead.provider.v2.record import LABEL_CONSUMER
+from fairlead.provider.v2.invitation import invite
+from fairlead.provider.v2.record import LABEL_CONSUMER, KbindInvitation, home_of
 
 
 async def row_of(shop: Invited) -> ConsumerRow:
@@ -428,3 +442,119 @@ async def _is_there(shop: Invited) -> bool:
     except NotFound:
         return False
     return True
+
+
+async def test_the_commands_write_the_file_privately_and_list_rotate_and_revoke(
+    kbind: KbindWorld, tmp_path: Path
+) -> None:
+    shop = Invited(kbind, "shop-team")
+    await kbind.provider.offer()
+    assert kbind.provider.plane is not None
+    plane, file = kbind.provider.plane.sandbox, tmp_path / "shop-team.yaml"
+
+    async def run(*words: str) -> tuple[int, str, str]:
+        return await fairlead(plane, tmp_path, "provider", *words)
+
+    invite = ("invite", shop.name, "--protocol", "v2", "--api", shop.api)
+    code, out, err = await run(*invite, "-o", str(file))
+    assert (code, out) == (0, ""), err
+    assert f"kubectl apply -f {file}" in err
+    assert stat.S_IMODE((await asyncio.to_thread(file.stat)).st_mode) == 0o600
+    first = list(yaml.safe_load_all(await asyncio.to_thread(file.read_text)))
+    token = kubeconfig_of(first).decode()
+    # Without a file it is what is printed, and nothing else is.
+    code, out, err = await run(*invite)
+    assert (code, list(yaml.safe_load_all(out))) == (0, first)
+    assert token not in err
+    code, out, _ = await run("consumers")
+    assert code == 0
+    assert [line.split()[:3] for line in out.splitlines()] == [
+        ["CONSUMER", "PROTOCOL", "NAMESPACE"],
+        [shop.name, "v2", shop.name],
+    ]
+    assert "never" in out
+    code, out, _ = await run("consumers", "--json")
+    (row,) = json.loads(out)
+    assert (row["protocol"], row["namespace"]) == ("v2", shop.home)
+    code, out, err = await run("rotate", shop.name, "-o", str(file))
+    assert (code, out) == (0, ""), err
+    assert f"fairlead provider rotate {shop.name} --finish" in err
+    second = list(yaml.safe_load_all(await asyncio.to_thread(file.read_text)))
+    assert second[0] != first[0]
+    code, out, err = await run("rotate", shop.name, "--finish")
+    assert (code, out) == (0, ""), err
+    code, out, err = await run("revoke", shop.name, "--yes")
+    assert (code, out) == (0, f"{shop.name} is revoked\n"), err
+    code, _, err = await run("revoke", shop.name, "--yes")
+    assert (code, "v1alpha2" in err) == (1, False), err
+
+
+async def test_a_silent_konnector_and_lost_credentials_are_told(kbind: KbindWorld) -> None:
+    shop = Invited(kbind)
+    await kbind.provider.offer()
+    await shop.invite()
+    konnector = await kbind.konnector()
+    await shop.apply()
+    await shop.bound()
+    await konnector.stop()
+    uid = (await shop.here.get(NAMESPACES, "kube-system")).meta.uid
+    renewed = {"spec": {"renewTime": "2026-01-01T00:00:00.000000Z"}}
+    await shop.there.merge_patch(LEASES, lease_name(uid), LEASE_NAMESPACE, renewed)
+    row = await row_of(shop)
+    assert (row.state, row.reason) == ("failed", "HeartbeatTimeout")
+    assert row.last_heartbeat_time == renewed["spec"]["renewTime"]
+    await shop.there.delete(SERVICEACCOUNTS, "kube-binder", shop.home)
+    row = await row_of(shop)
+    assert (row.state, row.reason) == ("failed", "CredentialsRefused")
+
+
+async def test_the_lease_of_another_konnector_is_known_by_the_copies(kbind: KbindWorld) -> None:
+    """The original's konnector does not say whose account it has."""
+    shop = Invited(kbind)
+    await kbind.provider.offer()
+    await shop.invite()
+    konnector = await kbind.konnector()
+    await shop.apply()
+    await shop.bound()
+    await shop.create()
+    await shop.copied()
+    await konnector.stop()
+    uid = (await shop.here.get(NAMESPACES, "kube-system")).meta.uid
+    away = {"metadata": {"annotations": {f"account.fairlead.dev/{shop.home}": None}}}
+    await shop.there.merge_patch(LEASES, lease_name(uid), LEASE_NAMESPACE, away)
+    assert (await row_of(shop)).last_heartbeat_time
+    await shop.there.delete(shop.resource, "a", shop.name)
+    assert not (await row_of(shop)).last_heartbeat_time
+
+
+async def test_consumers_of_both_protocols_stand_beside_each_other(world: World) -> None:
+    former = await invite_by_template(world.provider, name="shop", template="widgets")
+    request = KbindInvitation(apis=(world.widgets.group_resource,))
+    await invite(world.provider, name="shop", request=request, progress=lambda _line: None)
+    rows = await consumers(world.provider)
+    assert [(row.identity, row.protocol) for row in rows] == [
+        ("shop", "v2"),
+        ("shop", "v1alpha2"),
+    ]
+    with pytest.raises(UnknownConsumerError, match="give the cluster namespace"):
+        await find_consumer(world.provider, "shop")
+    home = await find_consumer(world.provider, home_of("shop"))
+    cluster = await find_consumer(world.provider, former["providerNamespace"])
+    await revoke(
+        *(world.provider, cluster),
+        keep_data=False,
+        timeout=SECONDS,
+        progress=lambda _line: None,
+    )
+    await world.provider.get(ROLEBINDINGS, "kube-binder-kbind", "shop")
+    rows = await consumers(world.provider)
+    assert [row.protocol for row in rows] == ["v2"]
+    with pytest.raises(UnknownConsumerError):
+        await find_consumers(world.provider, ["shop"])
+    await revoke_kbind(
+        *(world.provider, home),
+        keep_data=False,
+        timeout=SECONDS,
+        progress=lambda _line: None,
+    )
+    assert await consumers(world.provider) == []

@@ -94,6 +94,10 @@ COMMANDS: dict[str, list[str]] = {
     "bindings": ["bindings", "--once"],
     "consumers": ["provider", "consumers"],
     "invite": ["provider", "invite", "x", "--template", "t", "-o", "OUT"],
+    "invite-v2": [
+        *("provider", "invite", "x", "--protocol", "v2"),
+        *("--api", "widgets.example.org", "-o", "OUT"),
+    ],
     "rotate": ["provider", "rotate", "x", "--timeout", "1s"],
     "revoke": ["provider", "revoke", "x", "--yes", "--timeout", "1s"],
     "konnector": ["konnector", "run"],
@@ -103,7 +107,7 @@ HARMLESS = {
     ("bindings", "items-of-another-shape"),
 }
 """A cluster in which there is nothing, or nothing that can be read, is no error."""
-PATIENT = {"bindings", "consumers", "invite", "rotate", "revoke", "konnector"}
+PATIENT = {"bindings", "consumers", "invite", "invite-v2", "rotate", "revoke", "konnector"}
 """These have no timeout of their own for a server that takes connections and is silent, and
 wait as long as the client does, which is tested there."""
 

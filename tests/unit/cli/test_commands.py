@@ -221,6 +221,58 @@ def test_what_is_said_of_commands_that_are_not_imported_is_their_own_first_sente
             id="external-ca",
         ),
         pytest.param(
+            ["provider", "invite", "a", "-o", "f"], "Missing option '--template'", id="template"
+        ),
+        pytest.param(
+            ["provider", "invite", "a", "--template", "t"], "Missing option '-o'", id="no-output"
+        ),
+        *(
+            pytest.param(
+                ["provider", "invite", "a", "--template", "t", "-o", "f", *words],
+                f"{words[0]} belongs to --protocol v2",
+                id=f"v1alpha2{words[0]}",
+            )
+            for words in (
+                ("--api", "widgets.example.org"),
+                ("--namespace", "shop"),
+                ("--existing-namespaces",),
+                ("--whole-cluster",),
+                ("--related", "secrets/FromProvider"),
+                ("--konnector-namespace", "kube-bind"),
+            )
+        ),
+        *(
+            pytest.param(
+                ["provider", "invite", "a", "--protocol", "v2", *words],
+                f"{words[0]} belongs to --protocol v1alpha2",
+                id=f"v2{words[0]}",
+            )
+            for words in (
+                ("--template", "t"),
+                ("--identity", "a"),
+                ("--namespace-prefix", "a"),
+                ("--pretty-name", "a"),
+            )
+        ),
+        pytest.param(
+            ["provider", "invite", "a", "--protocol", "v3"], "'v3' is not one of", id="protocol"
+        ),
+        pytest.param(
+            ["provider", "invite", "a", "--protocol", "v2", "--related", "pods/FromProvider"],
+            "'pods/FromProvider' is not one of",
+            id="related",
+        ),
+        pytest.param(
+            ["provider", "invite", "a", "--protocol", "v2", "-o", "no-such-folder/f"],
+            "folder no-such-folder does not exist",
+            id="v2-output",
+        ),
+        pytest.param(
+            ["provider", "rotate", "a", "-o", "no-such-folder/f"],
+            "folder no-such-folder does not exist",
+            id="rotate-output",
+        ),
+        pytest.param(
             ["provider", "invite", "", "--template", "t", "-o", "f"], "NAME is empty", id="nobody"
         ),
         pytest.param(

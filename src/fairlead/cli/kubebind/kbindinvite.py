@@ -102,8 +102,10 @@ def check_protocol(protocol: str) -> None:
             raise click.UsageError(
                 f"{flags[name]} belongs to --protocol {other}: this invitation is by {protocol}"
             )
-    if protocol == "v1alpha2" and not context.params["template"]:
-        raise click.UsageError("Missing option '--template'.")
+    missing = {"template": "'--template'", "output": "'-o' / '--output'"}
+    for name, flag in missing.items() if protocol == "v1alpha2" else ():
+        if not context.params[name]:
+            raise click.UsageError(f"Missing option {flag}.")
 
 
 def request_of(connection: str, flags: Mapping[str, Any]) -> KbindInvitation:
@@ -164,4 +166,8 @@ def hand_out(documents: Sequence[JSON], output: Path | None, name: str) -> None:
     spaces = [one["metadata"].get("namespace") for one in documents if one["kind"] == "Binding"]
     there = f" (with namespace {', '.join(spaces)})" if spaces else ""
     click.echo(f"{output}: all that {name} needs to bind; keep it secret", err=True)
-    click.echo(f"in the consumer's cluster{there}: kubectl apply -f {output}", err=True)
+    click.echo(
+        f"in the consumer's cluster{there}, whose konnector runs with --protocols v1alpha2,v2: "
+        f"kubectl apply -f {output}",
+        err=True,
+    )

@@ -167,11 +167,9 @@ def invite(
         check_folder(output)
     options = invite_options(flags)
     config = cluster_config(kubeconfig, context)
-    if protocol == "v2":
+    if protocol == "v2" or output is None:
         invite_by_kbind(config, name, request_of(binding, flags), output, options, flags)
         return
-    if output is None:
-        raise click.UsageError("Missing option '-o' / '--output'.")
 
     async def main(stop: asyncio.Event) -> Any:
         async with Client(config, user_agent=NAME, field_manager=NAME) as client:

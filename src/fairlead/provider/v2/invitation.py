@@ -13,6 +13,7 @@ from urllib.parse import urlsplit
 import msgspec
 
 from fairlead.api.addresses import is_loopback
+from fairlead.api.decoding import field_message
 from fairlead.api.definitions import CRDSpec, crd_spec
 from fairlead.api.kbind import files
 from fairlead.api.kbind import rights as consumer_rights
@@ -208,7 +209,12 @@ class _Invitation:
             raise InviteError(
                 f"there is no CustomResourceDefinition {api}: look with `kubectl get crd`"
             )
-        spec = crd_spec(crd)
+        try:
+            spec = crd_spec(crd)
+        except msgspec.ValidationError as error:
+            raise InviteError(
+                f"CustomResourceDefinition {api} is not valid: {field_message(error)}"
+            ) from None
         if not spec.served:
             raise InviteError(f"CustomResourceDefinition {api} serves no version")
         if not spec.namespaced and not wish.whole_cluster:

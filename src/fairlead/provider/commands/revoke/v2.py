@@ -268,8 +268,12 @@ class _KbindRevocation:
 
     async def _leftover(self, namespace: str) -> str:
         self._client.discovery.invalidate()
+        try:
+            resources = await self._client.discovery.resources()
+        except ApiError as error:
+            return f"perhaps objects of kinds that are not served now: {error}"
         names: list[str] = []
-        for resource in await self._client.discovery.resources():
+        for resource in resources:
             if not resource.namespaced or resource.plural == EVENTS.plural:
                 continue
             try:
