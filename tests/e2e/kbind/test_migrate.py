@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from pathlib import Path
 from typing import Any, NamedTuple
 
+import msgspec
 import pytest
+import yaml
+from tests.support.commands import fairlead
 from tests.support.dying import DyingClient, KilledError
 from tests.support.kbindbound import namespace
 from tests.support.kbindworld import has
@@ -32,11 +36,20 @@ from fairlead.api.kubebind import (
 )
 from fairlead.api.kubebind.conditions import NAMESPACE_READY, OBJECTS_REMAIN
 from fairlead.api.kubebind.fields import Scope
-from fairlead.api.kubebind.names import ANNOTATION_DELETION_POLICY
+from fairlead.api.kubebind.names import ANNOTATION_CLUSTER_NAMESPACE, ANNOTATION_DELETION_POLICY
 from fairlead.api.meta import JSON, Object
-from fairlead.api.resource import CLUSTERROLES, CUSTOMRESOURCEDEFINITIONS, NAMESPACES, Resource
+from fairlead.api.resource import (
+    CLUSTERROLEBINDINGS,
+    CLUSTERROLES,
+    CUSTOMRESOURCEDEFINITIONS,
+    NAMESPACES,
+    ROLEBINDINGS,
+    ROLES,
+    Resource,
+)
 from fairlead.client import Client, ClusterConfig
-from fairlead.konnector.commands.migrate import migrate, survey
+from fairlead.client.lookups import find
+from fairlead.konnector.commands.migrate import MigrationError, migrate, survey
 from fairlead.konnector.options import PROTOCOLS
 from fairlead.provider.options import ProviderOptions
 
@@ -48,11 +61,12 @@ NAMESPACE = "shop"
 class Moved:
     """A binding of v1alpha2 with objects, and what is known of them."""
 
-    def __init__(self, world: World) -> None:
+    def __init__(self, world: World, *, namespaced: bool = True) -> None:
         self.world = world
         self.consumer, self.provider = world.consumer, world.provider
         self.name = world.name
-        self.widgets = world.widgets
+        self.place = NAMESPACE if namespaced else ""
+        self.widgets = msgspec.structs.replace(world.widgets, namespaced=namespaced)
         self.api = self.widgets.group_resource
 
     async def start(self) -> None:
@@ -66,23 +80,23 @@ class Moved:
         orphan["metadata"]["annotations"] = {ANNOTATION_DELETION_POLICY: "Orphan"}
         await self.consumer.create(self.widgets, orphan)
         for name in ("blue", "kept"):
-            await when(self.provider, self.widgets, name, NAMESPACE, until=bool)
+            await when(self.provider, self.widgets, name, self.place, until=bool)
         await self.status("blue", 1)
         self.before = await self.facts()
 
     def widget(self, name: str, **spec: Any) -> JSON:
-        body = self.world.widget(name, **spec)
-        return {**body, "metadata": {**body["metadata"], "namespace": NAMESPACE}}
+        metadata = {"name": name, **({"namespace": self.place} if self.place else {})}
+        return {**self.world.widget(name, **spec), "metadata": metadata}
 
     async def status(self, name: str, value: int) -> None:
         """Write a status at the provider, and wait for it here."""
         body = {"status": {"made": value}}
-        await self.provider.merge_patch(self.widgets, name, NAMESPACE, body, subresource="status")
+        await self.provider.merge_patch(self.widgets, name, self.place, body, subresource="status")
         await when(
             self.consumer,
             self.widgets,
             name,
-            NAMESPACE,
+            self.place,
             until=lambda found: found.get("status", {}).get("made") == value,
         )
 
@@ -102,10 +116,10 @@ class Moved:
     ) -> list[str]:
         lines: list[str] = []
         consumer = client or self.consumer
-        looked = await survey(consumer, self.name, administrator=self.provider.config)
+        findings = await survey(consumer, self.name, administrator=self.provider.config)
         await migrate(
             consumer,
-            looked,
+            findings,
             administrator=self.provider.config,
             timeout=SECONDS,
             progress=lines.append,
@@ -114,20 +128,18 @@ class Moved:
         return lines
 
     async def copy(self, name: str = "blue") -> Object:
-        return await self.provider.get(self.widgets, name, NAMESPACE)
+        return await self.provider.get(self.widgets, name, self.place)
 
     async def check(self) -> None:
         """All is as kbind v2 has it, and nothing was made anew."""
         assert await self.facts() == self.before
-        assert [
-            one.meta.name for one in (await self.consumer.list(APISERVICEBINDINGS)).items
-        ] == []
+        assert await find(self.consumer, APISERVICEBINDINGS, self.name) is None
         crd = await self.consumer.get(CUSTOMRESOURCEDEFINITIONS, self.api)
         assert not crd.meta.owner_references
         assert binding_of_crd(crd.meta) == ""
         system = await self.consumer.get(NAMESPACES, "kube-system")
         for name in ("blue", "kept"):
-            obj = await self.consumer.get(self.widgets, name, NAMESPACE)
+            obj = await self.consumer.get(self.widgets, name, self.place)
             assert obj.meta.finalizers == [FINALIZER_SYNCER]
             copy = await self.copy(name)
             marks = {
@@ -140,31 +152,28 @@ class Moved:
             applied = [one["manager"] for one in copy.to_dict()["metadata"]["managedFields"]]
             assert FIELD_MANAGER in applied
             assert "kube-bind.io" not in applied
-        assert not [
-            one.meta.name
-            for one in (await self.consumer.list(CLUSTERROLES)).items
-            if one.meta.name == f"kube-bind-konnector-{self.name}"
-        ]
+        role = f"kube-bind-konnector-{self.name}"
+        assert await find(self.consumer, CLUSTERROLES, role) is None
 
     async def works(self) -> None:
         """Objects are synchronised by kbind v2 as they were before."""
         await self.status("blue", 2)
         # A field that only v1alpha2 has written goes with that of its object.
         await self.consumer.merge_patch(
-            self.widgets, "blue", NAMESPACE, {"spec": {"certificates": None, "colour": "green"}}
+            self.widgets, "blue", self.place, {"spec": {"certificates": None, "colour": "green"}}
         )
 
         def follows(body: JSON) -> bool:
             return body["spec"].get("colour") == "green" and "certificates" not in body["spec"]
 
-        await when(self.provider, self.widgets, "blue", NAMESPACE, until=follows)
-        await self.consumer.delete(self.widgets, "kept", NAMESPACE)
-        await gone(self.consumer, self.widgets, "kept", NAMESPACE)
+        await when(self.provider, self.widgets, "blue", self.place, until=follows)
+        await self.consumer.delete(self.widgets, "kept", self.place)
+        await gone(self.consumer, self.widgets, "kept", self.place)
         copy = await self.copy("kept")
         assert not copy.meta.deleting
-        await self.consumer.delete(self.widgets, "blue", NAMESPACE)
-        await gone(self.consumer, self.widgets, "blue", NAMESPACE)
-        await gone(self.provider, self.widgets, "blue", NAMESPACE)
+        await self.consumer.delete(self.widgets, "blue", self.place)
+        await gone(self.consumer, self.widgets, "blue", self.place)
+        await gone(self.provider, self.widgets, "blue", self.place)
 
 
 @asynccontextmanager
@@ -200,10 +209,11 @@ def _content(obj: Object) -> tuple[Any, Any]:
 
 
 class _Setup(NamedTuple):
-    """Which side is the real server, "" for none, and where the konnector watches."""
+    """The side that is the real server, "" for none, and scopes of watches and of the kind."""
 
     real: str = ""
-    scope: Scope = "Cluster"
+    watching: Scope = "Cluster"
+    kind: Scope = "Namespaced"
 
 
 @pytest.fixture
@@ -211,17 +221,18 @@ async def moved(request: pytest.FixtureRequest, stack: AsyncExitStack) -> Moved:
     """A binding with objects, whose copies have the same names."""
     setup: _Setup = getattr(request, "param", _Setup())
     plane = request.getfixturevalue("realplane") if setup.real else None
-    options = ProviderOptions(isolation="None", consumer_scope=setup.scope)
-    world = World(stack, real=setup.real, plane=plane, options=options)
+    options = ProviderOptions(isolation="None", consumer_scope=setup.watching)
+    world = World(stack, real=setup.real, plane=plane, scope=setup.kind, options=options)
     await world.start()
-    moved = Moved(world)
+    moved = Moved(world, namespaced=setup.kind == "Namespaced")
     await moved.start()
     return moved
 
 
 _SETUPS = [
     pytest.param(_Setup(), id="sandboxes"),
-    pytest.param(_Setup(scope="Namespaced"), id="namespaces"),
+    pytest.param(_Setup(watching="Namespaced"), id="namespaces"),
+    pytest.param(_Setup(kind="Cluster"), id="cluster-scoped"),
     real(_Setup("consumer"), id="real-consumer"),
     real(_Setup("provider"), id="real-provider"),
 ]
@@ -273,6 +284,148 @@ async def killed_soon(world: World) -> AsyncIterator[tuple[Client, Connect]]:
 
     async with consumer:
         yield consumer, connect
+
+
+async def killed_until_the_end_of_v1alpha2(moved: Moved) -> None:
+    """Run it, killed after each write, until the APIServiceBinding is gone."""
+    for _ in range(MOST_WRITES):
+        async with killed_soon(moved.world) as (consumer, connect):
+            with suppress(KilledError):
+                await moved.move(consumer, connect)
+        if await find(moved.consumer, APISERVICEBINDINGS, moved.name) is None:
+            return
+
+
+async def test_what_users_do_while_neither_protocol_is_at_work_is_done(moved: Moved) -> None:
+    await killed_until_the_end_of_v1alpha2(moved)
+    kept = await moved.copy("kept")
+    for name in ("blue", "kept"):
+        await moved.consumer.delete(moved.widgets, name, NAMESPACE)
+    await moved.consumer.create(moved.widgets, moved.widget("green", colour="green"))
+    await moved.move()
+    for name in ("blue", "kept"):
+        await gone(moved.consumer, moved.widgets, name, NAMESPACE)
+    await gone(moved.provider, moved.widgets, "blue", NAMESPACE)
+    assert (await moved.copy("kept")).meta.uid == kept.meta.uid
+    await when(moved.provider, moved.widgets, "green", NAMESPACE, until=bool)
+
+
+async def test_an_object_in_a_copys_place_that_v1alpha2_has_not_made_is_left_alone(
+    moved: Moved,
+) -> None:
+    """Marks of another consumer, or of another object, prove nothing."""
+    foreign = moved.widget("foreign")
+    foreign["metadata"]["annotations"] = {ANNOTATION_CLUSTER_NAMESPACE: "kube-bind-another"}
+    await moved.provider.create(moved.widgets, foreign)
+    await moved.consumer.create(moved.widgets, moved.widget("foreign", colour="red"))
+    await moved.link.condition("Conflicts", lambda found: found.get("status") == "True")
+    before = await moved.copy("foreign")
+    await moved.move()
+    ready = has("Conflicts", "True")
+    await when(moved.consumer, CLUSTERBINDINGS, moved.name, until=ready)
+    copy = await moved.copy("foreign")
+    assert copy.meta.resource_version == before.meta.resource_version
+
+
+async def test_a_run_without_rights_prints_them_and_writes_nothing(
+    moved: Moved, tmp_path: Path
+) -> None:
+    plane = moved.world.consumer_plane
+    code, out, err = await fairlead(plane, tmp_path, "migrate", moved.name, "--yes")
+    assert code == 1
+    assert "lacks rights at the provider (get namespaces kube-system, " in err
+    kinds = [body["kind"] for body in yaml.safe_load_all(out)]
+    assert kinds.count("ClusterRole") == 1
+    assert await find(moved.consumer, CLUSTERBINDINGS, moved.name) is None
+    # What was printed is what is missing.
+    for body in yaml.safe_load_all(out):
+        resource = next(one for one in _PRINTED if one.kind == body["kind"])
+        await moved.provider.apply(resource, body)
+    code, out, err = await fairlead(plane, tmp_path, "migrate", moved.name, "--yes")
+    assert (code, out) == (1, "")
+    assert f"`kubectl label crd {moved.api} core.kbind.io/exported=true`" in err
+    labels = {"metadata": {"labels": {"core.kbind.io/exported": "true"}}}
+    await moved.provider.merge_patch(CUSTOMRESOURCEDEFINITIONS, moved.api, "", labels)
+    code, out, err = await fairlead(plane, tmp_path, "migrate", moved.name, "--dry-run")
+    assert code == 0, err
+    assert out.startswith("1. store the provider's kubeconfig in Secret kube-bind/")
+    assert await find(moved.consumer, CLUSTERBINDINGS, moved.name) is None
+    code, out, err = await fairlead(plane, tmp_path, "migrate", moved.name, "--yes")
+    assert (code, out) == (
+        0,
+        f"connection.core.kbind.io/{moved.name} has taken the place of {moved.name}\n",
+    ), err
+    await moved.check()
+    # Once more changes nothing.
+    code, _, err = await fairlead(plane, tmp_path, "migrate", moved.name)
+    assert code == 0, err
+    await moved.works()
+
+
+_PRINTED = (NAMESPACES, CLUSTERROLES, CLUSTERROLEBINDINGS, ROLES, ROLEBINDINGS)
+
+
+async def test_a_provider_kubeconfig_gives_what_is_missing(moved: Moved, tmp_path: Path) -> None:
+    plane, file = moved.world.consumer_plane, tmp_path / "provider.kubeconfig"
+    file.write_bytes(moved.world.kubeconfig("provider"))
+    given = ("migrate", moved.name, "--provider-kubeconfig", str(file))
+    code, out, err = await fairlead(plane, tmp_path, *given)
+    assert (code, out) == (2, "")
+    assert "there is no terminal to ask on" in err
+    code, out, err = await fairlead(plane, tmp_path, *given, "--yes")
+    assert code == 0, err
+    assert f"provider: labelled CustomResourceDefinition {moved.api}" in err
+    await moved.check()
+
+
+async def test_a_kubeconfig_of_another_cluster_is_refused(moved: Moved, tmp_path: Path) -> None:
+    plane, file = moved.world.consumer_plane, tmp_path / "wrong.kubeconfig"
+    file.write_bytes(moved.world.kubeconfig("consumer"))
+    code, _, err = await fairlead(
+        plane, tmp_path, "migrate", moved.name, "--yes", "--provider-kubeconfig", str(file)
+    )
+    assert code == 1
+    assert "which is another cluster than the provider's" in err
+
+
+async def test_a_konnector_that_does_not_serve_kbind_v2_is_told(world: World) -> None:
+    await world.konnector()
+    await world.bound()
+    with pytest.raises(MigrationError, match="nothing serves kbind v2 in this cluster"):
+        await survey(world.consumer, world.name)
+
+
+async def test_a_konnector_that_has_stopped_serving_kbind_v2_is_told(moved: Moved) -> None:
+    """The kinds are there, and no konnector takes the binding up: nothing is handed over."""
+    await moved.world.one.stop()
+    admin = moved.provider.config
+    findings = await survey(moved.consumer, moved.name, administrator=admin)
+    with pytest.raises(MigrationError, match="no konnector has taken it up"):
+        await migrate(moved.consumer, findings, administrator=admin, timeout=1)
+    crd = await moved.consumer.get(CUSTOMRESOURCEDEFINITIONS, moved.api)
+    assert binding_of_crd(crd.meta) == moved.name
+    await moved.world.one.start()
+    await moved.move()
+    await moved.check()
+
+
+async def test_what_does_not_fit_is_told_and_stays(world: World, tmp_path: Path) -> None:
+    await world.konnector(protocols=PROTOCOLS)
+    link = await world.bound()
+    await world.consumer.create(world.widgets, world.widget())
+    assigned = await link.provider_namespace()
+    code, out, err = await fairlead(
+        world.consumer_plane, tmp_path, "migrate", "widgets", "--dry-run"
+    )
+    assert (code, out) == (1, "")
+    assert f"namespaces have other names at the provider (default is {assigned} there)" in err
+    assert "it claims secrets that objects refer to" in err
+    missing = await fairlead(world.consumer_plane, tmp_path, "migrate", "widget", "--dry-run")
+    assert missing == (
+        1,
+        "",
+        "Error: APIServiceBinding widget does not exist; did you mean widgets?\n",
+    )
 
 
 MOST_WRITES = 60

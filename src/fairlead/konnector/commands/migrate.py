@@ -264,7 +264,10 @@ async def _check_same(admin: Client, export: Object | None, namespace: str) -> N
     """Raise if an administrator's kubeconfig is of another cluster than the provider's."""
     if export is None:
         return
-    same = await find(admin, APISERVICEEXPORTS, export.meta.name, namespace)
+    same: Object | None = None
+    # Another cluster may not have the kind either.
+    with suppress(NotFound):
+        same = await admin.get(APISERVICEEXPORTS, export.meta.name, namespace)
     if same is None or same.meta.uid != export.meta.uid:
         raise MigrationError(
             f"--provider-kubeconfig leads to {admin.config.server}, which is another cluster than "
