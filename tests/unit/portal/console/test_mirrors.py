@@ -19,6 +19,7 @@ from fairlead.portal.console.topology.graph import (
     Edge,
     Graph,
     GraphNode,
+    of_chains,
     with_mirrors,
     without_mirrors,
 )
@@ -285,6 +286,23 @@ def test_a_binding_stands_once_in_a_graph() -> None:
     mirrors.append(MirrorDetail(row=_row("Connection", "acme")))
     (rest,) = without_mirrors([chain], mirrors)
     assert [link.object for link in rest] == ["Widget shop/a", texts[2]]
+
+
+def test_copies_that_are_not_there_are_parts_of_their_own() -> None:
+    missing = Link(
+        name="provider", object="the Widget that Binding shop/all brings", state="failed"
+    )
+    chains = [
+        [Link(name="service", object=f"Widget shop/{name}", state="waiting"), missing]
+        for name in ("a", "b")
+    ]
+    graph = of_chains(without_mirrors(chains, []))
+    assert [(node.column, node.where, node.name) for node in graph.nodes] == [
+        ("service", "shop", "a"),
+        ("provider", "shop", "a"),
+        ("service", "shop", "b"),
+        ("provider", "shop", "b"),
+    ]
 
 
 def test_a_graph_without_kbind_v2_stays_as_it_is() -> None:

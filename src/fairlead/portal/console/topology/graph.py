@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections import deque
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from itertools import pairwise
 from typing import Final, Literal
 
@@ -99,10 +100,29 @@ def without_mirrors(
 ) -> list[list[Link]]:
     """Return chains without links of Connections and bindings that :func:`with_mirrors` adds.
 
-    In a chain the copy comes after them, as if a Connection needed each copy.
+    In a chain the copy comes after them, as if a Connection needed each copy. A copy that is not
+    there is named by its place, since all that one binding brings would be one part.
     """
     objects = {f"{detail.row.kind} {detail.row.place}" for detail in mirrors}
-    return [[link for link in chain if link.object not in objects] for chain in chains]
+    return [_without(chain, objects) for chain in chains]
+
+
+def _without(chain: Sequence[Link], objects: Collection[str]) -> list[Link]:
+    rest: list[Link] = []
+    service = ""
+    for link in chain:
+        if link.object in objects:
+            continue
+        if link.name == "service":
+            service = link.object
+        missing = _MISSING.fullmatch(link.object)
+        named = f"{service} of the provider, by {missing[1]}" if missing and service else ""
+        rest.append(msgspec.structs.replace(link, object=named) if named else link)
+    return rest
+
+
+_MISSING = re.compile(r"the \S+ that ((?:ClusterBinding|Binding) \S+) brings")
+"""Text of a link to a copy by kbind v2 that is not there, or not the object's."""
 
 
 def with_mirrors(
