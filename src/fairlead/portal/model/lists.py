@@ -325,8 +325,8 @@ class MirrorDetail(msgspec.Struct, frozen=True, kw_only=True):
     """All that the page of a Connection, ClusterBinding or Binding of kbind v2 shows.
 
     ``facts`` are pairs of a label and its words, ``rules`` sentences on what is copied beside the
-    APIs, ``bindings`` those that name a Connection. ``command`` deletes it, ``effect`` says what
-    goes with it.
+    APIs, ``bindings`` those that name a Connection. ``explain`` is the command that explains it,
+    ``command`` deletes it, and ``effect`` says what goes with it.
     """
 
     row: BindingRow
@@ -339,6 +339,7 @@ class MirrorDetail(msgspec.Struct, frozen=True, kw_only=True):
     remarks: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
     crumbs: Words = ()
+    explain: str = ""
     command: str = ""
     effect: str = ""
 

@@ -73,6 +73,7 @@ async def test_the_pages_of_a_connection_a_binding_and_an_object(world: KbindWor
             "source Auto, read from CRD; pull policy Bound, update policy Always",
             "Lease kbind/consumer-",
             f"{api} ClusterBinding all",
+            f"fairlead explain connections.core.kbind.io/{world.name}",
             f"kubectl delete connections.core.kbind.io {world.name}",
             "It waits until no binding names it",
         ):

@@ -50,7 +50,7 @@ from fairlead.portal.model.lists import (
     ObjectRow,
     Words,
 )
-from fairlead.portal.model.thing import shown_conditions
+from fairlead.portal.model.thing import explain_command, shown_conditions
 
 
 _RESOURCES = {resource.kind: resource for resource in KBIND_KINDS}
@@ -156,6 +156,7 @@ def _connection(
         conditions=shown_conditions(obj),
         remarks=tuple(one.text for one in line.remarks),
         crumbs=_CRUMBS,
+        explain=_explanation(obj),
         command=_deletion(obj),
         effect=effect,
     )
@@ -236,6 +237,7 @@ def _binding(
         conditions=shown_conditions(obj),
         remarks=tuple(one.text for one in line.remarks),
         crumbs=_CRUMBS,
+        explain=_explanation(obj),
         command=_deletion(obj),
         effect=_EFFECTS[obj.kind],
     )
@@ -322,6 +324,11 @@ def _uid(uid: str) -> Words:
 def _connection_name(bound: FetchedBinding) -> str:
     parsed = bound.binding.try_decode(ClusterBinding)
     return parsed.spec.connection_ref.name if parsed is not None else ""
+
+
+def _explanation(obj: Object) -> str:
+    meta = obj.meta
+    return explain_command(_RESOURCES[obj.kind].group_resource, meta.name, meta.namespace)
 
 
 def _deletion(obj: Object) -> str:
