@@ -106,21 +106,31 @@ async def _one(
 
 def _settings(chosen: argparse.Namespace) -> Iterator[Setting]:
     for part in chosen.part or PARTS:
+        if part == "kbind":
+            # A provider of kbind v2 has no options, and names are the same on both sides.
+            yield _setting(chosen, part, "cluster", "none", namespaced=True)
+            continue
         for scope in chosen.scope or _SCOPES:
             for isolation in chosen.isolation or _ISOLATIONS:
                 for namespaced in (kind == "namespaced" for kind in chosen.kind or _KINDS):
                     if not namespaced and isolation == "namespaced":
                         # Nothing keeps cluster-scoped objects apart by namespaces.
                         continue
-                    yield Setting(
-                        part=part,
-                        scope=scope,
-                        isolation=isolation,
-                        namespaced=namespaced,
-                        plane=chosen.plane,
-                        original_konnectors=chosen.original_konnectors,
-                        timeout=chosen.timeout,
-                    )
+                    yield _setting(chosen, part, scope, isolation, namespaced=namespaced)
+
+
+def _setting(
+    chosen: argparse.Namespace, part: str, scope: str, isolation: str, *, namespaced: bool
+) -> Setting:
+    return Setting(
+        part=part,
+        scope=scope,
+        isolation=isolation,
+        namespaced=namespaced,
+        plane=chosen.plane,
+        original_konnectors=chosen.original_konnectors,
+        timeout=chosen.timeout,
+    )
 
 
 def _arguments() -> argparse.Namespace:

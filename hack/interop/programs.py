@@ -22,6 +22,7 @@ PARTS = {
     "cli": ("KUBECTL_BIND",),
     "door": ("BACKEND", "KUBECTL_BIND"),
     "page": ("BACKEND",),
+    "kbind": ("KONNECTOR_V2",),
 }
 """The variables that each part needs."""
 OURS = (sys.executable, "-m", "fairlead")

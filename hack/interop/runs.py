@@ -6,7 +6,7 @@ import base64
 import json
 from collections.abc import Awaitable, Callable
 
-from hack.interop import checks, door, programs
+from hack.interop import checks, door, kbind, programs
 from hack.interop.checks import Outcome
 from hack.interop.programs import OURS, call
 from hack.interop.world import Setting, World, example, write
@@ -144,6 +144,11 @@ RUNS: dict[str, dict[str, Run]] = {
     "cli": {"cli deploy": deploy, "cli apiservice": apiservice, "cli door": door.at_ours},
     "door": {"door": door.both_at_theirs},
     "page": {"page door": door.at_their_page},
+    "kbind": {
+        "kbind original after ours": kbind.original_after_ours,
+        "kbind ours after original": kbind.ours_after_original,
+        "kbind beside": kbind.beside,
+    },
 }
 
 

@@ -17,6 +17,7 @@ pytestmark = pytest.mark.extended
 FAIRLEAD = f"{sys.executable} -m fairlead"
 
 KONNECTOR = f'exec {FAIRLEAD} konnector run "$@"'
+KONNECTOR_V2 = f'exec {FAIRLEAD} konnector run --protocols v2 --leader-elect=false "$@"'
 # Ours has no front end that could be turned off, and its front door is a program of its own, which
 # is told by files and roles who may come.
 BACKEND = f"""
@@ -88,9 +89,10 @@ def interop(*arguments: str, **environ: str) -> subprocess.CompletedProcess[str]
 def test_without_the_originals_programs_it_says_what_is_missing(tmp_path: Path) -> None:
     done = interop(KONNECTOR=str(tmp_path), BACKEND=script(tmp_path / "backend", "exit 1"))
     assert (done.returncode, done.stdout) == (2, "")
-    first, second, _ = done.stderr.splitlines()
+    first, second, third, _ = done.stderr.splitlines()
     assert first == f"KONNECTOR={tmp_path} is no program"
     assert second.startswith("KUBECTL_BIND is not set")
+    assert third.startswith("KONNECTOR_V2 is not set")
 
 
 def test_a_program_that_ends_is_told_with_its_last_words(tmp_path: Path) -> None:
@@ -141,3 +143,15 @@ def test_our_own_programs_pass_in_place_of_the_originals(
             kept = (tmp_path / f"{name.replace(' ', '-')}.jsonl").read_text()
             assert '"path": "/api/bind"' in kept
             assert "127.0.0.1:" not in kept.replace("127.0.0.1:<port>", "")
+
+
+def test_our_own_konnector_passes_in_place_of_the_originals_of_kbind_v2(tmp_path: Path) -> None:
+    program = script(tmp_path / "konnector", KONNECTOR_V2)
+    done = interop("--part", "kbind", "--json", "--verbose", KONNECTOR_V2=program)
+    assert done.returncode == 0, done.stderr
+    runs = {line["run"]: len(line["outcomes"]) for line in json.loads(done.stdout)}
+    assert runs == {
+        "kbind original after ours": 3,
+        "kbind ours after original": 3,
+        "kbind beside": 2,
+    }
