@@ -126,6 +126,11 @@ KBIND: Final = Reasons(
             " schema.pullPolicy None",
         ),
         Reason(
+            "CRDsLeft",
+            "CRDs of a Connection that has gone stay: they have objects, or a right is missing",
+            "delete the objects that are not needed, and then the CRDs",
+        ),
+        Reason(
             names.RULE_REFUSED,
             "a rule about related resources sends too much, or is not admitted",
             "give the rule names or labels to select by, or have the Connection's annotation"
