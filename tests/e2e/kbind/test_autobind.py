@@ -9,12 +9,15 @@ from tests.support.countingplanes import quiet, steady
 from tests.support.kbindbound import BoundWorld, binding, namespace, widget, widgets
 from tests.support.kbindworld import KbindWorld
 from tests.support.line import Line
-from tests.support.waiting import condition, gone, when
+from tests.support.waiting import SECONDS, condition, gone, when
 
 from fairlead.api.kbind import CLUSTERBINDINGS, CONNECTIONS, crds
 from fairlead.api.kbind.names import ANNOTATION_CONNECTION, LABEL_EXPORTED, LABEL_MANAGED
 from fairlead.api.meta import JSON, Key
 from fairlead.api.resource import CLUSTERROLES, CUSTOMRESOURCEDEFINITIONS
+from fairlead.konnector.commands.v2.accept import accept_kbind
+from fairlead.konnector.commands.v2.bind import KbindOptions
+from fairlead.konnector.commands.v2.targets import KbindTarget
 from fairlead.runtime import install_crds
 
 
@@ -34,7 +37,7 @@ class AutoBound:
         apis = [await self.world.provider.offer(plural) for plural in plurals]
         await self.accept("widgets", "gadgets")
         self.konnector = await self.world.konnector(**options)
-        kubeconfig = await self.bound.kubeconfig("widgets", "gadgets", address=address)
+        kubeconfig = await self.bound.kubeconfig("widgets", "gadgets", "things", address=address)
         await self.world.connect(kubeconfig, autoBind=True)
         if apis:
             await self.says("Ready", "True")
@@ -253,6 +256,18 @@ async def test_f16_a_connection_goes_with_its_cluster_binding_while_the_provider
         await kbind.says("Ready", "False", "DrainingBindings", f"ClusterBinding {auto.name}")
         await gone(auto.here, CLUSTERBINDINGS, auto.name)
         await gone(auto.here, CONNECTIONS, auto.name)
+
+
+async def test_rights_on_what_is_bound_are_those_of_accept(kbind: KbindWorld) -> None:
+    """PermissionDenied names the command, and what it writes is enough."""
+    auto = AutoBound(kbind)
+    await auto.start()
+    await kbind.provider.offer("things")
+    command = f"fairlead accept connection/{auto.name}"
+    await auto.says("PermissionDenied", "True", "Forbidden", command)
+    target = KbindTarget(CONNECTIONS, Key("", auto.name))
+    await accept_kbind(auto.here, target, KbindOptions(timeout=SECONDS))
+    await auto.says("Ready", "True")
 
 
 async def test_a_right_that_is_missing_is_told_until_it_is_granted(kbind: KbindWorld) -> None:

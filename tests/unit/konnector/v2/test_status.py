@@ -11,9 +11,9 @@ from tests.support.kbind import golden_statuses
 from fairlead.api.conditions import ConditionStatus
 from fairlead.api.kbind import BindingStatus, ClusterBinding, ReportedCondition
 from fairlead.api.kubebind.conditions import KubeBindCondition
-from fairlead.api.meta import ObjectMeta
+from fairlead.api.meta import ObjectMeta, OwnerReference
 from fairlead.konnector.v2.bindings.crds import Fault
-from fairlead.konnector.v2.bindings.status import APIView, binding_status
+from fairlead.konnector.v2.bindings.status import MISSING_RIGHT, APIView, binding_status
 
 
 NOW = "2026-01-02T00:00:00Z"
@@ -105,6 +105,30 @@ def test_objects_that_lack_a_right_are_a_permission_denied() -> None:
     again = binding_status(after, [WELL], [], now=NOW)
     assert "ObjectsFailing" not in reasons(again)
     assert reasons(again)["PermissionDenied"] == "AsExpected"
+
+
+OWNER = OwnerReference("core.kbind.io/v1alpha1", "Connection", "acme", "1", controller=True)
+
+
+@pytest.mark.parametrize(
+    ("metadata", "target"),
+    [
+        (ObjectMeta(name="all"), "clusterbinding/all"),
+        (ObjectMeta(name="own", namespace="shop"), "binding/shop/own"),
+        (ObjectMeta(name="acme", owner_references=[OWNER]), "connection/acme"),
+    ],
+)
+def test_a_right_that_is_missing_here_has_the_command_that_grants_it(
+    metadata: ObjectMeta, target: str
+) -> None:
+    parsed = binding()
+    parsed.metadata = metadata
+    here = APIView("a", fault=Fault("Forbidden", f"cannot list a. {MISSING_RIGHT}"))
+    message = binding_status(parsed, [here], [], now=NOW).conditions[1].message
+    assert message.endswith(f"`fairlead accept {target}` writes them")
+    there = APIView("a", fault=Fault("Forbidden", "on the provider: cannot list a"))
+    message = binding_status(parsed, [there], [], now=NOW).conditions[1].message
+    assert "fairlead accept" not in message
 
 
 def test_deleted_binding_says_what_it_waits_for() -> None:

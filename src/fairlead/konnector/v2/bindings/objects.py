@@ -7,7 +7,6 @@ from collections.abc import Callable
 import msgspec
 
 from fairlead.api.kbind.names import FORBIDDEN
-from fairlead.api.kubebind import LABEL_AGGREGATE_TO_KONNECTOR
 from fairlead.api.meta import OwnerReference
 from fairlead.api.resource import CUSTOMRESOURCEDEFINITIONS, Resource
 from fairlead.konnector.metrics import connection_label
@@ -18,13 +17,8 @@ from fairlead.konnector.sync.engine import Engine
 from fairlead.konnector.sync.passes import EngineContext
 from fairlead.konnector.v2.bindings.coverage import Coverage
 from fairlead.konnector.v2.bindings.environment import Environment
+from fairlead.konnector.v2.bindings.status import MISSING_RIGHT
 from fairlead.konnector.v2.providers import ConnectedProvider
-
-
-_REMEDY = (
-    f'A ClusterRole labelled {LABEL_AGGREGATE_TO_KONNECTOR}: "true" must grant it, or a Role in '
-    "the namespace of the Binding"
-)
 
 
 class MirrorSpec(msgspec.Struct, frozen=True):
@@ -128,7 +122,7 @@ class MirroredObjects:
             workers=konnector.options.workers,
             interval=konnector.options.health_interval,
             denied=FORBIDDEN,
-            remedy=_REMEDY,
+            remedy=MISSING_RIGHT,
             fields=MirroredFields(),
         )
         self._engine = Engine(ends, policy, context)
@@ -157,7 +151,7 @@ class MirroredObjects:
     def fault(self, namespace: str) -> SyncFault | None:
         """Return the fault of a watch of one namespace's objects, None if all work."""
         if (here := self._consumer.fault(namespace)) is not None:
-            return SyncFault(f"{here.message}. {_REMEDY}", here.cause)
+            return SyncFault(f"{here.message}. {MISSING_RIGHT}", here.cause)
         there = self._provider.fault(namespace)
         return there and SyncFault(f"on the provider: {there.message}", there.cause)
 

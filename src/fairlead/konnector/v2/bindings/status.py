@@ -15,6 +15,7 @@ from fairlead.api.kbind import BindingStatus, BoundAPI, ClusterBinding
 from fairlead.api.kbind.names import (
     AS_EXPECTED,
     CONFLICTS,
+    CONNECTIONS,
     FORBIDDEN,
     FOREIGN_OBJECT,
     PENDING,
@@ -22,9 +23,18 @@ from fairlead.api.kbind.names import (
     READY,
     SYNCED,
 )
+from fairlead.api.kubebind import LABEL_AGGREGATE_TO_KONNECTOR
 from fairlead.api.kubebind.conditions import OBJECTS_FAILING, OBJECTS_REWRITTEN, KubeBindCondition
+from fairlead.api.meta import ObjectMeta
 from fairlead.konnector.v2.bindings.crds import Fault
 from fairlead.konnector.v2.conditions import ReportedConditions
+
+
+MISSING_RIGHT = (
+    f'A ClusterRole labelled {LABEL_AGGREGATE_TO_KONNECTOR}: "true" must grant it, or a Role in '
+    "the namespace of the Binding"
+)
+"""Remedy for a right on objects that the konnector lacks in the consumer's cluster."""
 
 
 class APIView(msgspec.Struct, frozen=True):
@@ -70,7 +80,10 @@ def binding_status(
     failing = [api.failing for api in apis if api.failing is not None]
     refusals += [one.message for one in failing if one.reason == FORBIDDEN]
     if refusals:
-        conditions.set(PERMISSION_DENIED, "True", FORBIDDEN, "; ".join(dict.fromkeys(refusals)))
+        message = "; ".join(dict.fromkeys(refusals))
+        if MISSING_RIGHT in message:
+            message += f": `fairlead accept {_target(binding.metadata)}` writes them"
+        conditions.set(PERMISSION_DENIED, "True", FORBIDDEN, message)
     elif conditions.has(PERMISSION_DENIED):
         conditions.set(PERMISSION_DENIED, "False", AS_EXPECTED, "no right is missing")
     conditions.carry(OBJECTS_FAILING, failing)
@@ -84,6 +97,16 @@ def binding_status(
             for api in well
         ],
     )
+
+
+def _target(metadata: ObjectMeta) -> str:
+    """Return the object to accept: with autoBind the Connection, which brings further APIs."""
+    owner = metadata.controller()
+    if owner is not None and owner.kind == CONNECTIONS.kind:
+        return f"connection/{owner.name}"
+    if metadata.namespace:
+        return f"binding/{metadata.namespace}/{metadata.name}"
+    return f"clusterbinding/{metadata.name}"
 
 
 class _Conditions(ReportedConditions):
