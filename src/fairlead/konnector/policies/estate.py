@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+from fairlead.api.kbind.names import KBIND_KINDS
 from fairlead.api.kubebind import (
     APISERVICEBINDINGBUNDLES,
     APISERVICEBINDINGS,
-    GROUP,
     APIServiceBinding,
 )
 from fairlead.api.meta import JSON, Key, Object
 
 
-_OWNERS = {APISERVICEBINDINGS.kind, APISERVICEBINDINGBUNDLES.kind}
+_OWNERS = {
+    (owner.group, owner.kind)
+    for owner in (APISERVICEBINDINGS, APISERVICEBINDINGBUNDLES, *KBIND_KINDS)
+}
 
 
 def secret_key(binding: Object) -> Key:
@@ -21,13 +24,16 @@ def secret_key(binding: Object) -> Key:
 
 
 def unowned(body: JSON) -> JSON:
-    """Return the body of an object without owner references to bindings and bundles."""
+    """Return the body of an object without owner references to what unbinding deletes.
+
+    These are the bindings and bundles of v1alpha2, and the bindings and Connections of kbind v2.
+    """
     metadata = dict(body["metadata"])
     owners = metadata.pop("ownerReferences", [])
     references = [
         reference
         for reference in owners
-        if not (reference["kind"] in _OWNERS and reference["apiVersion"].startswith(f"{GROUP}/"))
+        if (reference["apiVersion"].partition("/")[0], reference["kind"]) not in _OWNERS
     ]
     if references:
         metadata["ownerReferences"] = references

@@ -21,6 +21,7 @@ from fairlead.api.resource import SECRETS
 from fairlead.client import AlreadyExists, Client, Conflict, Forbidden
 from fairlead.client.lookups import find
 from fairlead.konnector.commands.consumer_objects import (
+    disown,
     ensure_namespace,
     write_roles,
 )
@@ -33,11 +34,13 @@ from fairlead.konnector.commands.v2.checks import (
     check_binding,
     check_connection,
     check_konnector,
+    check_needed_rights,
     check_roles,
     check_secret,
     check_writes,
     find_account,
     look_at_provider,
+    needed_rights,
     offer_of,
     provider_config,
 )
@@ -241,10 +244,23 @@ class _Bind:
                 connections[name] = there.to_dict() if there is not None else None
             self.doing = f"looking at {body['kind']} {key_of(body)}"
             await check_binding(client, body, connections[name], offers[name])
+        await self._check_rights(offers)
         plan = _Plan(self._file, account, offers, options)
         plan.secrets = [secret for secret in plan.secrets if key_of(secret) not in staying]
         check_roles(self._given, plan.roles())
         return plan
+
+    async def _check_rights(self, offers: Mapping[str, ProviderOffer]) -> None:
+        """Raise if a kubeconfig of the file has no right on what is bound by it."""
+        for body in self._file.connections:
+            secret = self._file.secret_of(body)
+            if secret is None:
+                continue
+            name = key_of(body).name
+            bindings = [one for one in self._file.bindings if connection_name(one) == name]
+            more = (offers[name].apis or ()) if _is_automatic(body) else ()
+            rights = needed_rights(bindings, more)
+            await check_needed_rights(provider_config(body, secret), rights)
 
     def _check_secrets(self) -> None:
         named = {secret_key(body) for body in self._file.connections}
@@ -329,8 +345,8 @@ class _Bind:
                 await remove_roles(client, target, progress, user_role_keys(target))
         for body in self._file.bindings:
             await self._create(body)
-        for secret in plan.secrets:
-            await self._put_secret(secret)
+        for secret in self._file.secrets:
+            await self._put_secret(secret, replaces=secret in plan.secrets)
 
     async def _create(self, body: JSON) -> None:
         target = _target(body)
@@ -345,20 +361,22 @@ class _Bind:
         self._written.uids.add(created.meta.uid)
         self._progress(f"created {target.title}")
 
-    async def _put_secret(self, body: JSON) -> None:
+    async def _put_secret(self, body: JSON, *, replaces: bool) -> None:
         """Write a Secret that is the Connection's own, as was checked."""
-        key = key_of(body)
-        secret = await find(self._client, SECRETS, key.name, key.namespace)
+        client, key = self._client, key_of(body)
+        # An unbind may have left it to the garbage collector, by an owner that is gone.
+        secret = await find(client, SECRETS, key.name, key.namespace)
+        secret = await disown(client, SECRETS, secret)
         if secret is None:
-            created = await self._client.create(SECRETS, body, key.namespace)
+            created = await client.create(SECRETS, body, key.namespace)
             self._written.uids.add(created.meta.uid)
             self._progress(f"created Secret {key}")
             return
         data = {**(secret.to_dict().get("data") or {}), **body["data"]}
-        if data == secret.to_dict().get("data"):
+        if not replaces or data == secret.to_dict().get("data"):
             return
         try:
-            await self._client.update(SECRETS, {**secret.to_dict(), "data": data})
+            await client.update(SECRETS, {**secret.to_dict(), "data": data})
         except Conflict:
             raise BindError(f"Secret {key} was changed meanwhile: bind again") from None
         self._progress(f"replaced the kubeconfig in Secret {key}")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping, Sequence
+from typing import NamedTuple
 
 import msgspec
 
@@ -19,8 +20,10 @@ from fairlead.api.kbind.names import (
     PENDING,
     READY,
 )
+from fairlead.api.manifests import READ_VERBS
 from fairlead.api.meta import JSON, Key, Object
 from fairlead.api.resource import (
+    CONFIGMAPS,
     CUSTOMRESOURCEDEFINITIONS,
     DEPLOYMENTS,
     NAMESPACES,
@@ -154,6 +157,70 @@ def provider_config(connection: JSON, secret: JSON) -> ClusterConfig:
         return parse_kubeconfig(kubeconfig)
     except ConfigError as error:
         raise BindError(f"the kubeconfig of Connection {name} cannot be used: {error}") from None
+
+
+class NeededRight(NamedTuple):
+    """Verbs that a kubeconfig's account needs on a kind, in a namespace or everywhere ("")."""
+
+    resource: Resource
+    namespace: str
+    verbs: Sequence[str]
+
+
+_OBJECT_VERBS = (*READ_VERBS, "create", "patch", "delete")
+
+
+def needed_rights(bindings: Sequence[JSON], more: Sequence[str] = ()) -> list[NeededRight]:
+    """Return the rights at the provider that bindings need; ``more`` are APIs bound everywhere.
+
+    Source: kbind v2, "Rights at the provider".
+    """
+    rights = [NeededRight(_resource(api), "", _OBJECT_VERBS) for api in more]
+    for body in bindings:
+        namespace = key_of(body).namespace
+        rights += [NeededRight(_resource(api), namespace, _OBJECT_VERBS) for api in apis_of(body)]
+        for item in msgspec.convert(body, ClusterBinding).spec.related_resources:
+            verbs = _OBJECT_VERBS if item.direction == "FromConsumer" else READ_VERBS
+            related = SECRETS if item.resource == SECRETS.plural else CONFIGMAPS
+            rights.append(NeededRight(related, namespace, verbs))
+    return list(dict.fromkeys(rights))
+
+
+def _resource(api: str) -> Resource:
+    plural, _, group = api.partition(".")
+    # Rights are on resources of all versions.
+    return Resource(group, "*", plural, "")
+
+
+async def check_needed_rights(config: ClusterConfig, rights: Sequence[NeededRight]) -> None:
+    """Raise unless a kubeconfig's account has the rights at the provider.
+
+    A provider that does not tell is taken at its word later.
+
+    Raises:
+        BindError: rights are missing; names all of them.
+    """
+    missing: list[str] = []
+    try:
+        async with (
+            asyncio.timeout(2 * ANSWER_SECONDS),
+            Client(config, user_agent="fairlead-bind", timeouts=TIMEOUTS) as provider,
+        ):
+            for right in rights:
+                key = Key(right.namespace, "")
+                verbs = [
+                    one for one in right.verbs if not await may(provider, right.resource, one, key)
+                ]
+                if verbs:
+                    where = f" in namespace {right.namespace}" if right.namespace else ""
+                    missing.append(f"{', '.join(verbs)} on {right.resource.group_resource}{where}")
+    except (ClientError, TimeoutError):
+        return
+    if missing:
+        raise BindError(
+            f"the provider {config.server} does not give the kubeconfig's account these rights: "
+            f"{'; '.join(missing)}. Ask its team for them"
+        )
 
 
 async def look_at_provider(config: ClusterConfig, source: str) -> ProviderOffer:

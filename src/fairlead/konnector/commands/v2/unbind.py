@@ -1,13 +1,14 @@
 """Deletes bindings and Connections of kbind v2, and then what ``fairlead bind`` wrote for them.
 
-A Connection that goes too is deleted first: it waits for its bindings, and owns its Secret, so
-that a run which is killed leaves nothing that another one does not find. The konnector takes the
-bindings apart, copies first. Roles go last, for it needs them.
+Bindings become the owners of their roles, and a Connection that goes too that of its Secret, so
+that the garbage collector goes on where a run is killed. The Connection is deleted first, since it
+waits for its bindings. The konnector takes these apart, copies first.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 
 import msgspec
 
@@ -28,6 +29,7 @@ from fairlead.api.resource import (
     CLUSTERROLES,
     CUSTOMRESOURCEDEFINITIONS,
     SECRETS,
+    Resource,
 )
 from fairlead.client import Client, Conflict, Forbidden, NotFound
 from fairlead.client.lookups import Unseen, find, list_all, look_at, may, unknown
@@ -170,6 +172,9 @@ class _Unbind:
         secret = None
         if connection is not None:
             secret = await self._leaving_secret(connection)
+        for leaving in (*bindings, *([connection] if connection is not None else ())):
+            await self._bequeath_roles(leaving, connection)
+        if connection is not None:
             await self._delete(connection)
         for binding in bindings:
             await self._delete(binding)
@@ -279,15 +284,36 @@ class _Unbind:
                 f"kept Secret {key}, which {used if others else '`fairlead bind` has not made'}"
             )
             return None
-        if secret.meta.owned_by(connection.meta.uid):
-            return secret
-        owners = [msgspec.to_builtins(owner) for owner in secret.meta.owner_references]
-        owners.append(msgspec.to_builtins(connection.owner_reference(controller=False)))
-        body = {"metadata": {"uid": secret.meta.uid, "ownerReferences": owners}}
-        try:
-            return await self._client.merge_patch(SECRETS, key.name, key.namespace, body)
-        except (NotFound, Conflict):
-            return None
+        await self._own(SECRETS, secret, connection)
+        return secret
+
+    async def _bequeath_roles(self, leaving: Object, connection: Object | None) -> None:
+        """Have the roles of what is deleted go after it, even if this run is killed.
+
+        An object of a namespace owns none of the cluster: there the Connection does, if it goes.
+        """
+        for resource, key in role_keys(target_of(leaving)):
+            is_owner = not leaving.meta.namespace or key.namespace == leaving.meta.namespace
+            owner = leaving if is_owner else connection
+            try:
+                role = await find(self._client, resource, key.name, key.namespace)
+                if role is not None and owner is not None:
+                    await self._own(resource, role, owner)
+            except Forbidden:
+                # Who may not change roles is told of them at the end.
+                continue
+
+    async def _own(self, resource: Resource, obj: Object, owner: Object) -> None:
+        """Add an owner reference to an object."""
+        meta = obj.meta
+        if meta.owned_by(owner.meta.uid):
+            return
+        owners = [msgspec.to_builtins(reference) for reference in meta.owner_references]
+        owners.append(msgspec.to_builtins(owner.owner_reference(controller=False)))
+        # A uid in a patch is a precondition: an object made anew is not the owner's.
+        body = {"metadata": {"uid": meta.uid, "ownerReferences": owners}}
+        with suppress(NotFound, Conflict):
+            await self._client.merge_patch(resource, meta.name, meta.namespace, body)
 
     async def _delete(self, obj: Object) -> None:
         if not obj.meta.deleting:
