@@ -8,9 +8,10 @@ from typing import Any
 
 from tests.support.kbindbound import namespace, widget, widgets
 from tests.support.kbindworld import KbindWorld, has
-from tests.support.waiting import when
+from tests.support.waiting import gone, when
 
 from fairlead.api.kbind import BINDINGS, CLUSTERBINDINGS
+from fairlead.api.kbind.names import KBIND_KINDS
 from fairlead.api.meta import JSON
 from fairlead.client import AlreadyExists, Client
 from fairlead.demo.identity import create_all
@@ -60,6 +61,19 @@ class Invited:
                 except AlreadyExists:
                     continue
         await apply_all(here, self.file)
+
+    async def clean(self) -> None:
+        """Delete the file in its cluster, so that no other konnector there has to do with it."""
+        kinds = {one.kind: one for one in KBIND_KINDS}
+        objects = [
+            (kinds[body["kind"]], body["metadata"]["name"], body["metadata"].get("namespace", ""))
+            for body in self.file
+            if body["kind"] in kinds
+        ]
+        for one in objects:
+            await self.here.delete(*one)
+        for one in objects:
+            await gone(self.here, *one)
 
     async def bound(self, client: Client | None = None) -> None:
         """Wait until all its bindings are Ready."""

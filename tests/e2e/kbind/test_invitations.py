@@ -15,17 +15,19 @@ from tests.support.commands import fairlead
 from tests.support.dying import DyingClient, KilledError
 from tests.support.kbindbound import namespace, widget
 from tests.support.kbindinvited import Invited, kubeconfig_of
-from tests.support.kbindworld import KbindWorld
+from tests.support.kbindworld import RULES, KbindWorld
 from tests.support.konnector import World
 from tests.support.waiting import SECONDS, eventually, gone, when
 
-from fairlead.api.kbind import lease_name
+from fairlead.api.kbind import CONNECTIONS, lease_name
 from fairlead.api.kbind.names import (
+    ANNOTATION_CONSUMER_OBJECT_UID,
     CONSUMER_CLUSTER_UID,
     LABEL_EXPORTED,
     LABEL_MANAGED,
     LEASE_NAMESPACE,
 )
+from fairlead.api.manifests import rule
 from fairlead.api.meta import JSON
 from fairlead.api.resource import (
     CLUSTERROLEBINDINGS,
@@ -38,6 +40,7 @@ from fairlead.api.resource import (
     ROLES,
     SECRETS,
     SERVICEACCOUNTS,
+    Resource,
 )
 from fairlead.client import Client, Forbidden, NotFound, Unauthorized, parse_kubeconfig
 from fairlead.provider.commands.consumers import (
@@ -102,6 +105,14 @@ async def refused(file: Sequence[JSON]) -> None:
     await eventually(unknown)
 
 
+async def exists(client: Client, resource: Resource, name: str, namespace: str = "") -> bool:
+    """Whether an object is there, and is not being deleted."""
+    try:
+        return not (await client.get(resource, name, namespace)).meta.deleting
+    except NotFound:
+        return False
+
+
 @pytest.mark.edge
 async def test_a_file_alone_binds_and_another_consumers_account_reaches_nothing(
     any_kbind: KbindWorld,
@@ -140,6 +151,9 @@ async def test_a_file_alone_binds_and_another_consumers_account_reaches_nothing(
         for attempt in attempts:
             with pytest.raises(Forbidden):
                 await attempt
+    await shop.clean()
+    for one in (shop, other):
+        await revoked(one)
 
 
 @pytest.mark.edge
@@ -182,6 +196,7 @@ async def test_revoking_takes_access_copies_and_lease_and_a_new_invitation_has_a
     # The konnector goes on with the new file.
     await shop.apply()
     await shop.copied()
+    await shop.clean()
     await revoked(shop)
 
 
@@ -213,7 +228,21 @@ async def test_a_rotated_token_is_used_beside_the_old_until_that_is_taken_away(
     assert await shop.invite() == new
     await shop.create()
     await shop.copied()
+    await shop.clean()
     await revoked(shop)
+
+
+@pytest.mark.edge
+async def test_the_right_to_crds_by_their_names_is_not_enough(any_kbind: KbindWorld) -> None:
+    """So an invitation gives all to read: RBAC limits no list by labels to names."""
+    api = await any_kbind.provider.offer()
+    crds = CUSTOMRESOURCEDEFINITIONS
+    named = rule(crds.group, [crds.plural], ("get", "list", "watch"), names=[api])
+    await any_kbind.konnector()
+    await any_kbind.connect(await any_kbind.provider.kubeconfig(rules=[RULES[0], named]))
+    await any_kbind.says("PermissionDenied", "True", "Forbidden", crds.plural)
+    await any_kbind.consumer.delete(CONNECTIONS, any_kbind.name)
+    await gone(any_kbind.consumer, CONNECTIONS, any_kbind.name)
 
 
 async def test_a_second_invitation_gives_the_same_file_and_adds_what_it_names(
@@ -403,6 +432,10 @@ async def test_a_command_killed_at_any_write_goes_on(kbind: KbindWorld, work: st
     for writes in range(1, 40):
         if work != "invite":
             await shop.invite()
+        if work == "revoke":
+            marks = {CONSUMER_CLUSTER_UID: "1", ANNOTATION_CONSUMER_OBJECT_UID: "2"}
+            body = widget(shop.resource, "a", shop.name, metadata={"annotations": marks})
+            await shop.there.create(shop.resource, body)
         admin = shop.there
         async with DyingClient(admin.config, writes=writes) as dying:
             shop.there = dying
@@ -419,12 +452,17 @@ async def test_a_command_killed_at_any_write_goes_on(kbind: KbindWorld, work: st
                 finished = True
             finally:
                 shop.there = admin
+        if work == "revoke" and not await exists(shop.there, shop.resource, "a", shop.name):
+            # The data goes after the access.
+            account = (SERVICEACCOUNTS, "kube-binder", shop.home)
+            assert not await exists(shop.there, *account)
+            assert not await exists(shop.there, ROLEBINDINGS, "kube-binder-kbind", shop.name)
         if work == "rotate":
             await rotated(shop)
             await rotated(shop, finish=True)
         elif work == "invite":
             await shop.invite()
-        if work != "revoke" or await _is_there(shop):
+        if work != "revoke" or await exists(shop.there, NAMESPACES, shop.home):
             await revoked(shop)
         await gone(shop.there, NAMESPACES, shop.home)
         await gone(shop.there, NAMESPACES, shop.name)
@@ -434,14 +472,6 @@ async def test_a_command_killed_at_any_write_goes_on(kbind: KbindWorld, work: st
         if finished:
             break
     assert writes > 1
-
-
-async def _is_there(shop: Invited) -> bool:
-    try:
-        await shop.there.get(NAMESPACES, shop.home)
-    except NotFound:
-        return False
-    return True
 
 
 async def test_the_commands_write_the_file_privately_and_list_rotate_and_revoke(
