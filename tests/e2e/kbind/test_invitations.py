@@ -360,6 +360,30 @@ async def test_a_namespace_of_another_is_not_taken(kbind: KbindWorld) -> None:
         await shop.there.get(ROLES, "kube-binder-kbind", "plain")
 
 
+async def test_tokens_that_it_could_make_are_named_where_others_may_have_some(
+    kbind: KbindWorld,
+) -> None:
+    shop = Invited(kbind)
+    await kbind.provider.offer()
+    await namespace(shop.there, "plain")
+    await shop.invite(
+        existing=True, namespaces=("plain", "own"), related=("secrets/FromConsumer",)
+    )
+    assert any("a token of any ServiceAccount" in line for line in shop.lines)
+    async with Client(parse_kubeconfig(kubeconfig_of(shop.file))) as theirs:
+        for space in ("plain", "own"):
+            annotations = {"kubernetes.io/service-account.name": "default"}
+            token: JSON = {"metadata": {"name": "mine", "annotations": annotations}}
+            token["type"] = "kubernetes.io/service-account-token"
+            await theirs.create(SECRETS, token, space)
+    lines = await revoked(shop)
+    (warning,) = (line for line in lines if line.startswith("warning: "))
+    assert "namespace plain" in warning
+    assert "mine" in warning
+    assert await exists(shop.there, SECRETS, "mine", "plain")
+    await gone(shop.there, NAMESPACES, "own")
+
+
 async def test_what_cannot_be_invited_is_refused_before_anything_is_written(
     kbind: KbindWorld,
 ) -> None:
@@ -375,6 +399,8 @@ async def test_what_cannot_be_invited_is_refused_before_anything_is_written(
     for apis, more, reason in refusals:
         with pytest.raises(InviteError, match=reason):
             await shop.invite(*apis, **more)
+    with pytest.raises(InviteError, match="no name of a namespace"):
+        await Invited(kbind, "shop.team").invite()
     with pytest.raises(NotFound):
         await shop.there.get(NAMESPACES, shop.home)
     await shop.invite(connection="acme")

@@ -36,6 +36,7 @@ from fairlead.provider.commands.revoke import belonging
 from fairlead.provider.commands.revoke.access import AccessRemoval
 from fairlead.provider.commands.revoke.inventory import Inventory
 from fairlead.provider.commands.revoke.work import ClearingError, RevokeError
+from fairlead.provider.tokens import TOKEN_TYPE
 from fairlead.provider.v2.copies import KbindPlaces, count_copies
 from fairlead.provider.v2.reading import (
     accounted,
@@ -148,6 +149,8 @@ class _KbindRevocation:
         places = await _places(
             self._client, self._name, invitation, await _owned(self._client, self._name)
         )
+        if "secrets/FromConsumer" in invitation.related:
+            await self._name_tokens()
         if not keep_data:
             await self._delete_copies(invitation, places)
         await self._leave_namespaces(keep_data=keep_data)
@@ -187,6 +190,22 @@ class _KbindRevocation:
         """Return the namespaces that were created for this consumer."""
         owned = await _owned(self._client, self._name)
         return [one for one in owned if ANNOTATION_MADE in one.meta.annotations]
+
+    async def _name_tokens(self) -> None:
+        """Name the tokens in namespaces that were not created for it, where it could make some."""
+        for namespace in await _owned(self._client, self._name):
+            if ANNOTATION_MADE in namespace.meta.annotations:
+                continue
+            name = namespace.meta.name
+            tokens = await self._client.list(
+                SECRETS, name, fields=f"type={TOKEN_TYPE}", metadata_only=True
+            )
+            if names := sorted(token.meta.name for token in tokens.items):
+                more = f" and {len(names) - bounds.NAMED} more" * (len(names) > bounds.NAMED)
+                self._removal.progress(
+                    f"warning: it could create tokens of the ServiceAccounts in namespace {name}: "
+                    f"delete those that are not yours of {', '.join(names[: bounds.NAMED])}{more}"
+                )
 
     async def _delete_copies(self, invitation: KbindInvitation, places: KbindPlaces) -> None:
         if places.whole_cluster and not places.clusters:
