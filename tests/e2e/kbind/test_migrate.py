@@ -54,10 +54,6 @@ from fairlead.konnector.options import PROTOCOLS
 from fairlead.provider.options import ProviderOptions
 
 
-NAMESPACE = "shop"
-"""Namespace of all objects, on both sides: a provider keeps its own `default`."""
-
-
 class Moved:
     """A binding of v1alpha2 with objects, and what is known of them."""
 
@@ -65,7 +61,8 @@ class Moved:
         self.world = world
         self.consumer, self.provider = world.consumer, world.provider
         self.name = world.name
-        self.place = NAMESPACE if namespaced else ""
+        # On both sides: a provider keeps its own `default`.
+        self.place = f"shop-{world.name}" if namespaced else ""
         self.widgets = msgspec.structs.replace(world.widgets, namespaced=namespaced)
         self.api = self.widgets.group_resource
 
@@ -74,7 +71,8 @@ class Moved:
         await self.provider.merge_patch(APISERVICEEXPORTTEMPLATES, self.world.group, "", claims)
         await self.world.konnector(protocols=PROTOCOLS)
         self.link = await self.world.bound()
-        await namespace(self.consumer, NAMESPACE)
+        if self.place:
+            await namespace(self.consumer, self.place)
         await self.consumer.create(self.widgets, self.widget("blue", count=3, colour="red"))
         orphan = self.widget("kept")
         orphan["metadata"]["annotations"] = {ANNOTATION_DELETION_POLICY: "Orphan"}
@@ -245,7 +243,7 @@ async def test_a_binding_moves_with_its_objects(
     async with witnessed(moved):
         await moved.move()
         await moved.check()
-    place = NAMESPACE if "namespaces" in request.node.name else ""
+    place = moved.place if "namespaces" in request.node.name else ""
     ready = has("Ready", "True")
     await when(moved.consumer, CONNECTIONS, moved.name, until=ready)
     resource = BINDINGS if place else CLUSTERBINDINGS
@@ -261,7 +259,7 @@ async def test_copies_outlast_the_export_of_v1alpha2(moved: Moved) -> None:
     await when(
         moved.provider,
         APISERVICENAMESPACES,
-        NAMESPACE,
+        moved.place,
         there,
         until=lambda body: condition(body, NAMESPACE_READY).get("reason") == OBJECTS_REMAIN,
     )
@@ -300,14 +298,14 @@ async def test_what_users_do_while_neither_protocol_is_at_work_is_done(moved: Mo
     await killed_until_the_end_of_v1alpha2(moved)
     kept = await moved.copy("kept")
     for name in ("blue", "kept"):
-        await moved.consumer.delete(moved.widgets, name, NAMESPACE)
+        await moved.consumer.delete(moved.widgets, name, moved.place)
     await moved.consumer.create(moved.widgets, moved.widget("green", colour="green"))
     await moved.move()
     for name in ("blue", "kept"):
-        await gone(moved.consumer, moved.widgets, name, NAMESPACE)
-    await gone(moved.provider, moved.widgets, "blue", NAMESPACE)
+        await gone(moved.consumer, moved.widgets, name, moved.place)
+    await gone(moved.provider, moved.widgets, "blue", moved.place)
     assert (await moved.copy("kept")).meta.uid == kept.meta.uid
-    await when(moved.provider, moved.widgets, "green", NAMESPACE, until=bool)
+    await when(moved.provider, moved.widgets, "green", moved.place, until=bool)
 
 
 async def test_an_object_in_a_copys_place_that_v1alpha2_has_not_made_is_left_alone(

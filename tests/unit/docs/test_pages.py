@@ -76,7 +76,7 @@ def test_each_block_says_where_it_belongs(page: Path) -> None:
 
 @pytest.mark.parametrize("folder", FOLDERS, ids=lambda folder: str(folder.name))
 def test_the_index_leads_to_all_pages(folder: Path) -> None:
-    linked = set(re.findall(r"\]\((?:\./)?([-a-z]+\.md)\)", (folder / "index.md").read_text()))
+    linked = set(re.findall(r"\]\((?:\./)?([-a-z0-9]+\.md)\)", (folder / "index.md").read_text()))
     assert linked == {page.name for page in folder.glob("*.md")} - {"index.md"}
 
 

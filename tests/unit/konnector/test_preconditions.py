@@ -84,6 +84,35 @@ async def test_a_crd_is_deleted_by_its_uid_and_version() -> None:
 
 
 @pytest.mark.parametrize(
+    ("at_work", "owned", "released"),
+    [
+        pytest.param(True, False, False, id="handed-over-and-still-written"),
+        pytest.param(False, False, True, id="handed-over"),
+        pytest.param(True, True, True, id="given-up"),
+    ],
+)
+async def test_a_binding_outlasts_the_writes_to_objects_that_were_handed_over(
+    at_work: bool, owned: bool, released: bool
+) -> None:
+    metadata = {"name": "db", **VERSIONED, "finalizers": [FINALIZER_UNBIND]}
+    binding = object_from_dict({"kind": "APIServiceBinding", "metadata": metadata})
+    owner = {"apiVersion": "v1", "kind": "APIServiceBinding", "name": "db", "uid": "u-1"}
+    crd = object_from_dict({"metadata": {"name": "x", "ownerReferences": [owner]}})
+    server = StaleServer({}, [binding])
+    crds = SimpleNamespace(list=lambda: [crd] if owned else [])
+    consumer = SimpleNamespace(client=server.client, options=Options(), crds=crds)
+
+    async def forget(_name: str) -> None:
+        return
+
+    provider = SimpleNamespace(synchronises=lambda _name: at_work, forget_cluster=forget)
+    connections = SimpleNamespace(of=lambda _name: provider)
+    controller = UnbindController(cast("Any", consumer), cast("Any", connections))
+    await controller._carry_out(binding, UnbindPlan(release=True))
+    assert bool(server.written("patch", "apiservicebindings")) == released
+
+
+@pytest.mark.parametrize(
     ("live", "absent", "deleted"),
     [
         pytest.param([], GONE, True, id="gone"),

@@ -202,11 +202,12 @@ async def _resumed(client: Client, name: str, namespace: str) -> MigrationSurvey
     kubeconfig = content(secret, kbind.DEFAULT_KUBECONFIG_KEY)
     apis = list(dict.fromkeys(api for one in ours for api in one.apis))
     async with Client(provider_config(kubeconfig), user_agent="fairlead-migrate") as provider:
-        request = await find(provider, APISERVICEEXPORTREQUESTS, name, provider.config.namespace)
-        follows = (
-            request is not None
-            and request.decode(APIServiceExportRequest).spec.schema_update_policy == "Always"
-        )
+        request: Object | None = None
+        with suppress(Forbidden):
+            there = provider.config.namespace
+            request = await find(provider, APISERVICEEXPORTREQUESTS, name, there)
+        parsed = request.decode(APIServiceExportRequest) if request is not None else None
+        follows = parsed is not None and parsed.spec.schema_update_policy == "Always"
         result = MigrationPlan(
             name=name,
             apis=apis,
@@ -469,7 +470,10 @@ class _Move:
         if "" in self._plan.places:
             return
         there = self._provider.config.namespace
-        listed = (await self._provider.list(APISERVICENAMESPACES, there)).items
+        listed: Sequence[Object] = ()
+        # The provider's team may have ended the export already.
+        with suppress(Forbidden):
+            listed = (await self._provider.list(APISERVICENAMESPACES, there)).items
         places = sorted({*self._plan.places, *(obj.meta.name for obj in listed)})
         if places != list(self._plan.places):
             self._plan = msgspec.structs.replace(self._plan, places=places)

@@ -144,7 +144,9 @@ def plan(state: MigrationState) -> MigrationPlan:
     follows = request is not None and request.spec.schema_update_policy == "Always"
     scoped = state.export.spec.informer_scope == "Namespaced"
     namespaced = all(crd_spec(crd).namespaced for crd in state.crds.values())
-    places = sorted(one.meta.name for one in state.namespaces) if scoped and namespaced else [""]
+    names = sorted(obj.meta.name for obj in state.namespaces) if scoped and namespaced else []
+    # Without any object there is no namespace yet.
+    places = names or [""]
     unlabelled = [
         api
         for api in apis

@@ -317,6 +317,9 @@ def test_all_reasons_are_told_at_once() -> None:
             id="namespaces",
         ),
         pytest.param(
+            {"export": export(scope="Namespaced")}, [""], "Always", id="no-namespace-yet"
+        ),
+        pytest.param(
             {
                 "export": export(scope="Namespaced"),
                 "crds": {API: crd(scope="Cluster")},
