@@ -10,6 +10,7 @@ import pytest
 from fairlead.api.kubebind import FINALIZER_UNBIND, ClusterSecretKeyRef
 from fairlead.api.meta import JSON, Object, ObjectMeta, object_from_dict
 from fairlead.api.timestamps import parse_time
+from fairlead.konnector.consumer import owning_bindings
 from fairlead.konnector.controllers.bindingsecret.reconcile import grace_left
 from fairlead.konnector.controllers.bindingsecret.reconcile import reconcile as validate
 from fairlead.konnector.controllers.namespacelifecycle.reconcile import new_namespace
@@ -18,6 +19,7 @@ from fairlead.konnector.controllers.unbind.controller import UnbindPatience
 from fairlead.konnector.controllers.unbind.reconcile import Obstacles, UnbindPlan, gone_message
 from fairlead.konnector.controllers.unbind.reconcile import reconcile as unbind
 from fairlead.konnector.crds import is_open, opened
+from fairlead.runtime import Delta
 
 
 REF = ClusterSecretKeyRef(name="k", namespace="kube-bind", key="kubeconfig")
@@ -347,3 +349,30 @@ def test_what_stays_is_counted(copies: int, said: str) -> None:
 
 def test_a_provider_that_is_there_does_not_count_as_gone() -> None:
     assert "counts as gone" not in gone_message(Obstacles(lossy="fields would be lost"), 1)
+
+
+def owned_by(*bindings: str) -> Object:
+    owners = [
+        {
+            "apiVersion": "kube-bind.io/v1alpha2",
+            "kind": "APIServiceBinding",
+            "name": name,
+            "uid": name,
+        }
+        for name in bindings
+    ]
+    other = {"apiVersion": "v1", "kind": "ConfigMap", "name": "x", "uid": "x"}
+    return object_from_dict({"metadata": {"name": "w", "ownerReferences": [*owners, other]}})
+
+
+@pytest.mark.parametrize(
+    ("delta", "names"),
+    [
+        pytest.param(Delta("ADDED", None, owned_by("db")), ["db"], id="new"),
+        pytest.param(Delta("MODIFIED", owned_by("db"), owned_by()), ["db"], id="handed-over"),
+        pytest.param(Delta("MODIFIED", owned_by("a"), owned_by("b")), ["a", "b"], id="taken-over"),
+        pytest.param(Delta("DELETED", owned_by("db"), None), ["db"], id="deleted"),
+    ],
+)
+def test_a_binding_that_has_lost_its_crd_is_looked_at(delta: Delta, names: list[str]) -> None:
+    assert [request.name for request in owning_bindings(delta)] == names
