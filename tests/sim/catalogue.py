@@ -15,7 +15,7 @@ SCENARIOS: dict[str, type[Scenario]] = {
 }
 
 SHARES = (
-    *(("kubebind", "binding", "kubebind", "chain", "kubebind", "binding") * 3),
+    *(("kubebind", "binding", "kubebind", "chain", "kbindv2", "binding") * 3),
     "kubebind",
     "operator",
 )

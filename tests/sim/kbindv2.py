@@ -159,6 +159,8 @@ class KbindV2(Owners):
         self._held_since: dict[str, float] = {}
         """Since when a Connection says that another konnector is at work."""
         self._appetite = Appetite(simulation, self.replicas)
+        self._differences: list[str] | None = None
+        """Those since the last commit, None before they have been looked at."""
         self._must_go: list[str] = []
         self._asked: Counter[str] = Counter()
         """The paths that the konnector has asked for since the last write."""
@@ -187,12 +189,14 @@ class KbindV2(Owners):
         await super().begin()
         await asyncio.sleep(CALM_SECONDS)
         self._appetite.rest()
+        self._bare.clear()
         if wrong := self.model.differences():
             raise AssertionError(f"the world begins wrong: {wrong[:3]}")
 
     # --- what is written and asked at rest
 
     def _count(self, commit: Commit) -> None:
+        self._differences = None
         if commit.collection in _REST or _calmed(commit):
             return
         self._asked.clear()
@@ -373,6 +377,9 @@ class KbindV2(Owners):
             if self._now - self._new.get(old.meta.uid, 0.0) < RACE_SECONDS:
                 # An apply is no create: who makes an object in that moment is merged into.
                 return None
+            if self._now - self._unmarked.get(old.meta.uid, -LATE_SECONDS) < LATE_SECONDS:
+                # A watch that is held back shows our marks still.
+                return None
             return f"{commit.by} has taken {title}, which is the provider's"
         if old is not None and old.meta.annotations.get(CONSUMER_CLUSTER_UID) not in {
             None,
@@ -480,7 +487,9 @@ class KbindV2(Owners):
 
     def differences(self) -> list[str]:
         """Why it is not as it shall be."""
-        return [*self.model.differences(), *self._unlike_former()]
+        if self._differences is None:
+            self._differences = [*self.model.differences(), *self._unlike_former()]
+        return self._differences
 
     def _unlike_former(self) -> list[str]:
         """The difference between the objects of v1alpha2 and their copies."""

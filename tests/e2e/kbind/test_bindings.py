@@ -371,6 +371,23 @@ async def test_conflict_is_told_on_the_object_and_nothing_of_the_foreign_one_cha
     assert (await ready.there.get(ready.resource, "a", "shop")).meta.uid == foreign.meta.uid
 
 
+async def test_an_object_that_comes_between_the_look_and_the_apply_stays_the_provider_s(
+    ready: Ready,
+) -> None:
+    plane = ready.world.provider.plane
+    assert plane is not None
+    await namespace(ready.there, "shop")
+    with plane.traffic.hold("patch", "widgets") as hold:
+        await ready.create(spec={"ours": True})
+        await hold.reached.wait()
+        body = widget(ready.resource, "a", "shop", spec={"theirs": True})
+        await ready.there.create(ready.resource, body)
+    await when(ready.here, ready.resource, "a", "shop", until=annotated)
+    same = (await ready.there.get(ready.resource, "a", "shop")).to_dict()
+    assert same["spec"] == {"theirs": True}
+    assert not {"labels", "annotations"} & same["metadata"].keys()
+
+
 async def test_f14_an_api_goes_to_one_connection_and_the_other_binding_is_refused(
     ready: Ready,
 ) -> None:

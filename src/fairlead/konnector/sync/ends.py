@@ -517,6 +517,11 @@ class Executor:
                 raise
             # The object exists after all, with fields of others: it decides the next step.
             return await self._read(step.side, pair)
+        if not step.force and _has_other_writers(written, end.client.field_manager):
+            # Another client has made the object since it was looked for, and none of its fields
+            # has changed: an apply of nothing takes ours off again, and the object decides.
+            await end.client.apply(end.resource, _nothing_of(written), force=False)
+            return await self._read(step.side, pair)
         return self._wrote(step.side, pair, written)
 
     async def _replace(self, step: Replace, pair: Pair) -> Pair | None:
@@ -584,3 +589,30 @@ class Executor:
         else:
             outcomes[pair.key] = others[side] = outcome
         return pair.knowing(outcomes=others)
+
+
+class _ManagedFields(msgspec.Struct):
+    manager: str = ""
+
+
+class _ManagedMetadata(msgspec.Struct, rename="camel"):
+    managed_fields: list[_ManagedFields] = []
+
+
+class _Managed(msgspec.Struct):
+    metadata: _ManagedMetadata
+
+
+def _has_other_writers(written: Object, manager: str) -> bool:
+    """Whether other field managers have written an object too, as no new one has."""
+    entries = written.decode(_Managed).metadata.managed_fields
+    return any(entry.manager != manager for entry in entries)
+
+
+def _nothing_of(written: Object) -> JSON:
+    """Return the body whose apply takes away all fields of a manager."""
+    meta = written.meta
+    metadata: JSON = {"name": meta.name, "uid": meta.uid}
+    if meta.namespace:
+        metadata["namespace"] = meta.namespace
+    return {"apiVersion": written.api_version, "kind": written.kind, "metadata": metadata}
