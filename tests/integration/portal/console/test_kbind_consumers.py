@@ -12,12 +12,13 @@ from tests.support.customers import customer
 from tests.support.ownconsole import console
 
 from fairlead.api.kbind import lease_name
-from fairlead.api.kbind.names import CONSUMER_CLUSTER_UID, LEASE_NAMESPACE
+from fairlead.api.kbind.names import CONSUMER_CLUSTER_UID, LEASE_ACCOUNT_PREFIX, LEASE_NAMESPACE
 from fairlead.api.resource import LEASES, NAMESPACES, ROLEBINDINGS, ROLES
 from fairlead.api.timestamps import format_micro_time, moment
 from fairlead.client import Client
 from fairlead.portal import bounds
 from fairlead.portal.options import DEFAULT_NAMESPACE, NAME
+from fairlead.provider.v2.record import home_body, home_of
 from fairlead_sandbox import Sandbox
 
 
@@ -27,7 +28,7 @@ RBAC_GROUP = "rbac.authorization.k8s.io"
 RBAC = f"{RBAC_GROUP}/v1"
 
 
-async def leased(admin: Client, uid: str, seconds: float = 0) -> None:
+async def leased(admin: Client, uid: str, seconds: float = 0, **annotations: str) -> None:
     """The Lease of a consumer, renewed some seconds ago."""
     await admin.create(
         LEASES,
@@ -37,7 +38,7 @@ async def leased(admin: Client, uid: str, seconds: float = 0) -> None:
             "metadata": {
                 "name": lease_name(uid),
                 "namespace": LEASE_NAMESPACE,
-                "annotations": {CONSUMER_CLUSTER_UID: uid},
+                "annotations": {CONSUMER_CLUSTER_UID: uid, **annotations},
             },
             "spec": {
                 "holderIdentity": MARKUP,
@@ -100,6 +101,22 @@ async def test_they_are_among_the_consumers_with_their_sign_of_life(
         assert "1111-alive" not in page.text
         await leased(admin, "3333-new")
         await told(there, "/consumers", "4 consumers", "3333-new")
+
+
+async def test_an_invited_one_has_its_name(plane: Sandbox, admin: Client) -> None:
+    await administer(admin)
+    await with_leases(admin)
+    await let_read(admin)
+    async with house(plane, admin, provider=False) as there:
+        await told(there, "/consumers", "There are no consumers yet")
+        # A home wakes the page, too.
+        await admin.create(NAMESPACES, home_body("shop"))
+        text = await told(there, "/consumers", "1 consumer", "FirstHeartbeatPending")
+        assert "fairlead provider consumers" in text
+        account = f"{LEASE_ACCOUNT_PREFIX}{home_of('shop')}"
+        await leased(admin, "1111-alive", 5, **{account: ""})
+        text = await told(there, "/consumers", "1111-alive", "healthy")
+        assert f"shop {home_of('shop')}" in text
 
 
 async def test_any_number_of_leases_makes_a_page(

@@ -41,11 +41,11 @@ _ANY = "any"
 
 
 class KnownConsumer(NamedTuple):
-    """A consumer: its row, its owner, and its protocol where that is not v1alpha2."""
+    """A consumer: its row, its owner, and with kbind v2 the uids of its clusters."""
 
     row: ConsumerRow
     author: str
-    protocol: str = ""
+    clusters: tuple[str, ...] = ()
 
     @property
     def state(self) -> State:
@@ -83,7 +83,8 @@ class KnownConsumer(NamedTuple):
         """The text that a search looks through."""
         row = self.row
         parts = [row.identity, row.pretty_name, row.namespace, self.author, row.konnector_version]
-        parts += [*row.exports, *(row.templates or ()), self.word, self.protocol]
+        parts += [*row.exports, *(row.templates or ()), self.word, *self.clusters]
+        parts += ["kbind v2"] if row.protocol == "v2" else []
         return " ".join(parts).lower()
 
 

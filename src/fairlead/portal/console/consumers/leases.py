@@ -1,22 +1,18 @@
-"""Consumers of kbind v2, which leave nothing at a provider but copies and a Lease each."""
+"""Consumers of kbind v2, of which a provider has a Lease each, and a home of those it invited."""
 
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Iterable, Sequence
 from datetime import datetime
 
 import msgspec
 
-from fairlead.api.kbind.names import (
-    CONSUMER_CLUSTER_UID,
-    LEASE_NAMESPACE,
-    LEASE_SECONDS,
-    lease_name,
-)
+from fairlead.api.kbind.names import LEASE_ACCOUNT_PREFIX, LEASE_NAMESPACE, LEASE_SECONDS
 from fairlead.api.kubebind import ClusterBindingStatus
 from fairlead.api.kubebind.conditions import HEARTBEAT_TIMEOUT
 from fairlead.api.meta import Object
-from fairlead.api.reasons.verdict import short
+from fairlead.api.reasons.verdict import Judgement, short
 from fairlead.api.resource import LEASES, NAMESPACES
 from fairlead.api.timestamps import moment
 from fairlead.client import Forbidden
@@ -27,20 +23,25 @@ from fairlead.portal.console.pages.live import Hub
 from fairlead.portal.console.pages.viewing import of_namespace
 from fairlead.provider.commands.overview import ConsumerRow, connection_verdict
 from fairlead.provider.controllers.clusterbinding.reconcile import health
+from fairlead.provider.v2.reading import cluster_uids
+from fairlead.provider.v2.record import consumer_of, is_home
 from fairlead.runtime import Cluster, Delta, Informer
 
 
 LEASES_TOPIC = LEASE_NAMESPACE
-"""Topic of changes of the Leases."""
-PROTOCOL = "kbind v2"
+"""Topic of changes of the Leases and of homes."""
+_HOME = "home"
+"""Index of the homes of invited consumers, all with the key :data:`_ANY`."""
+_ANY = "any"
 _FORBIDDEN = (
-    f"Consumers of {PROTOCOL} are not shown: list and watch on leases.coordination.k8s.io in"
-    f" namespace {LEASE_NAMESPACE} are not granted. A Role and a RoleBinding there grant them"
+    f"Whose konnectors of kbind v2 are at work is not known: list and watch on"
+    f" leases.coordination.k8s.io in namespace {LEASE_NAMESPACE} are not granted. A Role and a"
+    " RoleBinding there grant them"
 )
 
 
 class KbindConsumers:
-    """The consumers of kbind v2 that have a Lease, from a cache.
+    """The consumers of kbind v2: those that renew a Lease, and those that were invited.
 
     The Leases are watched once their namespace is there, so that nothing is asked of a provider
     that has no such consumer.
@@ -56,6 +57,7 @@ class KbindConsumers:
         self._namespaces = hub.informer(
             cluster, NAMESPACES, topics=of_namespace, metadata_only=True
         )
+        self._namespaces.add_index(_HOME, _home)
         self._namespaces.subscribe(self._placed)
 
     @property
@@ -67,9 +69,9 @@ class KbindConsumers:
         if isinstance(leases.cause, Forbidden):
             return _FORBIDDEN
         if leases.error:
-            return f"Consumers of {PROTOCOL} are not up to date: {short(leases.error)}"
+            return f"Leases of kbind v2 are not up to date: {short(leases.error)}"
         if not leases.has_synced:
-            return f"Consumers of {PROTOCOL} are being read"
+            return "Leases of kbind v2 are being read"
         if len(leases.list()) > bounds.OBJECTS:
             return (
                 f"Of the Leases in namespace {LEASE_NAMESPACE} the first {bounds.OBJECTS} are read"
@@ -77,11 +79,13 @@ class KbindConsumers:
         return ""
 
     def all(self) -> list[KnownConsumer]:
-        """Return the consumers, ordered by the uids of their clusters."""
-        now, leases = moment(), self._leases.list() if self._leases is not None else ()
+        """Return the consumers: first those that were invited, by name, then others, by uid."""
+        homes = self._namespaces.by_index(_HOME, _ANY)
+        leases = self._leases.list() if self._leases is not None else ()
         # Who may write Leases there may write any number of them.
         first = sorted(leases, key=lambda lease: lease.meta.name)[: bounds.OBJECTS]
-        return [consumer for lease in first if (consumer := leased_consumer(lease, now))]
+        readable = self._leases is None or self._leases.has_synced
+        return consumers_of(homes, first, moment(), readable=readable)
 
     async def run(self) -> None:
         """Watch the Leases once their namespace is there, until canceled."""
@@ -97,37 +101,83 @@ class KbindConsumers:
         if delta.object.meta.name == LEASE_NAMESPACE:
             self._there.set()
             self._hub.changed(LEASES_TOPIC)
+        elif any(is_home(one) for one in (delta.old, delta.new) if one is not None):
+            self._hub.changed(LEASES_TOPIC)
 
 
-def leased_consumer(lease: Object, now: datetime) -> KnownConsumer | None:
-    """Return the consumer of a Lease, judged as of now; None if the Lease is of another kind.
+def _home(namespace: Object) -> list[str]:
+    return [_ANY] if is_home(namespace) else []
 
-    Its sign of life is judged as a heartbeat of a v1alpha2 consumer: late after the duration of
-    the Lease, which is twice the interval of its renewals.
+
+def consumers_of(
+    homes: Iterable[Object], leases: Iterable[Object], now: datetime, *, readable: bool = True
+) -> list[KnownConsumer]:
+    """Return the consumers of homes and Leases, judged as of now.
+
+    A Lease says by an annotation which account writes it, and so which home it belongs to. Its
+    writer could name another's, so each row has the uids of the clusters.
+
+    Args:
+        homes: namespaces that are homes of consumers.
+        leases: Leases; those of other kinds count for nothing.
+        now: the time as of which they are judged.
+        readable: whether the Leases are known; without them no state of an invited one is.
     """
-    uid = lease.meta.annotations.get(CONSUMER_CLUSTER_UID, "")
-    # The name decides, so that no consumer's Lease shows another one's cluster.
-    if not uid or lease.meta.name != lease_name(uid):
-        return None
-    try:
-        renewal = LeaseRenewal.of(lease)
-    except msgspec.ValidationError:
-        renewal = LeaseRenewal()
-    seconds = renewal.duration if renewal.duration >= 2 else LEASE_SECONDS
+    every = list(homes)
+    by_home: dict[str, list[Object]] = {home.meta.name: [] for home in every}
+    rest: list[KnownConsumer] = []
+    for lease in leases:
+        uids = cluster_uids([lease])
+        claimed = [
+            name.removeprefix(LEASE_ACCOUNT_PREFIX)
+            for name in lease.meta.annotations
+            if name.startswith(LEASE_ACCOUNT_PREFIX)
+        ]
+        places = [by_home[home] for home in claimed if home in by_home]
+        for place in places if uids else ():
+            place.append(lease)
+        if uids and not places:
+            (uid,) = uids
+            rest.append(_consumer(uid, [lease], now))
+    invited = [
+        _consumer(consumer_of(home), by_home[home.meta.name], now, home, readable=readable)
+        for home in every
+    ]
+    by_name = sorted(invited, key=lambda consumer: consumer.row.identity)
+    return [*by_name, *sorted(rest, key=lambda consumer: consumer.row.identity)]
+
+
+def _consumer(
+    name: str,
+    leases: Sequence[Object],
+    now: datetime,
+    home: Object | None = None,
+    *,
+    readable: bool = True,
+) -> KnownConsumer:
+    """Return a consumer with its latest renewal.
+
+    It is judged as the heartbeat of a v1alpha2 consumer: late after the duration of the Lease,
+    which is twice the interval of renewals.
+    """
+    renewal = max(map(_renewal, leases), key=lambda one: one.time, default=LeaseRenewal())
+    seconds = renewal.duration if renewal.duration >= _SHORTEST else LEASE_SECONDS
     status = ClusterBindingStatus(
         last_heartbeat_time=short(renewal.time), heartbeat_interval=f"{int(seconds) // 2}s"
     )
     healthy, _ = health(status, now=now)
     verdict = connection_verdict(healthy)
+    if not readable:
+        verdict = Judgement("unknown", message="its Leases cannot be read")
     is_late = verdict.reason == HEARTBEAT_TIMEOUT
     since = verdict.since or (status.last_heartbeat_time if is_late else "")
     row = ConsumerRow(
-        identity=uid,
+        identity=name,
         pretty_name="",
-        namespace="",
+        namespace=home.meta.name if home is not None else "",
         exports=[],
         objects=0,
-        konnector_version="" if renewal.process else "not Fairlead's",
+        konnector_version=_KONNECTORS[bool(renewal.process)] if renewal.time else "",
         last_heartbeat_time=status.last_heartbeat_time,
         healthy=healthy,
         state=verdict.state,
@@ -135,5 +185,20 @@ def leased_consumer(lease: Object, now: datetime) -> KnownConsumer | None:
         message=verdict.message if verdict.state != "ok" else "",
         since=since if verdict.state != "ok" else "",
         remedy=verdict.remedy,
+        deleting=home is not None and home.meta.deleting,
+        protocol="v2",
     )
-    return KnownConsumer(row, "", PROTOCOL)
+    return KnownConsumer(row, "", tuple(sorted(cluster_uids(leases))))
+
+
+_SHORTEST = 2
+"""Seconds of the shortest Lease that has an interval."""
+_KONNECTORS = {True: "Fairlead's", False: "not Fairlead's"}
+"""Words for a konnector, by whether Fairlead's note is on its Lease."""
+
+
+def _renewal(lease: Object) -> LeaseRenewal:
+    try:
+        return LeaseRenewal.of(lease)
+    except msgspec.ValidationError:
+        return LeaseRenewal()
