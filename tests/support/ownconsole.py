@@ -12,7 +12,7 @@ import aiohttp
 from tests.support.waiting import SECONDS
 
 from fairlead.client import Client
-from fairlead.portal.own import OwnConsole, administers, listen
+from fairlead.portal.own import OwnConsole, administers, hosts_mirrors, listen
 from fairlead.postgres.options import DEFAULT_NAMESPACE
 
 
@@ -130,6 +130,7 @@ async def console(client: Client, *, entered: bool = True) -> AsyncIterator[Show
             printed.append,
             operator_namespace=DEFAULT_NAMESPACE,
             consumers=await administers(client),
+            mirrored=await hosts_mirrors(client),
         )
         task = asyncio.create_task(made.run())
         jar = aiohttp.CookieJar(unsafe=True)

@@ -8,7 +8,7 @@ import os
 import select
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -80,7 +80,7 @@ def command(
     # Imported here: an installation without the front door's extra lists its commands too.
     from fairlead.client import Client
     from fairlead.konnector.commands.overview.fetch import TIMEOUTS
-    from fairlead.portal.own import OwnConsole, listen
+    from fairlead.portal.own import OwnConsole, administers, hosts_mirrors, listen
 
     # Before the cluster is asked: a port that is in use is reported at once.
     listening = listen(port)
@@ -89,12 +89,17 @@ def command(
         client = Client(config, user_agent="fairlead-console", timeouts=TIMEOUTS)
         with contextlib.closing(listening):
             async with client:
+                # At once, since each waits for a cluster that hangs.
+                async with asyncio.TaskGroup() as group:
+                    consumers = group.create_task(_allowed(administers, client))
+                    mirrored = group.create_task(_allowed(hosts_mirrors, client))
                 console = OwnConsole(
                     client,
                     listening,
                     print_link,
                     operator_namespace=operator_namespace,
-                    consumers=await _administers(client),
+                    consumers=consumers.result(),
+                    mirrored=mirrored.result(),
                 )
                 click.echo(f"serving {printable(config.server)} at {console.external.origin}")
                 # Ctrl-C is how the command ends, and no error.
@@ -104,13 +109,12 @@ def command(
     process.run(main)
 
 
-async def _administers(client: Client) -> bool:
-    """Whether the caller may see consumers; False for a cluster that cannot be reached."""
+async def _allowed(sees: Callable[[Client], Awaitable[bool]], client: Client) -> bool:
+    """Whether the caller sees consumers; False for a cluster that cannot be reached."""
     from fairlead.client import ClientError
-    from fairlead.portal.own import administers
 
     try:
-        return await administers(client)
+        return await sees(client)
     except ClientError:
         return False
 

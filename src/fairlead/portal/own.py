@@ -9,18 +9,21 @@ import asyncio
 import socket
 from collections.abc import Callable
 
+from fairlead.api.kbind.names import LEASE_NAMESPACE
 from fairlead.api.kubebind import (
     APISERVICEEXPORTS,
     APISERVICEEXPORTTEMPLATES,
     CLUSTERBINDINGS,
 )
-from fairlead.api.resource import NAMESPACES
+from fairlead.api.meta import Key
+from fairlead.api.resource import LEASES, NAMESPACES
+from fairlead.api.timestamps import moment
 from fairlead.client import Client, NotServed
-from fairlead.client.lookups import may
+from fairlead.client.lookups import find, may
 from fairlead.konnector.commands.overview.fetch import Overview
 from fairlead.portal import bounds
 from fairlead.portal.console.consumers.directory import Directory
-from fairlead.portal.console.consumers.leases import KbindConsumers
+from fairlead.portal.console.consumers.leases import KbindConsumers, consumers_of
 from fairlead.portal.console.consumers.pages import Access, ConsumerList, ConsumerPage
 from fairlead.portal.console.own.entering import ByLink, Links, at_home
 from fairlead.portal.console.own.unbinding import Unbindings, UnbindPage
@@ -48,6 +51,7 @@ from fairlead.portal.identity.guard import Cookies, SessionGuard
 from fairlead.portal.identity.keys import Sealing, local_keys
 from fairlead.portal.identity.sessions import BrowserSessions, MemoryStore, Person, Prefixes
 from fairlead.portal.options import CALLBACK_PATH, ExternalURL, OIDCOptions, ServeOptions
+from fairlead.provider.v2.record import is_home
 from fairlead.runtime import Cluster
 
 
@@ -87,6 +91,7 @@ class OwnConsole:
         tell: prints a link that a page requested.
         operator_namespace: namespace of the PostgresAccess operator's settings.
         consumers: whether to add pages about consumers; see :func:`administers`.
+        mirrored: whether to add the list of those of kbind v2 alone; see :func:`hosts_mirrors`.
     """
 
     def __init__(
@@ -97,6 +102,7 @@ class OwnConsole:
         *,
         operator_namespace: str,
         consumers: bool = False,
+        mirrored: bool = False,
     ) -> None:
         port: int = listening.getsockname()[1]
         self.external = ExternalURL.parse(f"http://{HOST}:{port}")
@@ -111,7 +117,7 @@ class OwnConsole:
         cookies = Cookies(self.external, session=f"fairlead-console-{port}")
         sessions = BrowserSessions(store, lifetime=bounds.OWN_SESSION_SECONDS)
         guard = SessionGuard(sessions, self.external, cookies=cookies)
-        tabs = [*TABS, _CONSUMERS] if consumers else TABS
+        tabs = [*TABS, _CONSUMERS] if consumers or mirrored else TABS
         pages = Pages(
             self.external,
             provider=config.context or config.server,
@@ -134,7 +140,11 @@ class OwnConsole:
             TopologyPage(source),
             UnbindPage(client, pages, self._unbindings, tokens),
         ]
-        self._provider = _Provider(client, self._hub, sessions) if consumers else None
+        self._provider: _Provider | _MirrorProvider | None = None
+        if consumers:
+            self._provider = _Provider(client, self._hub, sessions)
+        elif mirrored:
+            self._provider = _MirrorProvider(client, self._hub)
         if self._provider is not None:
             views += self._provider.views
         self._site = Site(pages, entering, guard, self._hub, views)
@@ -187,6 +197,48 @@ async def administers(client: Client) -> bool:
             if not await may(client, resource, verb):
                 return False
     return True
+
+
+async def hosts_mirrors(client: Client) -> bool:
+    """Whether the cluster has consumers of kbind v2 that the client's user may see.
+
+    Raises:
+        ClientError: the API server refused or is unavailable.
+    """
+    for resource, key in ((LEASES, Key(LEASE_NAMESPACE, "")), (NAMESPACES, Key("", ""))):
+        for verb in ("list", "watch"):
+            if not await may(client, resource, verb, key):
+                return False
+    if await find(client, NAMESPACES, LEASE_NAMESPACE) is None:
+        return False
+    leases = await client.list(LEASES, LEASE_NAMESPACE)
+    namespaces = await client.list(NAMESPACES, metadata_only=True)
+    return bool(consumers_of(filter(is_home, namespaces.items), leases.items, moment()))
+
+
+class _MirrorProvider:
+    """The list of the consumers of kbind v2, for a provider with nothing installed."""
+
+    def __init__(self, client: Client, hub: Hub) -> None:
+        self._client = client
+        self._cluster = Cluster("provider", client)
+        self._leases = KbindConsumers(self._cluster, hub)
+        remedy = (
+            f"The list is for those who may list leases.coordination.k8s.io in namespace"
+            f" {LEASE_NAMESPACE}: have the right granted."
+        )
+        self.views: list[View] = [
+            ConsumerList(None, self._leases, Access(self._reads_leases, remedy))
+        ]
+
+    async def _reads_leases(self, _: Person) -> bool:
+        return await may(self._client, LEASES, "list", Key(LEASE_NAMESPACE, ""))
+
+    async def run(self) -> None:
+        """Follow the cluster until canceled."""
+        async with asyncio.TaskGroup() as group:
+            group.create_task(self._cluster.run())
+            group.create_task(self._leases.run())
 
 
 class _Provider:

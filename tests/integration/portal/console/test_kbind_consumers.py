@@ -15,9 +15,11 @@ from fairlead.api.kbind import lease_name
 from fairlead.api.kbind.names import CONSUMER_CLUSTER_UID, LEASE_ACCOUNT_PREFIX, LEASE_NAMESPACE
 from fairlead.api.resource import LEASES, NAMESPACES, ROLEBINDINGS, ROLES
 from fairlead.api.timestamps import format_micro_time, moment
-from fairlead.client import Client
+from fairlead.client import Client, parse_kubeconfig
+from fairlead.demo.identity import as_service_account
 from fairlead.portal import bounds
 from fairlead.portal.options import DEFAULT_NAMESPACE, NAME
+from fairlead.portal.own import hosts_mirrors
 from fairlead.provider.v2.record import home_body, home_of
 from fairlead_sandbox import Sandbox
 
@@ -28,7 +30,9 @@ RBAC_GROUP = "rbac.authorization.k8s.io"
 RBAC = f"{RBAC_GROUP}/v1"
 
 
-async def leased(admin: Client, uid: str, seconds: float = 0, **annotations: str) -> None:
+async def leased(
+    admin: Client, uid: str, seconds: float = 0, name: str = "", **annotations: str
+) -> None:
     """The Lease of a consumer, renewed some seconds ago."""
     await admin.create(
         LEASES,
@@ -36,7 +40,7 @@ async def leased(admin: Client, uid: str, seconds: float = 0, **annotations: str
             "apiVersion": LEASES.api_version,
             "kind": LEASES.kind,
             "metadata": {
-                "name": lease_name(uid),
+                "name": name or lease_name(uid),
                 "namespace": LEASE_NAMESPACE,
                 "annotations": {CONSUMER_CLUSTER_UID: uid, **annotations},
             },
@@ -161,3 +165,22 @@ async def test_they_are_in_the_console_of_who_runs_it_too(admin: Client) -> None
     await leased(admin, "1111-alive")
     async with console(admin) as there:
         await there.once("/consumers", "1111-alive", "kbind v2", "healthy")
+
+
+async def test_a_provider_with_nothing_installed_lists_them_in_its_own_console() -> None:
+    async with Sandbox() as box, Client(parse_kubeconfig(box.kubeconfig())) as provider:
+        await with_leases(provider)
+        # Of a konnector that runs here, and of none that runs elsewhere.
+        await leased(provider, "none", name="konnector.kbind.io")
+        async with console(provider) as there:
+            page = await there.get("/bindings")
+            assert "/consumers" not in page.links
+            assert (await there.get("/consumers")).status == 404
+        await leased(provider, "1111-alive")
+        async with console(provider) as there:
+            assert "/consumers" in (await there.get("/bindings")).links
+            await there.once("/consumers", "1 consumer", "1111-alive", "healthy")
+            assert (await there.get("/consumers/1111-alive")).status == 404
+        stranger = await as_service_account(provider, "default", "default")
+        async with Client(stranger) as client:
+            assert not await hosts_mirrors(client)

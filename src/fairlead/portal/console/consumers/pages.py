@@ -33,12 +33,20 @@ from fairlead.provider.rights import cluster_names
 
 
 class ConsumerList(View):
-    """The page of all consumers, filtered by ?q= and ?state=."""
+    """The page of all consumers, filtered by ?q= and ?state=.
+
+    Args:
+        directory: the consumers of v1alpha2; None where the cluster has none of its kinds.
+        leases: those of kbind v2.
+        access: admits people.
+    """
 
     route = "/consumers"
     template = "consumers.html"
 
-    def __init__(self, directory: Directory, leases: KbindConsumers, access: Access) -> None:
+    def __init__(
+        self, directory: Directory | None, leases: KbindConsumers, access: Access
+    ) -> None:
         self._directory = directory
         self._leases = leases
         self._access = access
@@ -54,11 +62,13 @@ class ConsumerList(View):
 
     def topics(self, scope: Any) -> Topics:
         """Return all consumers, "" for new ones, and the Leases of kbind v2."""
-        return ("", LEASES_TOPIC, *self._directory.names())
+        names = self._directory.names() if self._directory is not None else ()
+        return ("", LEASES_TOPIC, *names)
 
     async def values(self, scope: Any, asked_page: AskedPage) -> Mapping[str, Any]:
         """Return one page's consumers."""
-        every = [*self._directory.all(), *self._leases.all()]
+        known = self._directory.all() if self._directory is not None else ()
+        every = [*known, *self._leases.all()]
         query = ListQuery.of(asked_page.get)
         matches = [consumer for consumer in every if query.selects(consumer)]
         page = page_of(order(matches, query.sort, _KEYS, "name"), len(every), query)
@@ -86,6 +96,12 @@ _KEYS: Final[Mapping[str, Callable[[KnownConsumer], Any]]] = {
 """Keys by which consumers are sorted: the worst states and the largest numbers come first."""
 
 
+_ADMINISTRATORS: Final = (
+    "Pages about consumers are for those who may list clusterbindings.kube-bind.io in all"
+    " namespaces: ask the provider's administrators for ClusterRole fairlead-console-admin."
+)
+
+
 class Access:
     """Admits administrators to pages about consumers.
 
@@ -93,10 +109,14 @@ class Access:
         administers: whether a person may list ClusterBindings in all namespaces; raises Refusal
             for a name of Kubernetes' own, and ClientError where the API server refused or is
             unavailable.
+        remedy: what helps who is none.
     """
 
-    def __init__(self, administers: Callable[[Person], Awaitable[bool]]) -> None:
+    def __init__(
+        self, administers: Callable[[Person], Awaitable[bool]], remedy: str = _ADMINISTRATORS
+    ) -> None:
         self._administers = administers
+        self._remedy = remedy
 
     async def check(self, session: BrowserSession, what: str) -> None:
         """Refuse people who are not administrators.
@@ -107,12 +127,7 @@ class Access:
             ClientError: the API server refused or is unavailable.
         """
         if not await self._administers(session.person):
-            raise MissingError(
-                f"There is no {what} for you",
-                "Pages about consumers are for those who may list clusterbindings.kube-bind.io in"
-                " all namespaces: ask the provider's administrators for ClusterRole"
-                " fairlead-console-admin.",
-            )
+            raise MissingError(f"There is no {what} for you", self._remedy)
 
     async def is_shown(self, session: BrowserSession) -> bool:
         """Whether the navigation shows the pages; False if the API server fails."""
