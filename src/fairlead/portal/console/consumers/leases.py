@@ -161,9 +161,9 @@ def _consumer(
     which is twice the interval of renewals.
     """
     renewal = max(map(_renewal, leases), key=lambda one: one.time, default=LeaseRenewal())
-    seconds = renewal.duration if renewal.duration >= _SHORTEST else LEASE_SECONDS
+    interval = max(int(renewal.duration) // 2, 0) or LEASE_SECONDS // 2
     status = ClusterBindingStatus(
-        last_heartbeat_time=short(renewal.time), heartbeat_interval=f"{int(seconds) // 2}s"
+        last_heartbeat_time=short(renewal.time), heartbeat_interval=f"{interval}s"
     )
     healthy, _ = health(status, now=now)
     verdict = connection_verdict(healthy)
@@ -191,8 +191,6 @@ def _consumer(
     return KnownConsumer(row, "", tuple(sorted(cluster_uids(leases))))
 
 
-_SHORTEST = 2
-"""Seconds of the shortest Lease that has an interval."""
 _KONNECTORS = {True: "Fairlead's", False: "not Fairlead's"}
 """Words for a konnector, by whether Fairlead's note is on its Lease."""
 
