@@ -36,7 +36,10 @@ def trace(scenario: str, seed: str, hashes: str) -> str:
 @pytest.mark.parametrize(
     "scenario",
     ["binding"]
-    + [pytest.param(it, marks=pytest.mark.extended) for it in ("kubebind", "kbindv2", "chain", "operator")],
+    + [
+        pytest.param(it, marks=pytest.mark.extended)
+        for it in ("kubebind", "kbindv2", "chain", "operator")
+    ],
 )
 def test_a_seed_repeats_under_other_hashes(scenario: str) -> None:
     first, second = (trace(scenario, "11", hashes) for hashes in ("1", "2"))
