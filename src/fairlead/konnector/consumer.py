@@ -88,7 +88,6 @@ class Consumer:
         self.instance = f"{socket.gethostname()}-{secrets.token_hex(4)}"
         """Name of this konnector among several, which it reports to providers."""
         self.crds = cluster.informer(CUSTOMRESOURCEDEFINITIONS)
-        self.namespaces = cluster.informer(NAMESPACES, metadata_only=True)
         self.secrets = KubeconfigSecrets(cluster, options.namespace)
         self.events = cluster.events(COMPONENT)
         self.reports = Reports()
@@ -116,6 +115,11 @@ class Consumer:
     def bundles(self) -> Informer:
         """The APIServiceBindingBundles; they are watched if v1alpha2 is served."""
         return self.cluster.informer(APISERVICEBINDINGBUNDLES)
+
+    @cached_property
+    def namespaces(self) -> Informer:
+        """The namespaces' metadata; they are watched if v1alpha2 is served."""
+        return self.cluster.informer(NAMESPACES, metadata_only=True)
 
     @cached_property
     def statuses(self) -> BindingStatuses:

@@ -38,6 +38,8 @@ class ConversionsController:
 
     def __init__(self, consumer: Consumer) -> None:
         self._consumer = consumer
+        # Leased before the cluster runs, so that the konnector is not ready without them.
+        self._namespaces = consumer.namespaces
         self._failing: dict[tuple[str, str], FailingWebhook] = {}
 
     async def run(self) -> None:
@@ -111,7 +113,7 @@ class ConversionsController:
         return ""
 
     async def _objects_held(self, spec: CRDSpec) -> list[str]:
-        going = [one for one in self._consumer.namespaces.list() if one.meta.deleting]
+        going = [one for one in self._namespaces.list() if one.meta.deleting]
         objects: list[Object] = []
         for namespace in going[: bounds.NAMESPACES_READ]:
             try:
