@@ -8,7 +8,7 @@ taken back.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 
 import msgspec
 
@@ -57,7 +57,7 @@ from fairlead.konnector.commands.v2.plan import (
 )
 from fairlead.konnector.commands.v2.targets import KbindTarget
 from fairlead.konnector.commands.v2.undo import BindWrites, undone_on_failure
-from fairlead.konnector.commands.v2.waiting import until_ready, until_served
+from fairlead.konnector.commands.v2.waiting import until_ready, until_served, until_steady
 from fairlead.konnector.options import DEFAULT_NAMESPACE
 
 
@@ -215,7 +215,10 @@ class _Bind:
         writable = await self._writable(plan, is_admin=is_admin)
         self.doing, self._written.file = "writing into this cluster", self._file
         await self._write(plan, writable)
-        targets = await self._wait(plan)
+        if len(writable) == len(plan.roles()):
+            targets = await self._wait(plan, until_ready)
+        else:
+            targets = await self._wait_for_roles(plan)
         return Bound(targets=targets, objects=plan.objects())
 
     async def check(self) -> _Plan:
@@ -326,7 +329,7 @@ class _Bind:
             except Forbidden as error:
                 self._progress(
                     f"{role['kind']} {key_of(role)} is not written: {error}. An administrator has "
-                    "to have written it: the same command with --dry-run=client -o yaml prints it"
+                    "to write it: the same command with --dry-run=client -o yaml prints it"
                 )
             else:
                 writable.append(role)
@@ -381,7 +384,27 @@ class _Bind:
             raise BindError(f"Secret {key} was changed meanwhile: bind again") from None
         self._progress(f"replaced the kubeconfig in Secret {key}")
 
-    async def _wait(self, plan: _Plan) -> list[KbindTarget]:
+    async def _wait_for_roles(self, plan: _Plan) -> list[KbindTarget]:
+        """Wait for bindings whose roles an administrator has to have written.
+
+        Without them the bindings stay, for an administrator to accept: a konnector without rights
+        could not take them apart either.
+        """
+        self._written.file = None
+        try:
+            return await self._wait(plan, until_steady)
+        except BindError as error:
+            targets = [_target(body) for body in plan.file.bindings]
+            accept = " and ".join(f"`fairlead accept {target.text}`" for target in targets)
+            unbind = " and ".join(f"`fairlead unbind {target.text}`" for target in targets)
+            raise BindError(
+                f"{error}. It stays, and becomes Ready once an administrator has run {accept}; "
+                f"{unbind} takes it back"
+            ) from None
+
+    async def _wait(
+        self, plan: _Plan, until: Callable[[WaitOptions, KbindTarget], Awaitable[None]]
+    ) -> list[KbindTarget]:
         waiting = WaitOptions(
             self._client, self._deadline, self._progress, self._options.namespace
         )
@@ -396,7 +419,7 @@ class _Bind:
         ]
         for target in targets:
             self.doing = f"waiting for {target.title}"
-            await until_ready(waiting, target)
+            await until(waiting, target)
         for body in plan.file.bindings:
             for api in apis_of(body):
                 await self._served(waiting, api)

@@ -209,7 +209,9 @@ async def check_needed_rights(config: ClusterConfig, rights: Sequence[NeededRigh
             for right in rights:
                 key = Key(right.namespace, "")
                 verbs = [
-                    one for one in right.verbs if not await may(provider, right.resource, one, key)
+                    verb
+                    for verb in right.verbs
+                    if not await may(provider, right.resource, verb, key)
                 ]
                 if verbs:
                     where = f" in namespace {right.namespace}" if right.namespace else ""

@@ -6,12 +6,14 @@ from fairlead.api.conditions import get_condition, stored_conditions
 from fairlead.api.kbind.names import READY
 from fairlead.api.meta import Object
 from fairlead.api.resource import CUSTOMRESOURCEDEFINITIONS
-from fairlead.client.lookups import find
+from fairlead.client.lookups import WaitTimeout, find, wait_for
 from fairlead.konnector.commands.readiness import NOT_READY, UNTOUCHED, WaitOptions, unestablished
 from fairlead.konnector.commands.request import BindError
 from fairlead.konnector.commands.v2.targets import KbindTarget
 
 
+STEADY_SECONDS = 6.0
+"""Seconds after which a konnector has reported a watch that fails, twice its own patience."""
 _UNTOUCHED_END = "no konnector has begun to take it apart"
 
 
@@ -28,6 +30,30 @@ async def until_ready(waiting: WaitOptions, target: KbindTarget) -> None:
     await waiting.begun(resource, name, described, UNTOUCHED, place=place)
     await waiting.done(resource, name, described, UNTOUCHED, place=place)
     waiting.progress(f"{target.title} is ready")
+
+
+async def until_steady(waiting: WaitOptions, target: KbindTarget) -> None:
+    """Wait until a binding has been Ready for :data:`STEADY_SECONDS`.
+
+    A konnector reports a watch that fails only when it has failed for some looks. Where its roles
+    could not be checked, a binding that has just become Ready proves nothing.
+
+    Raises:
+        BindError: the time is up; the message has the konnector's words.
+        ClientError: the server refused the look.
+    """
+    resource, (place, name) = target.resource, target.key
+
+    def steady(obj: Object | None) -> str:
+        return "" if unready(obj) else "Ready"
+
+    while True:
+        await until_ready(waiting, target)
+        left = min(STEADY_SECONDS, waiting.deadline.left())
+        try:
+            await wait_for(waiting.client, resource, name, place, until=steady, timeout=left)
+        except WaitTimeout:
+            return
 
 
 async def until_served(waiting: WaitOptions, api: str) -> None:
