@@ -48,7 +48,8 @@ def command(
 
     The command follows the chain workload < binding < Secret < service < the provider's object <
     role as far as KIND/NAME depends on it, and shows the state of each part. KIND/NAME is a
-    workload, a ServiceBinding, a PostgresAccess, an APIServiceBinding, a Secret, or an object of a
+    workload, a ServiceBinding, a PostgresAccess, an APIServiceBinding, a Secret, a Connection,
+    ClusterBinding or Binding of kbind v2 (binding/NAMESPACE/NAME), or an object of a
     kind that a provider brings; without it all ServiceBindings of the namespace are explained.
     With KIND as in widgets.v1.example.org the command says whether that version is served. The
     command changes nothing and shows no value of a Secret. The exit code is 0 if all is well, else
@@ -58,6 +59,7 @@ def command(
     Example:
         fairlead explain deployment/web -n shop
         fairlead explain postgresaccess/shop-database -n shop
+        fairlead explain connection/acme
         fairlead explain -n shop --json | jq -r '.chains[] | select(.ready | not).nextStep'
     """  # noqa: D301
     explanation = answer(target, namespace, operator_namespace, kubeconfig, context)

@@ -13,7 +13,7 @@ import msgspec
 import pytest
 from tests.support.commands import fairlead
 from tests.support.kbindbound import BoundWorld, namespace, widget, widgets
-from tests.support.kbindworld import RULES, KbindWorld, connection
+from tests.support.kbindworld import RULES, KbindWorld, connection, secret
 from tests.support.konnector import Konnector
 from tests.support.waiting import SECONDS, gone
 
@@ -22,10 +22,12 @@ from fairlead.api.kbind import GROUP as KBIND_GROUP
 from fairlead.api.kubebind import GROUP, consumer_crds
 from fairlead.api.manifests import rule
 from fairlead.api.meta import JSON, Key
+from fairlead.api.resource import SECRETS
 from fairlead.client import Client, Forbidden
 from fairlead.demo.identity import as_service_account, create_all
 from fairlead.konnector import reports
 from fairlead.konnector.commands.overview.fetch import Overview, SeenBindings
+from fairlead.konnector.commands.overview.mirrored import LISTED_PLACES
 from fairlead.konnector.commands.overview.rows import (
     MirroredRow,
     OverviewRow,
@@ -286,6 +288,37 @@ async def test_an_object_that_the_provider_refuses_has_its_answer(
     assert row.remedy == (
         "ask the provider's team to give the consumer the right that the message names"
     )
+
+
+async def test_a_secret_that_the_konnector_refuses_is_read_by_no_look(kbind: KbindWorld) -> None:
+    await kbind.konnector()
+    kubeconfig = await kbind.provider.kubeconfig()
+    await namespace(kbind.consumer, "shop")
+    await kbind.consumer.create(SECRETS, secret("astray", kubeconfig, "shop"))
+    await kbind.consumer.create(CONNECTIONS, connection("astray", "shop"))
+    title = "connection/astray"
+    await row_once(kbind.consumer, title, lambda row: row.reason == "SecretRefused")
+    assert kbind.provider.plane is not None
+    here, there = kbind.consumer_plane.traffic, kbind.provider.plane.traffic
+    here.seen.clear()
+    there.seen.clear()
+    rows, _ = await seen(kbind.consumer)
+    assert rows[title].reason == "SecretRefused"
+    assert [one.name for one in here.seen if (one.resource, one.verb) == ("secrets", "get")] == []
+    assert there.seen == []
+
+
+async def test_many_namespaces_of_copies_are_listed_at_once(mirrored: Mirroring) -> None:
+    spaces = [f"shop-{number}" for number in range(LISTED_PLACES)]
+    for space in spaces:
+        await namespace(mirrored.here, space)
+        await mirrored.here.create(mirrored.resource, widget(mirrored.resource, "a", space))
+    await row_once(mirrored.here, mirrored.title, lambda row: row.in_sync == 2 + len(spaces))
+    plane = mirrored.world.provider.plane
+    assert plane is not None
+    plane.traffic.seen.clear()
+    await mirrored.row()
+    assert plane.traffic.count("list", resource="widgets") == 1
 
 
 async def reader(admin: Client, name: str, *rules: JSON) -> Client:

@@ -25,6 +25,7 @@ from fairlead.api.kbind.names import (
     LEASE_NAMESPACE,
     READY,
     SECRET_NOT_FOUND,
+    SECRET_VALID,
 )
 from fairlead.api.meta import Key, Object
 from fairlead.api.reasons.verdict import conditions_of
@@ -58,6 +59,8 @@ from fairlead.konnector.v2.bindings.crds import owner_of, takes_status
 from fairlead.konnector.v2.identity import cluster_uid
 
 
+LISTED_PLACES = 8
+"""Namespaces of a kind's copies that are listed one by one; more of them are listed at once."""
 PROTOCOLS_HINT = "the konnector's flag --protocols says whether it serves kbind v2"
 """Words about a konnector that may run without the protocol."""
 
@@ -339,6 +342,11 @@ class MirroredBindings:
             return ReachedProvider()
         ref = parsed.spec.kubeconfig_secret_ref
         where = f"Secret {ref.namespace}/{ref.name}"
+        valid = get_condition(parsed.status.conditions, SECRET_VALID)
+        if valid is None or valid.status != "True":
+            # Who makes a Connection may not lead its readers to a Secret that the konnector
+            # refuses.
+            return ReachedProvider()
         try:
             async with self._slots:
                 secret = await find(self._consumer, SECRETS, ref.name, ref.namespace)
@@ -347,12 +355,13 @@ class MirroredBindings:
         except ClientError as error:
             return ReachedProvider(problem=str(error))
         kubeconfig = content(secret, ref.key)
+        if not kubeconfig:
+            fault = f"has no kubeconfig under key {ref.key}" if secret else "does not exist"
+            return ReachedProvider(problem=f"{where} {fault}", reason=SECRET_NOT_FOUND)
         try:
-            if not kubeconfig:
-                raise ConfigError(f"{where} has no kubeconfig under key {ref.key}")
             client = self._connect(kubeconfig, parse_kubeconfig(kubeconfig))
         except ConfigError as error:
-            problem = f"{where}, key {ref.key}: {error}" if kubeconfig else str(error)
+            problem = f"{where}, key {ref.key}: {error}"
             return ReachedProvider(problem=problem, reason=SECRET_NOT_FOUND)
         server = urlsplit(client.config.server).netloc
         connected = get_condition(parsed.status.conditions, CONNECTED)
@@ -484,8 +493,10 @@ class MirroredBindings:
         if kind.resource is None:
             return kind
         copies: dict[Key, Object] = {}
-        # A list for each namespace: a Binding's rights may end there.
-        for place in sorted({obj.meta.namespace for obj in kind.objects}):
+        # A list for each namespace: a Binding's rights may end there, and others' objects are of
+        # no interest. A ClusterBinding has rights in the whole cluster.
+        places = sorted({obj.meta.namespace for obj in kind.objects})
+        for place in places if len(places) <= LISTED_PLACES else [""]:
             async with self._slots:
                 listed = await client.list(kind.resource, place)
             copies |= {item.key: item for item in listed.items}
