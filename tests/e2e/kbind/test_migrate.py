@@ -28,6 +28,7 @@ from fairlead.api.kbind.names import (
     LABEL_MANAGED,
 )
 from fairlead.api.kubebind import (
+    APISERVICEBINDINGBUNDLES,
     APISERVICEBINDINGS,
     APISERVICEEXPORTS,
     APISERVICEEXPORTTEMPLATES,
@@ -424,6 +425,26 @@ async def test_what_does_not_fit_is_told_and_stays(world: World, tmp_path: Path)
         "",
         "Error: APIServiceBinding widget does not exist; did you mean widgets?\n",
     )
+
+
+async def test_a_binding_of_a_bundle_moves_once_the_bundle_has_let_it_go(moved: Moved) -> None:
+    binding = await moved.consumer.get(APISERVICEBINDINGS, moved.name)
+    kind = APISERVICEBINDINGBUNDLES
+    body = {
+        "apiVersion": kind.api_version,
+        "kind": kind.kind,
+        "metadata": {"name": "team"},
+        "spec": binding.to_dict()["spec"],
+    }
+    bundle = await moved.consumer.create(kind, body)
+    owners = {"metadata": {"ownerReferences": [msgspec.to_builtins(bundle.owner_reference())]}}
+    await moved.consumer.merge_patch(APISERVICEBINDINGS, moved.name, "", owners)
+    with pytest.raises(MigrationError, match="delete apiservicebindingbundle team --cascade=orph"):
+        await moved.move()
+    await moved.consumer.delete(kind, "team", propagation="Orphan")
+    await gone(moved.consumer, kind, "team")
+    await moved.move()
+    await moved.check()
 
 
 MOST_WRITES = 60
