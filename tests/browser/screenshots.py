@@ -9,12 +9,14 @@ from __future__ import annotations
 import argparse
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import msgspec
 import structlog
 from tests.support.browser import WIDTHS, Browsing, browsing, chromium, looked_at, started
+from tests.support.kbindshown import furnished
 from tests.support.lively import Lively
 from tests.support.market import Market, open_market
 from tests.support.ownconsole import Shown, console
@@ -56,6 +58,7 @@ async def _unnamed(page: Page, market: Market) -> None:
 
 
 OWN, PROVIDER, STRANGER = "consumer's own", "provider's own", "without a link"
+MIRRORED = "own of a consumer of kbind v2"
 """In place of a person: who runs ``fairlead console`` on a side, and a browser with no link."""
 THEMES = ("light", "dark")
 MOST_BYTES = 150_000
@@ -118,6 +121,19 @@ PAGES = (
     Shot("own-object-missing", "/objects/{accesses}/shop/none", who=OWN),
     Shot("own-topology", "/topology", who=OWN),
     Shot("own-topology-problems", "/topology?shown=problems", who=OWN),
+    Shot("mirrored-overview", "/overview", who=MIRRORED),
+    Shot("mirrored-objects", "/", who=MIRRORED),
+    Shot("mirrored-bindings", "/bindings", who=MIRRORED),
+    Shot(
+        "mirrored-connection",
+        "/bindings/connections.core.kbind.io/-/{connection}",
+        who=MIRRORED,
+    ),
+    Shot("mirrored-broken", "/bindings/connections.core.kbind.io/-/broken", who=MIRRORED),
+    Shot("mirrored-whole", "/bindings/clusterbindings.core.kbind.io/-/all", who=MIRRORED),
+    Shot("mirrored-part", "/bindings/bindings.core.kbind.io/shop/late", who=MIRRORED),
+    Shot("mirrored-object", "/objects/{api}/shop/taken", who=MIRRORED),
+    Shot("mirrored-topology", "/topology", who=MIRRORED),
     Shot("provider-consumers", "/consumers", who=PROVIDER),
     Shot("provider-consumer", "/consumers/{ben}", who=PROVIDER),
 )
@@ -126,13 +142,23 @@ README = ("catalogue", "bindings", "object-failing", "topology-problems", "consu
 
 
 class Studio:
-    """A lively market with its consoles, and a browser whose pictures are taken."""
+    """A lively market with its consoles, and a browser whose pictures are taken.
 
-    def __init__(self, browser: Browsing, lively: Lively, consoles: Mapping[str, Shown]) -> None:
+    Without a market there are consoles alone. ``names`` are those in paths, beside the market's.
+    """
+
+    def __init__(
+        self,
+        browser: Browsing,
+        lively: Lively | None,
+        consoles: Mapping[str, Shown],
+        names: Mapping[str, str] | None = None,
+    ) -> None:
         self.found: list[str] = []
         """What tests would find on the pages."""
         self._browser = browser
-        self._lively = lively
+        self._market = lively.market if lively is not None else None
+        self._names = {**(lively.names() if lively is not None else {}), **(names or {})}
         self._consoles = consoles
         self._pages: dict[str, Page] = {}
 
@@ -163,27 +189,27 @@ class Studio:
 
     async def shown(self, shot: Shot, *, width: int, dark: bool) -> Page:
         """A page in a window."""
-        market = self._lively.market
         page = self._pages.get(shot.who) if shot.who else None
         if page is None:
             page = await self._browser.page(width=width, dark=dark)
             if shot.who in self._consoles:
                 await page.goto(await self._consoles[shot.who].console.link())
-            elif shot.who not in {"", STRANGER}:
+            elif shot.who not in {"", STRANGER} and (market := self._market) is not None:
                 await sign_in(page, market, _someone(market, shot.who))
             self._pages[shot.who] = page
-        site = STRANGER if shot.who == STRANGER else shot.who
-        url = (
-            self._consoles[OWN if site == STRANGER else site].url
-            if site in {*self._consoles, STRANGER}
-            else market.url
-        )
-        await page.goto(f"{url}{shot.path.format(**self._lively.names())}")
+        site = OWN if shot.who == STRANGER else shot.who
+        if site in self._consoles:
+            url = self._consoles[site].url
+        else:
+            assert self._market is not None
+            url = self._market.url
+        await page.goto(f"{url}{shot.path.format(**self._names)}")
         if shot.who in self._consoles:
             # The first look at a cluster takes its time.
             await page.get_by_text("The cluster is still being read").wait_for(state="detached")
         if shot.then is not None:
-            await shot.then(page, market)
+            assert self._market is not None
+            await shot.then(page, self._market)
         return page
 
 
@@ -216,11 +242,18 @@ async def _take(given: argparse.Namespace) -> list[str]:
     ):
         lively = Lively(market)
         await lively.furnish()
-        async with (
-            console(market.consumer.admin, entered=False) as own,
-            console(market.provider.admin, entered=False) as provider,
-        ):
-            studio = Studio(browser, lively, {OWN: own, PROVIDER: provider})
+        async with AsyncExitStack() as stack:
+            world, names = await furnished(stack)
+            clients = {
+                OWN: market.consumer.admin,
+                PROVIDER: market.provider.admin,
+                MIRRORED: world.consumer,
+            }
+            consoles = {
+                who: await stack.enter_async_context(console(client, entered=False))
+                for who, client in clients.items()
+            }
+            studio = Studio(browser, lively, consoles, names)
             if given.readme:
                 for name in README:
                     await studio.picture(given.out, next(one for one in PAGES if one.name == name))
