@@ -134,8 +134,8 @@ image: $(VENV)/dev.stamp ## the OCI image into dist, without a daemon, with its 
 bench: $(VENV)/dev.stamp ## the sandbox against kube-apiserver, in the same run; BENCH_LONG=1 keeps results
 	KUBEBUILDER_ASSETS="$$(hack/envtest)" $(BIN)/python -m bench
 
-bench-sync: $(VENV)/dev.stamp ## the konnector against a bare loader; BENCH_LONG=1 has 10,000 objects too, and keeps results
-	KUBEBUILDER_ASSETS="$$(hack/envtest)" $(BIN)/python -m bench sync
+bench-sync: $(VENV)/dev.stamp ## the konnector against a bare loader, and by kbind v2; BENCH_LONG=1 has 10,000 objects too, and keeps results
+	KUBEBUILDER_ASSETS="$$(hack/envtest)" $(BIN)/python -m bench sync kbind
 
 bench-postgres: $(VENV)/dev.stamp ## the PostgresAccess operator against a bare script; BENCH_LONG=1 has 5,000 accesses too
 	$(BIN)/python -m bench postgres

@@ -35,6 +35,13 @@ SECTIONS = {
         "way wait in line; so does\nthe bare echo beside them, a write and a watch of one server "
         "with as many under way.",
     ),
+    "kbind": Section(
+        "bench.kbind",
+        "make bench-sync (kbind v2)",
+        "The konnector by kbind v2 against itself by v1alpha2 and against the original's, if "
+        "KONNECTOR_V2 names that: the\nsame objects between planes of one kind, with a status "
+        "each, in the same run, over 16 connections.",
+    ),
     "postgres": Section(
         "bench.postgres",
         "make bench-postgres",

@@ -41,6 +41,8 @@ OBJECTS = _numbers("BENCH_OBJECTS", short=(1000,), long=(1000, 10_000))
 """Numbers of objects that cross."""
 PLANES = (os.environ.get("BENCH_PLANES") or "sandbox,real").split(",")
 """Kinds of planes that they cross between."""
+KBIND_OBJECTS = _numbers("BENCH_OBJECTS", short=(500,), long=(500, 2000))
+"""Numbers of objects that cross by kbind v2."""
 ROUNDS_SECONDS = _form(short=10.0, long=40.0)
 """Least seconds of all rounds of one number of objects. The median of them counts, for one that
 is soon over says little."""
