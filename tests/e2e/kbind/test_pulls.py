@@ -142,6 +142,21 @@ async def test_an_api_that_is_bound_and_unbound_under_all_keeps_its_crd(pulled: 
     await pulled.crd("widgets", described("Newer."))
 
 
+async def test_an_api_that_a_binding_of_another_connection_lists_is_left_to_it(
+    pulled: Pulled,
+) -> None:
+    await pulled.world.konnector()
+    await pulled.bound.bind("all", pulled.api("widgets"), connection="other")
+    for plural in ("widgets", "gadgets"):
+        await pulled.world.provider.offer(plural)
+    await pulled.world.connect(await pulled.bound.kubeconfig("widgets"), schema=ALL)
+    await pulled.crd("gadgets", established)
+    await quiet(pulled.world.consumer_plane)
+    assert await pulled.names() == {"gadgets"}
+    await pulled.here.delete(CLUSTERBINDINGS, "all")
+    await pulled.crd("widgets", established)
+
+
 async def test_with_their_connection_the_crds_without_objects_go_and_others_are_named(
     pulled: Pulled,
 ) -> None:

@@ -272,15 +272,38 @@ def hash_of(body: JSON) -> str:
     return str(body["status"]["boundAPIs"][0]["crdHash"])
 
 
-async def test_f9_an_api_that_a_provider_stops_serving_goes_after_two_looks(
+async def test_a_bound_api_that_is_not_found_has_discovery_looked_at_at_once(
     kbind: KbindWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bound = BoundWorld(kbind)
+    api = await kbind.provider.offer(exported=False)
+    await bound.accept("widgets")
+    await kbind.konnector()
+    await kbind.connect(await objects_only(bound, "widgets"), schema=OPENAPI)
+    await bound.bind("all", api)
+    await bound.says("Ready", "True")
+    assert kbind.provider.plane is not None
+    traffic = kbind.provider.plane.traffic
+
+    def looks() -> int:
+        return sum(info.path == "/openapi/v3" for info in traffic.seen)
+
+    # From now on no look is due.
+    monkeypatch.setattr(bounds, "DISCOVERY_SECONDS", 3600.0)
+    before = looks()
+    assert not await idle(SECONDS / 2, lambda: looks() > before)
+    traffic.seen.clear()
+    await kbind.provider.admin.delete(CUSTOMRESOURCEDEFINITIONS, api)
+    assert not await idle(SECONDS / 2, lambda: any(i.path == "/apis" for i in traffic.seen))
+
+
+async def test_f9_an_api_that_a_provider_stops_serving_goes_after_two_looks(
+    kbind: KbindWorld,
 ) -> None:
     bound = BoundWorld(kbind)
     resource: Resource = widgets(kbind.provider)
     api = await kbind.provider.offer(exported=False)
     await bound.accept("widgets")
-    # The watch of the bound kind says that it is missing, long before the next look is due.
-    monkeypatch.setattr(bounds, "DISCOVERY_SECONDS", 2.0)
     await kbind.konnector()
     await kbind.connect(await objects_only(bound, "widgets"), schema=OPENAPI)
     await bound.bind("all", api)
