@@ -208,6 +208,12 @@ class KbindWorld:
         else:
             self.provider = await self.new_provider("provider")
 
+    def consumer_kubeconfig(self) -> bytes:
+        """The kubeconfig of the consumer's administrator."""
+        if (real := self._real.get("consumer")) is not None:
+            return real.admin_kubeconfig("default")
+        return self.consumer_plane.sandbox.kubeconfig()
+
     async def new_provider(self, name: str) -> KbindProvider:
         found = await self._stack.enter_async_context(plane(name))
         return KbindProvider(found.admin, found)

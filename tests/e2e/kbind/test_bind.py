@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
-import yaml
-from tests.support.kbindcommands import WHOLE, BindWorld
+from tests.support.kbindcommands import BindWorld, whole
 from tests.support.kbindworld import KbindWorld
 
-from fairlead.api.meta import JSON, Key
+from fairlead.api.meta import Key
 
 
 @pytest.fixture
@@ -20,23 +18,30 @@ async def bind_world(kbind: KbindWorld, tmp_path: Path) -> BindWorld:
     return world
 
 
-def documents(text: str) -> Sequence[JSON]:
-    return list(yaml.safe_load_all(text))
-
-
 @pytest.mark.edge
-async def test_a_kubeconfig_and_an_api_are_all_that_a_bind_needs(bind_world: BindWorld) -> None:
-    world = bind_world
+async def test_a_kubeconfig_and_an_api_are_all_that_a_bind_needs(
+    any_kbind: KbindWorld, tmp_path: Path
+) -> None:
+    world = BindWorld(any_kbind, tmp_path, shared=True)
+    await world.start()
+    ready = f"clusterbinding.core.kbind.io/{world.name} is Ready\n"
+
+    async def left() -> set[str]:
+        return {title for title in await world.left() if world.name in title}
+
     code, out, err = await world.bind("--api", world.api)
-    assert (code, out) == (0, "clusterbinding.core.kbind.io/acme is Ready\n"), err
-    assert await world.left() == WHOLE
+    assert (code, out) == (0, ready), err
+    assert await left() == whole(world.name)
     await world.create("blue")
     await world.copied("blue")
     code, out, err = await world.bind("--api", world.api)
-    assert (code, out) == (0, "clusterbinding.core.kbind.io/acme is Ready\n"), err
+    assert (code, out) == (0, ready), err
     assert "created" not in err
     assert "updated" not in err
-    assert await world.left() == WHOLE
+    assert await left() == whole(world.name)
+    code, _, err = await world.run("unbind", f"clusterbinding/{world.name}", "--yes")
+    assert code == 0, err
+    assert await left() == set()
 
 
 async def test_a_binding_of_a_namespace_has_rights_there_alone(bind_world: BindWorld) -> None:
