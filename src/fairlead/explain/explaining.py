@@ -270,6 +270,11 @@ class _Explaining:
             # A group whose own server is down hides no binding.
             return unbound
         resource = next((found for found in served if self._target.is_kind(found)), None)
+        if resource is None and any(map(self._target.is_kind, KBIND_KINDS)):
+            return (
+                f"the cluster does not serve {kind} of kbind v2: a konnector with --protocols"
+                " v1alpha2,v2 installs its kinds"
+            )
         if resource is None:
             words = {word for found in served for word in (found.kind.lower(), found.plural)}
             near = get_close_matches(kind.partition(".")[0], sorted(words), n=1)

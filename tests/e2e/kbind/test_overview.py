@@ -13,16 +13,17 @@ import msgspec
 import pytest
 from tests.support.commands import fairlead
 from tests.support.kbindbound import BoundWorld, namespace, widget, widgets
-from tests.support.kbindworld import RULES, KbindWorld, connection, secret
+from tests.support.kbindworld import NAMESPACE, RULES, KbindWorld, connection, secret
 from tests.support.konnector import Konnector
 from tests.support.waiting import SECONDS, gone
 
-from fairlead.api.kbind import CLUSTERBINDINGS, CONNECTIONS
+from fairlead.api.kbind import CLUSTERBINDINGS, CONNECTIONS, Connection, lease_name
 from fairlead.api.kbind import GROUP as KBIND_GROUP
+from fairlead.api.kbind.names import LEASE_NAMESPACE
 from fairlead.api.kubebind import GROUP, consumer_crds
 from fairlead.api.manifests import rule
 from fairlead.api.meta import JSON, Key
-from fairlead.api.resource import SECRETS
+from fairlead.api.resource import DEPLOYMENTS, LEASES, SECRETS
 from fairlead.client import Client, Forbidden
 from fairlead.demo.identity import as_service_account, create_all
 from fairlead.konnector import reports
@@ -34,6 +35,7 @@ from fairlead.konnector.commands.overview.rows import (
     make_row,
     object_rows,
 )
+from fairlead.konnector.manifests import NAME
 from fairlead.runtime import install_crds
 
 
@@ -306,6 +308,35 @@ async def test_a_secret_that_the_konnector_refuses_is_read_by_no_look(kbind: Kbi
     assert rows[title].reason == "SecretRefused"
     assert [one.name for one in here.seen if (one.resource, one.verb) == ("secrets", "get")] == []
     assert there.seen == []
+
+
+async def test_the_lease_at_the_provider_says_whether_a_konnector_runs(
+    mirrored: Mirroring,
+) -> None:
+    # One that has no Pod here may still run elsewhere.
+    labels = {"app": "konnector"}
+    spec = {
+        "selector": {"matchLabels": labels},
+        "template": {
+            "metadata": {"labels": labels},
+            "spec": {"containers": [{"name": "konnector", "image": "fairlead"}]},
+        },
+    }
+    body = {"apiVersion": "apps/v1", "kind": "Deployment", "spec": spec}
+    metadata = {"name": NAME, "namespace": NAMESPACE}
+    await mirrored.here.create(DEPLOYMENTS, {**body, "metadata": metadata})
+    assert (await mirrored.row()).problem == ""
+    await mirrored.konnector.stop()
+    await mirrored.here.delete(DEPLOYMENTS, NAME, NAMESPACE)
+    connected = (await mirrored.here.get(CONNECTIONS, mirrored.world.name)).decode(Connection)
+    lease = lease_name(connected.status.local_cluster_uid)
+    old = {"spec": {"renewTime": "2026-01-01T00:00:00.000000Z"}}
+    await mirrored.there.merge_patch(LEASES, lease, LEASE_NAMESPACE, old)
+    row = await mirrored.row()
+    assert (row.state, row.reason, row.since) == (
+        *("failed", "KonnectorStopped", "2026-01-01T00:00:00Z"),
+    )
+    assert row.problem.startswith(f"no konnector has renewed Lease kbind/{lease} at the provider")
 
 
 async def test_many_namespaces_of_copies_are_listed_at_once(mirrored: Mirroring) -> None:

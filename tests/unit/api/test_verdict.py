@@ -802,6 +802,9 @@ def test_long_texts_are_cut() -> None:
             id="the operator's, at the consumer of kbind v2",
         ),
         pytest.param(obj(KBIND_BINDING), "see whether the konnector", id="no konnector"),
+        pytest.param(
+            obj(KBIND_BINDING, meta=GOING), "see whether the konnector", id="what it has to let go"
+        ),
     ],
 )
 def test_a_remedy_is_for_the_cluster_of_its_reader(found: Object, remedy: str) -> None:

@@ -365,7 +365,8 @@ def _deleting(obj: Object, conditions: Sequence[Condition], *, ours: bool) -> Ju
     return Judgement(
         *("waiting", DELETING, short(message), short(since)),
         owner="Kubernetes",
-        remedy=remedy_of(DELETING),
+        # What holds kbind v2's kinds is the konnector's, and no person's.
+        remedy=KONNECTOR if _group(obj) == kbind.GROUP else remedy_of(DELETING),
     )
 
 

@@ -117,11 +117,12 @@ class KonnectorStop(msgspec.Struct, frozen=True):
     since: str = ""
 
 
-def stop_of(traces: Traces, now: datetime) -> KonnectorStop | None:
+def stop_of(traces: Traces, now: datetime, beat: datetime | None = None) -> KonnectorStop | None:
     """Return the stop of a konnector that has left traces; None if one may run.
 
     Its own cluster shows it long before the provider misses a heartbeat. A konnector without a
-    Lease may run elsewhere, which a heartbeat after the Lease's end shows.
+    Lease may run elsewhere, which a heartbeat after the Lease's end shows. ``beat`` is the time of
+    the last one, where that is not in the traces.
     """
     lease, deployment = traces.lease, traces.deployment
     _, renewed, lasts = renewal(lease)
@@ -131,7 +132,7 @@ def stop_of(traces: Traces, now: datetime) -> KonnectorStop | None:
         return None
     if deployment is not None and ready_pods(deployment):
         return None
-    beat = _beaten(traces.heartbeat)
+    beat = beat or _beaten(traces.heartbeat)
     if renewed is None:
         # By its Deployment alone: the konnector may be another process, which gives heartbeats.
         silent = beat is None or now - beat > STALE

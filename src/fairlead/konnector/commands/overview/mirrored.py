@@ -9,12 +9,14 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
+from datetime import datetime
 from urllib.parse import urlsplit
 
 import msgspec
 
 from fairlead.api.conditions import get_condition
 from fairlead.api.definitions import crd_spec
+from fairlead.api.durations import rough_duration
 from fairlead.api.kbind import BINDINGS, CLUSTERBINDINGS, CONNECTIONS, Connection, lease_name
 from fairlead.api.kbind.names import (
     ANOTHER_KONNECTOR,
@@ -35,7 +37,7 @@ from fairlead.api.resource import (
     SECRETS,
     Resource,
 )
-from fairlead.api.timestamps import format_time, moment
+from fairlead.api.timestamps import format_time, moment, parse_time
 from fairlead.api.traces import renewal
 from fairlead.client import (
     ApiError,
@@ -51,7 +53,13 @@ from fairlead.client import (
 from fairlead.client.lookups import find
 from fairlead.konnector.commands.overview.faults import fault_of
 from fairlead.konnector.commands.overview.rows import BoundKind, FetchedBinding, ProviderCopies
-from fairlead.konnector.commands.presence import KonnectorStop, absence, read_traces, stop_of
+from fairlead.konnector.commands.presence import (
+    STALE,
+    KonnectorStop,
+    absence,
+    read_traces,
+    stop_of,
+)
 from fairlead.konnector.policies.mirror import Mirrored, MirrorPolicy
 from fairlead.konnector.secrets import content
 from fairlead.konnector.v2.bindings.coverage import BindingSummary, Coverage, coverage, summary
@@ -330,9 +338,12 @@ class MirroredBindings:
             why = await absence(self._consumer, namespace)
             return msgspec.structs.replace(bound, absence=f"{why}; {PROTOCOLS_HINT}")
         async with self._slots:
-            stop: KonnectorStop | None = stop_of(
-                await read_traces(self._consumer, namespace), moment()
-            )
+            traces = await read_traces(self._consumer, namespace)
+        beat = parse_time(bound.renewed) if bound.renewed else None
+        now = moment()
+        stop = stop_of(traces, now, beat)
+        if beat is not None and stop is None:
+            stop = _silence(parsed, beat, now)
         return msgspec.structs.replace(bound, stop=stop)
 
     async def _reach(self, connection: Object | None) -> ReachedProvider:
@@ -502,6 +513,20 @@ class MirroredBindings:
             copies |= {item.key: item for item in listed.items}
         policy = MirrorPolicy(cluster_uid=local_uid, covered=cover.policy, status=status)
         return msgspec.structs.replace(kind, copies=ProviderCopies(policy, Mirrored(), copies))
+
+
+def _silence(connection: Connection, beat: datetime, now: datetime) -> KonnectorStop | None:
+    """Return the stop of the konnector, as the Lease at a Connection's provider shows it.
+
+    A konnector that may not write the Lease any more says so in the Connection.
+    """
+    name = f"{LEASE_NAMESPACE}/{lease_name(connection.status.local_cluster_uid)}"
+    connected = get_condition(connection.status.conditions, CONNECTED)
+    if now - beat <= STALE or (connected is not None and f"Lease {name} is" in connected.message):
+        return None
+    age = rough_duration(now - beat)
+    text = f"no konnector has renewed Lease {name} at the provider for {age}"
+    return KonnectorStop(text, format_time(beat))
 
 
 def _is_decided(obj: Object, binding: BindingSummary, cover: Coverage) -> bool:
