@@ -67,19 +67,6 @@ async def bindings(client: Client) -> Iterable[str]:
     return await _named(client, APISERVICEBINDINGS)
 
 
-async def binding_targets(client: Client) -> Iterable[str]:
-    """Return the names of the APIServiceBindings, and kinds and names of kbind v2."""
-    from fairlead.api.kbind.names import KBIND_KINDS
-    from fairlead.client.lookups import list_all
-
-    targets = list(await bindings(client))
-    for resource in KBIND_KINDS:
-        # Clusters without kbind v2 have none.
-        objects = await list_all(client, resource)
-        targets += [f"{resource.kind.lower()}/{obj.key}" for obj in objects]
-    return targets
-
-
 async def connections(client: Client) -> Iterable[str]:
     """Return the names of the Connections."""
     from fairlead.api.kbind import CONNECTIONS

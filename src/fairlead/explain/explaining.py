@@ -272,8 +272,8 @@ class _Explaining:
         resource = next((found for found in served if self._target.is_kind(found)), None)
         if resource is None and any(map(self._target.is_kind, KBIND_KINDS)):
             return (
-                f"the cluster does not serve {kind} of kbind v2: a konnector with --protocols"
-                " v1alpha2,v2 installs its kinds"
+                f"the cluster does not serve {kind} of kbind v2: a konnector that serves v2"
+                " installs its kinds, as `fairlead manifests konnector` has it"
             )
         if resource is None:
             words = {word for found in served for word in (found.kind.lower(), found.plural)}

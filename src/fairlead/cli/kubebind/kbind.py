@@ -70,7 +70,7 @@ class _Target(click.ParamType[KbindTarget]):
 
 TARGET = _Target()
 target_argument = click.argument(
-    "binding", type=TARGET, shell_complete=completion.names(completion.binding_targets)
+    "binding", type=TARGET, shell_complete=completion.names(completion.shown_bindings)
 )
 """The argument BINDING of commands for both protocols."""
 

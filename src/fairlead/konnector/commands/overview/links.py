@@ -41,7 +41,7 @@ def binding_links(bound: FetchedBinding) -> list[Link]:
     connection = connection_link(bound)
     if bound.binding.kind == CONNECTIONS.kind:
         return [connection]
-    return [_before(connection, _mirrored_link(bound)), connection]
+    return _in_line(_mirrored_link(bound), connection)
 
 
 def binding_link(bound: FetchedBinding) -> Link:
@@ -99,10 +99,14 @@ def connection_link(bound: FetchedBinding) -> Link:
     )
 
 
-def _before(cause: Link, link: Link) -> Link:
-    """Return a link that goes on by itself once what is behind it is well."""
-    follows = cause.state in {"failed", "waiting"} and link.state == "waiting"
-    return following(link) if follows else link
+def _in_line(binding: Link, connection: Link) -> list[Link]:
+    """Return the links of a binding and its Connection, in which one says what breaks first."""
+    if binding.state == "failed" and connection.state == "waiting":
+        # The binding has a fault of its own, which the end of the wait does not mend.
+        return [binding]
+    if binding.state == "waiting" and connection.state in {"failed", "waiting"}:
+        binding = following(binding)
+    return [binding, connection]
 
 
 class ObjectOrigin(NamedTuple):
@@ -176,8 +180,7 @@ def mirrored_links(
         # Another one of its APIs has the fault.
         remark = f"binds {api}; remark: {own.text}"
         binding = Link(name="provider", object=bound.title, state="ok", about=remark)
-    binding = _before(connection, binding)
-    links = [binding, connection]
+    links = _in_line(binding, connection)
     if any(link.state in {"failed", "waiting"} for link in links):
         return links
     copy = _mirrored_copy(bound, obj, warning)
