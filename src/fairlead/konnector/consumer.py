@@ -310,9 +310,11 @@ class Provider:
     def _binding(self, name: str) -> Object | None:
         return self.consumer.bindings.get("", name) if name in self.bindings else None
 
-    def synchronises(self, binding: str) -> bool:
-        """Whether objects of a binding may still be written."""
-        return any((key.binding, key.kind) == (binding, "objects") for key in self.syncers.keys)
+    async def end_objects(self, binding: str) -> None:
+        """End the work on the objects of a binding; afterwards none of them is written."""
+        for key in list(self.syncers.keys):
+            if (key.binding, key.kind) == (binding, "objects"):
+                await self.syncers.stop(key)
 
     def claimed(self, binding: APIServiceBinding) -> list[str]:
         """Return the claimed objects of a binding with a copy; [] once the export is gone."""

@@ -84,15 +84,14 @@ async def test_a_crd_is_deleted_by_its_uid_and_version() -> None:
 
 
 @pytest.mark.parametrize(
-    ("at_work", "owned", "released"),
+    ("owned", "ended"),
     [
-        pytest.param(True, False, False, id="handed-over-and-still-written"),
-        pytest.param(False, False, True, id="handed-over"),
-        pytest.param(True, True, True, id="given-up"),
+        pytest.param(False, ["db"], id="handed-over"),
+        pytest.param(True, [], id="left-to-the-collector"),
     ],
 )
-async def test_a_binding_outlasts_the_writes_to_objects_that_were_handed_over(
-    at_work: bool, owned: bool, released: bool
+async def test_the_work_on_objects_that_were_handed_over_ends_before_the_binding(
+    owned: bool, ended: list[str]
 ) -> None:
     metadata = {"name": "db", **VERSIONED, "finalizers": [FINALIZER_UNBIND]}
     binding = object_from_dict({"kind": "APIServiceBinding", "metadata": metadata})
@@ -101,15 +100,21 @@ async def test_a_binding_outlasts_the_writes_to_objects_that_were_handed_over(
     server = StaleServer({}, [binding])
     crds = SimpleNamespace(list=lambda: [crd] if owned else [])
     consumer = SimpleNamespace(client=server.client, options=Options(), crds=crds)
+    calls: list[str] = []
+
+    async def end(name: str) -> None:
+        assert not server.written("patch", "apiservicebindings")
+        calls.append(name)
 
     async def forget(_name: str) -> None:
         return
 
-    provider = SimpleNamespace(synchronises=lambda _name: at_work, forget_cluster=forget)
+    provider = SimpleNamespace(end_objects=end, forget_cluster=forget)
     connections = SimpleNamespace(of=lambda _name: provider)
     controller = UnbindController(cast("Any", consumer), cast("Any", connections))
     await controller._carry_out(binding, UnbindPlan(release=True))
-    assert bool(server.written("patch", "apiservicebindings")) == released
+    assert calls == ended
+    assert server.written("patch", "apiservicebindings")
 
 
 @pytest.mark.parametrize(

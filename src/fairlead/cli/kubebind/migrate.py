@@ -37,7 +37,7 @@ from fairlead.konnector.commands.readiness import within
     help="Kubeconfig of an administrator of the provider: gives the consumer's account the rights "
     "that it lacks, and labels the CRDs. Without it both are for the provider's team to do.",
 )
-@timeout_option("5m", "for each of both clusters to do its part")
+@timeout_option("5m", "until all is done")
 @konnector_namespace_option
 def command(
     binding: str,

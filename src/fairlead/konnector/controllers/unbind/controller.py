@@ -191,10 +191,10 @@ class UnbindController:
             return Result(bounds.REFUSED_SECONDS if waits else bounds.RELEASE_SECONDS)
         if plan.release:
             provider = self._connections.of(obj.meta.name)
-            at_work = provider is not None and provider.synchronises(obj.meta.name)
-            if at_work and not self._owned(obj):
-                # Who takes over its objects waits for the end of the binding.
-                return Result(bounds.STOPPING_SECONDS)
+            if provider is not None and not self._owned(obj):
+                # Who takes over its objects waits for the end of the binding. The controller of
+                # exports stops nothing while the provider is away.
+                await provider.end_objects(obj.meta.name)
             if provider is not None and not given_up:
                 # Before the finalizer: after it no pass would come back to do this.
                 await provider.forget_cluster(obj.meta.name)
