@@ -176,6 +176,7 @@ class MirrorPage(_OfSource):
             "name": page.name("name"),
             **_listed(objects, page, lambda row: row.resource),
             "namespaces": sorted({row.namespace for row in objects if row.namespace}),
+            "most": bounds.ROWS_OF_A_PAGE,
         }
 
 

@@ -8,13 +8,15 @@ from contextlib import AsyncExitStack
 import pytest
 from tests.integration.portal.console.test_pages import MARKUP
 from tests.support.kbindbound import BoundWorld, namespace, widget, widgets
-from tests.support.kbindworld import NAMESPACE, KbindWorld
+from tests.support.kbindworld import NAMESPACE, RBAC, KbindWorld
 from tests.support.ownconsole import console
 
-from fairlead.api.kbind import CONNECTIONS
+from fairlead.api.kbind import CONNECTIONS, GROUP
+from fairlead.api.manifests import rule
 from fairlead.api.meta import Key
 from fairlead.client import Client
-from fairlead.demo.identity import as_service_account
+from fairlead.demo.identity import as_service_account, create_all
+from fairlead.portal import bounds
 
 
 @pytest.fixture
@@ -188,3 +190,46 @@ async def test_nothing_of_it_is_shown_where_its_kinds_are_not_served_or_seen(
     ):
         page = await there.once("/bindings", "You may not list connections.core.kbind.io")
         assert page.rows == []
+
+
+async def test_who_may_not_read_a_secret_sees_all_but_copies(
+    world: KbindWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bound, api = await bound_world(world)
+    await namespace(world.consumer, "shop")
+    await bound.bind("all", api)
+    await bound.bind("all", api, namespace="shop")
+    await bound.says("Ready", "True")
+    resource = widgets(world.provider)
+    await world.consumer.create(resource, widget(resource, "a", "shop"))
+    verbs = ("get", "list")
+    rules = [
+        rule(GROUP, ["*"], verbs),
+        rule(resource.group, ["*"], verbs),
+        rule("apiextensions.k8s.io", ["customresourcedefinitions"], verbs),
+    ]
+    subject = {"kind": "ServiceAccount", "name": "default", "namespace": "default"}
+    role = {"apiVersion": RBAC, "kind": "ClusterRole", "metadata": {"name": "look"}}
+    ref = {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "look"}
+    await create_all(
+        world.consumer,
+        [
+            role | {"rules": rules},
+            role | {"kind": "ClusterRoleBinding", "roleRef": ref, "subjects": [subject]},
+        ],
+    )
+    monkeypatch.setattr(bounds, "ROWS_OF_A_PAGE", 1)
+    async with (
+        Client(await as_service_account(world.consumer, "default", "default")) as reader,
+        console(reader) as there,
+    ):
+        whole = "/bindings/clusterbindings.core.kbind.io/-/all"
+        page = await there.once(whole, f"you may not read Secret {NAMESPACE}/{world.name}")
+        assert "not seen" in page.text
+        assert f"/objects/{api}/shop/a" in page.links
+        # A page of many bindings leads to the list.
+        page = await there.get(f"/bindings/connections.core.kbind.io/-/{world.name}")
+        assert "1 more are in the list of bindings" in page.text
+        rest = next(link for link in page.links if link.startswith("/bindings?cluster="))
+        # With the Connection itself.
+        assert "of 3 bindings" in (await there.get(rest)).text

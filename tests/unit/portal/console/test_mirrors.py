@@ -127,6 +127,25 @@ def test_a_connection_has_a_page_beside_those_of_its_bindings() -> None:
     assert first.row.heartbeat == AT
 
 
+def test_a_connection_of_many_bindings_names_the_worst_first() -> None:
+    way = connection(
+        READY,
+        status={
+            "exportedAPIs": [
+                {"name": API, "group": "g", "resource": "r", "scope": "Namespaced", "versions": []}
+            ]
+        },
+    )
+    many = [fetched(binding(f"b{n}", READY, namespace="shop"), way) for n in range(8)]
+    bad = c("Ready", "False", "APINotExported")
+    many.append(fetched(binding("bad", bad, namespace="shop"), way))
+    first, *_ = mirrors_of(many, {})
+    assert first.bindings[0].binding == "bad"
+    assert len(first.bindings) == 9
+    assert first.apis[0].bound[-1] == (" and 4 others", "")
+    assert "and 4 others" in first.effect
+
+
 def test_only_a_connection_without_a_binding_says_so() -> None:
     (detail,) = mirrors_of([fetched(connection(READY))], {})
     assert "no binding names it" in detail.row.about

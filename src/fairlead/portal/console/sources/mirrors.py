@@ -50,7 +50,7 @@ from fairlead.portal.model.lists import (
     ObjectRow,
     Words,
 )
-from fairlead.portal.model.thing import explain_command, shown_conditions
+from fairlead.portal.model.thing import RANKS, explain_command, shown_conditions
 
 
 _RESOURCES = {resource.kind: resource for resource in KBIND_KINDS}
@@ -127,7 +127,9 @@ def _connection(
         line = msgspec.structs.replace(line, remarks=list(binding_verdict(bound).remarks))
     row = _row(bound, line, (), now)
     row = msgspec.structs.replace(row, sync="", lag_since="")
-    bindings = tuple(detail.row for detail, _ in named)
+    bindings = tuple(
+        sorted((detail.row for detail, _ in named), key=lambda binding: RANKS[binding.state])
+    )
     parsed = obj.try_decode(Connection)
     facts: list[tuple[str, Words]] = [("Provider", ((bound.server or "not known", ""),))]
     apis: tuple[APIRow, ...] = ()
@@ -311,10 +313,12 @@ def _listed(names: Iterable[str]) -> str:
 
 
 def _joined(links: Iterable[tuple[str, str]]) -> Words:
+    every = list(links)
     words: list[tuple[str, str]] = []
-    for link in links:
+    for link in every[: bounds.LISTED]:
         words += [(", ", ""), link] if words else [link]
-    return tuple(words)
+    more = len(every) - bounds.LISTED
+    return (*words, (f" and {count(more, 'other')}", "")) if more > 0 else tuple(words)
 
 
 def _uid(uid: str) -> Words:
