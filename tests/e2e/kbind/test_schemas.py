@@ -9,7 +9,7 @@ import pytest
 from tests.support.countingplanes import quiet
 from tests.support.kbindbound import OBJECT_VERBS, BoundWorld, namespace, widget, widgets
 from tests.support.kbindworld import RULES, KbindWorld, exported_crd, exports
-from tests.support.waiting import SECONDS, gone, idle, when
+from tests.support.waiting import SECONDS, condition, gone, idle, when
 
 from fairlead.api.kbind import CLUSTERBINDINGS, CONNECTIONS
 from fairlead.api.kbind.names import (
@@ -23,6 +23,7 @@ from fairlead.api.meta import JSON, Key
 from fairlead.api.resource import CUSTOMRESOURCEDEFINITIONS, Resource
 from fairlead.client import NotFound
 from fairlead.konnector import bounds
+from fairlead.konnector.v2.schemas import source
 
 
 OPENAPI = {"source": "OpenAPI"}
@@ -216,6 +217,61 @@ async def test_at_rest_one_small_request_is_made_for_each_look(kbind: KbindWorld
     assert not kbind.consumer_plane.traffic.writing()
 
 
+async def test_discovery_that_fails_is_told_and_mended(
+    kbind: KbindWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(source, "ANSWER_SECONDS", 0.2)
+    bound = BoundWorld(kbind)
+    api = await kbind.provider.offer(exported=False)
+    await bound.accept("widgets")
+    await kbind.konnector()
+    await kbind.connect(await objects_only(bound, "widgets"), schema=OPENAPI)
+    await bound.bind("all", api)
+    await bound.says("Ready", "True")
+    assert kbind.provider.plane is not None
+    faults = kbind.provider.plane.faults
+    # Of what has no resource, discovery and OpenAPI alone are asked for.
+    faults.fail("get", "", 403, times=-1)
+    # A hash that has changed leads to discovery.
+    await kbind.provider.offer("gadgets", exported=False)
+    body = await kbind.says("PermissionDenied", "True", "Forbidden")
+    assert condition(body, "Ready")["reason"] == "Forbidden"
+    faults.clear()
+    await kbind.says("Ready", "True")
+    await kbind.says("PermissionDenied", "False", "AsExpected")
+    faults.fail("get", "", 503, times=-1)
+    await kbind.provider.offer("doodads", exported=False)
+    body = await kbind.says("Connected", "False", "Pending")
+    assert api in exports(body)
+    faults.clear()
+    await kbind.says("Ready", "True")
+    await bound.says("Ready", "True")
+
+
+async def test_f13_new_credentials_stop_no_api_of_openapi(kbind: KbindWorld) -> None:
+    bound = BoundWorld(kbind)
+    resource = widgets(kbind.provider)
+    api = await kbind.provider.offer(exported=False)
+    await bound.accept("widgets")
+    await kbind.konnector()
+    await kbind.connect(await objects_only(bound, "widgets"), schema=OPENAPI)
+    await bound.bind("all", api)
+    await bound.says("Ready", "True")
+    await namespace(kbind.consumer, "shop")
+    await quiet(kbind.consumer_plane)
+    assert kbind.provider.plane is not None
+    planes = (kbind.provider.plane, kbind.consumer_plane)
+    for plane in planes:
+        plane.traffic.seen.clear()
+    await kbind.rotate(await objects_only(bound, "widgets"))
+    provider = kbind.provider.plane.traffic
+    assert not await idle(SECONDS / 2, lambda: provider.count("watch", resource="widgets") > 0)
+    await kbind.consumer.create(resource, widget(resource, "a", "shop"))
+    await when(kbind.provider.admin, resource, "a", "shop", until=bool)
+    written = kbind.consumer_plane.traffic.writing()
+    assert not [info for info in written if info.resource == CLUSTERBINDINGS.plural]
+
+
 def described(text: str) -> Any:
     """Whether a CRD's schema has a description."""
 
@@ -234,8 +290,8 @@ async def describe(kbind: KbindWorld, api: str, text: str) -> None:
     await kbind.provider.admin.update(CUSTOMRESOURCEDEFINITIONS, crd)
 
 
-@pytest.mark.parametrize("source", ["CRD", "OpenAPI"])
-async def test_a_schema_that_changes_comes_always_or_once(kbind: KbindWorld, source: str) -> None:
+@pytest.mark.parametrize("origin", ["CRD", "OpenAPI"])
+async def test_a_schema_that_changes_comes_always_or_once(kbind: KbindWorld, origin: str) -> None:
     """With Once the original reports the hash of the provider's schema, which is not installed."""
     bound = BoundWorld(kbind)
     apis = [await kbind.provider.offer(plural) for plural in ("widgets", "gadgets")]
@@ -243,7 +299,7 @@ async def test_a_schema_that_changes_comes_always_or_once(kbind: KbindWorld, sou
     await kbind.konnector()
     policies = {"always": "Always", "once": "Once"}
     for api, (name, policy) in zip(apis, policies.items(), strict=True):
-        schema = {"source": source, "updatePolicy": policy}
+        schema = {"source": origin, "updatePolicy": policy}
         await kbind.connect(await bound.kubeconfig("widgets", "gadgets"), name, schema=schema)
         await bound.bind(name, api, connection=name)
         await bound.says("Ready", "True", key=Key("", name))

@@ -260,6 +260,16 @@ def test_a_schema_that_is_not_known_holds_up_what_needs_it(
     assert (plan.fault.reason if plan.fault is not None else "") == reason
 
 
+@pytest.mark.parametrize(("here", "reason"), [(None, "Pending"), (made(), "")])
+def test_an_installed_crd_goes_on_while_the_schema_is_being_read(
+    here: Object | None, reason: str
+) -> None:
+    """So that no restart and no new credentials stop an API for a moment."""
+    unread = Fault("Pending", "it is being read", passing=True)
+    fault = plan_crd(API, "acme", SchemaPolicy(), offered(), here, unread=unread).fault
+    assert (fault.reason if fault is not None else "") == reason
+
+
 @pytest.mark.parametrize("source", ["OpenAPI", "Auto"])
 def test_an_api_that_is_not_offered_has_the_remedy_of_its_source(source: str) -> None:
     policy = msgspec.convert({"source": source}, SchemaPolicy)

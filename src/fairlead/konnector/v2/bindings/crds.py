@@ -112,7 +112,9 @@ def plan_crd(
             CRDPlan("replace", _replaced(crd, crd.to_dict(), bound=True)) if first else CRDPlan()
         )
     if unread is not None:
-        return CRDPlan(fault=unread)
+        installed = crd is not None and owner_of(crd) == connection
+        # What is installed goes on while the provider's schema cannot be compared with it.
+        return CRDPlan() if installed and unread.reason == PENDING else CRDPlan(fault=unread)
     body = pulled(offered, connection, version)
     if crd is None:
         if not bound:
