@@ -45,9 +45,9 @@ class PulledAPIs:
         cluster = consumer.cluster
         self._consumer = consumer
         self._providers = providers
-        self._connections = cluster.informer(CONNECTIONS)
-        self._cluster_bindings = cluster.informer(CLUSTERBINDINGS)
-        self._bindings = cluster.informer(BINDINGS)
+        self._connections = consumer.kbind_informer(CONNECTIONS)
+        self._cluster_bindings = consumer.kbind_informer(CLUSTERBINDINGS)
+        self._bindings = consumer.kbind_informer(BINDINGS)
         self._events = cluster.events(FIELD_MANAGER)
         self._controller = consumer.controller("kbind-pulls", self._reconcile)
         self._summaries: dict[Key, BindingSummary] = {}
