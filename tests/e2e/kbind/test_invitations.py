@@ -14,12 +14,12 @@ import yaml
 from tests.support.commands import fairlead
 from tests.support.dying import DyingClient, KilledError
 from tests.support.kbindbound import namespace, widget
-from tests.support.kbindinvited import Invited, kubeconfig_of
-from tests.support.kbindworld import RULES, KbindWorld
+from tests.support.kbindinvited import Invited, apply_all, kubeconfig_of
+from tests.support.kbindworld import RULES, KbindWorld, has
 from tests.support.konnector import World
 from tests.support.waiting import SECONDS, eventually, gone, when
 
-from fairlead.api.kbind import CONNECTIONS, lease_name
+from fairlead.api.kbind import BINDINGS, CONNECTIONS, lease_name
 from fairlead.api.kbind.names import (
     ANNOTATION_CONSUMER_OBJECT_UID,
     CONSUMER_CLUSTER_UID,
@@ -498,6 +498,30 @@ async def test_a_command_killed_at_any_write_goes_on(kbind: KbindWorld, work: st
         if finished:
             break
     assert writes > 1
+
+
+async def test_a_file_that_is_deleted_with_its_roles_goes_on_once_they_are_back(
+    kbind: KbindWorld,
+) -> None:
+    shop = Invited(kbind)
+    await kbind.provider.offer()
+    await shop.invite()
+    await kbind.konnector()
+    await shop.apply()
+    await shop.bound()
+    await shop.create()
+    await shop.copied()
+    roles = [one for one in shop.file if "Role" in one["kind"]]
+    for body in roles:
+        resource = await shop.here.discovery.resource_for(body["apiVersion"], body["kind"])
+        meta = body["metadata"]
+        await shop.here.delete(resource, meta["name"], meta.get("namespace", ""))
+    (name,) = (one["metadata"]["name"] for one in shop.file if one["kind"] == "Binding")
+    await shop.here.delete(BINDINGS, name, shop.name)
+    await when(shop.here, BINDINGS, name, shop.name, until=has("Ready", "False"))
+    await apply_all(shop.here, roles)
+    await gone(shop.here, BINDINGS, name, shop.name)
+    await gone(shop.there, shop.resource, "a", shop.name)
 
 
 async def test_the_commands_write_the_file_privately_and_list_rotate_and_revoke(
