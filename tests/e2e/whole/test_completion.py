@@ -208,7 +208,11 @@ async def complete(line: str, **more: str) -> list[str]:
 @pytest.mark.parametrize(
     ("line", "expected"),
     [
-        pytest.param("unbind OPTIONS ", ["database"], id="unbind"),
+        pytest.param(
+            "unbind OPTIONS ",
+            ["binding/default/own", "clusterbinding/mirror", "database"],
+            id="unbind",
+        ),
         pytest.param("accept OPTIONS d", ["database"], id="accept"),
         pytest.param(
             "bindings OPTIONS ",

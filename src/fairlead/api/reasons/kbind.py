@@ -16,8 +16,8 @@ _NEW_KUBECONFIG = (
     "ask the provider's team for a new kubeconfig, and put it into the Connection's Secret"
 )
 _RIGHTS = (
-    "grant the right that the message names: in this cluster to the konnector, or have the"
-    " provider's team grant it to the account of the kubeconfig"
+    "grant the right that the message names: in this cluster to the konnector, by fairlead accept,"
+    " or have the provider's team grant it to the account of the kubeconfig"
 )
 
 KBIND: Final = Reasons(
