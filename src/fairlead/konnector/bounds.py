@@ -28,7 +28,9 @@ NAMESPACES_READ = 50  # in deletion: stops a look that reads them for minutes
 NAMESPACES = 100  # at providers' requests: stops a provider from making more
 
 # Schemas of kbind v2's providers
-SCHEMA_NODES = 100_000  # of a schema: stops references that unfold without end
+SCHEMA_NODES = 50_000  # of a schema: stops references that unfold without end
+SCHEMA_BYTES = 4_000_000  # of a schema: stops long texts from being repeated without end
+PULLED_APIS = 1000  # of a Connection: stops a provider from bringing CRDs without end
 SCHEMA_LEVELS = 100  # of a schema: stops one that no server takes
 DISCOVERY_SECONDS = 30.0  # stops discovery from being read without a pause
 DISCOVERY_PAUSE_SECONDS = 1.0  # stops APIs that are missed from having it read at once again

@@ -142,6 +142,17 @@ async def test_an_api_that_is_bound_and_unbound_under_all_keeps_its_crd(pulled: 
     await pulled.crd("widgets", described("Newer."))
 
 
+async def test_a_provider_brings_no_crds_without_end(
+    pulled: Pulled, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(bounds, "PULLED_APIS", 2)
+    await pulled.start("widgets", "gadgets", "doodads")
+    await pulled.world.says("Ready", "True", text=f"{pulled.api('widgets')} is not pulled")
+    await pulled.crd("gadgets", established)
+    await pulled.crd("doodads", established)
+    assert await pulled.names() == {"gadgets", "doodads"}
+
+
 async def test_an_api_that_a_binding_of_another_connection_lists_is_left_to_it(
     pulled: Pulled,
 ) -> None:

@@ -16,7 +16,7 @@ import structlog
 
 from fairlead.api.definitions import crd_spec
 from fairlead.api.kbind import BINDINGS, CLUSTERBINDINGS, CONNECTIONS, Connection
-from fairlead.api.kbind.names import FIELD_MANAGER, FORBIDDEN, LABEL_MANAGED
+from fairlead.api.kbind.names import FIELD_MANAGER, FORBIDDEN, LABEL_MANAGED, PENDING
 from fairlead.api.meta import Key, Object
 from fairlead.api.resource import CUSTOMRESOURCEDEFINITIONS
 from fairlead.client.errors import ApiError, Conflict, NotFound
@@ -201,8 +201,12 @@ class PulledAPIs:
             return None
         if provider is None:
             return self._faults[name].get(api)
-        if not any(one.name == api for one in provider.schemas.apis or ()):
+        offered = [one.name for one in provider.schemas.apis or ()]
+        if api not in offered:
             return None
+        if offered.index(api) >= bounds.PULLED_APIS:
+            message = f"{api} is not pulled: the first {bounds.PULLED_APIS} APIs are; bind it"
+            return Fault(PENDING, message)
         provider.schemas.read(api)
         crd = self._consumer.crds.get("", api)
         plan = plan_crd(

@@ -232,6 +232,13 @@ def doubling() -> dict[str, JSON]:
     } | {"T40": {"type": "string"}}
 
 
+def repeated() -> dict[str, JSON]:
+    """A type with a long text, at several places."""
+    text = {"type": "string", "description": "x" * 3000}
+    places = {f"f{number}": ref("Text") for number in range(9)}
+    return {"T0": {"type": "object", "properties": places}, "Text": text}
+
+
 def nested(levels: int) -> JSON:
     return {"type": "array", "items": nested(levels - 1)} if levels else {"type": "string"}
 
@@ -244,6 +251,7 @@ def nested(levels: int) -> JSON:
             {"$ref": "https://acme.io/schema"}, {}, "outside of the document", id="reference-away"
         ),
         pytest.param(ref("T0"), doubling(), "too large", id="references-that-double"),
+        pytest.param(ref("T0"), repeated(), "too large", id="text-that-is-repeated"),
         pytest.param(nested(bounds.SCHEMA_LEVELS + 1), {}, "too large", id="nested"),
         pytest.param(ref("Odd"), {"Odd": "text"}, "Odd of the OpenAPI document", id="no-schema"),
     ],
@@ -252,6 +260,7 @@ def test_a_schema_that_cannot_be_made(
     monkeypatch: pytest.MonkeyPatch, spec: JSON, components: dict[str, Any], text: str
 ) -> None:
     monkeypatch.setattr(bounds, "SCHEMA_NODES", 1000)
+    monkeypatch.setattr(bounds, "SCHEMA_BYTES", 20_000)
     read = SchemaDocument(document(spec, **components))
     with pytest.raises(SchemaError, match=text):
         read.schema("wardle.io", "v1", "Flunder")

@@ -195,7 +195,9 @@ class _Conversion:
 
     def __init__(self, components: Mapping[str, msgspec.Raw]) -> None:
         self._components = components
+        self._decoded: dict[str, JSON] = {}
         self._nodes = 0
+        self._bytes = 0
 
     def root(self, name: str) -> JSON:
         """Return the schema of a kind, with the fields of metadata left to the API server."""
@@ -217,10 +219,27 @@ class _Conversion:
         raw = self._components.get(name)
         if raw is None:
             raise SchemaError(f"the OpenAPI document lacks {name}, which its schema refers to")
-        try:
-            return msgspec.json.decode(raw, type=dict[str, Any])
-        except msgspec.MsgspecError:
-            raise SchemaError(f"{name} of the OpenAPI document is no schema") from None
+        self._bytes += len(bytes(raw))
+        self._check()
+        if name not in self._decoded:
+            try:
+                self._decoded[name] = msgspec.json.decode(raw, type=dict[str, Any])
+            except msgspec.MsgspecError:
+                raise SchemaError(f"{name} of the OpenAPI document is no schema") from None
+        return self._decoded[name]
+
+    def _check(self, level: int = 0) -> None:
+        """Refuse what unfolds beyond all that a server takes.
+
+        Raises:
+            SchemaError: it does.
+        """
+        small = self._nodes <= bounds.SCHEMA_NODES and self._bytes <= bounds.SCHEMA_BYTES
+        if not small or level > bounds.SCHEMA_LEVELS:
+            raise SchemaError(
+                f"its schema is too large: at most {bounds.SCHEMA_NODES} fields and "
+                f"{bounds.SCHEMA_BYTES} bytes, and {bounds.SCHEMA_LEVELS} fields within each other"
+            )
 
     def _node(self, schema: object, path: tuple[str, ...], *, typed: bool, level: int = 0) -> JSON:
         """Return a structural schema; ``path`` are the components around it.
@@ -228,11 +247,7 @@ class _Conversion:
         ``typed`` says that a Go type was behind it: an object without fields is free there.
         """
         self._nodes += 1
-        if self._nodes > bounds.SCHEMA_NODES or level > bounds.SCHEMA_LEVELS:
-            raise SchemaError(
-                f"its schema is too large: at most {bounds.SCHEMA_NODES} fields, and "
-                f"{bounds.SCHEMA_LEVELS} within each other"
-            )
+        self._check(level)
         if not isinstance(schema, dict):
             return {_PRESERVE: True}
         reference = _reference(schema)
