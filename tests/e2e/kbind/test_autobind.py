@@ -244,6 +244,24 @@ async def test_f16_turned_off_it_deletes_its_cluster_binding_and_the_connection_
     await gone(auto.here, CONNECTIONS, auto.name)
 
 
+async def test_a_cluster_binding_without_its_owner_reference_is_the_users(
+    kbind: KbindWorld,
+) -> None:
+    """So what is bound can stay when autoBind is turned off."""
+    auto = AutoBound(kbind)
+    (api,) = await auto.start("widgets")
+    alone: JSON = {"metadata": {"ownerReferences": None}}
+    await auto.here.merge_patch(CLUSTERBINDINGS, auto.name, "", alone)
+    await kbind.says("AutoBindFailing", "True", "ForeignClusterBinding")
+    await auto.set_auto_bind(on=False)
+    await auto.well()
+    await quiet(kbind.consumer_plane)
+    await auto.binds(api)
+    await auto.copied()
+    await auto.here.delete(CONNECTIONS, auto.name)
+    await kbind.says("Ready", "False", "DrainingBindings", auto.name)
+
+
 async def test_f16_a_connection_goes_with_its_cluster_binding_while_the_provider_is_away(
     kbind: KbindWorld,
 ) -> None:

@@ -340,7 +340,12 @@ class AutoBinder:
     def _missing_at(self, name: str, provider: ConnectedProvider | None) -> MissingAPIs | None:
         """Return the work on a provider that goes on; it ends with the link to the provider."""
         former, missing = self._missing.get(name, (None, None))
-        return missing if former is provider else None
+        if former is provider:
+            return missing
+        if missing is not None:
+            # What was found before the Connection fell has to be found again.
+            missing.look_for(())
+        return None
 
     async def _write(self, plan: AutoBindPlan, binding: Object | None) -> None:
         client = self._client
