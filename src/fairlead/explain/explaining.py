@@ -160,9 +160,11 @@ class _Explaining:
             return [await self._object(resource)]
         try:
             return await self._bindings.run()
-        except UnknownTargetError as error:
+        except (UnknownTargetError, Forbidden) as error:
             if left := await self._left():
                 return [left]
+            if isinstance(error, Forbidden):
+                raise
             raise UnknownTargetError(await self._missing(str(error))) from None
 
     async def _left(self) -> Chain | None:
@@ -178,6 +180,9 @@ class _Explaining:
             return None
         if obj is None or FINALIZER_SYNCER not in obj.meta.finalizers:
             return None
+        self._notes.append(
+            "kbind v2 synchronises it, by its finalizer, and you see no binding that lists its API"
+        )
         return await self._object(resource)
 
     async def _mirrored(self) -> Chain | None:
@@ -333,7 +338,7 @@ class _Explaining:
                 continue
             apis += ((item.group, item.resource) for item in schemas)
         async with Overview(self._client) as overview:
-            for api in await overview.mirrored_apis():
+            for api in await overview.mirrored_apis(self._namespace):
                 plural, _, group = api.partition(".")
                 apis.append((group, plural))
         for group, plural in apis:

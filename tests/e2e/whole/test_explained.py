@@ -634,6 +634,9 @@ async def test_objects_that_kbind_v2_brings(
     limited = await kbind_reader(world, tmp_path)
     for target in ("widget/blue", "clusterbinding/all", "binding/shop/own"):
         await recorder.run("explain", target, "-n", "shop", kubeconfig=limited)
+    tenant = await kbind_tenant(world, tmp_path)
+    for target in ("gadget/clock", "widget/blue", "binding/shop/own"):
+        await recorder.run("explain", target, "-n", "shop", kubeconfig=tenant)
     await konnector.stop()
     await here.create(widgets_, widget_of(widgets_, "late", "shop"))
     await recorder.run("explain", "widget/late", "-n", "shop")
@@ -657,26 +660,39 @@ def access_roles() -> list[JSON]:
     return binding_roles("accesses", [resource], [])
 
 
+KBIND_PLURALS = ["connections", "clusterbindings", "bindings"]
+
+
 async def kbind_reader(world: KbindWorld, folder: Path) -> Path:
-    """A kubeconfig of who may read objects of shop and the kinds of kbind v2, and no Secret."""
-    here, names = world.consumer, {"name": "reader"}
-    placed = {**names, "namespace": "shop"}
+    """A kubeconfig of who may read bound objects and the kinds of kbind v2, and no Secret."""
+    return await kbind_account(world, folder, "reader", KBIND_PLURALS, "Cluster")
+
+
+async def kbind_tenant(world: KbindWorld, folder: Path) -> Path:
+    """A kubeconfig of who may read bound objects and Bindings of shop alone."""
+    return await kbind_account(world, folder, "tenant", ["bindings"], "")
+
+
+async def kbind_account(
+    world: KbindWorld, folder: Path, name: str, plurals: list[str], scope: str
+) -> Path:
+    here, placed = world.consumer, {"name": name, "namespace": "shop"}
     rules = [
-        rule(KBIND_GROUP, ["connections", "clusterbindings", "bindings"], ("get", "list")),
+        rule(KBIND_GROUP, plurals, ("get", "list")),
         rule(world.provider.group, ["*"], ("get", "list")),
     ]
-    role = {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "reader"}
-    subject = {"kind": "ServiceAccount", "name": "reader", "namespace": "shop"}
-    rbac = {"apiVersion": "rbac.authorization.k8s.io/v1", "metadata": names}
+    group = "rbac.authorization.k8s.io"
+    role = {"apiGroup": group, "kind": f"{scope}Role", "name": name}
+    subject = {"kind": "ServiceAccount", **placed}
+    rbac = {"apiVersion": f"{group}/v1", "metadata": {"name": name} if scope else placed}
     await create_all(
         here,
         [
             {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": placed},
-            {**rbac, "kind": "ClusterRole", "rules": rules},
-            {**rbac, "kind": "ClusterRoleBinding", "roleRef": role, "subjects": [subject]},
+            {**rbac, "kind": f"{scope}Role", "rules": rules},
+            {**rbac, "kind": f"{scope}RoleBinding", "roleRef": role, "subjects": [subject]},
         ],
     )
     config = yaml.safe_load(world.consumer_plane.sandbox.kubeconfig())
-    token = (await as_service_account(here, "shop", "reader")).token
-    config["users"][0]["user"] = {"token": token}
-    return written(yaml.safe_dump(config).encode(), folder, "reader")
+    config["users"][0]["user"] = {"token": (await as_service_account(here, "shop", name)).token}
+    return written(yaml.safe_dump(config).encode(), folder, name)

@@ -182,13 +182,16 @@ class Overview:
         (bound,) = await self._mirrored.fetch(await self._mirrored.listed(), [obj])
         return bound
 
-    async def mirrored_apis(self) -> list[str]:
+    async def mirrored_apis(self, namespace: str) -> list[str]:
         """Return the names of the APIs that bindings of kbind v2 list.
+
+        Args:
+            namespace: the one whose Bindings count if the caller may not list all.
 
         Raises:
             ClientError: the cluster is unavailable.
         """
-        listed = await self._mirrored.listed()
+        listed = await self._mirrored.listed(namespace)
         parts = listed.summaries.values()
         return sorted({api for part in parts for api in part.apis})
 

@@ -190,6 +190,8 @@ def mirrored_links(
 def _mirrored_copy(bound: FetchedBinding, obj: Object, warning: Object | None) -> Link | None:
     """Return the link of an object's copy by kbind v2; None if it was not looked for."""
     text = f"the {obj.kind} that {bound.title} brings"
+    if not bound.kinds and not bound.reached:
+        return None
     if not bound.kinds:
         fault = "its CustomResourceDefinition is another Connection's, or not there"
         return wrong(KBIND, FOREIGN_CRD, name="provider", subject=text, text=fault)

@@ -14,7 +14,7 @@ from urllib.parse import urlsplit
 
 import msgspec
 
-from fairlead.api.conditions import get_condition
+from fairlead.api.conditions import get_condition, is_true
 from fairlead.api.definitions import crd_spec
 from fairlead.api.durations import rough_duration
 from fairlead.api.kbind import BINDINGS, CLUSTERBINDINGS, CONNECTIONS, Connection, lease_name
@@ -150,8 +150,8 @@ class MirroredBindings:
         Raises:
             ClientError: the cluster is unavailable.
         """
-        listed = await self.listed()
         api, namespace = resource.group_resource, obj.meta.namespace
+        listed = await self.listed(namespace)
         listing = [part for part in listed.summaries.values() if api in part.apis]
         if not listing:
             return None
@@ -189,21 +189,25 @@ class MirroredBindings:
         kubeconfig = content(secret, ref.key)
         return self._connect(kubeconfig, parse_kubeconfig(kubeconfig))
 
-    async def listed(self) -> MirroredList:
+    async def listed(self, namespace: str = "") -> MirroredList:
         """List the objects of kbind v2; none where its kinds are not served.
+
+        Args:
+            namespace: the one whose Bindings are listed if the caller may not list all; "" for the
+                context's.
 
         Raises:
             ClientError: the cluster is unavailable.
         """
         notes: list[str] = []
         try:
-            connections = await self._list(CONNECTIONS, notes)
+            connections = await self._list(CONNECTIONS, notes, namespace)
         except NotFound:
             return MirroredList()
         bindings: list[Object] = []
         for resource in (CLUSTERBINDINGS, BINDINGS):
             with suppress(NotFound):
-                bindings += await self._list(resource, notes) or []
+                bindings += await self._list(resource, notes, namespace) or []
         if connections is None and not bindings and not await self._is_served():
             # A server refuses a kind that it lacks, too, to who has no right on it.
             return MirroredList()
@@ -213,7 +217,9 @@ class MirroredBindings:
             by_name = {connection.meta.name: connection for connection in connections}
         return MirroredList(by_name, bindings, summaries, notes)
 
-    async def _list(self, resource: Resource, notes: list[str]) -> list[Object] | None:
+    async def _list(
+        self, resource: Resource, notes: list[str], namespace: str
+    ) -> list[Object] | None:
         """List a kind; None with a note if the caller may not.
 
         Raises:
@@ -230,7 +236,7 @@ class MirroredBindings:
         except ApiError as error:
             notes.append(f"{name} cannot be listed: {error}")
             return None
-        there = self._consumer.config.namespace or "default"
+        there = namespace or self._consumer.config.namespace or "default"
         if resource.namespaced:
             with suppress(Forbidden):
                 async with self._slots:
@@ -331,9 +337,9 @@ class MirroredBindings:
         if parsed is None:
             return bound
         namespace = parsed.spec.kubeconfig_secret_ref.namespace
-        conditions = conditions_of(bound.binding)
-        if get_condition(conditions, READY) is None:
-            if get_condition(conditions, ANOTHER_KONNECTOR) is not None:
+        if get_condition(conditions_of(bound.binding), READY) is None:
+            if is_true(parsed.status.conditions, ANOTHER_KONNECTOR):
+                # It is the other one that has not looked at it.
                 return bound
             why = await absence(self._consumer, namespace)
             return msgspec.structs.replace(bound, absence=f"{why}; {PROTOCOLS_HINT}")
