@@ -280,7 +280,10 @@ class KbindV2(Owners):
     def _is_away(self, name: str) -> bool:
         """Whether a Connection has been of no use for as long as the konnector waits."""
         found = one(self.consumer, CONNECTIONS, name)
-        if found and condition(found.to_dict(), "Ready").get("status") == "True":
+        if found is None:
+            # Nothing else knows the way to it.
+            return True
+        if condition(found.to_dict(), "Ready").get("status") == "True":
             return False
         return self._usable.get(name, 0.0) < self._now - 0.8 * PATIENCE
 
@@ -561,7 +564,7 @@ class KbindV2(Owners):
     async def _await_the_patience(self) -> None:
         """Wait as long as the konnector does for a provider that is another one now."""
         end = self._now + PATIENCE + 60.0
-        while self._now < end and (wishes(self.consumer) or held(self.consumer, CONNECTIONS)):
+        while self._now < end:
             if not any(self._keeps_waiting(name) for name in OFFERS):
                 return
             await asyncio.sleep(1.0)
@@ -569,7 +572,9 @@ class KbindV2(Owners):
     def _keeps_waiting(self, name: str) -> bool:
         """Whether copies at a provider cannot be taken away, so that the patience has to end."""
         if one(self.consumer, CONNECTIONS, name) is None:
-            return False
+            return any(
+                FINALIZER_SYNCER in obj.meta.finalizers for _, obj in self.objects(self.consumer)
+            )
         return any(self.model.is_stuck(kind.group_resource, name) for kind in OFFERS[name])
 
     async def _hears_one_while_the_other_is_silent(self) -> None:

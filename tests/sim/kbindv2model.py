@@ -13,6 +13,7 @@ from typing import NamedTuple
 from tests.sim.kbindv2world import (
     FORMER,
     KINDS,
+    OFFERS,
     RELATED,
     SHOPS,
     BothProtocols,
@@ -210,9 +211,18 @@ class Model:
             wish for wish in standing if one(self.world.consumer, CONNECTIONS, wish.connection)
         ]
         named = not ways or any(wish.connection == owner for wish in ways)
+        # Copies at a provider that is away keep the API there, until the patience ends.
+        named = named or (bool(owner) and self._keeps_copies(api, owner))
         if owner and named and one(self.world.consumer, CONNECTIONS, owner):
             return owner
         return next((wish.connection for wish in there or standing), owner)
+
+    def _keeps_copies(self, api: str, owner: str) -> bool:
+        has_copies = any(
+            FINALIZER_SYNCER in obj.meta.finalizers
+            for obj in held(self.world.consumer, KINDS[api])
+        )
+        return has_copies and self.is_stuck(api, owner)
 
     def decides(self, api: str, namespace: str, every: list[Wish]) -> Wish | None:
         """The binding that decides about objects of an API in a namespace."""
@@ -315,7 +325,8 @@ class Model:
             wish = self.decides(api, obj.meta.namespace, every)
             title = f"{kind.kind} {obj.key}"
             owner = self.owner(api, every)
-            stuck = bool(owner) and self.is_stuck(api, owner)
+            # A Connection that went while copies were released leaves them to the patience.
+            stuck = bool(owner) and any(self.is_stuck(api, name) for name in (owner, *OFFERS))
             if obj.meta.deleting:
                 if not stuck:
                     yield f"{title} is going, and not gone"
@@ -351,6 +362,8 @@ class Model:
     def _copies(self) -> Iterator[str]:
         originals = {obj.meta.uid for _, obj in self.world.objects(self.world.consumer)}
         for platform in self.world.platforms.values():
+            if one(self.world.consumer, CONNECTIONS, platform.name) is None:
+                continue
             for kind, copy in self.world.objects(platform.plane):
                 if copy.meta.annotations.get(CONSUMER_CLUSTER_UID) != self.world.consumer_uid:
                     continue

@@ -217,7 +217,12 @@ class BothProtocols(Breaking):
                 with contextlib.suppress(AlreadyExists):
                     await self.admin_of(plane).create(NAMESPACES, _namespace(namespace))
                 for kind in (SECRETS, CONFIGMAPS):
-                    metadata = {"name": "key", "namespace": namespace, "labels": {RELATED: "true"}}
+                    labels = {RELATED: "true"}
+                    metadata = {
+                        "name": f"of-{plane.name}",
+                        "namespace": namespace,
+                        "labels": labels,
+                    }
                     body = {"apiVersion": "v1", "kind": kind.kind, "metadata": metadata}
                     await self.admin_of(plane).create(kind, body)
 

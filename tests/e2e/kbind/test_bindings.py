@@ -442,6 +442,44 @@ async def test_an_api_goes_to_another_connection_once_the_first_is_left(ready: R
     await ready.bound.says("Ready", "True")
 
 
+async def test_a_binding_that_moves_while_no_konnector_runs_leaves_no_copy_behind(
+    ready: Ready,
+) -> None:
+    other = await ready.world.new_provider("other")
+    other.group = ready.world.provider.group
+    await other.offer()
+    kubeconfig = await ready.bound.kubeconfig("widgets", provider=other)
+    await ready.world.connect(kubeconfig, "other")
+    await ready.world.says("Ready", "True", name="other")
+    await ready.create()
+    await ready.copied()
+    await ready.konnector.stop()
+    spec = {"spec": {"connectionRef": {"name": "other"}}}
+    await ready.here.merge_patch(CLUSTERBINDINGS, "all", "", spec)
+    await ready.restart()
+    await when(other.admin, ready.resource, "a", "shop", until=bool)
+    await gone(ready.there, ready.resource, "a", "shop")
+
+
+async def test_a_deleted_binding_waits_for_copies_of_an_api_that_it_listed_before(
+    ready: Ready,
+) -> None:
+    gadgets = await ready.world.provider.offer("gadgets")
+    await ready.bound.accept("gadgets")
+    await ready.create()
+    await ready.copied()
+    await ready.hold()
+    apis = {"spec": {"apis": [{"name": gadgets}]}}
+    await ready.here.merge_patch(CLUSTERBINDINGS, "all", "", apis)
+    await ready.here.delete(CLUSTERBINDINGS, "all")
+    await ready.here.delete(CONNECTIONS, ready.bound.connection)
+    await ready.says("Ready", "False", "Pending", f"waiting for the copies of {ready.api}")
+    await ready.let_go()
+    await gone(ready.here, CONNECTIONS, ready.bound.connection)
+    left = await ready.here.get(ready.resource, "a", "shop")
+    assert not left.meta.finalizers
+
+
 async def test_bindings_are_left_alone_while_another_konnector_is_at_work(
     kbind: KbindWorld,
 ) -> None:

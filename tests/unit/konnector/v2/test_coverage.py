@@ -123,7 +123,13 @@ def test_summary_has_each_api_once() -> None:
             id="cluster-binding-of-another-api",
         ),
         pytest.param([one("own", "shop", apis=("b",))], set(), {"shop"}, id="api-taken-out"),
-        pytest.param([one("all", connection="other")], set(), set(), id="of-another-connection"),
+        pytest.param(
+            [one("own", "shop"), one("all", connection="other")],
+            set(),
+            {"shop"},
+            id="of-another-connection",
+        ),
+        pytest.param([one("all", connection="other")], set(), {""}, id="left-the-connection"),
     ],
 )
 def test_places(bindings: list[BindingSummary], former: set[str], namespaces: set[str]) -> None:

@@ -102,6 +102,8 @@ class SyncedAPI:
         self._tell = tell
         self._fault: Fault | None = Fault(PENDING, f"{name} has not been looked at yet")
         self._obstacles: dict[Key, str] = {}
+        self._is_looked_at = False
+        """Whether there was a whole look."""
         self._deleted_crd = ""
         self._schema: list[int] = []
         self._dirty = asyncio.Event()
@@ -202,6 +204,27 @@ class SyncedAPI:
         """
         return self._obstacles.get(binding.key, f"{self.name} has not been looked at yet")
 
+    def residue(self, binding: BindingSummary) -> str:
+        """Return why a deleted binding that lists the API no more has to stay, "" if it need not.
+
+        With the last binding its Connection may go, and nothing else would take the copies away.
+        """
+        if self.connection not in {"", binding.connection}:
+            return ""
+        unread = [lease for lease in self._objects.values() if not lease.has_synced]
+        if not self._is_looked_at or any(not lease.error for lease in unread):
+            return f"{self.name} has not been looked at yet"
+        # The last look may have been before the binding has left the API.
+        connection = self._environment.connections.get("", self.connection)
+        listing = [one for one in self._bindings() if self.name in one.apis]
+        covering = coverage(self.connection, listing, connection)
+        for obj in self._listed():
+            namespace = obj.meta.namespace
+            is_bound = FINALIZER_SYNCER in obj.meta.finalizers and binding.covers(namespace)
+            if is_bound and covering.binding(namespace) is None:
+                return f"waiting for the copies of {self.name}, which it has bound before"
+        return ""
+
     def _obstacle(self, binding: BindingSummary) -> str:
         if binding.connection != self.connection:
             return ""
@@ -255,6 +278,7 @@ class SyncedAPI:
         if stands_back(connection):
             await self._stop()
             self._fault = None
+            self._is_looked_at = True
             return None
         self._fault = await self._settle_crd(connection, provider)
         self._paused = self._fault is not None
@@ -274,6 +298,7 @@ class SyncedAPI:
         self.settled = provider is not None or not is_ready(connection)
         again = await self._release(leaving)
         self._obstacles = {one.key: self._obstacle(one) for one in bindings if one.deleting}
+        self._is_looked_at = True
         idle = self._running is None and self._is_listed() and not self._unreleased()
         self.finished = not bindings and idle
         self._changed(self.name)
@@ -301,7 +326,10 @@ class SyncedAPI:
             parsed = connection_of(owning)
             pulls = parsed is None or parsed.spec.schema.pull_policy == "All"
             named = any(one.connection == owner for one in bindings)
-            at_work = self._running is not None or not self._is_listed() or self._unreleased()
+            # Coverage is of the last look, and may be by the very binding that has left the owner.
+            is_read = bool(self._objects) or not (self._crd and established(self._crd))
+            at_work = self._running is not None or not is_read or not self._is_listed()
+            at_work = at_work or self._has_copies()
             if pulls or named or not ways or at_work:
                 return owner
         there = [one for one in ways if connections.get("", one.connection) is not None]

@@ -135,7 +135,8 @@ def places(
 
     A Binding comes with rights in its own namespace alone, in both clusters. Bindings that are
     being deleted count, since their copies have to go; so do other bindings of the Connection
-    where none lists the API any more: one of them may have listed it.
+    where none lists the API any more: one of them may have listed it. Where the Connection has no
+    binding at all, those that list the API may have named it.
 
     Args:
         api: name of the API.
@@ -143,8 +144,10 @@ def places(
         bindings: all bindings.
         former: the places where there are objects whose copies have to go.
     """
+    bindings = list(bindings)
     ours = [binding for binding in bindings if binding.connection == connection]
     listing = [binding for binding in ours if api in binding.apis] or ours
+    listing = listing or [binding for binding in bindings if api in binding.apis]
     chosen = former.union(binding.key.namespace for binding in listing)
     return EVERYWHERE if "" in chosen else chosen
 
