@@ -22,6 +22,7 @@ from hack.interop.runs import RUNS
 from hack.interop.world import Setting, World
 from tests.support.realplane import missing_assets
 
+from fairlead.api.kbind.names import LEASE_SECONDS
 from fairlead.client import ClientError
 
 
@@ -108,7 +109,10 @@ def _settings(chosen: argparse.Namespace) -> Iterator[Setting]:
     for part in chosen.part or PARTS:
         if part == "kbind":
             # A provider of kbind v2 has no options, and names are the same on both sides.
-            yield _setting(chosen, part, "cluster", "none", namespaced=True)
+            setting = _setting(chosen, part, "cluster", "none", namespaced=True)
+            # Ours stands back for the duration of a Lease after another konnector.
+            patience = max(chosen.timeout, 2.0 * LEASE_SECONDS)
+            yield msgspec.structs.replace(setting, timeout=patience)
             continue
         for scope in chosen.scope or _SCOPES:
             for isolation in chosen.isolation or _ISOLATIONS:
