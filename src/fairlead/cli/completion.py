@@ -87,7 +87,7 @@ async def exported_apis(client: Client, connection: str = "") -> Iterable[str]:
 
 
 async def shown_bindings(client: Client) -> Iterable[str]:
-    """Return the names of all that ``fairlead bindings`` shows, of either protocol."""
+    """Return the bindings of either protocol, and Connections, as a command's BINDING."""
     from fairlead.api.kubebind import APISERVICEBINDINGS
 
     prefix = f"{APISERVICEBINDINGS.kind.lower()}/"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -12,15 +11,14 @@ from tests.support.commands import FAIRLEAD
 from tests.support.kbindbound import namespace
 from tests.support.kbindcommands import WHOLE, BindWorld
 from tests.support.kbindworld import KbindWorld
-from tests.support.waiting import SECONDS, when
+from tests.support.waiting import SECONDS
 
 from fairlead.api.conditions import is_true, stored_conditions
-from fairlead.api.kbind import BINDINGS, CLUSTERBINDINGS, CONNECTIONS
-from fairlead.api.kbind.files import binding
+from fairlead.api.kbind import BINDINGS
 from fairlead.api.kbind.rights import connection_role_name
 from fairlead.api.meta import JSON, Key
 from fairlead.api.resource import CLUSTERROLES, SECRETS, SERVICEACCOUNTS
-from fairlead.client import AlreadyExists, Client
+from fairlead.client import Client
 from fairlead.client.lookups import may
 from fairlead.demo.identity import as_service_account, create_all
 from fairlead.konnector.commands.v2.accept import accept_kbind
@@ -169,35 +167,13 @@ async def test_a_dry_run_on_the_server_writes_nothing(world: BindWorld) -> None:
     assert await world.left() == WHOLE
 
 
-async def be_konnector(client: Client, name: str, apis: list[str]) -> None:
-    """Make what autoBind makes, once the konnector has the rights."""
-    await when(client, CLUSTERROLES, connection_role_name(name), until=bool)
-    connection = await client.get(CONNECTIONS, name)
-    body = binding(name, apis, connection=name)
-    owner = connection.owner_reference(controller=True)
-    body["metadata"]["ownerReferences"] = [
-        {
-            "apiVersion": owner.api_version,
-            "kind": owner.kind,
-            "name": owner.name,
-            "uid": owner.uid,
-            "controller": True,
-        }
-    ]
-    with suppress(AlreadyExists):
-        await client.create(CLUSTERBINDINGS, body)
-
-
 async def test_all_that_a_provider_exports_is_bound_by_its_connection(world: BindWorld) -> None:
     client = world.world.consumer
     gadgets = await world.world.provider.offer("gadgets")
-    apis = [gadgets, world.api]
     wish = BindWish(connection="all", kubeconfig=world.file.read_bytes(), everything=True)
     lines: list[str] = []
     options = KbindOptions(timeout=SECONDS, progress=lines.append)
-    async with asyncio.TaskGroup() as group:
-        group.create_task(be_konnector(client, "all", apis))
-        bound = await bind_kbind(client, bind_file(wish), options)
+    bound = await bind_kbind(client, bind_file(wish), options)
     assert [target.text for target in bound.targets] == ["clusterbinding/all"]
     assert await world.left() == {
         "Connection all",

@@ -213,6 +213,7 @@ async def complete(line: str, **more: str) -> list[str]:
             ["binding/default/own", "clusterbinding/mirror", "database"],
             id="unbind",
         ),
+        pytest.param("accept OPTIONS cl", ["clusterbinding/mirror"], id="accept-kbind"),
         pytest.param("accept OPTIONS d", ["database"], id="accept"),
         pytest.param(
             "bindings OPTIONS ",
