@@ -271,7 +271,8 @@ PARTS = (
 
 SIMULATED = (
     "src/fairlead/runtime/", "src/fairlead/client/", "src/fairlead/*/controllers/",
-    "src/fairlead/konnector/sync/", "src/fairlead/binding/", "tests/sim/",
+    "src/fairlead/konnector/sync/", "src/fairlead/konnector/v2/", "src/fairlead/binding/",
+    "tests/sim/",
 )  # fmt: skip
 """Files after whose change the simulation runs its longer list of seeds."""
 

@@ -23,7 +23,7 @@ FOLDER = Path(__file__).parent / "found"
 RUNS = 60
 """Runs in which a plan is made short."""
 
-FEWEST = 8
+FEWEST = 12
 """Faults that kept plans have to find: to some of them a changed product gives another meaning."""
 
 

@@ -98,7 +98,7 @@ class Owners(Teams):
         return True
 
     async def _connect(self, name: str) -> None:
-        await self.team.create(CONNECTIONS, connection(name))
+        await self.team.create(CONNECTIONS, connection(name, schema={"source": "CRD"}))
         if one(self.consumer, SECRETS, name, KONNECTOR_NAMESPACE) is None:
             body = secret(name, self.platforms[name].kubeconfig)
             await self.team.create(SECRETS, body)

@@ -191,7 +191,7 @@ class BothProtocols(Breaking):
         await self._bind_former()
         for name in OFFERS:
             await self.team.create(SECRETS, secret(name, self.platforms[name].kubeconfig))
-            await self.team.create(CONNECTIONS, connection(name))
+            await self.team.create(CONNECTIONS, connection(name, schema={"source": "CRD"}))
         await self.team.create(
             CLUSTERBINDINGS,
             binding("all", "north", *(kind.group_resource for kind in OFFERS["north"])),
