@@ -111,7 +111,7 @@ async def test_orphaned_copies_stay_at_the_provider(bind_world: BindWorld) -> No
     await world.copied("blue")
     code, out, err = await world.run("unbind", "clusterbinding/acme", "--orphan")
     assert (code, out) == (0, "clusterbinding.core.kbind.io/acme is unbound\n"), err
-    assert "1 objects leave their copies" in err
+    assert "1 object leaves its copy on the provider" in err
     assert await world.left() == set()
     assert len((await world.world.provider.admin.list(world.resource)).items) == 1
 

@@ -127,7 +127,6 @@ def test_a_plan_is_one_file_with_the_roles(whole: bool, tmp_path: Path) -> None:
         for body in bodies
     ]
     assert titles == [
-        ("Namespace", "", "kube-bind"),
         ("Connection", "", "acme.io"),
         ("Role", "shop", "kbind-konnector:shop:b"),
         ("RoleBinding", "shop", "kbind-konnector:shop:b"),

@@ -125,7 +125,7 @@ async def rehearse(client: Client, file: BindFile, options: KbindOptions) -> lis
     """
     work = _Bind(client, file, options, BindWrites(options.namespace))
     plan = await within(options.timeout, work.check(), lambda: work.doing)
-    await check_writes(client, plan.objects(), options.progress)
+    await check_writes(client, [*plan.namespaces(), *plan.objects()], options.progress)
     return plan.objects()
 
 
@@ -174,14 +174,18 @@ class _Plan:
         offer = self._offers.get(name)
         return offer is None or offer.pulls
 
+    def namespaces(self) -> list[JSON]:
+        """Return the konnector's namespace, if a Secret is written there."""
+        metadata = {"name": self._options.namespace}
+        body = {"apiVersion": "v1", "kind": "Namespace", "metadata": metadata}
+        return [body] if self.file.connections else []
+
     def objects(self) -> list[JSON]:
-        """Return all objects in the order in which they are written."""
-        first: list[JSON] = []
-        if self.file.connections:
-            metadata = {"name": self._options.namespace}
-            first.append({"apiVersion": "v1", "kind": "Namespace", "metadata": metadata})
+        """Return all objects in the order in which they are written.
+
+        The konnector's namespace is none of them: who deletes the file would delete the konnector.
+        """
         return [
-            *first,
             *self.file.connections,
             *self.roles(),
             *self.file.bindings,
@@ -318,6 +322,7 @@ class _Bind:
         """
         roles = plan.roles()
         others = [body for body in plan.objects() if body not in roles]
+        others = [*plan.namespaces(), *others]
         await check_writes(self._client, others)
         if is_admin:
             await check_writes(self._client, roles)

@@ -237,7 +237,10 @@ class _Unbind:
                     except (NotFound, Conflict):
                         continue
                     count += 1
-        self._progress(f"{count} objects leave their copies on the provider")
+        copies = (
+            "1 object leaves its copy" if count == 1 else f"{count} objects leave their copies"
+        )
+        self._progress(f"{copies} on the provider")
 
     async def _leaving_connection(self, obj: Object, bindings: Sequence[Object]) -> Object | None:
         """Return the Connection that goes too, None if it stays."""
