@@ -8,7 +8,7 @@ import tracemalloc
 import msgspec
 import pytest
 
-from fairlead.api.kubebind import ANNOTATION_CLUSTER_NAMESPACE
+from fairlead.api.kbind.names import COPY_MARKS
 from fairlead.api.meta import JSON, Object, decode_object
 from fairlead.api.postgresaccess import (
     ABANDON_ANNOTATION,
@@ -215,7 +215,7 @@ def test_the_stub_of_what_a_pass_has_read_is_that_of_the_cache() -> None:
 def test_a_pass_over_a_large_access_has_all_that_it_reads() -> None:
     names = (
         ABANDON_ANNOTATION,
-        ANNOTATION_CLUSTER_NAMESPACE,
+        *COPY_MARKS,
         APPROVE_ANNOTATION,
         END_SESSIONS_ANNOTATION,
         ROTATE_ANNOTATION,

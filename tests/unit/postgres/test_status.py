@@ -535,6 +535,9 @@ def test_a_copy_with_a_connection_of_its_own_is_led_to_a_server_with_an_external
     written: JSON = {"host": "pg.db.svc", "username": "admin", "password": "unused"}
     (warning,) = host_warnings("pg.db.svc", "", COPIED, {}, written)
     assert "take a PostgresServer with spec.externalHost" in warning
+    # By kbind v2 the same.
+    copied = {"core.kbind.io/consumer-object-uid": "u"}
+    assert host_warnings("pg.db.svc", "", copied, {}, written) == [warning]
 
 
 def host_warnings(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from fairlead.api.kubebind.names import spec_hash
+from fairlead.api.kubebind.names import ANNOTATION_CLUSTER_NAMESPACE, spec_hash
 from fairlead.api.meta import JSON
 from fairlead.api.resource import Resource
 
@@ -47,6 +47,8 @@ as an annotation.
 """
 ANNOTATION_CONSUMER_OBJECT_UID: Final = "core.kbind.io/consumer-object-uid"
 """Annotation of a copy: uid of the consumer's object."""
+COPY_MARKS: Final = frozenset({ANNOTATION_CLUSTER_NAMESPACE, ANNOTATION_CONSUMER_OBJECT_UID})
+"""Annotations of copies at a provider, by v1alpha2 and by kbind v2; a copy has one of them."""
 ANNOTATION_RELATED_BINDING: Final = "core.kbind.io/related-binding"
 """Annotation of a related copy: uid of the binding whose rule it follows."""
 ANNOTATION_CONFLICT: Final = "core.kbind.io/conflict"

@@ -212,7 +212,7 @@ def place_of(obj: Object) -> Place:
     place = _PLACES.get((_group(obj), obj.kind))
     if place is not None:
         return place
-    if not _COPY_MARKS.isdisjoint(obj.meta.annotations):
+    if not kbind.COPY_MARKS.isdisjoint(obj.meta.annotations):
         return "provider"
     return "consumer" if _is_provided(obj) else ""
 
@@ -228,12 +228,6 @@ _PLACES: Final[Mapping[tuple[str, str], Place]] = MappingProxyType(
     }
 )
 """The clusters in which the kinds of both protocols are, by API group and kind."""
-
-_COPY_MARKS: Final = frozenset(
-    {kubebind_names.ANNOTATION_CLUSTER_NAMESPACE, kbind.ANNOTATION_CONSUMER_OBJECT_UID}
-)
-"""Annotations of copies, by which of the two protocols they were made."""
-
 
 def protocol_of(obj: Object) -> str:
     """Return the API group of the protocol of kube-bind that gives an object its reasons.

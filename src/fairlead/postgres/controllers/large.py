@@ -16,7 +16,7 @@ from hashlib import sha256
 import msgspec
 
 from fairlead.api.conditions import get_condition
-from fairlead.api.kubebind import ANNOTATION_CLUSTER_NAMESPACE
+from fairlead.api.kbind.names import COPY_MARKS
 from fairlead.api.meta import Object, ObjectMeta, OwnerReference
 from fairlead.api.postgresaccess import (
     ABANDON_ANNOTATION,
@@ -42,7 +42,7 @@ _NAME_LENGTH = 253
 _READ = frozenset(
     {
         ABANDON_ANNOTATION,
-        ANNOTATION_CLUSTER_NAMESPACE,
+        *COPY_MARKS,
         APPROVE_ANNOTATION,
         END_SESSIONS_ANNOTATION,
         ROTATE_ANNOTATION,

@@ -15,7 +15,7 @@ from fairlead.api.conditions import (
     get_condition,
     set_condition,
 )
-from fairlead.api.kubebind import ANNOTATION_CLUSTER_NAMESPACE
+from fairlead.api.kbind.names import COPY_MARKS
 from fairlead.api.meta import JSON, Object
 from fairlead.api.postgresaccess import (
     APPROVE_ANNOTATION,
@@ -298,7 +298,7 @@ def unreachable_host(desired: Desired) -> list[str]:
     reach the server.
     """
     spec, place = desired.access.spec, desired.place
-    if ANNOTATION_CLUSTER_NAMESPACE not in desired.obj.meta.annotations or place is None:
+    if COPY_MARKS.isdisjoint(desired.obj.meta.annotations) or place is None:
         return []
     template, host = spec.secret_template, place.endpoint.host
     given = place.endpoint.public_host or (template is not None and "host" in template.data)
