@@ -73,14 +73,11 @@ class Supervisor(Generic[K]):
 
     async def stop(self, key: K) -> None:
         """End a child and wait until it has ended; an unknown key is no error."""
-        task = self._tasks.get(key)
+        task = self._tasks.pop(key, None)
         if task is not None:
             task.cancel()
             # To await the task itself would raise its CancelledError here.
             await asyncio.wait([task])
-            # Only now: as long as the key is there, the child may write.
-            if self._tasks.get(key) is task:
-                del self._tasks[key]
 
     async def _keep(self, name: str, child: SupervisedPart, failed: Callable[[str], None]) -> None:
         backoff = Backoff(delays.CHILD)
