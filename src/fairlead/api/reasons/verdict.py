@@ -229,6 +229,7 @@ _PLACES: Final[Mapping[tuple[str, str], Place]] = MappingProxyType(
 )
 """The clusters in which the kinds of both protocols are, by API group and kind."""
 
+
 def protocol_of(obj: Object) -> str:
     """Return the API group of the protocol of kube-bind that gives an object its reasons.
 

@@ -167,7 +167,6 @@ def hand_out(documents: Sequence[JSON], output: Path | None, name: str) -> None:
     there = f" (with namespace {', '.join(spaces)})" if spaces else ""
     click.echo(f"{output}: all that {name} needs to bind; keep it secret", err=True)
     click.echo(
-        f"in the consumer's cluster{there}, whose konnector runs with --protocols v1alpha2,v2: "
-        f"kubectl apply -f {output}",
+        f"in the consumer's cluster{there}: fairlead bind -f {output}, or kubectl apply",
         err=True,
     )
