@@ -538,7 +538,7 @@ async def test_the_commands_write_the_file_privately_and_list_rotate_and_revoke(
     invite = ("invite", shop.name, "--protocol", "v2", "--api", shop.api)
     code, out, err = await run(*invite, "-o", str(file))
     assert (code, out) == (0, ""), err
-    assert f"kubectl apply -f {file}" in err
+    assert f"fairlead bind -f {file}" in err
     assert stat.S_IMODE((await asyncio.to_thread(file.stat)).st_mode) == 0o600
     first = list(yaml.safe_load_all(await asyncio.to_thread(file.read_text)))
     token = kubeconfig_of(first).decode()
