@@ -59,7 +59,7 @@ class Pods(msgspec.Struct, frozen=True, kw_only=True):
     Replicas are spread over nodes by default, so that not all of them fail with one.
 
     Attributes:
-        replicas: Number of Pods; of a program with a Lease one works and the others stand by.
+        replicas: Number of Pods; if the program has a Lease, one works and the others stand by.
         cpu_request: CPU that a node keeps free for each Pod.
         cpu_limit: CPU that a Pod may use at most; default: no limit.
         memory_request: Memory that a node keeps free for each Pod.

@@ -68,10 +68,10 @@ def manifests(
         image: the container image.
         pods: number, resources and placement of Pods; one is the leader, and all serve
             webhooks.
-        cross_namespace: whether bindings may name services of other namespaces: never, with the
-            rights of who asks (which needs --webhooks), or always.
-        denied_requesters: user or group whose bindings may not with --cross-namespace requester;
-            default: service accounts of other namespaces. May be given several times.
+        cross_namespace: whether bindings may name services of other namespaces: never, if the
+            requester may read the service (which needs --webhooks), or always.
+        denied_requesters: requester, a user or group, that --cross-namespace requester does not
+            allow; default: service accounts of other namespaces. May be given several times.
         webhooks: serve admission webhooks, and let API servers call them.
         fail_open: let writes go on while this webhook cannot be reached.
         projected: bind workloads of this resource, such as jobs.batch, when they are created;

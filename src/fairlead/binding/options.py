@@ -40,12 +40,13 @@ class BindingOptions(msgspec.Struct, kw_only=True, frozen=True):
 
     Attributes:
         cross_namespace: Whether bindings of binding.operators.coreos.com may name services of
-            other namespaces. With `requester` a binding may if a webhook has recorded its
-            requester, who must have the right to read the service; it needs
-            --webhooks-bind-address. With `true` all may.
-        denied_requesters: User or group, such as a delivery tool's, whose bindings may not name
-            such services with --cross-namespace requester; * is any text. May be given several
-            times, and replaces the default; `none` denies no requester.
+            other namespaces. `requester` allows it if a webhook has recorded the requester of the
+            binding, and the requester may read the service; this needs --webhooks-bind-address.
+            `true` allows it for all bindings.
+        denied_requesters: User or group, such as a delivery tool's. With --cross-namespace
+            requester, bindings of this requester may not name services of other namespaces; *
+            stands for any text. May be given several times, and replaces the default; `none`
+            denies no requester.
         workers: Number of bindings of one API that are reconciled at the same time; most of them
             wait for an answer.
     """
@@ -86,10 +87,10 @@ class AdmissionOptions(msgspec.Struct, kw_only=True, frozen=True):
             served.
         hosts: Name or address by which API servers call the webhooks; default: the Service of
             `fairlead manifests`.
-        fail_open: Webhook whose failure does not block writes; may be given several times.
-        projected: Resource, such as jobs.batch, whose workloads are bound when they are created;
-            may be given several times.
-        fail_closed: Webhook without which workloads that --project names are not created.
+        fail_open: Webhook that lets writes through when it fails; may be given several times.
+        projected: Resource, such as jobs.batch: a webhook binds its workloads when they are
+            created; may be given several times.
+        fail_closed: Webhook that, when it fails, keeps workloads of --project from being created.
     """
 
     address: Annotated[str, Flag("--webhooks-bind-address", "HOST:PORT", "")]

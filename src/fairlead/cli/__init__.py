@@ -94,7 +94,9 @@ _COMMANDS = {
     "ready": _Lazy("ready", "Wait until the program at URL says that it is ready."),
     "sandbox": _Lazy("sandbox", "Run Kubernetes API servers on this machine, without containers."),
     "support": _Lazy(
-        "support", "Write one file that shows how Fairlead goes in a cluster, without secrets."
+        "support",
+        "Write a support bundle: one file with the state of Fairlead in a cluster,"
+        " without secrets.",
     ),
     "templates": _Lazy("frontdoor.templates", "List what the provider offers you."),
     "unbind": _Lazy(
@@ -107,7 +109,7 @@ _COMMANDS = {
     ),
     "user-roles": _Lazy(
         "kubebind.userroles",
-        "Print ClusterRoles that let people use what BINDINGS, or all bindings, bind.",
+        "Print ClusterRoles that let people use the kinds that BINDINGS, or all bindings, bind.",
     ),
     "whoami": _Lazy(
         "frontdoor.whoami", "Show the front door in use, who is signed in, and until when."

@@ -64,7 +64,8 @@ def command(
 
     The pages are served on 127.0.0.1 only, with the rights of the kubeconfig, until Ctrl-C. The
     command prints a link that admits one browser, once, within a minute; Enter prints another. The
-    pages tell which objects you may not see. They write nothing but an unbinding that you confirm.
+    pages say which objects you may not see. The only thing they write is an unbinding that you
+    confirm.
 
     \b
     Example:

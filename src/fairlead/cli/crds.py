@@ -47,7 +47,7 @@ def file_name(crd: JSON) -> str:
     "--without-rules",
     is_flag=True,
     help="Leave out the validation rules (x-kubernetes-validations), which kubectl refuses for "
-    "Kubernetes below 1.23. The controllers check what matters for safety too.",
+    "Kubernetes below 1.23. The controllers check the rules that matter for safety, too.",
 )
 @click.option(
     "--output-dir",
@@ -57,8 +57,8 @@ def file_name(crd: JSON) -> str:
 def command(group: str | None, without_rules: bool, output_dir: Path | None) -> None:
     """Print the CustomResourceDefinitions as YAML.
 
-    They are for the cluster in which the program runs. A consumer's cluster has those of its
-    provider by `fairlead bind`, and applying others there would overwrite them.
+    Apply them in the cluster in which the program runs. A consumer's cluster gets the CRDs of its
+    provider from `fairlead bind`; applying others there would overwrite them.
 
     \b
     Examples:

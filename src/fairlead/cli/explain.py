@@ -49,10 +49,10 @@ def command(
     The command follows the chain workload < binding < Secret < service < the provider's object <
     role as far as KIND/NAME depends on it, and shows the state of each part. KIND/NAME is a
     workload, a ServiceBinding, a PostgresAccess, an APIServiceBinding, a Secret, a Connection,
-    ClusterBinding or Binding of kbind v2 (binding/NAMESPACE/NAME), or an object of a
-    kind that a provider brings; without it all ServiceBindings of the namespace are explained.
-    With KIND as in widgets.v1.example.org the command says whether that version is served. The
-    command changes nothing and shows no value of a Secret. The exit code is 0 if all is well, else
+    ClusterBinding or Binding of kbind v2 (binding/NAMESPACE/NAME), or an object of a kind that a
+    provider brings; without it the command explains all ServiceBindings of the namespace. With
+    KIND as in widgets.v1.example.org the command says whether that version is served. The command
+    changes nothing and shows no value of a Secret. The exit code is 0 if all is well, else
     1.
 
     \b

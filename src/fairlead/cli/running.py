@@ -43,14 +43,14 @@ class RunOptions(msgspec.Struct, kw_only=True):
         install_crds: Create or update the CRDs that this program owns.
         health_address: Address of /healthz and /readyz; empty turns them off. Default: a free
             port on loopback, which is logged; in a Pod 127.0.0.1:8081. `fairlead manifests` and
-            the chart set 0.0.0.0:8081, which the kubelet reaches.
+            the chart set 0.0.0.0:8081, so that the kubelet can reach it.
         metrics_address: Address of /metrics; empty serves it beside /healthz. Default: beside
             /healthz; in a Pod 127.0.0.1:8080. `fairlead manifests` and the chart set 0.0.0.0:8080,
-            for `provider serve` 0.0.0.0:8082, which Prometheus reaches.
+            for `provider serve` 0.0.0.0:8082, so that Prometheus can reach it.
         leader_elect: Work only while holding the Lease; for several replicas.
         lease_name: Name of the Lease; each program has its own default.
         log_format: auto is console on a terminal and JSON elsewhere.
-        log_level: Least level of what is logged; audit lines are logged at any.
+        log_level: Lowest level to log; audit lines are logged at every level.
     """
 
     kubeconfig: str | None

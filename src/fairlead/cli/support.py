@@ -31,13 +31,14 @@ from fairlead.support.collecting import UNREAD, Bundle, collect
     help="File to write, which must not exist; default: fairlead-support-TIME.tar.gz here.",
 )
 def command(output: Path | None, kubeconfig: str | None, context: str | None) -> None:
-    """Write one file that shows how Fairlead goes in a cluster, without secrets.
+    """Write a support bundle: one file with the state of Fairlead in a cluster, without secrets.
 
-    It has versions, conditions of all our kinds, Events, and the Pods of our programs with their
-    logs and metrics. It has no specs, no Secrets and no environment, and values of Secrets are
-    removed from its texts: run it as someone who may read the Secrets, for only what can be read
-    can be removed by its value. Host names, user names and names of objects stay: look at it
-    before you send it. unread.txt in it names what you may not read; the exit code is 3 then.
+    The file contains versions, the conditions of all Fairlead kinds, Events, and the Pods of
+    Fairlead's programs with their logs and metrics. It contains no specs, no Secrets and no
+    environment variables. The command removes the values of Secrets from all texts, but only of
+    Secrets that you may read: run it as someone who may read them. Host names, user names and
+    names of objects stay: look at the file before you send it. If you may not read everything,
+    unread.txt in the file names what is missing, and the exit code is 3.
 
     \b
     Examples:

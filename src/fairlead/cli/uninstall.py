@@ -54,12 +54,12 @@ _SHOWN = 20
     is_flag=True,
     help="Remove the program although it is in use, and show what that breaks.",
 )
-@click.option("--crds", is_flag=True, help="Also delete those of its CRDs that have no objects.")
+@click.option("--crds", is_flag=True, help="Also delete the program's CRDs that have no objects.")
 @click.option(
     "--prepare",
     is_flag=True,
-    help="Of the manifests' objects remove only the webhooks; the next program, such as Helm, "
-    "deletes the others. Not together with --orphan.",
+    help="Remove only the webhooks of the manifests; another program, such as Helm, deletes the"
+    " other objects. You cannot combine it with --orphan.",
 )
 @click.option(
     "--helm-release",

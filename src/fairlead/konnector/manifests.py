@@ -54,10 +54,11 @@ def manifests(
     Args:
         namespace: the namespace of the konnector and its kubeconfig Secrets.
         image: the image that runs it.
-        protocols: protocols that it serves, with commas: v1alpha2, v2; each has rights of its own.
-        bound_groups: API group on all of whose kinds the konnector gets rights beforehand, or *
-            for all groups; may be given several times. Without it each binding brings the rights
-            on what it binds, by `fairlead bind` or `fairlead accept`.
+        protocols: protocols that it serves, separated by commas: v1alpha2, v2; each needs rights
+            of its own.
+        bound_groups: API group for which the konnector gets rights on all kinds beforehand, or *
+            for all groups; may be given several times. Without it `fairlead bind` or `fairlead
+            accept` grants the rights for each binding.
         pods: how many, how large and where; one of them works at a time.
 
     Raises:

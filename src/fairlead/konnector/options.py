@@ -52,19 +52,19 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     closed when there is less to do.
 
     Attributes:
-        protocols: Protocols that are served, with commas: v1alpha2 for the APIServiceBindings of
+        protocols: Protocols to serve, separated by commas: v1alpha2 for the APIServiceBindings of
             kube-bind.io, v2 for the Connections and bindings of core.kbind.io. Each needs the
             rights that `fairlead manifests konnector --protocols NAMES` gives.
         provider_polling_interval: Time between two checks of the provider's exports by an
             APIServiceBindingBundle, in addition to the watch; at least 1s.
-        unbind_timeout: How long a binding that is deleted waits for a provider that cannot be
-            reached; then its copies there are left behind.
+        unbind_timeout: How long the deletion of a binding waits for a provider that cannot be
+            reached; after that the copies stay there.
         workers: Number of objects of one resource that are synchronized at the same time; raise
             it for distant providers.
-        local_keys: Label or annotation that stays in the cluster where it was set, beside the
-            marks of delivery tools: KEY, PREFIX/* or KEY=VALUE. May be given several times.
-        crossing_keys: Label or annotation that crosses although it is a mark of a delivery tool,
-            written as for --local-key; * for all. May be given several times.
+        local_keys: Label or annotation that stays in the cluster where it was set, in addition to
+            those of delivery tools: KEY, PREFIX/* or KEY=VALUE. May be given several times.
+        crossing_keys: Label or annotation to synchronize although a delivery tool sets it, written
+            as for --local-key; * for all. May be given several times.
     """
 
     protocols: Annotated[tuple[str, ...], ProtocolsFlag] = DEFAULT_PROTOCOLS

@@ -85,12 +85,12 @@ def manifests(
         allowed_groups: group of the issuer that may bind all that is offered.
         allowed_users: person of the issuer who may bind all that is offered.
         console_admin_groups: group of the issuer that sees all consumers on the pages.
-        username_prefix: prefix of names of people in RBAC; default: oidc:
-        groups_prefix: prefix of names of groups in RBAC; default: oidc:
-        subject_claim: claim of the id_token that owns what a person binds, which the issuer must
-            never give to another person; default: sub
+        username_prefix: prefix of user names in RBAC; default: oidc:
+        groups_prefix: prefix of group names in RBAC; default: oidc:
+        subject_claim: claim of the id_token that identifies the owner of what a person binds; the
+            issuer must never give its value to another person; default: sub
         groups_claim: claim of the id_token with a person's groups; default: groups
-        most_groups: largest number of a person's groups; default: 2000
+        most_groups: largest number of groups that a person may have; default: 2000
         pods: number, resources and placement of Pods; all replicas are active.
 
     Raises:

@@ -230,11 +230,12 @@ class PersonClaims(msgspec.Struct, kw_only=True, frozen=True):
     """The claims of an id_token that describe a person.
 
     Attributes:
-        subject: Claim of the id_token that owns what a person binds. The issuer must never give
-            its value to another person; after a change `fairlead provider hand-over` moves
-            consumers.
+        subject: Claim of the id_token that identifies the owner of what a person binds. The issuer
+            must never give its value to another person; after a change `fairlead provider
+            hand-over` moves consumers.
         groups: Claim of the id_token with a person's groups.
-        most_groups: Largest number of a person's groups; who has more cannot sign in.
+        most_groups: Largest number of groups that a person may have; people with more cannot sign
+            in.
     """
 
     subject: Annotated[str, Flag("--oidc-subject-claim", "NAME", parse=check_subject_claim)] = (
@@ -269,8 +270,8 @@ class OIDCOptions(msgspec.Struct, kw_only=True, frozen=True):
         ca_file: File of the CA for the issuer's certificate.
         scopes: Scopes to request, as far as the issuer has them. Default:
             openid,profile,email,groups.
-        username_prefix: Prefix of names of people in RBAC; kube-bind has none.
-        groups_prefix: Prefix of names of groups in RBAC; kube-bind has none.
+        username_prefix: Prefix of user names in RBAC; kube-bind has none.
+        groups_prefix: Prefix of group names in RBAC; kube-bind has none.
         people_file: File of the people who may sign in with --oidc-type embedded.
     """
 
@@ -351,7 +352,7 @@ class Limits(msgspec.Struct, kw_only=True, frozen=True):
     Attributes:
         per_address: Requests per second from one address; 0 means no limit.
         per_person: Requests per second from one person; 0 means no limit.
-        requests_at_once: Number of requests at the same time; more are refused.
+        requests_at_once: Largest number of requests at the same time; more are refused.
     """
 
     per_address: Annotated[
@@ -395,18 +396,18 @@ class ServeOptions(msgspec.Struct, kw_only=True, frozen=True):
             --oidc-callback-url, else --listen-address. The Host header of requests is not used.
         tls_cert_file: Certificate in PEM; read again when it changes.
         tls_key_file: Private key in PEM; read again when it changes.
-        trusted_proxies: Address or CIDR of a proxy with a trusted X-Forwarded-For; may be given
-            several times.
+        trusted_proxies: Address or CIDR of a proxy that is trusted to set X-Forwarded-For; may be
+            given several times.
         pretty_name: Name of this provider on pages.
         token_expiry: How long a sign-in lasts.
-        cookie_keys: Key of 32 or 64 bytes in base64. Of several the first one signs, and all are
-            accepted. Default: generated keys, which are kept in a Secret and rotated.
+        cookie_keys: Key of 32 or 64 bytes in base64. If there are several, the first one signs and
+            all are accepted. Default: generated keys, which are kept in a Secret and rotated.
         cookie_encryption_key: Key of 16, 24 or 32 bytes in base64; one for each signing key.
         namespace_prefix: Prefix of the names of cluster namespaces; the same as for `provider
             run`.
-        consumers_per_person: Number of consumer clusters that one person may bind for.
-        original_authors: Namespaces that kube-bind's backend made belong to the sub noted on
-            them, with any issuer.
+        consumers_per_person: Largest number of consumer clusters that one person may bind for.
+        original_authors: A namespace that kube-bind's backend created belongs to the sub that its
+            annotation names, whatever the issuer.
         apply_binding: Accept kubeconfigs of consumers' clusters at POST /api/apply-binding, and
             write there what `fairlead bind` writes.
         apply_networks: Private network in which such clusters may be; loopback, link-local and

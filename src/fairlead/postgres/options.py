@@ -53,8 +53,8 @@ class PostgresOptions(msgspec.Struct, kw_only=True, frozen=True):
             'backup_*'; * stands for any text. May be given several times.
         existing_secret_namespace: Let objects name connection Secrets of other namespaces, except
             the operator's own.
-        unmanaged_users: Treatment of roles that no object asks for: Report reports those that
-            Fairlead made, Owned drops them, Drop also drops logins that others made.
+        unmanaged_users: What to do with roles that no object names: Report reports those that
+            Fairlead created, Owned drops them, Drop also drops logins that others created.
         synced_interval: Time between two checks of a role that is in sync.
         pending_interval: Time between two checks of a role that waits for another object, or for
             a person.

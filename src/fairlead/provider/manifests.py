@@ -58,12 +58,13 @@ def manifests(
     Args:
         namespace: the controllers' namespace.
         image: the image that runs them.
-        exports: resource that may be offered; adds the rights on it. May be given several times.
-        claims: core resource that may be claimed beside exports; may be given several times.
+        exports: resource that the provider may offer; adds the rights on it. May be given several
+            times.
+        claims: core resource that exports may claim; may be given several times.
             Default: secrets.
-        invitations: let it answer BindableResourcesRequests, as serve needs it; this has the power
-            of an administrator.
-        external_address: address of this cluster's API server for consumers that bind by the
+        invitations: let it answer BindableResourcesRequests, which serve needs; its rights are
+            then those of an administrator.
+        external_address: address of this cluster's API server for consumers that bind through the
             front door, https://...
         pods: how many, how large and where; one of them works at a time.
 

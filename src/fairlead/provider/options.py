@@ -144,11 +144,11 @@ class ProviderOptions(msgspec.Struct, kw_only=True, frozen=True):
             --consumer-scope cluster, consumers may then use all objects of claimed kinds, also
             the Secrets of others; with --isolation namespaced, they may read the objects of
             exported kinds of all consumers.
-        requests: Limit of what consumers may request. invited: the templates of their
+        requests: What consumers may request. invited: the templates of their
             invitations. any: each CRD that is labeled for export, with any claim, as in
             kube-bind.
-        namespaces_per_consumer: Number of namespaces that one consumer may have made for it here.
-            Those that exist stay and count.
+        namespaces_per_consumer: Largest number of namespaces that the provider creates for one
+            consumer. Existing ones stay and count.
     """
 
     namespace: Annotated[str, Flag(names="namespace")] = DEFAULT_NAMESPACE
@@ -184,7 +184,7 @@ class InviteOptions(msgspec.Struct, kw_only=True, frozen=True):
             the same. With isolation none, consumers get no other namespace with this prefix.
         pretty_name: Name of this provider, as consumers see it.
         external_address: Address of this cluster's API server for consumers, https://...; default:
-            the consumer's former one, else the kubeconfig's server.
+            the address that the consumer has now, else the server of the kubeconfig.
         external_ca: File of the CA that consumers trust for that server; default: the
             kubeconfig's CA.
         external_server_name: Name in the server's certificate, if it is not the host of the

@@ -117,7 +117,7 @@ def test_times(
 
 def test_help_says_how_an_address_without_a_host_is_taken() -> None:
     text = " ".join(CliRunner().invoke(main, ["konnector", "run", "--help"]).output.split())
-    assert "Without a host it listens on loopback alone" in text
+    assert "Without a host it listens on loopback only" in text
 
 
 @pytest.mark.parametrize(

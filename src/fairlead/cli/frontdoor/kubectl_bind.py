@@ -146,7 +146,7 @@ def _kubectl_options(function: F) -> F:
             "--kubeconfig",
             metavar="FILE",
             shell_complete=completion.files,
-            help="Kubeconfig file of this cluster; default as kubectl has it.",
+            help="Kubeconfig file of this cluster; default: as for kubectl.",
         ),
         click.option(
             "--context",
@@ -159,7 +159,8 @@ def _kubectl_options(function: F) -> F:
             "--tls-server-name",
             default="",
             metavar="NAME",
-            help="The name in the certificate of this cluster, if it is not the host's.",
+            help="Name in the certificate of this cluster's API server, if it is not the host of"
+            " the address.",
         ),
         click.option(
             "--certificate-authority",
@@ -229,7 +230,7 @@ def _bind_options(function: F) -> F:
         click.option(
             "--skip-konnector",
             is_flag=True,
-            help="Accepted without effect, for no konnector is ever deployed.",
+            help="Accepted without effect: this program never deploys a konnector.",
         ),
         click.option("--konnector-image", hidden=True, default=""),
         click.option("--konnector-host-alias", hidden=True, multiple=True),

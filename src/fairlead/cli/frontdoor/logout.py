@@ -25,8 +25,8 @@ from fairlead.cli.texts import plain
 def command(url: str, **where: Any) -> None:
     """End the sign-in to a front door, here and on the server.
 
-    The token is removed here in any case. If the server cannot be reached, the command fails, for
-    the token stays valid until it expires.
+    The token is removed here in any case. If the server cannot be reached, the command fails,
+    because the token stays valid until it expires.
 
     \b
     Example:

@@ -39,8 +39,8 @@ def server_options(function: F) -> F:
             default="",
             metavar="FILE",
             shell_complete=completion.files,
-            help="File of the CA for the server's certificate; `login` remembers it. Default: the "
-            "system's.",
+            help="File with the CA of the server's certificate; `login` remembers it. Default:"
+            " the CAs of this system.",
         ),
         click.option(
             "--insecure-skip-tls-verify",
@@ -61,7 +61,8 @@ def server_options(function: F) -> F:
             "--server",
             default="",
             metavar="URL",
-            help="Address of the front door, or CLUSTER@URL; default: the one of the last login.",
+            help="Address of the front door, or CLUSTER@URL; default: the server of the last"
+            " login.",
         ),
     ):
         function = option(function)

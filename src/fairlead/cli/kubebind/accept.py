@@ -39,9 +39,9 @@ from fairlead.konnector.conversions import ACCEPT_FLAG, REMOVE_FLAG
     "remove_conversion_webhook",
     metavar="URL",
     multiple=True,
-    help="Accepted conversion webhook to remove, such as one that does not answer. Objects are "
-    "then converted without it: versions drop the fields that they do not have. No other flag of "
-    "webhooks goes with it. May be given several times.",
+    help="Accepted conversion webhook to remove, such as one that does not answer. Objects are"
+    " then converted without it, and lose the fields that the other version does not have. You"
+    " cannot combine it with the other webhook flags. May be given several times.",
 )
 @user_roles_option
 @timeout_option("2m", "until it is Ready")
@@ -59,13 +59,13 @@ def command(
 ) -> None:
     """Let the konnector synchronize the objects of BINDING.
 
-    BINDING is the name of an APIServiceBinding, or for kbind v2 clusterbinding/NAME,
-    binding/NAMESPACE/NAME, or connection/NAME of a Connection that binds or makes all that its
-    provider exports.
+    BINDING is the name of an APIServiceBinding. For kbind v2 it is clusterbinding/NAME,
+    binding/NAMESPACE/NAME, or connection/NAME of a Connection with autoBind or schema.pullPolicy
+    All.
 
-    Use it for bindings that `fairlead bind` did not make, such as those of an
-    APIServiceBindingBundle, for the konnector cannot give itself rights. The command shows what
-    the provider exports and claims, writes ClusterRoles for exactly that, and waits until the
+    Use it for bindings that `fairlead bind` did not create, such as those of an
+    APIServiceBindingBundle, because the konnector cannot grant rights to itself. The command shows
+    what the provider exports and claims, writes ClusterRoles for exactly that, and waits until the
     binding is Ready. Then it lets people who have view, edit or admin in a namespace use the bound
     kinds there.
 

@@ -94,8 +94,8 @@ class From(msgspec.Struct, kw_only=True):
     "request_file",
     metavar="FILE",
     type=click.File("rb"),
-    help="File of APIServiceExportRequests, in YAML or JSON. They replace those of the "
-    "invitation, or are made with --remote-kubeconfig.",
+    help="File of APIServiceExportRequests, in YAML or JSON. They replace those of the"
+    " invitation; with --remote-kubeconfig the command creates them at the provider.",
 )
 @click.option(
     "--remote-kubeconfig",
@@ -120,7 +120,7 @@ class From(msgspec.Struct, kw_only=True):
 @click.option(
     "--bundle",
     is_flag=True,
-    help="Bind all that the provider exports, now and later, by an APIServiceBindingBundle.",
+    help="Bind all that the provider exports, now and later, with an APIServiceBindingBundle.",
 )
 @click.option(
     "--name",
@@ -139,8 +139,8 @@ class From(msgspec.Struct, kw_only=True):
 @click.option(
     "--discard-copies",
     is_flag=True,
-    help="This cluster replaces another one: delete the copies on the provider that have no "
-    "object here, for ever.",
+    help="This cluster replaces another one: delete the copies on the provider that have no"
+    " object here, permanently.",
 )
 @click.option(
     "--skip-browser",
@@ -178,20 +178,20 @@ def command(
     """Bind what a provider offers.
 
     The offer comes from an invitation (-f), from a template of a front door that you are signed in
-    to (--template), from a choice on a provider's page (URL), or from a request of your own
+    to (--template), from what you choose on a provider's page (URL), or from a request of your own
     (--request). The command sends the request to the provider. Then it writes the kubeconfig
-    Secret, the konnector's rights on exactly what is bound, those of people who have view, edit or
-    admin in a namespace, and the APIServiceBinding, and waits until that is Ready. Running it
-    twice changes nothing. If it fails or is stopped, it takes back what it wrote. If a name is
-    taken, a number is added to it.
+    Secret, RBAC that gives the konnector rights on exactly what is bound, ClusterRoles for people
+    who have view, edit or admin in a namespace, and the APIServiceBinding. It waits until the
+    binding is Ready. Running it twice changes nothing. If it fails or you stop it, it removes what
+    it wrote. If a name is taken, it appends a number.
 
-    By kbind v2 nothing is installed at the provider: --provider-kubeconfig and --api make a
-    Secret, a Connection and a ClusterBinding, or with -n a Binding. Without a kubeconfig the APIs
-    are bound by a Connection that is there.
+    With kbind v2 you install nothing at the provider: --provider-kubeconfig and --api create a
+    Secret, a Connection and a ClusterBinding, or with -n a Binding. Without a kubeconfig the
+    command binds the APIs through an existing Connection.
 
-    If this cluster replaces another one that was bound with the same invitation, no copy on the
-    provider is deleted. Restore the objects, then run the command again with --keep-copies or
-    --discard-copies.
+    If this cluster replaces another one that was bound with the same invitation, the konnector
+    deletes no copy on the provider. Restore the objects, then run the command again with
+    --keep-copies or --discard-copies.
 
     \b
     Example:

@@ -61,8 +61,9 @@ def user_roles_option(function: F) -> F:
         "--user-roles/--no-user-roles",
         default=True,
         show_default=True,
-        help="Write ClusterRoles that let people with view, edit or admin in a namespace read, or "
-        "write, objects of the bound kinds there. --no-user-roles deletes those of this binding.",
+        help="Write ClusterRoles that let people with view in a namespace read objects of the"
+        " bound kinds there, and people with edit or admin write them. --no-user-roles deletes"
+        " those of this binding.",
     )(function)
 
 
@@ -109,9 +110,9 @@ def webhook_options(function: F) -> F:
             "conversion_webhook",
             metavar="URL",
             multiple=True,
-            help="Conversion webhook of the provider that you accept: this cluster's API server "
-            "sends it all objects of its kind and takes what comes back. Its host is trusted, "
-            "wherever it points to later. May be given several times.",
+            help="Conversion webhook of the provider that you trust: this cluster's API server"
+            " sends it all objects of its kind and uses what it returns. You trust its host name,"
+            " whatever address it resolves to later. May be given several times.",
         ),
     ):
         function = option(function)

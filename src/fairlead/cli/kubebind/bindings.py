@@ -99,13 +99,13 @@ def command(
 
     IN SYNC counts objects that are equal to their copies. LAG is the age of the oldest change that
     has not crossed. HEARTBEAT is the age of the konnector's last report to the provider. A
-    question mark stands for a value that could not be read. RESOURCES names the versions that are
-    served: manifests of another one are refused. PROBLEM ends with the remedy. With
+    question mark stands for a value that could not be read. RESOURCES names the versions that the
+    cluster serves; it refuses manifests of other versions. PROBLEM ends with the remedy. With
     BINDING only that binding is shown. The command writes nothing.
 
-    Bindings of kbind v2 are in the same table, and Connections that no binding names; HEARTBEAT is
-    the age of the Lease at the provider then. BINDING may have their kind and namespace. Their
-    objects are compared if you may read the Secret of the Connection's kubeconfig.
+    The table also lists the bindings of kbind v2, and Connections that no binding names; their
+    HEARTBEAT is the age of the Lease at the provider. BINDING may have their kind and namespace.
+    The command compares their objects if you may read the Secret with the Connection's kubeconfig.
 
     \b
     Example:

@@ -48,13 +48,13 @@ _GAP = 2
 def consumers(as_json: bool, kubeconfig: str | None, context: str | None) -> None:
     """List the consumers of a provider's cluster, with heartbeat and synced objects.
 
-    TEMPLATES are those that the consumer was invited to, and may request. Of a consumer of kbind
-    v2, NAMESPACE is that of its objects, EXPORTS are its APIs, and HEARTBEAT is the age of its
-    Lease. A narrow terminal shows fewer columns. If a kind cannot be listed, the command names it,
-    puts "+ ?" behind the OBJECTS of its consumers, and ends with exit code 3. HEALTH names the
-    problem: that of the credentials, of the konnector's reports, or of objects that a server
-    refuses, as the konnector tells. Its message and the remedy are printed below, on standard
-    error.
+    TEMPLATES lists the templates that the consumer was invited to, and may request. For a consumer
+    of kbind v2, NAMESPACE is the namespace of its objects, EXPORTS are its APIs, and HEARTBEAT is
+    the age of its Lease. A narrow terminal shows fewer columns. If a kind cannot be listed, the
+    command names it, puts "+ ?" behind the OBJECTS of its consumers, and ends with exit code 3.
+    HEALTH names the problem: with the credentials, with the konnector's reports, or with objects
+    that a server refuses, as the konnector reports. The command prints the message and the remedy
+    below the table, on standard error.
 
     \b
     Example:

@@ -50,8 +50,8 @@ def hand_over(
     """Hand the consumers NAMES over to another person, or to a group.
 
     At the front door a cluster's identity belongs to the person who bound it first. The kubeconfig
-    of the former owner still works: `fairlead provider rotate NAME` ends that. Several consumers,
-    and those of --author, are shown first, with a question.
+    of the former owner still works: `fairlead provider rotate NAME` ends that. For several
+    consumers, and for --author, the command lists them first and asks for confirmation.
 
     \b
     Example:

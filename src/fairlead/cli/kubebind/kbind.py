@@ -169,25 +169,30 @@ def kbind_options(function: F) -> F:
         click.option(
             "--with-kubeconfig",
             is_flag=True,
-            help="kbind v2, with --dry-run=client and -o: print the Secret with the kubeconfig, "
-            "so that what is printed is one file to apply. Keep that file as you keep Secrets.",
+            help="kbind v2, with --dry-run=client and -o: print the Secret with the kubeconfig"
+            " too, so that you can apply the output as one file. Protect that file like a Secret.",
         ),
-        _choice("--update-policy", UpdatePolicy, "whether later schemas of the provider arrive"),
-        _choice("--pull-policy", PullPolicy, "the CRDs that are made here"),
-        _choice("--schema-source", SchemaSource, "where the provider's schemas are read"),
+        _choice(
+            "--update-policy",
+            UpdatePolicy,
+            "whether the CRDs follow later changes of the provider's schemas",
+        ),
+        _choice("--pull-policy", PullPolicy, "which CRDs the konnector creates here"),
+        _choice("--schema-source", SchemaSource, "where to read the provider's schemas"),
         click.option(
             "--related",
             type=RELATED,
             metavar="RESOURCE/DIRECTION[:NAME,...]",
             multiple=True,
-            help="kbind v2: Secrets or ConfigMaps that are copied too, such as "
-            "secrets/FromProvider:login; KEY=VALUE in place of a name is a label. May be given "
-            "several times.",
+            help="kbind v2: Secrets or ConfigMaps to copy too, such as"
+            " secrets/FromProvider:login; KEY=VALUE instead of a name selects by label. May be"
+            " given several times.",
         ),
         _choice(
             "--conflict-policy",
             ConflictPolicy,
-            "whether an object of the provider in a copy's place is left, or merged into",
+            "what to do if the provider has an object where a copy belongs: fail leaves it, adopt"
+            " merges into it",
         ),
         click.option(
             "-n",
@@ -221,15 +226,15 @@ def kbind_options(function: F) -> F:
             metavar="NAME",
             default="",
             shell_complete=completion.names(completion.connections),
-            help="kbind v2: Connection that is made with --provider-kubeconfig, or is there; "
-            "default: the group of the first --api.",
+            help="kbind v2: Connection to create (with --provider-kubeconfig) or to use; default:"
+            " the group of the first --api.",
         ),
         click.option(
             "--provider-kubeconfig",
             metavar="FILE",
             type=click.File("rb"),
-            help="kbind v2: kubeconfig of the provider, with everything in itself. Nothing has to "
-            "be installed there.",
+            help="kbind v2: kubeconfig of the provider, which contains its credentials and"
+            " certificates. Nothing has to be installed there.",
         ),
     ):
         function = option(function)

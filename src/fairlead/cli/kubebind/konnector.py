@@ -38,7 +38,8 @@ def _limit(name: str, of: str) -> Callable[[_Command], _Command]:
         default="" if computed else usual,
         show_default=f"{usual}, and at most 0.3 of the container's memory" if computed else True,
         metavar="SIZE",
-        help=f"Bytes that are taken from each provider for {of}; at least 1Mi.",
+        help=f"Largest number of bytes that the konnector takes from each provider for {of}; at"
+        " least 1Mi.",
     )
 
 
@@ -74,13 +75,13 @@ def command() -> None:
     "--server-address",
     default=None,
     metavar="HOST:PORT",
-    help="kube-bind's name for --health-probe-bind-address. Without a host it listens on loopback "
-    "alone: say 0.0.0.0:PORT for probes from elsewhere.",
+    help="kube-bind's name for --health-probe-bind-address. Without a host it listens on loopback"
+    " only: give 0.0.0.0:PORT for probes from elsewhere.",
 )
 @flag_options(Options)
-@_limit("answer", "one answer; a list is read in pages that fit, so it is for one object")
+@_limit("answer", "one answer; it reads lists in pages that fit, so this limits one object")
 @_limit("event", "one event of a watch")
-@_limit("objects", "the objects that are kept, or listed at the same time")
+@_limit("objects", "the objects that it keeps, or lists at the same time")
 @click.pass_context
 def run(
     given: click.Context,

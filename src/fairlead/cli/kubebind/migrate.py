@@ -34,8 +34,9 @@ from fairlead.konnector.commands.readiness import within
     "--provider-kubeconfig",
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
     metavar="FILE",
-    help="Kubeconfig of an administrator of the provider: gives the consumer's account the rights "
-    "that it lacks, and labels the CRDs. Without it both are for the provider's team to do.",
+    help="Kubeconfig of an administrator of the provider: the command then grants the consumer's"
+    " account the rights that it lacks, and labels the CRDs. Without it the provider's team has"
+    " to do both.",
 )
 @timeout_option("5m", "until all is done")
 @konnector_namespace_option
@@ -51,9 +52,9 @@ def command(
 ) -> None:
     """Move BINDING to kbind v2: Connection and ClusterBinding take the APIServiceBinding's place.
 
-    No object and no copy is deleted. A binding fits if its objects have the same names on both
-    sides; of another the command says why it does not, and writes nothing. If rights at the
-    provider are missing, it prints the roles that give them, and writes nothing either. The
+    No object and no copy is deleted. The command can move a binding if its objects have the same
+    names on both sides; otherwise it says why it cannot, and writes nothing. If rights at the
+    provider are missing, it prints the roles that grant them, and writes nothing either. The
     konnector has to serve both protocols.
 
     If it is interrupted, run it again to continue.

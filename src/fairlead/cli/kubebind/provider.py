@@ -140,11 +140,12 @@ def invite(
     context: str | None,
     **flags: Any,
 ) -> None:
-    """Invite the consumer NAME: write what it needs to bind a template, or APIs by kbind v2.
+    """Invite the consumer NAME: write a file with which it binds a template, or APIs of kbind v2.
 
     Inviting a consumer again gives the same namespace and credential. With another template the
-    consumer may also request what that template offers. By v2 the file is for `kubectl apply` or
-    `fairlead bind -f` in the consumer's cluster; another --api or --namespace is added.
+    consumer may also request what that template offers. With v2, apply the file in the consumer's
+    cluster by `kubectl apply` or `fairlead bind -f`; inviting again with another --api or
+    --namespace adds it.
 
     \b
     Example:

@@ -45,8 +45,8 @@ class Unfinished(click.ClickException):
 @click.option(
     "--keep-data",
     is_flag=True,
-    help="Leave the consumer's namespaces and objects on the provider; they belong to no consumer "
-    "then.",
+    help="Leave the consumer's namespaces and objects on the provider; after that they belong to"
+    " no consumer.",
 )
 @click.option(
     "--force",
@@ -69,9 +69,9 @@ def revoke(
 
     NAME is what `fairlead provider consumers` shows, or the cluster namespace. Once the access is
     gone, the provider's controllers delete the data; the command shows what they wait for. If it
-    is interrupted, they go on, and the command run again waits on. That of a consumer of kbind v2
-    the command deletes itself, and run again it goes on. The exit code is 3 when the access is
-    gone and data is left: the message says what helps.
+    is interrupted, they go on, and the command run again waits on. If it is a consumer of kbind
+    v2, the command deletes the data itself; run it again to continue. The exit code is 3 when the
+    access is gone and data is left: the message says what helps.
 
     \b
     Example:

@@ -53,8 +53,8 @@ def rotate(
     """Give the consumer NAME a new token, which its konnector fetches by itself.
 
     The old token works until the konnector reports that it uses the new one. If the command is
-    interrupted, run it again to continue. A consumer of kbind v2 gets it by its file: have that
-    applied in its cluster, then take the old token away with --finish.
+    interrupted, run it again to continue. For a consumer of kbind v2 the command writes a file:
+    have it applied in the consumer's cluster, then revoke the old token with --finish.
 
     \b
     Example:

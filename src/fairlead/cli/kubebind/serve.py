@@ -62,7 +62,7 @@ def _name(flag: str) -> str:
 def serve(**flags: Any) -> None:
     """Let teams sign in, see what is offered, and bind it.
 
-    This program makes no credentials: `fairlead provider run` answers the requests. All replicas
+    This program creates no credentials: `fairlead provider run` answers the requests. All replicas
     work at the same time.
 
     \b

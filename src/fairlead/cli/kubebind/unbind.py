@@ -54,9 +54,9 @@ def command(
     """Remove BINDING: its objects here, their copies on the provider, and its rights.
 
     BINDING is the name of an APIServiceBinding, or for kbind v2 clusterbinding/NAME,
-    binding/NAMESPACE/NAME, or connection/NAME for a Connection with all its bindings. The
-    Connection that `fairlead bind` has made goes with its last binding. Objects stay here when a
-    Binding goes.
+    binding/NAMESPACE/NAME, or connection/NAME for a Connection with all its bindings. With the
+    last binding the command also deletes the Connection, if `fairlead bind` created it. When a
+    Binding is deleted, its objects stay in this cluster.
 
     The command waits until the konnector has removed the binding, and shows what it waits for. If
     it is interrupted, run it again to continue. With --orphan the copies on the provider stay.

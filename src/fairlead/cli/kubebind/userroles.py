@@ -29,8 +29,8 @@ from fairlead.konnector.rights import user_roles
     "resources",
     multiple=True,
     metavar="PLURAL.GROUP",
-    help="Resource that one BINDING will bind, which need not exist: no cluster is asked. May be "
-    "given several times.",
+    help="Resource that BINDING will bind. BINDING need not exist yet, because the command asks"
+    " no cluster. May be given several times.",
 )
 def command(
     bindings: tuple[str, ...],
@@ -38,11 +38,12 @@ def command(
     kubeconfig: str | None,
     context: str | None,
 ) -> None:
-    """Print ClusterRoles that let people use what BINDINGS, or all bindings, bind.
+    """Print ClusterRoles that let people use the kinds that BINDINGS, or all bindings, bind.
 
     People with view in a namespace may then read objects of the bound kinds there, and people with
     edit or admin may write them. `fairlead bind` and `fairlead accept` write these roles, and
-    `fairlead unbind` deletes them. Print them for bindings from before, and for Git.
+    `fairlead unbind` deletes them. Print them to keep them in Git, or for bindings that an older
+    version created.
 
     \b
     Example:

@@ -59,14 +59,13 @@ def command(
     kubeconfig: str | None,
     context: str | None,
 ) -> None:
-    """Compare what the roles of a server hold and own with what PostgresAccesses ask for.
+    """Compare what the roles of a server hold and own with what PostgresAccesses specify.
 
-    Each role is asked for by a PostgresAccess, a leftover of a deleted one, foreign (of another
-    installation), or a stranger that no object asks for. It is a conflict if one asks for it and
-    it carries the claim of another. The list shows the privileges that a role
-    holds itself, through groups and through PUBLIC, and the objects that it owns, with which it
-    may do anything. Drift is the list of statements that the operator would run. The command
-    changes nothing.
+    A role belongs to a PostgresAccess, or is a leftover of a deleted one, foreign (of another
+    installation), or a stranger that no object names. It is a conflict if one PostgresAccess names
+    the role and another has claimed it. The list shows the privileges that a role holds itself,
+    through groups and through PUBLIC, and the objects that it owns, with which it may do anything.
+    Drift is the list of statements that the operator would run. The command changes nothing.
 
     \b
     Example:

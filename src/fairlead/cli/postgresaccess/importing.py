@@ -53,17 +53,17 @@ def command(
     kubeconfig: str | None,
     context: str | None,
 ) -> None:
-    """Print PostgresAccesses for existing roles, which ask for what the roles have.
+    """Print PostgresAccesses that describe existing roles as they are.
 
     The command adds a line to the comment of each role, which names its PostgresAccess. This
     claims the role for the object of the manifest, so that the object's plan is empty. Nothing
     else is written, and the role keeps its password.
 
-    A grant that covers all objects of a schema has no names; other grants have names. Each
-    manifest is compared with the server; its comments list what adoption would change
-    nevertheless. Roles that cannot be adopted are skipped, with the reason on standard error:
-    superusers, roles with powers over others, those of PostgreSQL and its providers, and those
-    that have a PostgresAccess.
+    A grant that covers all objects of a schema has no names; other grants have names. The command
+    compares each manifest with the server; comments in the manifest list what adoption would still
+    change. It skips roles that cannot be adopted, with the reason on standard error: superusers,
+    roles with powers over others, roles of PostgreSQL and its providers, and roles that have a
+    PostgresAccess.
 
     \b
     Example:

@@ -37,7 +37,7 @@ def run(exported: bool, **flags: Any) -> None:
     """Run the operator.
 
     A Controller in the operator's namespace has the same settings and more, and can change them
-    while the operator runs. A role that the flags or the Controller exclude is excluded.
+    while the operator runs. A role is excluded if the flags or the Controller exclude it.
 
     \b
     Example:

@@ -57,7 +57,7 @@ def command(
 ) -> None:
     """Print the SQL that the operator would run, and why; nothing is changed.
 
-    The command compares each server with what PostgresAccesses ask for. It logs in from this
+    The command compares each server with its PostgresAccesses. It logs in from this
     machine, which must reach the server, with the credentials that the cluster has for it. It
     reads PostgresAccesses, their servers and Secrets with the rights of the kubeconfig. Passwords
     are shown as ***.

@@ -29,7 +29,7 @@ from fairlead.postgres.commands.takingover import (
 @click.command("take-over")
 @cluster_options
 @server_option
-@roles_option("all roles that PostgresAccesses of the server ask for")
+@roles_option("all roles that PostgresAccesses of the server name")
 @operator_namespace_option
 @yes_option
 def command(
@@ -40,16 +40,16 @@ def command(
     kubeconfig: str | None,
     context: str | None,
 ) -> None:
-    """Hand roles of a restored copy over to the PostgresAccesses that ask for them.
+    """Hand roles of a restored copy over to the PostgresAccesses that name them.
 
-    The comments of the roles of a restored server name the former PostgresAccesses, and those here
-    report UsernameConflict. The same holds for roles of a cluster that is gone. The command shows
-    which role would go from whom to whom, and asks. Then it writes the PostgresAccess that asks
-    for a role into the comment of that role. The operator does the rest: the role gets the
-    password of its Secret, and the grants of its object.
+    On a restored server the comments of the roles name their former PostgresAccesses, and the new
+    ones report UsernameConflict. The same happens with roles of a cluster that is gone. The
+    command shows the former and the new owner of each role, and asks for confirmation. Then it
+    writes the PostgresAccess that names a role into the comment of that role. The operator does
+    the rest: it sets the password of the Secret, and the grants of the object.
 
-    Nothing is taken from an object of this cluster that uses the same server. Run it when the
-    former installation is gone, or uses another server.
+    The command takes no role from an object of this cluster that uses the same server. Run it when
+    the former installation is gone, or uses another server.
 
     \b
     Example:

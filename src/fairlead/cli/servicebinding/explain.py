@@ -28,10 +28,10 @@ def command(
     """Explain whether workloads have the data of their bindings, and if not, why.
 
     The command follows the chain workload < binding < Secret < service < the provider's object <
-    role as far as it goes, and shows the state of each part. Of the broken part that is nearest to
-    the role it shows the reason and the remedy. KIND/NAME is a workload or a binding, such as
-    deployment/web or servicebinding/web-db; without it all bindings of the namespace are
-    explained. The command changes nothing and shows no value of a Secret. The exit code is 0 if
+    role as far as it goes, and shows the state of each part. For the broken part that is nearest
+    to the role it shows the reason and the remedy. KIND/NAME is a workload or a binding, such as
+    deployment/web or servicebinding/web-db; without it the command explains all bindings of the
+    namespace. The command changes nothing and shows no value of a Secret. The exit code is 0 if
     all is well, else 1.
 
     \b

@@ -30,8 +30,8 @@ _cross_namespace = click.option(
     type=bool,
     default=False,
     show_default=True,
-    help="Whether bindings may name services of other namespaces, as --cross-namespace true of "
-    "`fairlead binding run` allows it.",
+    help="Whether bindings may name services of other namespaces, like --cross-namespace true of"
+    " `fairlead binding run`.",
 )
 
 
@@ -118,10 +118,11 @@ def compose(
 ) -> None:
     """Bind services of Docker Compose as the controller binds workloads.
 
-    The workload of a binding is the Compose service with that name, or all services with those
-    labels. Each entry of the Secret becomes a Compose secret below SERVICE_BINDING_ROOT. The
-    command prints a Compose file; give it to docker compose after your own files. If there are
-    files of secrets, all of it is written into the output directory.
+    The workload of a binding is the Compose service that it names, or all services that have the
+    labels of its selector. Each entry of the Secret becomes a Compose secret below
+    SERVICE_BINDING_ROOT. The command prints a Compose file; give it to docker compose after your
+    own files. If there are secret files, the command writes them and the Compose file into the
+    output directory.
 
     \b
     Examples:
