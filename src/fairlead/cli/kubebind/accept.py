@@ -24,6 +24,7 @@ from fairlead.cli.texts import say
 from fairlead.client import Client
 from fairlead.konnector.commands.accept import accept
 from fairlead.konnector.commands.conversions import remove_webhooks
+from fairlead.konnector.commands.readiness import within
 from fairlead.konnector.commands.v2.accept import accept_kbind
 from fairlead.konnector.commands.v2.bind import KbindOptions
 from fairlead.konnector.commands.v2.targets import KbindTarget, check_plain
@@ -96,7 +97,8 @@ def command(
             )
             await accept_kbind(client, binding, options)
             return
-        await check_plain(client, name)
+        what = f"looking for {name} at {client.config.server}"
+        await within(seconds, check_plain(client, name), lambda: what)
         if remove_conversion_webhook:
             await remove_webhooks(client, name, remove_conversion_webhook, say)
             return

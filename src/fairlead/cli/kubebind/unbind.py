@@ -91,7 +91,8 @@ def command(
             )
             return
         if not bundle:
-            await _check_plain(client, name)
+            what = f"looking for {name} at {client.config.server}"
+            await within(seconds, _check_plain(client, name), lambda: what)
         await unbind(
             client,
             name,
