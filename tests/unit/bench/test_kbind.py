@@ -13,7 +13,7 @@ def test_without_the_originals_konnector_there_is_nothing_about_it() -> None:
     throughput, change, memory = rows("sandbox", FORMER, OURS, None)
     assert throughput.value == 1.25
     assert (change.value, change.unit) == (10.0, "ms")
-    assert round(memory.value, 2) == 3.91
+    assert round(memory.value, 2) == 0.67
 
 
 def test_an_original_that_does_not_come_to_its_end_has_the_rate_so_far() -> None:
