@@ -48,6 +48,23 @@ SEARCHES = {
     "read-only": "read-only-login",
     "uninstall": "uninstall",
     "high availability": "replicas",
+    "failover": "while-it-is-away",
+    "pause": "while-it-is-away",
+    "rename role": "move-an-app",
+    "change username": "move-an-app",
+    "pod no secret": "app-has-no-login",
+    "restart pods": "bind-an-app",
+    "create tables": "read-only-login",
+    "migrations": "read-only-login",
+    "several providers": "bind",
+    "remove a consumer": "invite",
+    "without downtime": "upgrade",
+    "without helm": "install",
+    "openshift": "kubernetes-versions",
+    "arm64": "kubernetes-versions",
+    "firewall": "sizes",
+    "pgbouncer": "poolers",
+    "rds": "administrator-rights",
 }
 """What new users search for, and the page of docs/how-to that answers it."""
 pytestmark = pytest.mark.asyncio(loop_scope="session")
