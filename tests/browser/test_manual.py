@@ -65,6 +65,10 @@ SEARCHES = {
     "firewall": "sizes",
     "pgbouncer": "poolers",
     "rds": "administrator-rights",
+    "gitops": "argo-cd",
+    "performance": "sizes",
+    "fewer rights": "konnector-rights",
+    "report a bug": "monitor",
 }
 """What new users search for, and the page of docs/how-to that answers it."""
 pytestmark = pytest.mark.asyncio(loop_scope="session")
