@@ -96,7 +96,7 @@ async def test_what_fails_is_told_from_what_waits_and_what_helps_stands_beside_i
     assert "waiting" in found
     # The kind's controller is not ours: what our reasons of the same word mean helps no one.
     assert "konnector" not in found
-    assert "ask who runs its controller what it waits for" in found
+    assert "ask the team that runs its controller what it waits for" in found
 
 
 async def _signs(page: Page, name: str) -> str:

@@ -105,7 +105,10 @@ async def test_a_conflict_is_counted_and_its_object_names_the_remedy(kbind: Kbin
     (remark,) = row.remarks
     assert (remark.reason, remark.remedy) == (
         "ForeignObjectExists",
-        "rename one of them, or, of bound objects, set conflictPolicy Adopt on the binding",
+        (
+            "rename one of the two objects; for bound objects you can also set conflictPolicy:"
+            " Adopt on the binding"
+        ),
     )
 
 
@@ -139,7 +142,7 @@ async def test_a_binding_without_its_connection_and_one_that_nothing_looks_at(
     rows, _ = await seen(kbind.consumer)
     early, late = rows["clusterbinding/all"], rows["clusterbinding/late"]
     assert (early.state, early.reason) == ("waiting", "Unseen")
-    assert early.problem.startswith("Connection acme: no controller has looked at it")
+    assert early.problem.startswith("Connection acme: no controller has processed it")
     assert (late.state, late.reason) == ("waiting", "Unseen")
     assert late.problem.startswith("no konnector has picked it up: ")
     assert "--protocols" in late.problem

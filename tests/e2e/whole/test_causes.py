@@ -142,12 +142,12 @@ class Cause(NamedTuple):
         Cause(
             place_taken,
             *("widget/green", "ForeignObjectExists", "ask the provider to hand it over"),
-            "rename one of them",
+            "rename one of the two objects",
         ),
         Cause(
             finalizer_remaining,
             *("widget/blue", "Deleting", "finalizers hold it: audit.example.org/hook (since 20"),
-            "wait, or ask who runs its controller",
+            "wait, or ask the team that runs its controller",
         ),
     ],
     ids=lambda cause: f"{cause.breaks.__name__}-{cause.target.partition('/')[0]}",

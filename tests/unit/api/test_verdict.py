@@ -533,7 +533,7 @@ def test_the_verdict_on_an_object(found: Object, state: str, reason: str) -> Non
 
 BOUND = obj(ACCESS, c("Ready", "True", "Ready"), observedGeneration=2)
 REFUSED = obj(ACCESS, c("Ready", "False", "PolicyDenied", "no"), observedGeneration=2)
-SILENT = Finding("failed", "the konnector is silent", "HeartbeatTimeout", AT)
+SILENT = Finding("failed", "the konnector has stopped reporting", "HeartbeatTimeout", AT)
 UNSYNCED = Finding("waiting", "waits for the status of its copy", "NotInSync")
 
 
@@ -603,7 +603,7 @@ def test_a_policy_is_advised_only_to_who_can_set_it() -> None:
     assert remedies["consumer"].startswith("set spec.cleanupPolicy")
     # The consumer's spec would overwrite it in a copy.
     assert "spec.cleanupPolicy" not in remedies["provider"]
-    assert remedies["provider"].startswith("give what the role owns to another role")
+    assert remedies["provider"].startswith("give the objects of the role to another role")
 
 
 @pytest.mark.parametrize(
@@ -732,7 +732,7 @@ def test_long_texts_are_cut() -> None:
     [
         pytest.param(
             obj(ACCESS, c("Ready", "False", "PolicyDenied"), meta=COPY),
-            "ask who runs the server or the operator to allow it",
+            "ask the team that runs the server or the operator to allow it",
             id="the operator's, at the provider",
         ),
         pytest.param(
@@ -742,7 +742,7 @@ def test_long_texts_are_cut() -> None:
         ),
         pytest.param(
             obj(ACCESS, c("Ready", "False", "ConnectionFailed"), meta=PROVIDED),
-            "ask the provider's team: have the server run",
+            "ask the provider's team: start the server",
             id="the operator's, at the consumer",
         ),
         pytest.param(
@@ -752,7 +752,7 @@ def test_long_texts_are_cut() -> None:
         ),
         pytest.param(
             obj(ACCESS, c("Ready", "False", "ConnectionFailed")),
-            "have the server run",
+            "start the server",
             id="in one cluster",
         ),
         pytest.param(
@@ -783,12 +783,12 @@ def test_long_texts_are_cut() -> None:
         ),
         pytest.param(
             obj(WIDGET, c("Synced", "False", "ForeignObjectExists"), meta=MIRRORED),
-            "rename one of them, or, of bound objects, set conflictPolicy Adopt",
+            "rename one of the two objects; for bound objects you can also set",
             id="a conflict by kbind v2",
         ),
         pytest.param(
             obj(WIDGET, c("Synced", "False", "ForeignObjectExists"), meta=PROVIDED),
-            "rename one of them; the provider can hand over",
+            "rename one of the two objects; the provider can hand over",
             id="a conflict by v1alpha2",
         ),
         pytest.param(
@@ -798,7 +798,7 @@ def test_long_texts_are_cut() -> None:
         ),
         pytest.param(
             obj(ACCESS, c("Ready", "False", "ConnectionFailed"), meta=MIRRORED),
-            "ask the provider's team: have the server run",
+            "ask the provider's team: start the server",
             id="the operator's, at the consumer of kbind v2",
         ),
         pytest.param(obj(KBIND_BINDING), "see whether the konnector", id="no konnector"),

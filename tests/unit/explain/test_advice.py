@@ -33,15 +33,15 @@ class Reviewing:
 @pytest.mark.parametrize(
     ("reason", "allowed", "prefix", "reviews"),
     [
-        pytest.param("OwnsObjects", True, "give what the role owns", 1, id="author"),
+        pytest.param("OwnsObjects", True, "give the objects of the role", 1, id="author"),
         pytest.param(
             "OwnsObjects",
             False,
-            "ask who may change PostgresAccess team/x: give what the role owns",
+            "ask who may change PostgresAccess team/x: give the objects of the role",
             1,
             id="reader",
         ),
-        pytest.param("OwnsObjects", None, "give what the role owns", 1, id="not-known"),
+        pytest.param("OwnsObjects", None, "give the objects of the role", 1, id="not-known"),
         pytest.param("AuthenticationFailed", False, "write the administrator's", 0, id="server"),
         pytest.param("Ready", False, "", 0, id="well"),
     ],

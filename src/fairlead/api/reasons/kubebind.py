@@ -15,7 +15,7 @@ _THEIR_KONNECTOR = (
     "have the consumer's team see whether the konnector runs: kubectl -n kube-bind get pods"
 )
 _INVITE_AGAIN = "invite the consumer again: fairlead provider invite"
-_AGAIN = "wait: it is tried again by itself"
+_AGAIN = "wait: the controllers try again by themselves"
 _INVITE = "ask the provider's team for a new invitation, and bind with it: fairlead bind -f"
 _KUBECONFIG = "restore the Secret, or bind again with the invitation: fairlead bind -f"
 _REQUEST = "correct the request, or ask for a new invitation"
@@ -23,24 +23,24 @@ _REQUEST = "correct the request, or ask for a new invitation"
 _CONFLICTS: Final = (
     Reason(
         "ForeignObjectExists",
-        "an object that is no copy of this one has the copy's place",
-        "rename one of them; the provider can hand over an object of its own by an annotation",
+        "the other cluster already has an object with this name that is not a copy of this one",
+        "rename one of the two objects; the provider can hand over its object with an annotation",
     ),
     Reason(
         "OwnerUnknown",
-        "a claimed object exists on both sides, and neither is the other's copy",
+        "a claimed object exists in both clusters, and neither is a copy of the other",
         "delete or rename one of them",
     ),
     Reason(
         "NamespaceRefused",
-        "the provider gives no namespace for objects of this one",
-        "use another namespace, or ask the provider's team to mend what the message names",
-        provider="mend what keeps the consumer's APIServiceNamespace from being ready",
+        "the provider creates no namespace for objects of this namespace",
+        "use another namespace, or ask the provider's team to fix what the message names",
+        provider="fix what keeps the consumer's APIServiceNamespace from becoming ready",
     ),
     Reason("NameTooLong", "the copy's name would have over 253 characters", "use a shorter name"),
     Reason(
         "ReservedNamespace",
-        "the namespace is the cluster's own",
+        "the namespace is reserved for the cluster",
         "name the object with its namespace in the claim, or use another namespace",
     ),
     Reason(
@@ -50,18 +50,18 @@ _CONFLICTS: Final = (
     ),
     Reason(
         "CopyHeld",
-        "the copy was made for another cluster, and is not deleted",
-        "restore the objects, or say what becomes of the copies: fairlead bind -f with"
+        "the copy belongs to another cluster, so the konnector does not delete it",
+        "restore the objects, or decide what to do with the copies: fairlead bind -f with"
         " --keep-copies or --discard-copies",
     ),
 )
 
 _BINDINGS: Final = (
-    Reason("Pending", "no konnector has picked the binding up", KONNECTOR, "waiting"),
+    Reason("Pending", "no konnector has processed the binding yet", KONNECTOR, "waiting"),
     Reason(
         "Unbinding",
-        "the binding is being taken away",
-        "wait until its objects are gone",
+        "the konnector is removing the binding",
+        "wait until its objects are deleted",
         "waiting",
     ),
     Reason(
@@ -69,7 +69,7 @@ _BINDINGS: Final = (
         "the konnector of this cluster has stopped, as its Lease or Deployment shows",
         KONNECTOR,
     ),
-    Reason("APIServiceExportFailed", "the provider refuses what was requested", _REQUEST),
+    Reason("APIServiceExportFailed", "the provider refuses the request", _REQUEST),
     Reason("APIServiceExportNotFound", "the provider has no such APIServiceExport", _INVITE),
     Reason(
         "APIServiceExportChanged",
@@ -81,16 +81,20 @@ _BINDINGS: Final = (
         "an export, request or schema of the provider has no valid content",
         _PROVIDER,
     ),
-    Reason("BoundSchemaFetchFailed", "a BoundSchema is not there, or is another's", _PROVIDER),
+    Reason(
+        "BoundSchemaFetchFailed",
+        "a BoundSchema does not exist, or belongs to another export",
+        _PROVIDER,
+    ),
     Reason(
         "CustomResourceDefinitionCreateFailed",
         "the CRD cannot be created here",
-        "have the konnector get the right that the message names",
+        "grant the konnector the right that the message names",
     ),
     Reason(
         "CustomResourceDefinitionUpdateFailed",
         "the CRD cannot be updated here",
-        "have the server take the change that the message is about",
+        "fix the cause of the API server's refusal, which the message quotes",
     ),
     Reason(
         "CustomResourceDefinitionNotEstablished",
@@ -100,49 +104,51 @@ _BINDINGS: Final = (
     ),
     Reason(
         "ForeignCustomResourceDefinition",
-        "the CRD is there, and not of this binding",
-        "delete the CRD, or the binding that owns it, where its objects are not needed",
+        "a CRD with this name exists, and does not belong to this binding",
+        "delete the CRD, or the binding that owns it, if its objects are not needed",
     ),
     Reason(
         "WebhookNotAccepted",
-        "the provider brings a conversion webhook that was not accepted",
-        "decide, and run the command that the message names",
+        "the provider's CRD has a conversion webhook that you have not accepted",
+        "decide whether you trust it, and if so run the command that the message names",
     ),
     Reason(
         "WebhookFailing",
-        "a conversion webhook of the provider does not answer as it should",
-        "ask the provider, or remove it by the command that the message names",
+        "a conversion webhook of the provider does not answer correctly",
+        "ask the provider's team, or remove it with the command that the message names",
     ),
     Reason("NoVersionServed", "the provider serves no version of the kind", _PROVIDER),
     Reason(
         "FieldsLost",
-        "no version of the kind, or not the provider's new schema, has all fields of its objects",
-        "have the provider serve one that has the fields which the message names",
+        "all versions of the kind, or the provider's new schema, lack fields that its objects use",
+        "have the provider serve a version or schema with the fields that the message names",
     ),
     Reason(
         "StoredVersions",
-        "the provider lacks a version in which objects may be stored here",
-        "write every object once, then take the version out of status.storedVersions of the CRD",
+        "the provider does not serve a version in which objects may be stored in this cluster",
+        "rewrite every object once, then remove the version from status.storedVersions of the CRD",
     ),
     Reason(
         "NamesNotAccepted",
-        "another CRD here has a name of the kind",
-        "take the name off that CRD, or delete it where its objects are not needed",
+        "another CRD in this cluster already uses a name of the kind",
+        "remove the name from that CRD, or delete the CRD if its objects are not needed",
     ),
     Reason(
         "NoStatusSubresource",
-        "the kind has no status subresource, so that no status comes back",
-        "see the status in the provider's cluster, or ask for a CRD that has the subresource",
+        "the kind has no status subresource, so no status is synchronized back",
+        "see the status in the provider's cluster, or ask for a CRD with the subresource",
         "ok",
     ),
-    Reason("KubeconfigSecretNotFound", "the Secret with the kubeconfig is not there", _KUBECONFIG),
+    Reason(
+        "KubeconfigSecretNotFound", "the Secret with the kubeconfig does not exist", _KUBECONFIG
+    ),
     Reason("KubeconfigSecretInvalid", "the kubeconfig cannot be used", _KUBECONFIG),
     Reason("ClaimRefused", "a claimed kind is not served, or may not be read", _PROVIDER),
     Reason(
         "InformerSyncTimeout",
-        "the provider does not answer, or not for all kinds",
-        "have the provider's API server answer at the address of the kubeconfig; it goes on by"
-        " itself then",
+        "the provider does not answer, or not for every kind",
+        "see that the provider's API server answers at the address in the kubeconfig; the"
+        " konnector then continues by itself",
     ),
     Reason(
         "KonnectorForbidden",
@@ -157,33 +163,33 @@ _BINDINGS: Final = (
     ),
     Reason(
         "WritesRefused",
-        "no object of a kind can be written",
-        "grant the right, or fix the webhook or schema, that the message names",
+        "the konnector can write no object of a kind",
+        "grant the right that the message names, or fix the webhook or schema",
     ),
     Reason("SeveralKonnectors", "several konnectors use one ClusterBinding", "stop all but one"),
-    Reason("VersionsAlternate", "konnectors of two versions take turns", "stop all but one"),
+    Reason("VersionsAlternate", "konnectors of two versions alternate", "stop all but one"),
     Reason(
         "WriteUndone",
-        "others undo what the konnector writes",
+        "another program undoes what the konnector writes",
         "have the program that the message or metadata.managedFields names leave it alone, or stop"
         " it",
     ),
     Reason(
         "ClusterIdentityChanged",
-        "the copies were made for another cluster",
+        "the copies belong to another cluster",
         "restore the objects, then fairlead bind -f with --keep-copies or --discard-copies",
     ),
     Reason(
         "SyncErrors",
-        "some APIServiceBindings of a bundle cannot be made",
+        "the konnector cannot create some APIServiceBindings of a bundle",
         "rename or delete the APIServiceBinding that is in the way, or grant the konnector the"
-        " right to make it",
+        " right to create it",
     ),
     Reason("ProviderClientError", "a bundle's kubeconfig cannot be used", _KUBECONFIG),
-    Reason("ListExportsFailed", "the provider's exports cannot be listed", _PROVIDER),
+    Reason("ListExportsFailed", "the konnector cannot list the provider's exports", _PROVIDER),
     Reason(
         "ListBindingsFailed",
-        "the APIServiceBindings of this cluster cannot be listed",
+        "the konnector cannot list the APIServiceBindings of this cluster",
         "grant the konnector the right that the message names",
     ),
 )
@@ -204,20 +210,20 @@ _CONNECTIONS: Final = (
     ),
     Reason(
         "HeartbeatTimeout",
-        "the konnector is silent",
+        "the konnector has stopped reporting",
         "have the consumer's team see whether the konnector runs, and reaches this cluster",
         consumer=KONNECTOR,
     ),
     Reason(
         "HeartbeatTimeDrift",
-        "the konnector's heartbeat lies in the future",
-        "set the clocks of both clusters",
+        "the konnector's heartbeat is in the future",
+        "correct the clocks of both clusters",
     ),
     Reason(
         "ClusterBindingUpdateFailed",
         "the konnector cannot report to the provider",
-        "have the provider's API server answer at the address of the kubeconfig; it goes on by"
-        " itself then",
+        "see that the provider's API server answers at the address in the kubeconfig; the"
+        " konnector then continues by itself",
     ),
     Reason(
         "ProviderSecretNotFound",
@@ -227,14 +233,14 @@ _CONNECTIONS: Final = (
     ),
     Reason(
         "ProviderSecretInvalid",
-        "the provider's kubeconfig is not taken over",
+        "the konnector does not use the provider's new kubeconfig",
         _PROVIDER,
         provider=_INVITE_AGAIN,
     ),
     Reason(
         "ParseError",
-        "the konnector's version is no semantic version",
-        "build it from a release",
+        "the konnector's version is not a semantic version",
+        "use a release of the konnector",
     ),
 )
 
@@ -242,33 +248,38 @@ _EXPORTS: Final = (
     Reason(
         "NotInvited",
         "the consumer has no invitation, or none for what it requests",
-        "have it invited by fairlead provider invite, and bind with that: fairlead bind -f",
+        "have the provider's team invite it with fairlead provider invite, and bind with the"
+        " invitation: fairlead bind -f",
     ),
     Reason(
-        "NotExportable", "the kind is one of Kubernetes or of kube-bind", "request another kind"
+        "NotExportable", "the kind belongs to Kubernetes or to kube-bind", "request another kind"
     ),
     Reason(
         "SchemaNotFound",
-        "the kind is not served, or serves no version",
+        "the provider's cluster does not serve the kind, or no version of it",
         "install its CRD",
         consumer="ask the provider's team to install the kind's CRD again",
     ),
     Reason(
         "UnsupportedConversion",
-        "the CRD converts by a webhook of its own cluster",
-        "give the webhook a URL, or convert by the strategy None",
+        "the CRD has a conversion webhook that only its own cluster can call",
+        "give the webhook a URL, or use conversion strategy None",
         consumer="ask the provider's team for a webhook with a URL, or for another kind",
     ),
-    Reason("DifferentScopes", "the kinds of a request differ in their scope", "make two requests"),
+    Reason(
+        "DifferentScopes",
+        "a request names both namespaced and cluster-scoped kinds",
+        "make two requests",
+    ),
     Reason(
         "UnsupportedIsolation",
-        "the isolation does not fit the scope",
+        "the provider's isolation does not support the scope of the kind",
         "run the provider with another isolation",
         consumer="ask the provider's team for another isolation",
     ),
     Reason(
         "ImmutableFieldChanged",
-        "the request was changed after it was answered",
+        "the request was changed after the provider answered it",
         "restore the field, or make a new request",
     ),
     Reason(
@@ -278,8 +289,8 @@ _EXPORTS: Final = (
     ),
     Reason(
         "ExportFailed",
-        "the provider's API server refuses",
-        "ask the provider's team to have its API server take what the message quotes",
+        "the provider's API server refuses a request",
+        "ask the provider's team to have its API server admit the request that the message quotes",
         provider="grant the provider's controllers the right, or change the policy or webhook,"
         " that the message names",
     ),
@@ -292,12 +303,12 @@ _EXPORTS: Final = (
     Reason(
         "BoundSchemaMissing",
         "the BoundSchema is gone",
-        "restore it, or have the export recreated",
+        "restore it, or recreate the export",
         consumer="ask the provider's team to restore it",
     ),
     Reason(
         "BoundSchemaConflict",
-        "another's BoundSchema has the name",
+        "another export already owns the BoundSchema of this name",
         "rename or delete it",
         consumer="ask the provider's team to rename or delete it",
     ),
@@ -317,18 +328,18 @@ _EXPORTS: Final = (
     ),
     Reason(
         "Unknown",
-        "the consumer's binding has not reported this yet",
+        "the konnector has not reported on this yet",
         KONNECTOR,
         "waiting",
         provider=_THEIR_KONNECTOR,
     ),
     Reason("Current", "the message names the credentials or konnectors in use", state="ok"),
-    Reason("Recorded", "the message is the cluster that the copies are made for", state="ok"),
+    Reason("Recorded", "the message names the cluster that the copies belong to", state="ok"),
     Reason(
         "BoundSchemasNotValid",
         "a BoundSchema of the export is not valid",
         _PROVIDER,
-        provider="correct the CRD that the message names, or take its export away",
+        provider="correct the CRD that the message names, or delete its export",
     ),
     Reason(
         "Revoked",
@@ -338,26 +349,27 @@ _EXPORTS: Final = (
     ),
     Reason(
         "Forbidden",
-        "the provider may not grant the rights, or a server refuses objects",
-        "grant it what the message names",
+        "the provider's controllers may not grant the rights, or a server refuses objects",
+        "grant the rights that the message names",
         consumer="have the team of the cluster that refuses, which the message names, grant the"
         " right, make room in the quota, or change the policy",
     ),
     Reason(
         "Invalid",
-        "the rights, or the object, are not valid",
+        "the rights or the object are not valid",
         "correct what the message names",
         consumer="correct the fields of the objects that the message names, or ask the team of the"
         " cluster that refuses them",
     ),
     Reason(
         "NamespaceLimitReached",
-        "the consumer has as many provider namespaces as one may have",
-        "delete namespaces on the consumer, or raise --namespaces-per-consumer of the provider",
+        "the consumer has reached the limit of provider namespaces",
+        "delete namespaces in the consumer's cluster, or have --namespaces-per-consumer of the"
+        " provider raised",
     ),
     Reason(
         "NamespacePending",
-        "the provider namespace is not there yet",
+        "the provider namespace does not exist yet",
         _AGAIN,
         "waiting",
         consumer="wait; if it lasts, ask the provider's team whether its controllers run",
@@ -365,7 +377,7 @@ _EXPORTS: Final = (
     ),
     Reason(
         "NamespaceTerminating",
-        "the provider namespace is going",
+        "the provider namespace is being deleted",
         _AGAIN,
         "waiting",
         consumer="wait; if it lasts, ask the provider's team which finalizers of objects hold the"
@@ -373,29 +385,29 @@ _EXPORTS: Final = (
         provider="wait; if it lasts, see in the namespace's conditions which finalizers hold it:"
         " kubectl describe namespace",
     ),
-    Reason("PermissionsPending", "the rights are not written yet", _AGAIN, "waiting"),
+    Reason("PermissionsPending", "the provider has not granted the rights yet", _AGAIN, "waiting"),
     Reason(
         "ForeignNamespace",
-        "a namespace of this name belongs to another owner",
+        "a namespace with this name belongs to another owner",
         "rename or delete the namespace",
     ),
     Reason(
         "InvalidNamespaceName",
         "the provider namespace's name would be too long",
-        "use a shorter namespace",
+        "use a namespace with a shorter name",
     ),
     Reason(
         "ObjectsRemain",
         "copies of a deleted namespace or consumer still exist",
-        "wait until they are gone, or take away what holds them",
+        "wait until they are gone, or remove the finalizers that hold them",
         "waiting",
     ),
     Reason(
         "ObjectsUnknown",
-        "the provider cannot list what is left of a namespace or consumer",
-        "let the provider list the kinds that the message names",
+        "the provider's controllers cannot list the remaining objects of a namespace or consumer",
+        "let the provider's controllers list the kinds that the message names",
     ),
-    Reason("TemplateNotFound", "the template is not there", "name another template"),
+    Reason("TemplateNotFound", "the template does not exist", "name another template"),
     Reason(
         "HandleResourcesFailed",
         "the consumer cannot be set up",
@@ -403,17 +415,17 @@ _EXPORTS: Final = (
     ),
     Reason(
         "IdentityTaken",
-        "another person, or group, has the identity",
+        "the identity belongs to another person or group",
         "use another identity, or have the consumer handed over: fairlead provider hand-over",
     ),
     Reason(
         "TooManyConsumers",
-        "the author has as many consumers as one may have",
-        "have one that is not used revoked: fairlead provider revoke",
+        "the person has reached the limit of consumers",
+        "have an unused consumer revoked: fairlead provider revoke",
     ),
     Reason(
         "SecretCreationFailed",
-        "the answer cannot be written",
+        "the provider's controllers cannot write the answer",
         "let the provider's controllers write Secrets in the namespace of the request",
     ),
     Reason("SecretReady", "the invitation is in the Secret that the request names", state="ok"),
@@ -423,12 +435,12 @@ _OBJECTS: Final = (
     Reason(
         "NotReached",
         "this machine could not reach the provider",
-        "have this machine reach the provider's API server, and look again",
+        "see that this machine can reach the provider's API server, and try again",
     ),
     Reason(
         "CertificateRefused",
         "the provider's API server has a certificate that the kubeconfig does not trust",
-        "ask the provider's team whether its API server has a new certificate, or is another one;"
+        "ask the provider's team whether its API server has a new certificate, or was replaced;"
         " if so, bind again with a new invitation: fairlead bind -f",
     ),
     Reason(
@@ -438,9 +450,14 @@ _OBJECTS: Final = (
         provider="invite the consumer again, and have it bind with that: fairlead provider invite,"
         " then fairlead bind -f there",
     ),
-    Reason("NotCopied", "the copy is not there yet", "see fairlead bindings --objects", "waiting"),
     Reason(
-        "NotInSync", "a change has not crossed yet", "see fairlead bindings --objects", "waiting"
+        "NotCopied", "the copy does not exist yet", "see fairlead bindings --objects", "waiting"
+    ),
+    Reason(
+        "NotInSync",
+        "a change is not synchronized yet",
+        "see fairlead bindings --objects",
+        "waiting",
     ),
     Reason(
         "NotReady",
@@ -450,48 +467,48 @@ _OBJECTS: Final = (
     Reason(
         "SyncFailed",
         "an Event: a server refuses the object",
-        "correct what the server's answer names; fairlead explain says whose answer it is",
+        "correct what the server's answer names; fairlead explain says which server answered",
     ),
     Reason(
         "ClaimFailed",
         "an Event: a server refuses a claimed object",
-        "correct what the server's answer names, or have its policy, quota or rights changed",
+        "correct what the server's answer names, or have its policy, quota or RBAC changed",
     ),
     Reason(
         "DeletionPending",
-        "an Event: the copy has finalizers of the provider's own",
+        "an Event: the copy has finalizers of the provider",
         "ask the provider's team what it waits for",
         "waiting",
     ),
     Reason(
         "WriteChanged",
         "an Event: a webhook of the provider stores other values in the copy",
-        "set what it sets, or ask the provider's team about it",
+        "set the same values, or ask the provider's team about the webhook",
     ),
     Reason(
         "CopyDeleted",
         "an Event: another program deletes the copy again and again",
-        "have the program whose mark the message names leave the copy alone; else ask the audit "
-        "log who deletes it",
+        "configure the program that the message names to leave the copy alone; else find the user"
+        " that deletes it in the audit log",
     ),
     Reason("BindingCreated", "an Event: a bundle binds another APIServiceExport", state="ok"),
-    Reason(
-        "BindingDeleted", "an Event: the provider has taken an APIServiceExport away", state="ok"
-    ),
+    Reason("BindingDeleted", "an Event: the provider has removed an APIServiceExport", state="ok"),
     Reason(
         "ConversionAccepted",
-        "an Event: a conversion webhook from before the upgrade counts as accepted",
-        "see whether the host may be trusted; the message has the command that removes it",
+        "an Event: a conversion webhook that was in use before the upgrade counts as accepted",
+        "decide whether you trust its host; the message has the command that removes it",
     ),
     Reason(
         "CopiesLeft",
-        "an Event: a binding was given up since its objects would lose fields; copies stay",
+        "an Event: the konnector gave up a binding because its objects would lose fields; the"
+        " copies stay",
         _PROVIDER,
     ),
     Reason(
         "DeletionRefused",
-        "an Event: a binding was given up since admission here refuses to delete its CRDs",
-        "have that policy or webhook let the konnector through, then delete what is left",
+        "an Event: the konnector gave up a binding because admission control in this cluster"
+        " refuses to delete its CRDs",
+        "change that policy or webhook so that it admits the konnector, then delete what is left",
     ),
     Reason(
         "SelectableFieldsLeftOut",
@@ -499,10 +516,14 @@ _OBJECTS: Final = (
         "upgrade this cluster to Kubernetes 1.30 to name them in field selectors",
         "ok",
     ),
-    Reason("ProviderGone", "an Event: a binding was given up, and copies stay", _PROVIDER),
+    Reason(
+        "ProviderGone",
+        "an Event: the konnector gave up a binding, and its copies stay at the provider",
+        _PROVIDER,
+    ),
     Reason(
         "RightsMissing",
-        "an Event: a binding was given up for want of rights",
+        "an Event: the konnector gave up a binding because it lacks rights",
         "delete by hand what is left of the binding: its CRDs, and its copies at the provider",
     ),
 )

@@ -26,51 +26,51 @@ _OF_STEP: Final[Mapping[StepName, tuple[Reason, ...]]] = MappingProxyType(
                 "look at status.plan, and approve it",
                 "waiting",
             ),
-            Reason("AttributeInvalid", "the server knows no such parameter or value", _FIELD),
+            Reason("AttributeInvalid", "the server does not know the parameter or value", _FIELD),
             Reason(
                 "Ended",
                 "only in condition Expiring: the login has expired",
-                "set a later end if the login shall go on, or delete the object",
+                "set a later end to keep the login, or delete the object",
                 "ok",
             ),
             Reason(
                 "EndsSoon",
                 "only in condition Expiring: the login expires soon",
-                "set a later end if the login shall go on",
+                "set a later end to keep the login",
                 "ok",
             ),
             Reason(
                 "Expired",
-                "spec.expiresAfter is over",
+                "the time of spec.expiresAfter has passed",
                 "raise spec.expiresAfter, or create another PostgresAccess",
             ),
             Reason("GrantInvalid", "fields of a grant contradict each other", _FIELD),
             Reason("InvalidSpec", "a field cannot be used", _FIELD),
             Reason(
                 "LoginEnded",
-                "spec.attributes.validUntil is over",
+                "the time of spec.attributes.validUntil has passed",
                 "set a later spec.attributes.validUntil, or remove it",
             ),
             Reason(
                 "MemberOfInvalid", "the operator cannot grant the roles of spec.memberOf", _FIELD
             ),
-            Reason("NameInvalid", "PostgreSQL would cut the name, or refuse it", _FIELD),
+            Reason("NameInvalid", "PostgreSQL would shorten the name, or refuse it", _FIELD),
             Reason(
                 "Observed",
-                "spec.mode is Observe: nothing is done",
-                "set spec.mode to Enforce to have it done",
+                "spec.mode is Observe: the operator changes nothing",
+                "set spec.mode to Enforce to have the operator carry the plan out",
                 "waiting",
             ),
             Reason("SchemaReserved", "the schema is PostgreSQL's own", _FIELD),
             Reason(
                 "Suspended",
-                "spec.suspend is set: nothing is done",
+                "spec.suspend is set: the operator does nothing",
                 "set spec.suspend to false",
                 "waiting",
             ),
             Reason(
                 "Unseen",
-                "the operator has not looked at the object as it is now",
+                "the operator has not processed the present spec yet",
                 "see whether the operator runs: kubectl -n fairlead-postgres get pods, or"
                 " fairlead postgres run",
                 "waiting",
@@ -96,8 +96,8 @@ _OF_STEP: Final[Mapping[StepName, tuple[Reason, ...]]] = MappingProxyType(
             Reason(
                 "ConnectionFailed",
                 "no PostgreSQL server answers, or it is read-only",
-                "have the server run and answer where its PostgresServer or connection says; the"
-                " operator tries again by itself",
+                "start the server, or correct the address in its PostgresServer or connection;"
+                " the operator tries again by itself",
             ),
             Reason(
                 "ConnectionInvalid",
@@ -106,13 +106,13 @@ _OF_STEP: Final[Mapping[StepName, tuple[Reason, ...]]] = MappingProxyType(
             ),
             Reason(
                 "ConnectionSecretForbidden",
-                "accesses may not use Secrets of that namespace",
+                "PostgresAccesses may not use Secrets of that namespace",
                 "have the namespace added to the Controller's allowedSecretNamespaces, or move the"
                 " Secret",
             ),
             Reason(
                 "ConnectionSecretMissing",
-                "the Secret with the credentials is not there",
+                "the Secret with the credentials does not exist",
                 "create the Secret that the message names",
             ),
             Reason(
@@ -132,14 +132,14 @@ _OF_STEP: Final[Mapping[StepName, tuple[Reason, ...]]] = MappingProxyType(
             ),
             Reason(
                 "ServerNotFound",
-                "there is no PostgresServer of that name",
+                "there is no PostgresServer with that name",
                 "kubectl get postgresservers, and correct spec.connection.serverRef",
             ),
             Reason(
                 "TLSFailed",
                 "the operator cannot verify the server's certificate, or the server has no TLS",
-                "set caSecretRef to the CA of the server's certificate, or sslMode to what the"
-                " server has",
+                "set caSecretRef to the CA of the server's certificate, or sslMode to a mode that"
+                " the server supports",
             ),
         ),
         "policy": (
@@ -151,7 +151,7 @@ _OF_STEP: Final[Mapping[StepName, tuple[Reason, ...]]] = MappingProxyType(
             Reason(
                 "PolicyDenied",
                 "the PostgresServer or the Controller does not allow a field",
-                "ask who runs the server or the operator to allow it, or ask for less",
+                "ask the team that runs the server or the operator to allow it, or request less",
             ),
             Reason("UserExcluded", "the operator excludes the username", _OTHER_NAME),
         ),
@@ -165,13 +165,13 @@ _OF_STEP: Final[Mapping[StepName, tuple[Reason, ...]]] = MappingProxyType(
             Reason(
                 "OwnsObjects",
                 "the role cannot be dropped because it owns objects; it can no longer log in",
-                "give what the role owns to another role (REASSIGN OWNED), or drop it, or set"
-                " spec.cleanupPolicy to Orphan or Cascade",
+                "give the objects of the role to another role (REASSIGN OWNED), or drop them, or"
+                " set spec.cleanupPolicy to Orphan or Cascade",
                 # Who writes the access sets the policy, and who runs the server has its objects.
                 consumer="set spec.cleanupPolicy to Orphan or Cascade, or ask the provider's team"
-                " to give what the role owns to another role",
-                provider="give what the role owns to another role (REASSIGN OWNED), or drop it, or"
-                " ask the consumer's team for another policy of the access",
+                " to give the objects of the role to another role",
+                provider="give the objects of the role to another role (REASSIGN OWNED), or drop"
+                " them, or ask the consumer's team for another cleanup policy",
             ),
             Reason(
                 "Removing",
@@ -179,18 +179,23 @@ _OF_STEP: Final[Mapping[StepName, tuple[Reason, ...]]] = MappingProxyType(
                 "wait; status.deletion shows the progress",
                 "waiting",
             ),
-            Reason("UserReserved", "PostgreSQL or its administrator has the name", _OTHER_NAME),
+            Reason(
+                "UserReserved",
+                "the name belongs to PostgreSQL or to the operator's administrator",
+                _OTHER_NAME,
+            ),
             Reason(
                 "PasswordRefused",
-                "the server's policy refuses the password, or takes no verifiers",
-                "the message says which: passwordFormat: Plain on the PostgresServer, or length"
-                " and characters of spec.passwordPolicy",
+                "the server's policy refuses the password, or the server does not accept SCRAM"
+                " verifiers",
+                "set passwordFormat: Plain on the PostgresServer, or change length or alphabet of"
+                " spec.passwordPolicy, whichever the message names",
             ),
             Reason(
                 "UsernameConflict",
                 "another access, installation or cluster holds the role",
-                f"{_OTHER_NAME}, or have the one deleted that holds it; on a restored copy of a"
-                " server, or if its cluster is gone: fairlead postgres take-over",
+                f"{_OTHER_NAME}, or delete the PostgresAccess that holds the role; on a restored"
+                " copy of a server, or if the other cluster is gone: fairlead postgres take-over",
             ),
         ),
         "Secret": (
@@ -207,7 +212,7 @@ _OF_STEP: Final[Mapping[StepName, tuple[Reason, ...]]] = MappingProxyType(
             Reason("PasswordPolicyInvalid", "the password policy cannot be used", _FIELD),
             Reason(
                 "PasswordSecretMissing",
-                "the Secret of spec.passwordSecretRef is not there",
+                "the Secret of spec.passwordSecretRef does not exist",
                 "create the Secret that spec.passwordSecretRef names",
             ),
             Reason(
@@ -224,12 +229,10 @@ _OF_STEP: Final[Mapping[StepName, tuple[Reason, ...]]] = MappingProxyType(
             Reason("SecretTemplateInvalid", "spec.secretTemplate cannot be used", _FIELD),
         ),
         "grants": (
-            Reason(
-                "Conflict", "another session has written at the same moment", _AGAIN, "waiting"
-            ),
+            Reason("Conflict", "another session wrote at the same time", _AGAIN, "waiting"),
             Reason(
                 "DatabaseNotFound",
-                "the database is not there",
+                "the database does not exist",
                 "create the database, or correct spec.grants",
             ),
             Reason(
@@ -256,7 +259,7 @@ _OF_STEP: Final[Mapping[StepName, tuple[Reason, ...]]] = MappingProxyType(
             ),
             Reason(
                 "ObjectNotFound",
-                "objects of a grant are not there",
+                "objects of a grant do not exist",
                 "create the objects, or correct spec.grants",
             ),
             Reason(
@@ -272,13 +275,13 @@ _OF_STEP: Final[Mapping[StepName, tuple[Reason, ...]]] = MappingProxyType(
             ),
             Reason(
                 "SchemaNotFound",
-                "the schema is not there",
+                "the schema does not exist",
                 "create the schema, or correct spec.grants",
             ),
             Reason(
                 "StatementFailed",
                 "PostgreSQL refuses for a reason that Fairlead does not know",
-                "look for the SQLSTATE of the message in the server's log; the operator tries"
+                "search the server's log for the SQLSTATE in the message; the operator tries"
                 " again by itself",
             ),
             Reason("TimedOut", "the server is slow", _AGAIN, "waiting"),
@@ -295,7 +298,8 @@ _OF_STEP: Final[Mapping[StepName, tuple[Reason, ...]]] = MappingProxyType(
             ),
             Reason(
                 "Unfinished",
-                "the database has more differing privileges than the operator changes in one go",
+                "the database needs more changes of privileges than the operator makes in one"
+                " pass",
                 "wait: the operator continues by itself",
                 "waiting",
             ),
@@ -314,7 +318,7 @@ _OTHERS: Final = (
     Reason("ReconcileSuccess", "the object is as its spec says", state="ok"),
     Reason(
         "ApiError",
-        "the API server of the cluster refuses",
+        "the API server of the cluster refuses a request",
         "grant the operator the right, or change the policy or webhook, that the message names; it"
         " tries again by itself",
     ),

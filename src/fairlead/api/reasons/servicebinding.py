@@ -33,11 +33,11 @@ SERVICE_BINDING: Final = Reasons(
         Reason(common.RESOLVED_BINDING_SECRET, "the service names its Secret", state="ok"),
         Reason(
             "Unseen",
-            "no controller has looked at the binding as it is now",
+            "no controller has processed the present spec of the binding yet",
             CONTROLLER,
             "waiting",
         ),
-        Reason(common.SERVICE_NOT_FOUND, "the service, or its kind, is not there", _SERVICE),
+        Reason(common.SERVICE_NOT_FOUND, "the service, or its kind, does not exist", _SERVICE),
         Reason(common.ERROR_READING_SERVICES, "a service cannot be read", _SERVICE),
         Reason(
             common.SERVICE_FORBIDDEN,
@@ -47,13 +47,13 @@ SERVICE_BINDING: Final = Reasons(
         Reason(
             common.SERVICE_MISSING_BINDING,
             "the service names no Secret",
-            "have the service name its Secret in status.binding.name",
+            "have the service set status.binding.name to the name of its Secret",
             "waiting",
         ),
         Reason(
             common.ERROR_READING_SECRET,
-            "the Secret of a service is not there, or cannot be read",
-            "have the Secret that the message names written",
+            "the Secret of a service does not exist, or cannot be read",
+            "create the Secret that the message names, or have its service create it",
         ),
         Reason(common.ERROR_READING_BINDING, "a definition cannot be evaluated", _DEFINITIONS),
         Reason(
@@ -74,7 +74,7 @@ SERVICE_BINDING: Final = Reasons(
             "make room in the namespace's quota, rename the Secret that is in the way, or let the"
             " controller write Secrets there",
         ),
-        Reason(common.APPLICATION_NOT_FOUND, "the workload is not there", _WORKLOAD),
+        Reason(common.APPLICATION_NOT_FOUND, "the workload does not exist", _WORKLOAD),
         Reason(
             common.EMPTY_APPLICATION,
             "the binding names no workload",
@@ -82,8 +82,8 @@ SERVICE_BINDING: Final = Reasons(
         ),
         Reason(
             common.NO_BINDING_DATA,
-            "the services offer nothing",
-            "have the service offer entries: a Secret, or annotations",
+            "the services have no binding data",
+            "have the service provide binding data: by a Secret or by annotations",
         ),
         Reason(
             common.REQUIRED_BINDING_NOT_FOUND,
@@ -93,19 +93,19 @@ SERVICE_BINDING: Final = Reasons(
         Reason(
             common.APPLICATION_UPDATE_ERROR,
             "a workload cannot be written",
-            "change what makes the API server refuse the change; the message has its words",
+            "fix the cause of the API server's refusal, which the message quotes",
         ),
         Reason(
             common.WORKLOAD_NOT_ALLOWED,
-            "bindings may not write to workloads of this kind, or not to one that another "
-            "controller writes",
-            "bind the controller that the message names, or a kind that is allowed, or have it "
-            "allowed",
+            "bindings may not change workloads of this kind, or this workload belongs to another"
+            " controller",
+            "bind the controller that the message names, or a kind that is allowed, or ask an"
+            " administrator to allow this kind",
         ),
         Reason(
             common.WRITES_PACED,
-            "a workload was changed so often by its bindings that it is left alone for a while",
-            "bind no field that the binding's own write changes, or that changes all the time",
+            "bindings changed a workload so often that the controller leaves it alone for a while",
+            "do not bind a field that the binding itself changes, or that changes all the time",
             "waiting",
         ),
         Reason(
@@ -116,36 +116,39 @@ SERVICE_BINDING: Final = Reasons(
         ),
         Reason(
             common.ITEMS_LEFT,
-            "the controller left items on a workload that others had changed; an Event of the"
-            " workload says it too",
-            "remove by hand what the message names, if nothing needs it",
+            "the controller left items on a workload because others had changed them; an Event on"
+            " the workload says so, too",
+            "remove the items that the message names by hand, if nothing needs them",
         ),
         Reason(
             common.PODS_REFUSED,
-            "a workload has been written, and the server refuses its new Pods",
-            "have the policy or quota that the message names admit the Pods, or change what it"
-            " refuses: as files in place of variables, for instance",
+            "the controller has changed a workload, and the API server refuses its new Pods",
+            "change the policy or quota that the message names so that it admits the Pods, or"
+            " change the binding, for example from variables to files",
         ),
         Reason(
             common.ROLLOUT_STUCK,
-            "a workload has been written, and says that its rollout does not go on",
-            "see why the new Pods do not become ready: kubectl describe them and the workload",
+            "the controller has changed a workload, and the workload reports that its rollout is"
+            " stuck",
+            "see why the new Pods do not become ready: kubectl describe the Pods and the workload",
         ),
         Reason(
             common.ERROR,
-            "the pass has failed",
-            "take away from the workload what is in the way of the binding, or name another path",
+            "the controller could not process the binding",
+            "remove what is in the way of the binding from the workload, or set another path",
         ),
-        Reason(common.PROCESSING_ERROR, "the binding is wrong", "correct what the message names"),
+        Reason(
+            common.PROCESSING_ERROR, "the binding has an error", "correct what the message names"
+        ),
         Reason(
             "EntriesHidden",
-            "an Event: entries of one service have the names of another's",
-            "give them other names with spec.namingStrategy or spec.mappings",
+            "an Event: two services have entries with the same name",
+            "rename the entries with spec.namingStrategy or spec.mappings",
         ),
         Reason(
             "Waiting",
-            "an Event: what the binding needs has not come yet",
-            "wait, or see what the message is about",
+            "an Event: something that the binding needs does not exist yet",
+            "wait, or create what the message names",
             "waiting",
         ),
         Reason(
@@ -157,7 +160,7 @@ SERVICE_BINDING: Final = Reasons(
         Reason(
             "NotReady",
             "the service is not Ready",
-            "see what the service waits for: kubectl describe it, and ask who runs it",
+            "see what the service waits for with kubectl describe, and ask the team that runs it",
         ),
         Reason(
             "Deleting",

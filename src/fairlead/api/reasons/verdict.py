@@ -193,10 +193,10 @@ def remedy_of(
     one that gives it, as :func:`protocol_of` has it.
     """
     if reason == DELETING:
-        return "wait, or ask who runs its controller which of its finalizers stays"
+        return "wait, or ask the team that runs its controller why its finalizers stay"
     table = _table(reason, protocol) if owner == "Fairlead" else None
     if table is None:
-        return "ask who runs its controller what it waits for"
+        return "ask the team that runs its controller what it waits for"
     inner, _ = finer(reason, message)
     name = inner if inner in table else reason
     remedy = table.helps(name, place=place)
@@ -330,7 +330,7 @@ def _own(obj: Object) -> Judgement:
     if obj.meta.deleting:
         return _deleting(obj, conditions, ours=ours)
     if _is_stale(obj, status):
-        return _unseen(obj, "its controller has not looked at it since it was changed")
+        return _unseen(obj, "its controller has not processed the last change yet")
     by_kind = _KINDS.get((_group(obj), obj.kind))
     if by_kind is not None:
         verdict = by_kind(_status(obj), obj, conditions)
@@ -454,7 +454,7 @@ def _without(obj: Object, *, ours: bool) -> Judgement:
     if ours and obj.kind in _SILENT_KINDS:
         return Judgement("ok")
     if ours:
-        return _unseen(obj, "no controller has looked at it yet")
+        return _unseen(obj, "no controller has processed it yet")
     status = _status(obj)
     health = status.get("health")
     word = health.get("status") if isinstance(health, dict) else health
@@ -470,7 +470,7 @@ def _without(obj: Object, *, ours: bool) -> Judgement:
     if is_kubernetes(_group(obj)):
         # A kind of Kubernetes without conditions is what it says: a Secret, a ConfigMap, a Role.
         return Judgement("ok")
-    return Judgement("unknown", message="it says nothing of its state")
+    return Judgement("unknown", message="it does not report its state")
 
 
 _SILENT_KINDS: Final = frozenset(

@@ -165,9 +165,9 @@ def binding_link(binding: ToldBinding) -> Link:
     if binding.problem:
         return subject.broken("InvalidSpec", binding.problem)
     if binding.condition(READY) is None:
-        return unseen("no controller has looked at it yet")
+        return unseen("no controller has processed it yet")
     if not binding.fresh:
-        return unseen("no controller has looked at it since it was changed")
+        return unseen("no controller has processed the last change yet")
     if binding.deleting:
         text = "is being deleted, once nothing of it is on workloads any more"
         return subject.link("waiting", text, remedy=CONTROLLER)

@@ -183,7 +183,7 @@ class _Explaining:
             _, reason, message = readiness(access)
             self._say("object", "waiting", message, reason)
         else:
-            self._say("object", "ok", "the operator has looked at it")
+            self._say("object", "ok", "the operator has processed it")
 
     async def _policy(self) -> None:
         """Check the access against the settings and the profile of its server."""

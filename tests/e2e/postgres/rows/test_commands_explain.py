@@ -220,7 +220,7 @@ async def test_what_the_policy_refuses(team: Team) -> None:
     found = await explained(team, name)
     assert found.reason == "PolicyDenied"
     assert "allowedDatabases" in step(found, "policy")[1]
-    assert "ask who runs the server" in found.next_step
+    assert "ask the team that runs the server" in found.next_step
     await team.delete(name)
     await team.gone(name)
     await team.client.delete(POSTGRESSERVERS, strict)

@@ -97,7 +97,7 @@ async def test_a_binding_tells_its_objects_by_state(plane: Sandbox, admin: Clien
         assert "BuildFailed: it does not turn" in text
         # The worst first, and what helps in the words of the tables.
         assert text.index("bad") < text.index("slow") < text.index("good")
-        assert "ask who runs its controller what it waits for" in text
+        assert "ask the team that runs its controller what it waits for" in text
         for query, there_, not_there in (
             ("state=failed", "bad", "slow"),
             ("q=SLOW", "slow", "bad"),

@@ -93,7 +93,7 @@ async def test_what_the_page_tells(plane: Sandbox, admin: Client) -> None:
             "The Secret token of namespace team is copied.",
             "widgets.example.org v1; informers of scope Namespaced, isolation None.",
             "ClusterBindingUpdateFailed",
-            f"{MARKUP} have the provider's API server answer at the address of the kubeconfig",
+            f"{MARKUP} see that the provider's API server answers at the address in the",
             "goes beyond its invitations",
         ):
             assert words in text, text

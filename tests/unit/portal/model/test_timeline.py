@@ -171,7 +171,7 @@ def test_the_answer_names_what_an_object_waits_for() -> None:
     assert answer.state == "waiting"
     assert answer.awaited == "the controller of its kind"
     assert answer.since == "2026-01-01T00:00:00Z"
-    assert answer.remedy == "ask who runs its controller what it waits for"
+    assert answer.remedy == "ask the team that runs its controller what it waits for"
     assert answered(made(told("Ready", "True"))).awaited == ""
     assert answered(made()).state == "unknown"
 

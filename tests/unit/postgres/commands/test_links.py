@@ -75,8 +75,8 @@ ASK = "wait; if it lasts, ask the provider whether its PostgresAccess operator r
             access(3, "OwnsObjects", deletionTimestamp="2026-01-01T00:00:00Z"),
             access(1, "OwnsObjects", deletionTimestamp="2026-01-01T00:00:00Z"),
             "OwnsObjects",
-            "set spec.cleanupPolicy to Orphan or Cascade, or ask the provider's team to give what"
-            " the role owns to another role",
+            "set spec.cleanupPolicy to Orphan or Cascade, or ask the provider's team to give the"
+            " objects of the role to another role",
             id="remedy-in-the-spec",
         ),
         pytest.param(
