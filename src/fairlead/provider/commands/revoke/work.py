@@ -204,7 +204,7 @@ class _Revocation:
         """Wait until the cluster namespace is gone, and show what the controllers wait for."""
         clock = asyncio.get_running_loop().time
         began = idle = listed = clock()
-        self._removal.progress("the provider's controllers delete what is left of its access")
+        self._removal.progress("waiting for the provider's controllers to finish")
         while (consumer := await self._cluster_namespace()) is not None:
             binding = await self._binding()
             conditions = stored_conditions(binding) if binding is not None else ()
