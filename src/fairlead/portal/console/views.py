@@ -263,7 +263,7 @@ class NewObjectPage(View):
         if consumer not in sight.consumers or resource not in kinds:
             raise MissingError(
                 f"There is no kind {resource} in a binding {name} for you",
-                "Your bindings tell which kinds they have.",
+                "The page of a binding lists its kinds.",
             )
         return resource
 

@@ -34,9 +34,9 @@ _HOME = "home"
 """Index of the homes of invited consumers, all with the key :data:`_ANY`."""
 _ANY = "any"
 _FORBIDDEN = (
-    f"Whose konnectors of kbind v2 are at work is not known: list and watch on"
-    f" leases.coordination.k8s.io in namespace {LEASE_NAMESPACE} are not granted. A Role and a"
-    " RoleBinding there grant them"
+    "The server cannot see which konnectors of kbind v2 are running: it may not list and watch"
+    f" leases.coordination.k8s.io in namespace {LEASE_NAMESPACE}. A Role and a RoleBinding there"
+    " grant it"
 )
 
 
@@ -74,7 +74,7 @@ class KbindConsumers:
             return "Leases of kbind v2 are being read"
         if len(leases.list()) > bounds.OBJECTS:
             return (
-                f"Of the Leases in namespace {LEASE_NAMESPACE} the first {bounds.OBJECTS} are read"
+                f"Only the first {bounds.OBJECTS} Leases in namespace {LEASE_NAMESPACE} are read"
             )
         return ""
 

@@ -296,7 +296,7 @@ def _previews(directory: Directory, consumer: KnownConsumer) -> list[Preview]:
     begun = ("Its revocation has begun: revoke it again to continue.",) if row.deleting else ()
     nothing_goes = "no object, export or namespace is deleted"
     valid = (
-        "Its present kubeconfig stays valid for all who have it:"
+        "Anyone who has its present kubeconfig can still use it:"
         f" `fairlead provider rotate {namespace}` ends that."
     )
     return [

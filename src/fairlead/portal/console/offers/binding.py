@@ -123,8 +123,8 @@ class BindPage(TemplatePage, FormView):
         # person saw.
         if field(fields, "terminal") != (terminal.key if terminal else ""):
             text = (
-                "the terminal that this page named no longer waits, or another one does: see below"
-                " which, and send the form again"
+                "the terminal that this page named no longer waits, or another one does: check"
+                " below which one waits, and send the form again"
             )
             raise _again(session, given, text, web.HTTPConflict.status_code)
         bind = self._asked(session, template, given, terminal)

@@ -373,12 +373,12 @@ class OwnCluster(ConsoleSource):
         try:
             bound = await self._overview.look_at_object(kind, obj)
         except ClientError as error:
-            notes.append(f"whether a provider brings {kind.kind} is not known: {error}")
+            notes.append(f"it is unknown whether a provider brings {kind.kind}: {error}")
             return None, None
         if bound is None:
             return None, None
         if bound.problem:
-            notes.append(f"the provider's side was not seen: {bound.problem}")
+            notes.append(f"the provider's cluster could not be read: {bound.problem}")
         copies = bound.kinds[0].copies if bound.kinds else None
         target = copies.strategy.place(obj.key).target if copies is not None else None
         if copies is None or target is None:
@@ -392,7 +392,7 @@ class OwnCluster(ConsoleSource):
             # Recorders put Events about cluster-scoped objects into namespace default.
             listed = await self._client.list(EVENTS, meta.namespace or "default", fields=fields)
         except ApiError as error:
-            notes.append(f"Events of this cluster are not seen: {error}")
+            notes.append(f"Events of this cluster are not shown: {error}")
             return ()
         return listed.items
 
@@ -404,10 +404,12 @@ class OwnCluster(ConsoleSource):
         try:
             return await self._overview.events(bound, copy)
         except Forbidden:
-            notes.append("Events of the provider are not seen: a consumer may not list them there")
+            notes.append(
+                "Events of the provider are not shown: a consumer may not list them there"
+            )
             return ()
         except ClientError as error:
-            notes.append(f"Events of the provider are not seen: {error}")
+            notes.append(f"Events of the provider are not shown: {error}")
             return ()
 
 

@@ -117,8 +117,8 @@ class _Look:
             bindings = await self._overview.fetch()
         except Forbidden:
             self._notes.append(
-                f"You may not list {APISERVICEBINDINGS.group_resource}: what providers bring is"
-                " not seen. Have the verb list on it granted."
+                f"You may not list {APISERVICEBINDINGS.group_resource}, so objects that providers"
+                " bring are not shown. Ask an administrator for the verb list on it."
             )
             return []
         warnings = await self._warnings(bindings)
@@ -155,8 +155,8 @@ class _Look:
         except (Forbidden, NotFound):
             self._notes.append(
                 f"You may not list {name}, neither in all namespaces nor in {there}: none of them"
-                " is seen. Choose a context with a namespace where you may, or have the verb list"
-                " granted."
+                " is shown. Choose a context with a namespace where you may, or ask an"
+                " administrator for the verb list."
             )
             return ()
         self._notes.append(
@@ -206,8 +206,8 @@ class _Look:
             return []
         except Forbidden:
             self._notes.append(
-                f"You may not list {reference.shown} in {reference.namespace}: what"
-                " ServiceBindings choose of them is not seen."
+                f"You may not list {reference.shown} in {reference.namespace}: those that"
+                " ServiceBindings select are not shown."
             )
             return []
         except ApiError as error:

@@ -147,7 +147,7 @@ def _connection(
             )
             for api in parsed.status.exported_apis
         )
-    effect = "No binding names it, so that nothing else goes with it. Its Secret stays."
+    effect = "No binding names it, so nothing else is deleted with it. Its Secret stays."
     if bindings:
         effect = f"It waits until no binding names it: {_listed(row.text for row in bindings)}."
     return MirrorDetail(
@@ -246,14 +246,15 @@ def _binding(
 
 
 _POLICIES: Mapping[ConflictPolicy, str] = {
-    "Fail": "Fail: an object of the provider that has a copy's place is left alone",
-    "Adopt": "Adopt: an object of the provider without a konnector's marks is merged into",
+    "Fail": "Fail: if the provider already has an object where a copy belongs, it is left alone",
+    "Adopt": "Adopt: an existing object without a konnector's marks becomes the copy",
 }
 _EFFECTS = {
-    CLUSTERBINDINGS.kind: "Copies that no other binding covers go at the provider. With the last"
-    " ClusterBinding of an API go its CRD, if a konnector has created it, and all objects of it.",
-    BINDINGS.kind: "Copies of its namespace that no other binding covers go at the provider. The"
-    " objects and the CRD stay here.",
+    CLUSTERBINDINGS.kind: "The konnector deletes the copies at the provider that no other binding"
+    " covers. With the last ClusterBinding of an API it also deletes the CRD, if a konnector"
+    " created it, and all its objects.",
+    BINDINGS.kind: "The konnector deletes the copies of this namespace at the provider that no"
+    " other binding covers. The objects and the CRD stay here.",
 }
 
 

@@ -99,7 +99,9 @@ class FormTokens:
             _PURPOSE, field(fields, FIELD, 4000), _Form, seconds=bounds.FORM_SECONDS
         )
         if content is None or (content.session, content.action) != (session.key, action):
-            raise forbidden("this form is of another session or too old: load its page again")
+            raise forbidden(
+                "this form belongs to another session or is too old: load its page again"
+            )
         free = await self._store.put(
             hashed(content.once),
             b"{}",
