@@ -213,7 +213,7 @@ async def test_a_provider_that_is_away_is_told(world: World) -> None:
         assert blue[1] == "unknown"
         assert blue[3].endswith("not seen")
         page = await shown.get(PAGES[3])
-        assert "The provider's side was not seen" in page.text
+        assert "The provider's cluster could not be read" in page.text
 
 
 async def test_what_may_not_be_seen_is_told(world: World) -> None:
