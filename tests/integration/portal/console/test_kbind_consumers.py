@@ -146,7 +146,7 @@ async def test_a_server_without_the_right_says_which_one_is_missing(
     await leased(admin, "1111-alive")
     async with house(plane, admin, provider=False) as there:
         text = await told(
-            there, "/consumers", "list and watch on leases.coordination.k8s.io in namespace kbind"
+            there, "/consumers", "list and watch leases.coordination.k8s.io in namespace kbind"
         )
         assert "1111" not in text
 

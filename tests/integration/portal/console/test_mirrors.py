@@ -126,7 +126,7 @@ async def test_a_conflict_stands_on_the_pages_of_its_binding_and_its_object(
         assert row[1:3] == ["1 1 failed", "1"]
         page = await there.get(f"/objects/{api}/shop/a")
         assert "ForeignObjectExists" in page.text
-        assert "set conflictPolicy Adopt on the binding" in page.text
+        assert "set conflictPolicy: Adopt on the binding" in page.text
         assert "Conflict ForeignObjectExists" in page.text
 
 
