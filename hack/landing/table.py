@@ -219,6 +219,8 @@ PARTS = (
             "tests/e2e/whole/test_neighbours.py",
             "tests/e2e/whole/test_replicas.py",
             "tests/e2e/binding/test_faults.py",
+            "tests/e2e/kbind/test_bind_killed.py",
+            "tests/e2e/kbind/test_migrate.py",
             "tests/e2e/konnector/test_killed.py",
             "tests/e2e/provider/test_clearing.py",
             "tests/integration/portal/test_killed.py",

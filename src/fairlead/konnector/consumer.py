@@ -99,6 +99,10 @@ class Consumer:
         self.syncs = Syncs(self._metrics)
         """Metrics of each binding's synchronisation."""
         has_v1, has_v2 = (protocol in options.protocols for protocol in ("v1alpha2", "v2"))
+        if has_v1:
+            # Controllers begin once all that was leased before is known: what is leased later is
+            # empty at first, and a kept copy would then look like a free one.
+            _ = (self.bundles, self.namespaces)
         kinds = (kbind.CONNECTIONS, kbind.CLUSTERBINDINGS, kbind.BINDINGS)
         BindingStates(
             self._metrics,

@@ -373,3 +373,11 @@ async def test_what_a_syncer_reports_is_told_with_patience(
     await until(lambda: told(consumer, "InformersSynced") == ("False", "no right"))
     consumer.reports.problems.report("db", "sync", "")
     await until(lambda: told(consumer, "InformersSynced")[0] == "True")
+
+
+def test_what_controllers_decide_by_is_watched_from_the_beginning(cluster: Cluster) -> None:
+    """What is leased later is empty at first: no copy would look kept, and no cluster known."""
+    consumer = Consumer(cluster, Options())
+    watched = {informer.scope.resource.plural for informer in cluster.informers()}
+    assert {"apiservicebindings", "apiservicebindingbundles", "namespaces"} <= watched
+    assert consumer.bundles.resource.plural == "apiservicebindingbundles"
