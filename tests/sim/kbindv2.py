@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import re
 from collections import Counter
 from typing import Any, ClassVar
@@ -53,6 +54,7 @@ from fairlead.api.resource import (
     SECRETS,
     SERVICEACCOUNTS,
 )
+from fairlead.client import NotFound
 from fairlead.konnector.options import DEFAULT_NAMESPACE as KONNECTOR_NAMESPACE
 
 
@@ -524,13 +526,16 @@ class KbindV2(Owners):
         dice.shuffle(every)
         for kind, key in every:
             if one(self.consumer, kind, key.name, key.namespace):
-                await self.team.delete(kind, key.name, key.namespace)
+                with contextlib.suppress(NotFound):
+                    await self.team.delete(kind, key.name, key.namespace)
         await self._await_the_patience()
         # What a Binding has brought stays, and so do the CRDs that are the users' own.
         for kind in KINDS.values():
             api = kind.group_resource
             if api not in self._must_go and one(self.consumer, CUSTOMRESOURCEDEFINITIONS, api):
-                await self.team.delete(CUSTOMRESOURCEDEFINITIONS, api)
+                # A konnector may take it away at the same moment.
+                with contextlib.suppress(NotFound):
+                    await self.team.delete(CUSTOMRESOURCEDEFINITIONS, api)
         for plane in self.planes:
             for resource in (SECRETS, CONFIGMAPS):
                 for shop in SHOPS:

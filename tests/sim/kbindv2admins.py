@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import contextlib
 from random import Random
 
 from tests.sim.kbindv2model import SPOILT, content_of, wishes
@@ -178,7 +179,8 @@ class Owners(Teams):
         if found is not None:
             if found.meta.deleting:
                 return False
-            await self.team.delete(CUSTOMRESOURCEDEFINITIONS, api)
+            with contextlib.suppress(NotFound):
+                await self.team.delete(CUSTOMRESOURCEDEFINITIONS, api)
             if dice.random() < 0.6:
                 return True
         end = self.simulation.loop.time() + 20.0
@@ -195,7 +197,8 @@ class Owners(Teams):
         if one(self.consumer, CUSTOMRESOURCEDEFINITIONS, api) is None:
             return False
         patch = {"metadata": {"labels": {LABEL_MANAGED: None}}}
-        await self.team.merge_patch(CUSTOMRESOURCEDEFINITIONS, api, "", patch)
+        with contextlib.suppress(NotFound):
+            await self.team.merge_patch(CUSTOMRESOURCEDEFINITIONS, api, "", patch)
         return True
 
     # --- CRDs of the providers
