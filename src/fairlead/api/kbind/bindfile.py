@@ -41,7 +41,7 @@ class BindFile(msgspec.Struct, frozen=True, kw_only=True):
     def secret_of(self, connection: JSON) -> JSON | None:
         """Return the Secret of a Connection, None if the file does not have it."""
         key = secret_key(connection)
-        return next((one for one in self.secrets if key_of(one) == key), None)
+        return next((secret for secret in self.secrets if key_of(secret) == key), None)
 
 
 def key_of(body: JSON) -> Key:

@@ -674,7 +674,7 @@ def _of_ours(obj: Object, present: Sequence[Condition], ready: Condition | None)
             newest = max(bad, key=lambda pair: pair[1].last_transition_time)
             return _by(obj, "ok", newest[1])
         # What is only a remark beside Ready is all that is known without it.
-        faults = [(state, one) for one in present if (state := state_of(one)) == "failed"]
+        faults = [(state, item) for item in present if (state := state_of(item)) == "failed"]
         return _by(obj, *faults[0]) if faults else Judgement("unknown", message=_NO_CONDITION)
     state = state_of(ready)
     if ready.status == "Unknown" and _group(obj) == KUBE_BIND_GROUP:

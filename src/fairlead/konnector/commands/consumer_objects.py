@@ -260,7 +260,7 @@ async def ensure_user_roles(
     return await write_roles(client, user_roles(binding, resources), progress)
 
 
-ROLE_KINDS = {one.kind: one for one in (CLUSTERROLES, ROLES, ROLEBINDINGS)}
+ROLE_KINDS = {kind.kind: kind for kind in (CLUSTERROLES, ROLES, ROLEBINDINGS)}
 _GRANTS = ("rules", "subjects", "roleRef")
 """Fields of roles and of their bindings that grant something."""
 

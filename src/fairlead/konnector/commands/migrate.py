@@ -200,7 +200,7 @@ async def _resumed(client: Client, name: str, namespace: str) -> MigrationSurvey
         names = [one.meta.name for one in await list_all(client, APISERVICEBINDINGS)]
         raise MigrationError(unknown(APISERVICEBINDINGS.kind, name, names))
     kubeconfig = content(secret, kbind.DEFAULT_KUBECONFIG_KEY)
-    apis = list(dict.fromkeys(api for one in ours for api in one.apis))
+    apis = list(dict.fromkeys(api for binding in ours for api in binding.apis))
     async with Client(provider_config(kubeconfig), user_agent="fairlead-migrate") as provider:
         request: Object | None = None
         with suppress(Forbidden):
@@ -211,7 +211,7 @@ async def _resumed(client: Client, name: str, namespace: str) -> MigrationSurvey
         result = MigrationPlan(
             name=name,
             apis=apis,
-            places=[one.key.namespace for one in ours],
+            places=[binding.key.namespace for binding in ours],
             schema=SchemaPolicy(update_policy="Always" if follows else "Once"),
         )
         crds = {api: crd for api in apis if (crd := await _crd(client, api)) is not None}

@@ -446,7 +446,7 @@ def provider_roles(
         resources: the bound kinds.
         places: namespaces of the Bindings, "" for the whole cluster.
     """
-    kinds = [rule(one.group, [one.plural], OBJECT_VERBS) for one in resources]
+    kinds = [rule(kind.group, [kind.plural], OBJECT_VERBS) for kind in resources]
     crds = CUSTOMRESOURCEDEFINITIONS
     whole = [
         rule("", ["namespaces"], ("get",), names=["kube-system"]),

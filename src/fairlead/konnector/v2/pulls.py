@@ -80,8 +80,8 @@ class PulledAPIs:
         """Return the faults of the CRDs that a Connection pulls."""
         faults = [fault for _, fault in sorted(self._faults.get(connection, {}).items())]
         return PullFaults(
-            forbidden=tuple(one.message for one in faults if one.reason == FORBIDDEN),
-            others=tuple(one.message for one in faults if one.reason != FORBIDDEN),
+            forbidden=tuple(fault.message for fault in faults if fault.reason == FORBIDDEN),
+            others=tuple(fault.message for fault in faults if fault.reason != FORBIDDEN),
         )
 
     async def release(self, obj: Object) -> None:
@@ -201,7 +201,7 @@ class PulledAPIs:
             return None
         if provider is None:
             return self._faults[name].get(api)
-        offered = [one.name for one in provider.schemas.apis or ()]
+        offered = [api.name for api in provider.schemas.apis or ()]
         if api not in offered:
             return None
         if offered.index(api) >= bounds.PULLED_APIS:

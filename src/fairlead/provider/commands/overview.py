@@ -392,8 +392,8 @@ async def kbind_rows(
         ApiError: the server refused.
     """
     consumers = await read_consumers(client, namespaces)
-    places = {one.home: one.places for one in consumers}
-    apis = {one.home: one.invitation.apis for one in consumers}
+    places = {consumer.home: consumer.places for consumer in consumers}
+    apis = {consumer.home: consumer.invitation.apis for consumer in consumers}
     copies = await count_copies_of_kbind(client, apis, places)
     listed, now = [], moment()
     leases = renewals(await list_leases(client))

@@ -60,7 +60,7 @@ async def read_consumers(client: Client, namespaces: Sequence[Object]) -> list[K
         except InviteError as error:
             warning = str(error)
         clusters = cluster_uids(_of(leases, name))
-        owned = frozenset(one.meta.name for one in namespaces_of(namespaces, name))
+        owned = frozenset(space.meta.name for space in namespaces_of(namespaces, name))
         consumers.append(
             KbindConsumer(
                 name=consumer_of(home),

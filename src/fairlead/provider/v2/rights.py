@@ -100,7 +100,7 @@ def _object_rules(apis: Iterable[str], related: Iterable[RelatedResource]) -> li
     for api in apis:
         plural, _, group = api.partition(".")
         rules.append(rule(group, [plural], _SYNC))
-    rules += [rule("", [one.resource], _RELATED[one.direction]) for one in related]
+    rules += [rule("", [item.resource], _RELATED[item.direction]) for item in related]
     return rules
 
 

@@ -39,7 +39,7 @@ class KbindTarget(msgspec.Struct, frozen=True):
 
 def target_of(obj: Object) -> KbindTarget:
     """Return the target that an object of kbind v2 is."""
-    resource = next(one for one in KBIND_KINDS if one.kind == obj.kind)
+    resource = next(kind for kind in KBIND_KINDS if kind.kind == obj.kind)
     return KbindTarget(resource, obj.key)
 
 
@@ -57,7 +57,7 @@ def parse_target(text: str) -> KbindTarget:
     word, *rest = parts
     for resource in (*KBIND_KINDS, APISERVICEBINDINGS):
         words = {resource.kind.lower(), resource.plural}
-        words |= {f"{one}.{resource.group}" for one in words}
+        words |= {f"{word}.{resource.group}" for word in words}
         if word.lower() not in words:
             continue
         if len(rest) != 1 + (resource == BINDINGS):

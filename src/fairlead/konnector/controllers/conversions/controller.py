@@ -113,7 +113,7 @@ class ConversionsController:
         return ""
 
     async def _objects_held(self, spec: CRDSpec) -> list[str]:
-        going = [one for one in self._namespaces.list() if one.meta.deleting]
+        going = [space for space in self._namespaces.list() if space.meta.deleting]
         objects: list[Object] = []
         for namespace in going[: bounds.NAMESPACES_READ]:
             try:

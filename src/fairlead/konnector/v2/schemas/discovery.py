@@ -199,7 +199,7 @@ def _resources(entries: Iterable[_Entry]) -> Iterator[DiscoveredResource]:
             verbs=frozenset(entry.verbs or ()),
             short_names=tuple(entry.short_names or ()),
             categories=tuple(entry.categories or ()),
-            status=any(one.subresource == "status" for one in entry.subresources or ()),
+            status=any(part.subresource == "status" for part in entry.subresources or ()),
         )
 
 
@@ -213,7 +213,7 @@ def plain_groups(body: bytes) -> list[GroupVersion]:
     for group in _decoded(body, _Groups).groups or ():
         if is_offered(group.name) and _GROUP.fullmatch(group.name):
             preferred = group.preferred_version.version
-            names = [one.version for one in group.versions or ()]
+            names = [entry.version for entry in group.versions or ()]
             result += [
                 GroupVersion(group.name, name)
                 for name in sorted(names, key=lambda name: name != preferred)

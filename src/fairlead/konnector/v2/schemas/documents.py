@@ -234,7 +234,7 @@ class ServedSchemas:
         self._absent = absent
         self.has_synced = True
         names = before.keys() | self._exports.keys()
-        self._changed([one for one in names if before.get(one) != self._exports.get(one)])
+        self._changed([name for name in names if before.get(name) != self._exports.get(name)])
 
     def _numbered(self, api: ServedAPI, schema: dict[str, object] | None) -> Object:
         """Return an API's CRD with another generation, as a server counts changes of the spec."""

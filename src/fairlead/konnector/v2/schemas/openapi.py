@@ -101,7 +101,7 @@ def _version(version: ServedVersion, schema: JSON | None, api: ServedAPI) -> JSO
         result["schema"] = {"openAPIV3Schema": described}
         if isinstance(fields, list):
             # A document has them at the schema, without the dot of a path in JSON; KEP-4358.
-            paths = [one["fieldPath"] for one in fields if isinstance(one, dict)]
+            paths = [field["fieldPath"] for field in fields if isinstance(field, dict)]
             result["selectableFields"] = [{"jsonPath": f".{path}"} for path in paths]
     if version.status:
         result["subresources"] = {"status": {}}
@@ -342,8 +342,8 @@ def _is_int_or_string(schema: JSON) -> bool:
         return True
     for junctor in ("oneOf", "anyOf"):
         options = schema.get(junctor)
-        if isinstance(options, list) and all(isinstance(one, dict) for one in options):
-            types = {one.get("type") for one in options}
+        if isinstance(options, list) and all(isinstance(option, dict) for option in options):
+            types = {option.get("type") for option in options}
             if "string" in types and types <= {"string", "integer", "number"} and len(types) > 1:
                 return True
     return False
@@ -371,7 +371,7 @@ def _typed(result: JSON) -> None:
     if isinstance(types := result.get("type"), list):
         if "null" in types:
             result["nullable"] = True
-        others = [one for one in types if one != "null"]
+        others = [name for name in types if name != "null"]
         result.pop("type")
         if len(others) == 1:
             result["type"] = others[0]

@@ -50,7 +50,7 @@ class OwnSight(msgspec.Struct, frozen=True):
     @property
     def rows(self) -> list[BindingRow]:
         """The rows of all that is listed among bindings."""
-        return [*(one.row for one in self.bindings), *(one.row for one in self.mirrors)]
+        return [*(entry.row for entry in self.bindings), *(entry.row for entry in self.mirrors)]
 
 
 async def look(client: Client, overview: Overview) -> OwnSight:
@@ -122,7 +122,7 @@ class _Look:
             )
             return []
         warnings = await self._warnings(bindings)
-        return [bound_of(one, warnings) for one in bindings]
+        return [bound_of(binding, warnings) for binding in bindings]
 
     async def _mirrors(self) -> list[MirrorDetail]:
         bindings, notes = await self._overview.fetch_mirrored()

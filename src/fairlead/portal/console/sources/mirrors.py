@@ -142,7 +142,7 @@ def _connection(
                 bound=_joined(
                     (f"{detail.row.kind} {detail.row.place}", detail.row.at)
                     for detail, _ in named
-                    if any(one.name == api.name for one in detail.apis)
+                    if any(row.name == api.name for row in detail.apis)
                 ),
             )
             for api in parsed.status.exported_apis
@@ -156,7 +156,7 @@ def _connection(
         apis=apis,
         bindings=bindings,
         conditions=shown_conditions(obj),
-        remarks=tuple(one.text for one in line.remarks),
+        remarks=tuple(remark.text for remark in line.remarks),
         crumbs=_CRUMBS,
         explain=_explanation(obj),
         command=_deletion(obj),
@@ -237,7 +237,7 @@ def _binding(
         rules=rules,
         objects=objects,
         conditions=shown_conditions(obj),
-        remarks=tuple(one.text for one in line.remarks),
+        remarks=tuple(remark.text for remark in line.remarks),
         crumbs=_CRUMBS,
         explain=_explanation(obj),
         command=_deletion(obj),

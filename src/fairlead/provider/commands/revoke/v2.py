@@ -189,7 +189,7 @@ class _KbindRevocation:
     async def _created(self) -> list[Object]:
         """Return the namespaces that were created for this consumer."""
         owned = await _owned(self._client, self._name)
-        return [one for one in owned if ANNOTATION_MADE in one.meta.annotations]
+        return [space for space in owned if ANNOTATION_MADE in space.meta.annotations]
 
     async def _name_tokens(self) -> None:
         """Name the tokens in namespaces that were not created for it, where it could make some."""
@@ -243,7 +243,7 @@ class _KbindRevocation:
                 for kind in await self._removal.kinds(namespaced=namespaced)
                 if kind.group_resource in invitation.apis
             ]
-        names = {one.resource for one in invitation.related_resources}
+        names = {rule.resource for rule in invitation.related_resources}
         kinds += [kind for kind in (CONFIGMAPS, SECRETS) if kind.plural in names]
         copies = []
         for kind in kinds:
