@@ -35,7 +35,7 @@ from fairlead.provider import bounds
 from fairlead.provider.commands.revoke import belonging
 from fairlead.provider.commands.revoke.access import AccessRemoval
 from fairlead.provider.commands.revoke.inventory import Inventory
-from fairlead.provider.commands.revoke.work import ClearingError, RevokeError
+from fairlead.provider.commands.revoke.work import ClearingError, RevokeError, overdue
 from fairlead.provider.tokens import TOKEN_TYPE
 from fairlead.provider.v2.copies import KbindPlaces, count_copies
 from fairlead.provider.v2.reading import (
@@ -125,12 +125,7 @@ async def revoke_kbind(
         async with asyncio.timeout(timeout):
             await work.run(keep_data=keep_data)
     except TimeoutError:
-        waits = f"waits for {removal.waiting}" if removal.waiting else "is not finished"
-        hint = "" if force else "; --force takes finalizers off the consumer's objects"
-        raise work.unfinished(
-            f"revoking still {waits} after {timeout:g} s: remove what holds it, and run the "
-            f"command again to continue{hint}"
-        ) from None
+        raise work.unfinished(overdue(removal, timeout, force=force)) from None
 
 
 class _KbindRevocation:

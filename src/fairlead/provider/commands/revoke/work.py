@@ -112,12 +112,17 @@ async def revoke(
     except TimeoutError:
         if removal.waiting == _TO_BEGIN:
             raise work.unfinished(_absence(timeout)) from None
-        waits = f"waits for {removal.waiting}" if removal.waiting else "is not finished"
-        hint = "" if force else "; --force takes finalizers off the consumer's objects"
-        raise work.unfinished(
-            f"revoking still {waits} after {timeout:g} s: remove what holds it, and run the "
-            f"command again to go on waiting{hint}"
-        ) from None
+        raise work.unfinished(overdue(removal, timeout, force=force)) from None
+
+
+def overdue(removal: Removal, seconds: float, *, force: bool) -> str:
+    """Return what a revocation still waits for when its time is up, and how to go on."""
+    waits = f"waits for {removal.waiting}" if removal.waiting else "is not finished"
+    hint = "" if force else "; --force takes finalizers off the consumer's objects"
+    return (
+        f"revoking still {waits} after {seconds:g} s: remove what holds it, and run the "
+        f"command again to go on waiting{hint}"
+    )
 
 
 class _Revocation:
