@@ -35,9 +35,9 @@ class AutoBound:
     async def start(self, *plurals: str, address: str = "", **options: Any) -> list[str]:
         """Offer kinds, and return the names of their APIs once they are bound."""
         apis = [await self.world.provider.offer(plural) for plural in plurals]
-        await self.accept("widgets", "gadgets")
+        await self.accept("widgets", "sprockets")
         self.konnector = await self.world.konnector(**options)
-        kubeconfig = await self.bound.kubeconfig("widgets", "gadgets", "things", address=address)
+        kubeconfig = await self.bound.kubeconfig("widgets", "sprockets", "things", address=address)
         await self.world.connect(kubeconfig, autoBind=True)
         if apis:
             await self.says("Ready", "True")
@@ -107,14 +107,14 @@ async def test_all_that_is_offered_is_bound_and_what_users_add_stays(
     await auto.copied()
     adopting = {"spec": {"conflictPolicy": "Adopt"}}
     await auto.here.merge_patch(CLUSTERBINDINGS, auto.name, "", adopting)
-    gadgets_api = await any_kbind.provider.offer("gadgets")
-    body = await auto.binds(gadgets_api, widgets_api)
+    sprockets_api = await any_kbind.provider.offer("sprockets")
+    body = await auto.binds(sprockets_api, widgets_api)
     assert body["spec"]["conflictPolicy"] == "Adopt"
     await auto.says("Ready", "True", text="2 APIs")
     # What it names and binds is the konnector's to say.
     other = {"spec": {"apis": [{"name": widgets_api}], "connectionRef": {"name": "other"}}}
     await auto.here.merge_patch(CLUSTERBINDINGS, auto.name, "", other)
-    body = await auto.binds(gadgets_api, widgets_api)
+    body = await auto.binds(sprockets_api, widgets_api)
     await when(
         auto.here,
         CLUSTERBINDINGS,
@@ -134,7 +134,7 @@ async def test_all_that_is_offered_is_bound_and_what_users_add_stays(
     await auto.here.delete(CONNECTIONS, auto.name)
     await gone(auto.here, CONNECTIONS, auto.name)
     await gone(auto.here, CLUSTERBINDINGS, auto.name)
-    for api in (widgets_api, gadgets_api):
+    for api in (widgets_api, sprockets_api):
         await gone(auto.here, CUSTOMRESOURCEDEFINITIONS, api)
 
 
@@ -143,11 +143,11 @@ async def test_f9_an_api_that_is_still_there_stays_bound_without_its_label(
 ) -> None:
     """The original's binding follows one look, and with an API go its CRD, objects and copies."""
     auto = AutoBound(kbind)
-    widgets_api, gadgets_api = await auto.start("widgets", "gadgets", health_interval=1.0)
+    widgets_api, sprockets_api = await auto.start("widgets", "sprockets", health_interval=1.0)
     copy = await auto.copied()
     await auto.label(widgets_api, None)
     await kbind.says("AutoBindFailing", "True", "APINotExported", widgets_api)
-    await auto.binds(gadgets_api, widgets_api)
+    await auto.binds(sprockets_api, widgets_api)
     await auto.says("Ready", "False", "APINotExported", widgets_api)
     found = await auto.there.get(widgets(kbind.provider), "a", auto.space)
     assert found.meta.uid == copy["metadata"]["uid"]
@@ -165,11 +165,11 @@ async def test_f9_an_api_goes_once_the_provider_has_it_no_more_but_not_the_last_
 ) -> None:
     """The original deletes the binding with the last export, and every CRD and object by it."""
     auto = AutoBound(kbind)
-    widgets_api, gadgets_api = await auto.start("widgets", "gadgets", unbind_timeout=1.0)
+    widgets_api, sprockets_api = await auto.start("widgets", "sprockets", unbind_timeout=1.0)
     # Its deletion tells nothing else than the label that is taken off before it.
-    await auto.label(gadgets_api, None)
-    await kbind.says("AutoBindFailing", "True", "APINotExported", gadgets_api)
-    await auto.there.delete(CUSTOMRESOURCEDEFINITIONS, gadgets_api)
+    await auto.label(sprockets_api, None)
+    await kbind.says("AutoBindFailing", "True", "APINotExported", sprockets_api)
+    await auto.there.delete(CUSTOMRESOURCEDEFINITIONS, sprockets_api)
     await auto.binds(widgets_api)
     await auto.well()
     await auto.copied()
@@ -191,7 +191,7 @@ async def test_f9_a_provider_that_is_away_takes_no_api_from_the_binding(kbind: K
     """The original counts what one look does not find as gone."""
     async with Line(kbind.provider.admin.config.server) as line:
         auto = AutoBound(kbind)
-        apis = await auto.start("widgets", "gadgets", address=line.url)
+        apis = await auto.start("widgets", "sprockets", address=line.url)
         await line.cut()
         for api in apis:
             await auto.there.delete(CUSTOMRESOURCEDEFINITIONS, api)
@@ -209,7 +209,7 @@ async def test_f10_a_users_cluster_binding_of_the_name_stays_as_it_is(kbind: Kbi
     await install_crds(auto.here, crds())
     body = binding(auto.name, auto.name, "others.example.org")
     await auto.here.create(CLUSTERBINDINGS, body)
-    for plural in ("widgets", "gadgets"):
+    for plural in ("widgets", "sprockets"):
         await kbind.provider.offer(plural)
     await auto.start()
     await kbind.says("AutoBindFailing", "True", "ForeignClusterBinding", auto.name)

@@ -96,7 +96,9 @@ class Broken(NamedTuple):
     "broken",
     [
         Broken(crd_deleted, "SchemaNotFound", "ask the provider's team to install the kind's CRD"),
-        Broken(server_gone, "NotReached", "have this machine reach the provider's API server"),
+        Broken(
+            server_gone, "NotReached", "see that this machine can reach the provider's API server"
+        ),
         Broken(export_deleted, "APIServiceExportNotFound", "ask the provider's team for a new"),
         Broken(lease_left, "KonnectorStopped", "see whether the konnector runs"),
         Broken(konnector_stopped, "HeartbeatTimeout", "see whether the konnector runs"),

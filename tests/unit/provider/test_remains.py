@@ -8,6 +8,8 @@ from tests.support.stale import StaleServer
 
 from fairlead.api.meta import JSON, Object, object_from_dict
 from fairlead.api.resource import CUSTOMRESOURCEDEFINITIONS, Resource
+from fairlead.api.status import Status
+from fairlead.client.errors import Forbidden
 from fairlead.client.wire import Page
 from fairlead.provider.controllers.namespace import departure as remains
 from fairlead.provider.controllers.namespace.leaving import Remains
@@ -33,6 +35,13 @@ class Paged(StaleServer):
             metadata["annotations"] = {"kube-bind.io/cluster-namespace": owner}
         rest = str(number + 1) if number + 1 < len(self._owners) else ""
         return Page([object_from_dict({"kind": resource.kind, "metadata": metadata})], "1", rest)
+
+
+class Closed(Paged):
+    """Lists no objects."""
+
+    async def page(self, resource: Resource, namespace: str = "", **more: Any) -> Page:
+        raise Forbidden(Status(message=f"no right on {resource.plural}"))
 
 
 def names(*numbers: int) -> list[str]:
@@ -70,3 +79,22 @@ async def test_a_kind_that_is_not_served_could_not_be_looked_at() -> None:
     found = await remains.remains(Paged(crd(versions=[version]), []).client, "shop", NS)
     assert found.refused == ["CustomResourceDefinition widgets.example.org serves no version"]
     assert not found.none
+
+
+@pytest.mark.parametrize(
+    ("label", "refused"),
+    [
+        pytest.param(
+            "kube-bind.io/exported",
+            ["the provider may not list widgets.example.org"],
+            id="of v1alpha2",
+        ),
+        pytest.param("core.kbind.io/exported", [], id="that others offer by kbind v2"),
+    ],
+)
+async def test_a_kind_that_may_not_be_listed(label: str, refused: list[str]) -> None:
+    made = crd()
+    body = made.to_dict()
+    body["metadata"]["labels"] = {label: "true"}
+    found = await remains.remains(Closed(object_from_dict(body), []).client, "shop", NS)
+    assert found.refused == refused

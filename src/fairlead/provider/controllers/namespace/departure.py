@@ -45,21 +45,24 @@ async def remains(client: Client, namespace: str, cluster_namespace: str) -> Rem
     names: list[str] = []
     more = False
     refused: list[str] = []
-    async for crd in _kinds(client, cluster_namespace):
+    async for crd, is_known in _kinds(client, cluster_namespace):
         resource = _namespaced(crd)
+        refusal = ""
         if isinstance(resource, str):
-            refused.append(resource)
+            refusal = resource
         elif resource is not None:
             try:
                 texts, rest = await _objects(client, resource, namespace, cluster_namespace)
             except Forbidden:
-                refused.append(f"the provider may not list {resource.group_resource}")
-                continue
+                refusal = f"the provider may not list {resource.group_resource}"
             except NotFound:
-                refused.append(f"{resource} is not served at the moment")
-                continue
-            names += [f"{resource.group_resource} {name}" for name in texts]
-            more = more or rest
+                refusal = f"{resource} is not served at the moment"
+            else:
+                names += [f"{resource.group_resource} {name}" for name in texts]
+                more = more or rest
+        # Of kinds that others offer by kbind v2 the provider has no rights, and no copies.
+        if refusal and is_known:
+            refused.append(refusal)
     return Remains(names=names, more=more, refused=refused)
 
 
@@ -94,23 +97,25 @@ def synced(meta: ObjectMeta, cluster_namespace: str) -> bool:
     return owner == cluster_namespace
 
 
-async def _kinds(client: Client, cluster_namespace: str) -> AsyncIterator[Object]:
-    """Yield the CRDs whose objects the consumer may have here.
+async def _kinds(client: Client, cluster_namespace: str) -> AsyncIterator[tuple[Object, bool]]:
+    """Yield the CRDs of objects that the consumer may have here, and whether it could have bound.
 
-    These are all exportable CRDs, also those of kbind v2, and those that the consumer's exports
-    and BoundSchemas name, even if they are not exportable any more.
+    These are all exportable CRDs, and those that the consumer's exports and BoundSchemas name,
+    even if they are not exportable any more. Those that have the label of kbind v2 alone may have
+    copies that were moved to it before they lost the label of v1alpha2.
     """
     labelled: dict[str, Object] = {}
-    for label in (LABEL_EXPORTED, KBIND_EXPORTED):
+    for label in (KBIND_EXPORTED, LABEL_EXPORTED):
         listed = await client.list(CUSTOMRESOURCEDEFINITIONS, labels=f"{label}=true")
         labelled |= {crd.meta.name: crd for crd in listed.items}
-    for crd in labelled.values():
-        yield crd
-    for name in sorted(await _bound(client, cluster_namespace) - labelled.keys()):
+    bound = await _bound(client, cluster_namespace)
+    for name, crd in labelled.items():
+        yield crd, LABEL_EXPORTED in crd.meta.labels or name in bound
+    for name in sorted(bound - labelled.keys()):
         definition = await find(client, CUSTOMRESOURCEDEFINITIONS, name)
         # Without its CRD a kind has no objects.
         if definition is not None:
-            yield definition
+            yield definition, True
 
 
 async def _bound(client: Client, cluster_namespace: str) -> set[str]:
