@@ -72,6 +72,7 @@ async def build(
         providers = ConnectedProviders()
         pulls = PulledAPIs(consumer, providers)
         manager.add(pulls)
-        manager.add(ConnectionController(manager, consumer, providers, pulls, bounds))
-        manager.add(BindingsController(consumer, providers))
+        bound = BindingsController(consumer, providers)
+        manager.add(ConnectionController(manager, consumer, providers, pulls, bound, bounds))
+        manager.add(bound)
     return consumer

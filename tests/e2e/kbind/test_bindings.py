@@ -461,6 +461,53 @@ async def test_a_binding_that_moves_while_no_konnector_runs_leaves_no_copy_behin
     await gone(ready.there, ready.resource, "a", "shop")
 
 
+async def test_a_connection_that_a_binding_has_left_stays_until_its_copies_are_gone(
+    ready: Ready,
+) -> None:
+    """Its kubeconfig goes with it, and copies that stay would be nobody's."""
+    other = await ready.world.new_provider("other")
+    other.group = ready.world.provider.group
+    await other.offer()
+    kubeconfig = await ready.bound.kubeconfig("widgets", provider=other)
+    await ready.world.connect(kubeconfig, "other")
+    await ready.create()
+    await ready.copied()
+    await ready.hold()
+    former = ready.bound.connection
+    spec = {"spec": {"connectionRef": {"name": "other"}}}
+    await ready.here.merge_patch(CLUSTERBINDINGS, "all", "", spec)
+    await ready.here.delete(CONNECTIONS, former)
+    await ready.world.says("Ready", "False", "DrainingBindings", f"copies of {ready.api}")
+    # What is in the cluster tells it to the next process.
+    await ready.restart()
+    await ready.let_go()
+    await gone(ready.here, CONNECTIONS, former)
+    await gone(ready.there, ready.resource, "a", "shop")
+    await when(other.admin, ready.resource, "a", "shop", until=bool)
+
+
+async def test_a_connection_that_a_binding_has_left_goes_without_its_provider(
+    kbind: KbindWorld,
+) -> None:
+    async with Line(kbind.provider.admin.config.server) as line:
+        ready = Ready(kbind)
+        api = await kbind.provider.offer()
+        await ready.bound.accept("widgets")
+        await kbind.konnector(unbind_timeout=1.0)
+        await kbind.connect(await ready.bound.kubeconfig("widgets", address=line.url))
+        await ready.bound.bind("all", api)
+        await ready.says("Ready", "True")
+        await namespace(ready.here, ready.space)
+        await ready.create()
+        await ready.copied()
+        await line.cut()
+        spec = {"spec": {"connectionRef": {"name": "other"}}}
+        await ready.here.merge_patch(CLUSTERBINDINGS, "all", "", spec)
+        await ready.here.delete(CONNECTIONS, ready.bound.connection)
+        await gone(ready.here, CONNECTIONS, ready.bound.connection)
+        await ready.there.get(ready.resource, "a", "shop")
+
+
 async def test_a_deleted_binding_waits_for_copies_of_an_api_that_it_listed_before(
     ready: Ready,
 ) -> None:

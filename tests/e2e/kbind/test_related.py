@@ -364,6 +364,35 @@ async def test_f11_a_rule_to_a_provider_that_is_away_holds_no_binding_for_ever(
         assert any("related copies stay" in one["message"] for one in events)
 
 
+async def test_a_connection_that_a_binding_has_left_stays_until_its_related_copies_are_gone(
+    sandboxes: Related,
+) -> None:
+    world = sandboxes
+    await put(world.here, SECRETS, "a")
+    await world.bind(related("secrets", "FromConsumer", **named("a")))
+    await when(world.there, SECRETS, "a", "shop", until=bool)
+    held = {"metadata": {"finalizers": ["example.org/slow"]}}
+    await world.there.merge_patch(SECRETS, "a", "shop", held)
+    # There is no such Connection: what is left goes all the same.
+    moved = {"spec": {"connectionRef": {"name": "missing"}}}
+    await world.here.merge_patch(CLUSTERBINDINGS, "all", "", moved)
+    former = world.bound.connection
+    await world.here.delete(CONNECTIONS, former)
+    await world.world.says(
+        "Ready", "False", "DrainingBindings", "related copies of ClusterBinding all"
+    )
+    await when(
+        world.there,
+        SECRETS,
+        "a",
+        "shop",
+        until=lambda body: body["metadata"].get("deletionTimestamp"),
+    )
+    await world.there.merge_patch(SECRETS, "a", "shop", {"metadata": {"finalizers": []}})
+    await gone(world.here, CONNECTIONS, former)
+    await gone(world.there, SECRETS, "a", "shop")
+
+
 async def test_another_connection_takes_the_copies_from_the_former_provider(
     sandboxes: Related,
 ) -> None:

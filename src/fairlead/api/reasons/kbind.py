@@ -67,8 +67,10 @@ KBIND: Final = Reasons(
         ),
         Reason(
             names.DRAINING_BINDINGS,
-            "the Connection is being deleted, and waits until no binding names it",
-            "delete the ClusterBindings and Bindings that the message names",
+            "the Connection is being deleted, and waits until no binding names it and the copies"
+            " that bindings have left at its provider are gone",
+            "delete the ClusterBindings and Bindings that the message names; the konnector deletes"
+            " the copies",
             "waiting",
         ),
         Reason(

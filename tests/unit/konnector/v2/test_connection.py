@@ -125,6 +125,12 @@ ELSEWHERE = SecretFault("SecretRefused", "Secret shop/acme is not read")
             True,
         ),
         (
+            "draining",
+            connection(stored("ready", **PINNED), deleting=True),
+            {"leaving": ("copies of ws.acme.io",)},
+            True,
+        ),
+        (
             "another-konnector",
             connection(),
             {"link": LinkState(REMOTE, apis=(WIDGETS,), holder="Another")},
@@ -146,6 +152,7 @@ ELSEWHERE = SecretFault("SecretRefused", "Secret shop/acme is not read")
         "permitted-again",
         "without-lease",
         "draining",
+        "draining-copies",
         "another-konnector",
         "alone-again",
     ],
@@ -253,6 +260,13 @@ def test_a_deleted_one_names_the_bindings_it_waits_for() -> None:
     message = found.status.conditions[-1].message
     assert "Binding shop/0, " in message
     assert "and 2 more" in message
+
+
+def test_a_deleted_one_names_the_copies_it_waits_for() -> None:
+    found = outcome(connection(deleting=True), leaving=("copies of ws.acme.io",))
+    assert found.status is not None
+    expected = "waits for what bindings have left: copies of ws.acme.io"
+    assert found.status.conditions[-1].message == expected
 
 
 REF = connection().spec.kubeconfig_secret_ref

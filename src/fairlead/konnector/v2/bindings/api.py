@@ -225,6 +225,19 @@ class SyncedAPI:
                 return f"waiting for the copies of {self.name}, which it has bound before"
         return ""
 
+    def leaves(self, connection: str) -> bool:
+        """Whether copies go, or may have to go, from the provider of a Connection.
+
+        It is for a Connection that no binding names any more: nothing else is at work by it.
+        """
+        if not self._is_looked_at:
+            return owner_of(self._environment.consumer.crds.get("", self.name)) == connection
+        if self.connection != connection:
+            return False
+        # Objects that cannot be listed hold up no Connection for ever.
+        unread = any(not lease.has_synced and not lease.error for lease in self._objects.values())
+        return unread or self._running is not None or self._has_copies()
+
     def _obstacle(self, binding: BindingSummary) -> str:
         if binding.connection != self.connection:
             return ""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from contextlib import AsyncExitStack
 
 import msgspec
@@ -50,9 +50,7 @@ class BindingsController:
             events=cluster.events(FIELD_MANAGER),
             reports=self._reports,
         )
-        self._related = RelatedCopies(
-            self._environment, lambda key: self._controller.enqueue(Request("", *key))
-        )
+        self._related = RelatedCopies(self._environment, self._related_changed)
         self._controller = consumer.controller("kbind-bindings", self._reconcile)
         self._apis: dict[str, SyncedAPI] = {}
         self._work: Supervisor[str] = Supervisor("bound APIs")
@@ -60,6 +58,24 @@ class BindingsController:
         self._changed = asyncio.Event()
         self._written = Expectations()
         self._followed: dict[str, ConnectedProvider] = {}
+        self._is_following = False
+        """Whether there is work on each API: not before all bindings and CRDs are known."""
+        self._listeners: list[Callable[[], None]] = []
+
+    def listen(self, listener: Callable[[], None]) -> None:
+        """Call the listener when the copies that leave a provider may have changed."""
+        self._listeners.append(listener)
+
+    def leaving(self, connection: str) -> list[str]:
+        """Return the copies that go from the provider of a Connection, each kind as words.
+
+        Args:
+            connection: name of a Connection that no binding names any more.
+        """
+        if not self._is_following:
+            return ["bindings are looked at first"]
+        apis = sorted(name for name, api in self._apis.items() if api.leaves(connection))
+        return [*(f"copies of {name}" for name in apis), *self._related.leaving(connection)]
 
     async def run(self) -> None:
         """Work until cancelled."""
@@ -148,6 +164,8 @@ class BindingsController:
                 )
                 self._work.start(name, api, failed=api.failed)
             left = set()
+            self._is_following = True
+            self._tell_listeners()
             for name in sorted(self._apis.keys() - listed):
                 if (api := self._apis[name]).finished:
                     del self._apis[name]
@@ -173,6 +191,15 @@ class BindingsController:
             self._controller.enqueue(Request("", *binding.key))
         if api in self._apis and self._apis[api].finished:
             self._changed.set()
+        self._tell_listeners()
+
+    def _related_changed(self, key: Key) -> None:
+        self._controller.enqueue(Request("", *key))
+        self._tell_listeners()
+
+    def _tell_listeners(self) -> None:
+        for listener in self._listeners:
+            listener()
 
     def _tell(self, binding: BindingSummary, reason: str, message: str) -> None:
         obj = self._object(binding.key)

@@ -28,6 +28,7 @@ from fairlead.client.kubeconfig import ReferenceRefused
 from fairlead.konnector.consumer import Consumer
 from fairlead.konnector.secrets import content
 from fairlead.konnector.v2.autobind import AutoBinder, AutoBindPlan, with_auto_bind
+from fairlead.konnector.v2.bindings.controller import BindingsController
 from fairlead.konnector.v2.bindings.coverage import stands_back
 from fairlead.konnector.v2.connection.link import LinkOptions, ProviderLink
 from fairlead.konnector.v2.connection.reconcile import (
@@ -41,6 +42,7 @@ from fairlead.konnector.v2.connection.reconcile import (
 from fairlead.konnector.v2.identity import cluster_uid
 from fairlead.konnector.v2.providers import ConnectedProvider, ConnectedProviders
 from fairlead.konnector.v2.pulls import PulledAPIs
+from fairlead.konnector.v2.related.rules import stored_places
 from fairlead.runtime import (
     Backoff,
     Delta,
@@ -88,10 +90,12 @@ class ConnectionController:
         consumer: Consumer,
         providers: ConnectedProviders,
         pulls: PulledAPIs,
+        bound: BindingsController,
         bounds: Bounds | None = None,
     ) -> None:
         self._manager = manager
         self._pulls = pulls
+        self._bound = bound
         self._consumer = consumer
         self._providers = providers
         self._bounds = bounds
@@ -108,7 +112,8 @@ class ConnectionController:
         self._controller = consumer.controller(
             "kbind-connections", self._reconcile, workers=_WORKERS
         )
-        pulls.listen(lambda name: self._controller.enqueue(Request("", "", name)))
+        pulls.listen(self._look_again)
+        bound.listen(self._look_at_deleted)
 
     async def run(self) -> None:
         """Work until cancelled, then leave all providers."""
@@ -123,9 +128,15 @@ class ConnectionController:
             controller.watch(
                 self._cluster_bindings,
                 _named,
-                predicate=any_of(spec_changed, metadata_changed("owner_references", "labels")),
+                predicate=any_of(
+                    spec_changed, metadata_changed("owner_references", "labels", "annotations")
+                ),
             )
-            controller.watch(self._bindings, _named, predicate=spec_changed)
+            controller.watch(
+                self._bindings,
+                _named,
+                predicate=any_of(spec_changed, metadata_changed("annotations")),
+            )
             consumer.secrets.listen(self._secret_changed)
             stack.callback(consumer.secrets.unlisten, self._secret_changed)
             await consumer.secrets.synced()
@@ -150,6 +161,11 @@ class ConnectionController:
     def _look_again(self, name: str) -> None:
         self._controller.enqueue(Request("", "", name))
 
+    def _look_at_deleted(self) -> None:
+        for obj in self._connections.list():
+            if obj.meta.deleting:
+                self._look_again(obj.meta.name)
+
     def _users(self, secret: Key) -> list[str]:
         """Return the Connections that name a Secret."""
         return [
@@ -166,10 +182,12 @@ class ConnectionController:
             await self._release_secrets()
             return None
         connection = obj.decode(Connection)
-        bindings = self._naming(name)
+        bindings, leaving = self._naming(name), list[str]()
         if obj.meta.deleting and not bindings:
-            await self._finish(obj, connection)
-            return None
+            leaving = [] if stands_back(obj) else self._bound.leaving(name)
+            if not leaving:
+                await self._finish(obj, connection)
+                return None
         fault = self._fault(connection)
         if not obj.meta.deleting:
             obj = await self._hold(obj, connection)
@@ -183,6 +201,7 @@ class ConnectionController:
             untried=_untried(links),
             pulls=self._pulls.faults(name),
             bindings=tuple(bindings),
+            leaving=tuple(leaving),
         )
         await self._commit(obj, state)
         return None
@@ -374,8 +393,10 @@ def _named(delta: Delta) -> Iterable[Request]:
 
     A ClusterBinding may be the managed one of the Connection of its own name.
     """
-    parsed = [obj.try_decode(Binding) for obj in (delta.old, delta.new) if obj is not None]
+    objects = [obj for obj in (delta.old, delta.new) if obj is not None]
+    parsed = [obj.try_decode(Binding) for obj in objects]
     names = {binding.spec.connection_ref.name for binding in parsed if binding is not None}
+    names |= {place.connection for obj in objects for place in stored_places(obj)} - {""}
     if not delta.object.meta.namespace:
         names.add(delta.object.meta.name)
     return [Request("", "", name) for name in sorted(names)]

@@ -70,7 +70,8 @@ class ConnectionState(msgspec.Struct, frozen=True):
     """A Connection and all that decides about its status.
 
     ``link`` is None without a usable Secret. ``untried`` says why the newest kubeconfig is not in
-    use, "" if it is. ``bindings`` are those that name the Connection.
+    use, "" if it is. ``bindings`` are those that name the Connection, ``leaving`` the copies that
+    bindings have left at its provider.
     """
 
     connection: Connection
@@ -80,6 +81,7 @@ class ConnectionState(msgspec.Struct, frozen=True):
     untried: str = ""
     pulls: PullFaults = PullFaults()
     bindings: tuple[str, ...] = ()
+    leaving: tuple[str, ...] = ()
 
 
 class ConnectionOutcome(msgspec.Struct, frozen=True):
@@ -248,20 +250,25 @@ def _unready(
     usable: bool = False,
     fields: Mapping[str, object] | None = None,
 ) -> ConnectionOutcome:
-    """Set Ready to False; a Connection that is deleted tells which bindings it waits for."""
+    """Set Ready to False; a Connection that is deleted tells what it waits for."""
     if state.connection.metadata.deleting:
-        named = ", ".join(state.bindings[:_MOST_NAMES])
-        more = len(state.bindings) - _MOST_NAMES
-        rest = f" and {more} more" if more > 0 else ""
-        waiting = f"waits for bindings that name it: {named}{rest}"
+        if state.bindings:
+            waiting = f"waits for bindings that name it: {_named(state.bindings)}"
+        else:
+            waiting = f"waits for what bindings have left: {_named(state.leaving)}"
         message = f"{waiting}; {message}" if message else waiting
         reason = DRAINING_BINDINGS
     conditions.set(READY, "False", reason, message)
     return ConnectionOutcome(_status(state, conditions, fields or {}), usable=usable)
 
 
+def _named(names: Sequence[str]) -> str:
+    more = len(names) - _MOST_NAMES
+    return ", ".join(names[:_MOST_NAMES]) + (f" and {more} more" if more > 0 else "")
+
+
 _MOST_NAMES = 10
-"""Largest number of bindings that a message names."""
+"""Largest number of bindings or kinds of copies that a message names."""
 
 
 def _changed_identity(state: ConnectionState, link: LinkState) -> str:

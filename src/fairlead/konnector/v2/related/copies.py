@@ -172,19 +172,24 @@ class BindingCopies:
         if connection is not None and stands_back(connection):
             await self._close(list(self._leases))
             return 0.0
-        bound = FINALIZER_CLEANUP in obj.meta.finalizers and connection is not None
-        if not (bound or parsed.metadata.deleting):
+        stored = stored_places(obj)
+        former = {
+            place for place in stored if place.connection not in {"", _connection_name(parsed)}
+        }
+        is_bound = FINALIZER_CLEANUP in obj.meta.finalizers and connection is not None
+        is_bound = is_bound or parsed.metadata.deleting
+        if not (is_bound or former):
             # The finalizer or the Connection brings the next look: no copy is made before.
             return 0.0
-        rules = self._rules(obj, parsed, connection)
-        stored = stored_places(obj)
+        rules = self._rules(obj, parsed, connection) if is_bound else Rules()
         places = stored | rules.selections.keys()
         if places != stored:
             # Known before the first copy is there, so that none is ever forgotten.
             self.obstacle = _UNKNOWN
             obj = await self._note(obj, places)
         faults, waits = list(rules.refusals), False
-        for place in sorted(places):
+        looked_at = set(places if is_bound else former)
+        for place in sorted(looked_at):
             selections = rules.selections.get(place)
             place_faults = await self._settle(place, obj, parsed, selections)
             waits = waits or bool(place_faults)
@@ -198,11 +203,11 @@ class BindingCopies:
         unsynced = any(lease.error or not lease.has_synced for lease in self._leases.values())
         finished = {
             place
-            for place in places - rules.selections.keys()
+            for place in looked_at - rules.selections.keys()
             if place in self._states and self._states[place].clear
         }
-        if parsed.metadata.deleting:
-            finished |= self._given_up(obj, places - finished, faults)
+        leaving = self._leaving(parsed, looked_at - finished)
+        finished |= self._given_up(obj, leaving, faults)
         if finished:
             await self._note(obj, places - finished)
             for place in finished:
@@ -216,7 +221,7 @@ class BindingCopies:
             ]
             words = [f"waiting for the related copies: {', '.join(counts)}"]
             self.obstacle = "; ".join([*words, *(fault.message for fault in faults)])
-        pending = waits or unsynced or (parsed.metadata.deleting and bool(left))
+        pending = waits or unsynced or bool(leaving - finished)
         return WATCH_SECONDS if pending else 0.0
 
     def _rules(self, obj: Object, parsed: ClusterBinding, connection: Object | None) -> Rules:
@@ -368,8 +373,20 @@ class BindingCopies:
             )
         return None
 
-    def _given_up(self, obj: Object, places: Collection[Place], faults: list[Fault]) -> set[Place]:
-        """Return the places of a deleted binding whose provider stays away beyond the bound."""
+    def _leaving(self, binding: ClusterBinding, places: set[Place]) -> set[Place]:
+        """Return the places of which a deletion waits for the end of the copies.
+
+        These are all of a deleted binding, and those of a deleted Connection that it has left.
+        """
+        if binding.metadata.deleting:
+            return places
+        connections, current = self._environment.connections, binding.spec.connection_ref.name
+        left = {place for place in places if place.connection not in {"", current}}
+        objects = {place: connections.get("", place.connection) for place in left}
+        return {place for place, obj in objects.items() if obj is None or obj.meta.deleting}
+
+    def _given_up(self, obj: Object, places: set[Place], faults: list[Fault]) -> set[Place]:
+        """Return those of these places with a provider that stays away beyond the bound."""
         environment, now = self._environment, asyncio.get_running_loop().time()
         away = {place for place in places if place.connection and self._is_away(place)}
         if not away:
@@ -485,6 +502,19 @@ class RelatedCopies:
             return ""
         work = self._works.get(obj.key)
         return work[1].obstacle if work is not None else _UNKNOWN
+
+    def leaving(self, connection: str) -> list[str]:
+        """Return the related copies that go from the provider of a Connection, as words.
+
+        Args:
+            connection: name of a Connection that no binding names any more.
+        """
+        objects = [obj for informer in self._bindings.values() for obj in informer.list()]
+        return sorted(
+            f"related copies of {'Binding' if obj.meta.namespace else 'ClusterBinding'} {obj.key}"
+            for obj in objects
+            if any(place.connection == connection for place in stored_places(obj))
+        )
 
     def _binding_changed(self, delta: Delta) -> None:
         work = self._works.get(delta.object.key)
