@@ -20,8 +20,8 @@ _GROUPS = {
     "access.k8s.delta10.nl": "PostgresAccess: logins for databases",
     "kube-bind.io": "kube-bind: services across clusters",
     "core.kbind.io": "kbind v2: services across clusters, with nothing installed at the provider",
-    "servicebinding.io": "Service Binding, as the specification has it",
-    "binding.operators.coreos.com": "Service Binding, as the Service Binding Operator has it",
+    "servicebinding.io": "Service Binding: the API of the specification",
+    "binding.operators.coreos.com": "Service Binding: the API of Service Binding Operator",
 }
 _LEFT_OUT = {"apiVersion", "kind", "metadata"}
 _BOUNDS = (
@@ -32,7 +32,7 @@ _BOUNDS = (
 )
 _PLURALS = {"character": "characters", "item": "items", "entry": "entries", "": ""}
 _LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-_HEAD = ("field", "type", "what it is")
+_HEAD = ("field", "type", "description")
 
 
 class Field(NamedTuple):
@@ -95,7 +95,7 @@ def _index(crds: Iterable[Mapping[str, Any]]) -> str:
             if crd["spec"]["group"] == group
         ]
         parts.append(
-            f"## {title}\n\n{code(group)}\n\n{table(('kind', 'scope', 'what it is'), rows)}"
+            f"## {title}\n\n{code(group)}\n\n{table(('kind', 'scope', 'description'), rows)}"
         )
     return "\n".join(parts)
 
@@ -111,10 +111,10 @@ def _page(crd: Mapping[str, Any]) -> str:
     names = spec["names"]
     versions = ", ".join(_version(spec["group"], one) for one in spec["versions"])
     rows = [("API version", versions)]
-    rows.append(("name for kubectl", ", ".join(map(code, _names(names)))))
+    rows.append(("names for kubectl", ", ".join(map(code, _names(names)))))
     if names.get("categories"):
-        rows.append(("in the categories", ", ".join(map(code, names["categories"]))))
-    rows.append(("scope", "a namespace" if spec["scope"] == "Namespaced" else "the cluster"))
+        rows.append(("categories", ", ".join(map(code, names["categories"]))))
+    rows.append(("scope", "namespaced" if spec["scope"] == "Namespaced" else "cluster-scoped"))
     root = _root(crd)
     parts = [
         f"# {_title(crd)}\n",
@@ -201,10 +201,15 @@ def _facts(field: Field) -> Iterator[str]:
     yield from _limits(schema)
     items = schema.get("items")
     if isinstance(items, Mapping):
-        yield from (f"Of each: {fact}" for fact in _limits(items))
+        yield from (_of_each(fact, "item") for fact in _limits(items))
     entries = schema.get("additionalProperties")
     if isinstance(entries, Mapping):
-        yield from (f"Of each: {fact}" for fact in _limits(entries))
+        yield from (_of_each(fact, "value") for fact in _limits(entries))
+
+
+def _of_each(fact: str, noun: str) -> str:
+    rule = fact.removeprefix("Rule: ")
+    return f"Rule for each {noun}: {rule}" if rule != fact else f"Each {noun}: {fact}"
 
 
 def _limits(schema: Mapping[str, Any]) -> Iterator[str]:
@@ -218,9 +223,9 @@ def _limits(schema: Mapping[str, Any]) -> Iterator[str]:
         yield from _bound(schema.get(least), schema.get(most), noun)
     if schema.get("x-kubernetes-list-type") == "map":
         keys = ", ".join(map(code, schema["x-kubernetes-list-map-keys"]))
-        yield f"Each item has another {keys}."
+        yield f"No two items have the same {keys}."
     if schema.get("x-kubernetes-list-type") == "set":
-        yield "No item twice."
+        yield "No duplicates."
     yield from _rules(schema)
 
 

@@ -47,7 +47,7 @@ def test_a_page_that_is_no_more_and_one_that_is_not_yet_are_told_and_mended(
         pytest.param({"minLength": 1, "maxLength": 63}, "1 to 63 characters.", id="length"),
         pytest.param(
             {"items": {"enum": ["A"]}, "x-kubernetes-list-type": "set"},
-            "No item twice. Of each: One of `A`.",
+            "No duplicates. Each item: One of `A`.",
             id="list",
         ),
         pytest.param(
