@@ -28,18 +28,22 @@ class Event(NamedTuple):
 class Condition(msgspec.Struct, rename="camel", omit_defaults=True, frozen=True):
     """``metav1.Condition``; ``last_transition_time`` is an RFC 3339 string."""
 
-    type: Annotated[str, msgspec.Meta(description="What the condition is about, such as Ready.")]
-    status: Annotated[ConditionStatus, msgspec.Meta(description="Whether it holds.")]
+    type: Annotated[str, msgspec.Meta(description="Type of the condition, such as Ready.")]
+    status: Annotated[ConditionStatus, msgspec.Meta(description="Whether the condition holds.")]
     reason: Annotated[
         str,
-        msgspec.Meta(description="Why, as one word; the reference of reasons says what helps."),
+        msgspec.Meta(
+            description="The reason as one word; the page Reasons of the manual says what to do."
+        ),
     ] = ""
-    message: Annotated[str, msgspec.Meta(description="Why, in words, with names.")] = ""
+    message: Annotated[
+        str, msgspec.Meta(description="The reason in a sentence, with the names of the objects.")
+    ] = ""
     last_transition_time: Annotated[
-        str, msgspec.Meta(description="When the status last changed.")
+        str, msgspec.Meta(description="When the status of the condition last changed.")
     ] = ""
     observed_generation: Annotated[
-        int, msgspec.Meta(description="The generation of the spec that this is about.")
+        int, msgspec.Meta(description="The generation of the spec that the condition describes.")
     ] = 0
 
 

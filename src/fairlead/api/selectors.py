@@ -29,7 +29,7 @@ class LabelSelectorRequirement(
 ):
     """Entry of matchExpressions in ``metav1.LabelSelector``."""
 
-    key: Annotated[str, Meta(description="The label's name.")]
+    key: Annotated[str, Meta(description="Name of the label.")]
     operator: Annotated[str, Meta(description="In, NotIn, Exists or DoesNotExist.")]
     values: Annotated[
         list[str], Meta(extra_json_schema=_ATOMIC_LIST, description="Values for In and NotIn.")
@@ -39,14 +39,17 @@ class LabelSelectorRequirement(
 class LabelSelectorTerms(
     msgspec.Struct, rename="camel", omit_defaults=True, kw_only=True, frozen=True
 ):
-    """``metav1.LabelSelector``: all of its parts must hold; an empty one selects everything."""
+    """``metav1.LabelSelector``: objects must meet all its terms; an empty one selects all."""
 
     match_labels: Annotated[
-        dict[str, str], Meta(description="Labels that must be there, with these values.")
+        dict[str, str], Meta(description="Labels that an object must have, with these values.")
     ] = {}
     match_expressions: Annotated[
         Sequence[LabelSelectorRequirement],
-        Meta(extra_json_schema=_ATOMIC_LIST, description="Terms that must all hold."),
+        Meta(
+            extra_json_schema=_ATOMIC_LIST,
+            description="Terms that an object must meet, all of them.",
+        ),
     ] = []
 
 

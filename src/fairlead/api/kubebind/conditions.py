@@ -93,26 +93,33 @@ Ready summarizes only conditions that are False in a fault: these do not change 
 class KubeBindCondition(msgspec.Struct, rename="camel", omit_defaults=True, frozen=True):
     """One condition; ``severity`` is set only where the status is False."""
 
-    type: Annotated[str, msgspec.Meta(description="What the condition is about, such as Ready.")]
+    type: Annotated[str, msgspec.Meta(description="Type of the condition, such as Ready.")]
     status: Annotated[
         ConditionStatus,
-        msgspec.Meta(extra_json_schema={"type": "string"}, description="Whether it holds."),
+        msgspec.Meta(
+            extra_json_schema={"type": "string"}, description="Whether the condition holds."
+        ),
     ]
     last_transition_time: Annotated[
         str,
         msgspec.Meta(
             extra_json_schema={"format": "date-time"},
-            description="When the condition last changed.",
+            description="When a field of the condition last changed.",
         ),
     ] = ""
     severity: Annotated[
-        Severity, msgspec.Meta(description="How bad it is; only where the status is False.")
+        Severity,
+        msgspec.Meta(description="How severe the problem is; set only if the status is False."),
     ] = ""
     reason: Annotated[
         str,
-        msgspec.Meta(description="Why, as one word; the reference of reasons says what helps."),
+        msgspec.Meta(
+            description="The reason as one word; the page Reasons of the manual says what to do."
+        ),
     ] = ""
-    message: Annotated[str, msgspec.Meta(description="Why, in words, with names.")] = ""
+    message: Annotated[
+        str, msgspec.Meta(description="The reason in a sentence, with the names of the objects.")
+    ] = ""
 
     def same_state(self, other: KubeBindCondition) -> bool:
         """Whether two conditions are equal but for the transition time."""
