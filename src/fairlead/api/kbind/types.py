@@ -52,18 +52,18 @@ class ReportedCondition(Condition, kw_only=True, frozen=True):
     type: Annotated[
         str,
         Meta(
-            description="What the condition is about, such as Ready.",
+            description="Type of the condition, such as Ready.",
             extra_json_schema={"maxLength": 316},
         ),
     ]
     status: Annotated[
         ConditionStatus,
-        Meta(description="Whether it holds.", extra_json_schema={"type": "string"}),
+        Meta(description="Whether the condition holds.", extra_json_schema={"type": "string"}),
     ]
     reason: Annotated[
         str,
         Meta(
-            description="Why, as one word; the reference of reasons says what helps.",
+            description="The reason as one word; the page Reasons of the manual says what to do.",
             extra_json_schema={
                 "minLength": 1,
                 "maxLength": 1024,
@@ -74,21 +74,21 @@ class ReportedCondition(Condition, kw_only=True, frozen=True):
     message: Annotated[
         str,
         Meta(
-            description="Why, in words, with names.",
+            description="The reason in a sentence, with the names of the objects.",
             extra_json_schema={"maxLength": 32768},
         ),
     ]
     last_transition_time: Annotated[
         str,
         Meta(
-            description="When the status last changed.",
+            description="When the status of the condition last changed.",
             extra_json_schema={"format": "date-time"},
         ),
     ]
     observed_generation: Annotated[
         int,
         Meta(
-            description="The generation of the spec that this is about.",
+            description="The generation of the spec that the condition describes.",
             extra_json_schema={"format": "int64", "minimum": 0},
         ),
     ] = 0
@@ -97,7 +97,7 @@ class ReportedCondition(Condition, kw_only=True, frozen=True):
 Conditions = Annotated[
     list[ReportedCondition],
     Meta(
-        description="How the object stands.",
+        description="Conditions of the object.",
         extra_json_schema={
             "x-kubernetes-list-type": "map",
             "x-kubernetes-list-map-keys": ["type"],
@@ -110,7 +110,11 @@ class KubeconfigSecretRef(Struct, kw_only=True, frozen=True):
     """A key of a Secret in the konnector's namespace."""
 
     namespace: Annotated[
-        str, Meta(min_length=1, description="Namespace of the Secret: the konnector's own.")
+        str,
+        Meta(
+            min_length=1,
+            description="Namespace of the Secret; it must be the konnector's namespace.",
+        ),
     ]
     name: Annotated[str, Meta(min_length=1, description="Name of the Secret.")]
     key: Annotated[
@@ -123,95 +127,116 @@ class KubeconfigSecretRef(Struct, kw_only=True, frozen=True):
 
 
 class SchemaPolicy(Struct, kw_only=True, frozen=True):
-    """Where schemas come from, and which CRDs are made and updated of them."""
+    """The source of schemas, and the CRDs that the konnector creates and updates from them."""
 
     source: Annotated[
         SchemaSource,
         Meta(
-            description="Where the provider's schemas are read: labelled CRDs, or OpenAPI; Auto "
-            "reads OpenAPI where there is no labelled CRD.",
+            description=(
+                "Where the konnector reads the provider's schemas: from CRDs with the export"
+                " label, or from OpenAPI. Auto reads OpenAPI if no CRD has the label."
+            ),
             extra_json_schema={"x-default": "Auto"},
         ),
     ] = "Auto"
     pull_policy: Annotated[
         PullPolicy,
         Meta(
-            description="Which CRDs are created here: those of bound APIs, all, or none.",
+            description=(
+                "Which CRDs the konnector creates in this cluster: those of bound APIs, of all"
+                " exported APIs, or none."
+            ),
             extra_json_schema={"x-default": "Bound"},
         ),
     ] = "Bound"
     update_policy: Annotated[
         UpdatePolicy,
         Meta(
-            description="Whether later changes of the provider's schema reach this cluster.",
+            description=(
+                "Whether the CRDs in this cluster follow later changes of the provider's schemas."
+            ),
             extra_json_schema={"x-default": "Always"},
         ),
     ] = "Always"
 
 
 class KbindConnectionSpec(Struct, kw_only=True, frozen=True):
-    """Kubeconfig of a provider, and what becomes of its APIs here."""
+    """The kubeconfig for a provider, and what the konnector does with the provider's APIs."""
 
     kubeconfig_secret_ref: Annotated[
         KubeconfigSecretRef,
         Meta(
-            description="Key of a Secret that holds the provider's kubeconfig.",
+            description=(
+                "The Secret and the key that hold the kubeconfig for the provider's cluster."
+            ),
             extra_json_schema=immutable("kubeconfigSecretRef"),
         ),
     ]
     schema: Annotated[
         SchemaPolicy,
         Meta(
-            description="Where schemas come from, and what is made of them.",
+            description=(
+                "Where the konnector reads schemas, and which CRDs it creates and updates."
+            ),
             extra_json_schema={"x-default": {}},
         ),
     ] = SchemaPolicy()
     auto_bind: Annotated[
         bool,
         Meta(
-            description="Whether a ClusterBinding of the Connection's name binds all exported "
-            "APIs.",
+            description=(
+                "Whether the konnector binds all exported APIs, with a ClusterBinding of the"
+                " Connection's name."
+            ),
             extra_json_schema={"x-default": False},
         ),
     ] = False
 
 
 class ExportedAPI(Struct, kw_only=True, frozen=True):
-    """An API that the provider offers."""
+    """An API that the provider exports."""
 
     name: Annotated[str, Meta(description="Name of the CRD, PLURAL.GROUP.")]
     group: Annotated[str, Meta(description="API group.")]
-    resource: Annotated[str, Meta(description="Plural name.")]
-    scope: Annotated[Scope, Meta(description="Whether objects are in namespaces.")]
+    resource: Annotated[str, Meta(description="Plural name of the resource.")]
+    scope: Annotated[
+        Scope, Meta(description="Whether the objects are namespaced or cluster-scoped.")
+    ]
     versions: Annotated[
-        list[str], Meta(description="Versions that are served.", extra_json_schema=_SET)
+        list[str], Meta(description="Versions that the provider serves.", extra_json_schema=_SET)
     ]
 
 
 class ConnectionStatus(Struct, kw_only=True, frozen=True):
-    """Clusters that are connected, the APIs of the provider, and conditions."""
+    """The two clusters, the APIs that the provider exports, and conditions."""
 
     conditions: Conditions = []
     remote_cluster_uid: Annotated[
         str,
         Meta(
-            description="uid of the provider's cluster, pinned at the first success.",
+            description=(
+                "UID of the provider's cluster; set by the first successful connection, and never"
+                " changed."
+            ),
             extra_json_schema=_once_set("remoteClusterUID"),
         ),
     ] = msgspec.field(default="", name="remoteClusterUID")
     local_cluster_uid: Annotated[
         str,
         Meta(
-            description="uid of this cluster, pinned at the first success.",
+            description=(
+                "UID of this cluster; set by the first successful connection, and never changed."
+            ),
             extra_json_schema=_once_set("localClusterUID"),
         ),
     ] = msgspec.field(default="", name="localClusterUID")
     active_schema_source: Annotated[
-        ActiveSchemaSource | None, Meta(description="Where schemas are read now.")
+        ActiveSchemaSource | None,
+        Meta(description="Where the konnector reads schemas at present."),
     ] = None
     exported_apis: Annotated[
         list[ExportedAPI],
-        Meta(description="APIs that the provider offers.", extra_json_schema=_ATOMIC),
+        Meta(description="APIs that the provider exports.", extra_json_schema=_ATOMIC),
     ] = msgspec.field(default=[], name="exportedAPIs")
 
 
@@ -222,7 +247,7 @@ class KbindKind(msgspec.Struct, rename="camel", omit_defaults=True, kw_only=True
 
 
 class KbindConnection(KbindKind, kw_only=True):
-    """The way to one provider, by a kubeconfig."""
+    """Connects this cluster to one provider, with a kubeconfig."""
 
     spec: KbindConnectionSpec
     status: ConnectionStatus = ConnectionStatus()
@@ -241,77 +266,102 @@ class BoundAPIName(Struct, kw_only=True, frozen=True):
 
 
 class RelatedSelector(Struct, kw_only=True, frozen=True):
-    """Selection of related objects: those that fit labels and names alike."""
+    """Selects the objects that match both the label selector and the names."""
 
-    label_selector: Annotated[AtomicLabelSelector, Meta(description="Objects by label.")] = None
-    names: Annotated[list[str], Meta(description="Objects by name.", extra_json_schema=_SET)] = []
+    label_selector: Annotated[AtomicLabelSelector, Meta(description="Labels of the objects.")] = (
+        None
+    )
+    names: Annotated[
+        list[str], Meta(description="Names of the objects.", extra_json_schema=_SET)
+    ] = []
 
 
 class RelatedResource(Struct, kw_only=True, frozen=True):
-    """Secrets or ConfigMaps that are copied beside the bound objects."""
+    """Secrets or ConfigMaps that the konnector copies besides the bound objects."""
 
-    group: Annotated[str, Meta(description="Not read.", extra_json_schema={"x-default": ""})] = ""
-    resource: Annotated[RelatedResourceName, Meta(description="Kind of the objects.")]
-    direction: Annotated[Direction, Meta(description="Which cluster has the originals.")]
+    group: Annotated[
+        str, Meta(description="Fairlead does not read it.", extra_json_schema={"x-default": ""})
+    ] = ""
+    resource: Annotated[RelatedResourceName, Meta(description="Resource of the objects.")]
+    direction: Annotated[
+        Direction,
+        Meta(description="Which cluster has the originals: the provider's or the consumer's."),
+    ]
     selector: Annotated[
-        RelatedSelector | None, Meta(description="Which objects; without one, all.")
+        RelatedSelector | None, Meta(description="Which objects to copy; without a selector, all.")
     ] = None
 
 
 class KbindBindingSpec(Struct, kw_only=True, frozen=True):
-    """APIs of one Connection that are synchronised, with the objects beside them."""
+    """The APIs to bind through a Connection, and the related objects to copy."""
 
     connection_ref: Annotated[
-        ConnectionRef, Meta(description="The Connection that the APIs are bound by.")
+        ConnectionRef,
+        Meta(description="The Connection through which the konnector binds the APIs."),
     ]
     apis: Annotated[list[BoundAPIName], Meta(min_length=1, description="APIs to bind.")]
     conflict_policy: Annotated[
         ConflictPolicy,
         Meta(
-            description="What becomes of an object that has the copy's place at the provider.",
+            description=(
+                "What happens if the provider already has an object with the name of a copy: with"
+                " Fail it stays as it is and the konnector reports a conflict; with Adopt the"
+                " konnector merges into it."
+            ),
             extra_json_schema={"x-default": "Fail"},
         ),
     ] = "Fail"
     related_resources: Annotated[
         list[RelatedResource],
-        Meta(description="Objects that are copied too.", extra_json_schema=_ATOMIC),
+        Meta(
+            description="Secrets and ConfigMaps that the konnector copies too.",
+            extra_json_schema=_ATOMIC,
+        ),
     ] = []
 
 
 class BoundAPI(Struct, kw_only=True, frozen=True):
-    """An API that is bound, and how its objects stand."""
+    """A bound API, and the number of its conflicts."""
 
     name: Annotated[str, Meta(description="Name of the CRD, PLURAL.GROUP.")]
     crd_hash: Annotated[
-        str, Meta(description="Hash of the CRD's spec, as in annotation schema-hash.")
+        str,
+        Meta(
+            description=(
+                "Hash of the CRD's spec, as in the CRD's annotation core.kbind.io/schema-hash."
+            )
+        ),
     ] = ""
     conflict_count: Annotated[
         int,
         Meta(
-            description="How many objects have no copy, as another object has its place.",
+            description=(
+                "Number of objects without a copy, because another object has the name of the"
+                " copy."
+            ),
             extra_json_schema=_INT32,
         ),
     ] = 0
 
 
 class KbindBindingStatus(Struct, kw_only=True, frozen=True):
-    """APIs that are bound, and conditions."""
+    """Bound APIs, and conditions."""
 
     conditions: Conditions = []
     bound_apis: Annotated[
-        list[BoundAPI], Meta(description="APIs that are bound.", extra_json_schema=_ATOMIC)
+        list[BoundAPI], Meta(description="Bound APIs.", extra_json_schema=_ATOMIC)
     ] = msgspec.field(default=[], name="boundAPIs")
 
 
 class KbindClusterBinding(KbindKind, kw_only=True):
-    """Binds APIs for all namespaces, and cluster-scoped ones."""
+    """Binds APIs in all namespaces, and cluster-scoped APIs."""
 
     spec: KbindBindingSpec
     status: KbindBindingStatus = KbindBindingStatus()
 
 
 class KbindBinding(KbindKind, kw_only=True):
-    """Binds APIs for the objects of its own namespace."""
+    """Binds APIs in its own namespace."""
 
     spec: KbindBindingSpec
     status: KbindBindingStatus = KbindBindingStatus()

@@ -35,34 +35,44 @@ _WRAPPER = "openAPIV3Schema"
 
 
 class SchemaNames(msgspec.Struct, rename="camel", omit_defaults=True, kw_only=True, frozen=True):
-    """Names of the kind, as in ``spec.names`` of a CRD."""
+    """Names of the resource, as in ``spec.names`` of a CRD."""
 
     kind: Annotated[str, Meta(description="The kind.")]
-    plural: Annotated[str, Meta(description="The plural, as in paths.")]
-    singular: Annotated[str, Meta(description="The singular.")] = ""
-    list_kind: Annotated[str, Meta(description="The kind of a list.")] = ""
+    plural: Annotated[str, Meta(description="Plural name, as in API paths.")]
+    singular: Annotated[str, Meta(description="Singular name.")] = ""
+    list_kind: Annotated[str, Meta(description="Kind of a list of the objects.")] = ""
     short_names: Annotated[list[str], Meta(description="Short names for kubectl.")] = []
     categories: Annotated[
         list[str],
-        Meta(description="Groups of resources, such as all, that kubectl lists together."),
+        Meta(
+            description=(
+                "Categories, such as all, by which kubectl lists several resources together."
+            )
+        ),
     ] = []
 
 
 class SchemaScale(msgspec.Struct, rename="camel", omit_defaults=True, kw_only=True, frozen=True):
     """JSONPaths of the scale subresource."""
 
-    spec_replicas_path: Annotated[str, Meta(description="JSONPath of the wanted number.")]
-    status_replicas_path: Annotated[str, Meta(description="JSONPath of the number that there is.")]
-    label_selector_path: Annotated[str, Meta(description="JSONPath of the Pods' selector.")] = ""
+    spec_replicas_path: Annotated[
+        str, Meta(description="JSONPath of the desired number of replicas.")
+    ]
+    status_replicas_path: Annotated[
+        str, Meta(description="JSONPath of the current number of replicas.")
+    ]
+    label_selector_path: Annotated[
+        str, Meta(description="JSONPath of the selector of the Pods.")
+    ] = ""
 
 
 class SchemaSubresources(
     msgspec.Struct, rename="camel", omit_defaults=True, kw_only=True, frozen=True
 ):
-    """Subresources of a version; the status subresource exists if ``status`` is not None."""
+    """Subresources of the version."""
 
     status: Annotated[
-        dict[str, Any] | None, Meta(description="Present where there is a status subresource.")
+        dict[str, Any] | None, Meta(description="Set if the version has the status subresource.")
     ] = None
     scale: SchemaScale | None = None
 
@@ -72,18 +82,20 @@ class SchemaPrinterColumn(
 ):
     """A column of ``kubectl get``."""
 
-    name: Annotated[str, Meta(description="Head of the column.")]
+    name: Annotated[str, Meta(description="Heading of the column.")]
     type: Annotated[str, Meta(description="Type of the value.")]
     json_path: Annotated[str, Meta(description="JSONPath of the value.")]
     description: Annotated[str, Meta(description="What the column shows.")] = ""
     format: Annotated[str, Meta(description="Format of the value.")] = ""
-    priority: Annotated[int, Meta(description="Above 0 the column shows with -o wide alone.")] = 0
+    priority: Annotated[
+        int, Meta(description="kubectl shows a column with a priority above 0 only with -o wide.")
+    ] = 0
 
 
 class SchemaSelectableField(
     msgspec.Struct, rename="camel", omit_defaults=True, kw_only=True, frozen=True
 ):
-    """A field that field selectors may name."""
+    """A field that field selectors can use."""
 
     json_path: Annotated[str, Meta(description="Simple JSONPath of the field.")]
 
@@ -104,12 +116,14 @@ class SchemaVersion(msgspec.Struct, rename="camel", omit_defaults=True, kw_only=
         bool,
         Meta(extra_json_schema={"x-default": True}, description="Whether the version is served."),
     ]
-    storage: Annotated[bool, Meta(description="Whether objects are stored in this version.")]
+    storage: Annotated[
+        bool, Meta(description="Whether the provider stores objects in this version.")
+    ]
     deprecated: Annotated[bool, Meta(description="Whether the version is deprecated.")] = False
     deprecation_warning: Annotated[
-        str | None, Meta(description="What clients of a deprecated version are told.")
+        str | None, Meta(description="Warning that clients of a deprecated version get.")
     ] = None
-    schema: Annotated[dict[str, Any], Meta(description="The OpenAPI schema.")]
+    schema: Annotated[dict[str, Any], Meta(description="OpenAPI schema of the objects.")]
     subresources: SchemaSubresources = SchemaSubresources()
     additional_printer_columns: Annotated[
         list[SchemaPrinterColumn],
@@ -123,7 +137,7 @@ class SchemaVersion(msgspec.Struct, rename="camel", omit_defaults=True, kw_only=
         list[SchemaSelectableField],
         Meta(
             extra_json_schema={"x-kubernetes-list-type": "atomic"},
-            description="Fields that field selectors may name, on Kubernetes 1.30 and newer.",
+            description="Fields that field selectors can use, on Kubernetes 1.30 and newer.",
         ),
     ] = []
 
@@ -131,14 +145,14 @@ class SchemaVersion(msgspec.Struct, rename="camel", omit_defaults=True, kw_only=
 class WebhookClientConfig(
     msgspec.Struct, rename="camel", omit_defaults=True, kw_only=True, frozen=True
 ):
-    """Address of a conversion webhook: a URL, since a Service of the provider is out of reach."""
+    """URL of a conversion webhook; a consumer cannot reach a Service of the provider."""
 
-    url: Annotated[str, Meta(description="Address of the webhook.")] = ""
+    url: Annotated[str, Meta(description="URL of the webhook.")] = ""
     ca_bundle: Annotated[
         str,
         Meta(
             extra_json_schema={"format": "byte"},
-            description="Certificates that the webhook is verified by, in PEM.",
+            description="CA certificates that verify the webhook's certificate, in PEM.",
         ),
     ] = ""
 
@@ -148,7 +162,7 @@ class SchemaWebhook(msgspec.Struct, rename="camel", omit_defaults=True, kw_only=
 
     client_config: WebhookClientConfig = WebhookClientConfig()
     conversion_review_versions: Annotated[
-        list[str], Meta(description="Versions of ConversionReview that the webhook knows.")
+        list[str], Meta(description="Versions of ConversionReview that the webhook supports.")
     ] = []
 
 
@@ -157,7 +171,9 @@ class SchemaConversion(
 ):
     """Conversion between versions, as in ``spec.conversion`` of a CRD."""
 
-    strategy: Annotated[Literal["None", "Webhook"], Meta(description="None, or Webhook.")]
+    strategy: Annotated[
+        Literal["None", "Webhook"], Meta(description="How objects are converted between versions.")
+    ]
     webhook: SchemaWebhook | None = None
 
 
@@ -176,15 +192,21 @@ _WEBHOOK_RULE: JSON = {
 class BoundSchemaSpec(
     msgspec.Struct, rename="camel", omit_defaults=True, kw_only=True, frozen=True
 ):
-    """Spec of a CRD, and the scope in which the konnector watches its objects."""
+    """The spec of a CRD, and where the konnector watches its objects."""
 
     informer_scope: Annotated[
-        Scope, Meta(description="Whether the konnector watches the cluster or single namespaces.")
+        Scope,
+        Meta(
+            description=(
+                "Whether the konnector watches the whole provider cluster or only its own"
+                " namespaces there."
+            )
+        ),
     ]
     group: Annotated[str, Meta(description="API group of the resource.")]
     names: SchemaNames
     scope: Annotated[
-        Scope, Meta(description="Whether objects are in namespaces or in the cluster.")
+        Scope, Meta(description="Whether the objects are namespaced or cluster-scoped.")
     ]
     versions: Annotated[
         list[SchemaVersion],
@@ -241,12 +263,14 @@ class BoundSchemaStatus(
 
     accepted_names: SchemaNames | None = None
     stored_versions: Annotated[
-        list[str], Meta(description="Versions in which objects may be stored.")
+        list[str], Meta(description="Versions in which the consumer's cluster may store objects.")
     ] = []
     conditions: Annotated[
-        list[KubeBindCondition], Meta(description="How the consumer's CRD stands.")
+        list[KubeBindCondition], Meta(description="Conditions of the consumer's CRD.")
     ] = []
-    instantiations: Annotated[list[dict[str, Any]], Meta(description="Never written.")] = []
+    instantiations: Annotated[
+        list[dict[str, Any]], Meta(description="Fairlead never sets it.")
+    ] = []
 
 
 class BoundSchema(Kind, kw_only=True):

@@ -23,26 +23,32 @@ from fairlead.api.kubebind.types import Kind
 
 
 class TemplateSpec(msgspec.Struct, rename="camel", omit_defaults=True, kw_only=True, frozen=True):
-    """Resources, claims and namespaces that a request made from the template asks for."""
+    """Resources, claims and namespaces of a request that is made from the template."""
 
-    description: Annotated[str, Meta(description="What is offered, for people.")] = ""
+    description: Annotated[str, Meta(description="Description of the offer for people.")] = ""
     # kube-bind has no enum here, and its backend does not read the value.
-    scope: Annotated[str, Meta(description="Namespaced or Cluster; for information.")]
+    scope: Annotated[str, Meta(description="Namespaced or Cluster; for information only.")]
     resources: Annotated[
-        list[ExportResource], Meta(min_length=1, description="Resources that are offered.")
+        list[ExportResource], Meta(min_length=1, description="Resources that the template offers.")
     ]
     permission_claims: Annotated[
-        list[PermissionClaim], Meta(description="Related objects that come along.")
+        list[PermissionClaim],
+        Meta(description="Related objects, such as Secrets, that the konnector copies too."),
     ] = []
     namespaces: Annotated[
-        list[NamespaceName], Meta(description="Namespaces to prepare beforehand.")
+        list[NamespaceName],
+        Meta(
+            description=(
+                "The consumer's namespaces for which the provider creates namespaces in advance."
+            )
+        ),
     ] = []
     # Not immutable, as it is in a request: a template is changed for the requests to come.
     schema_update_policy: Annotated[
         SchemaUpdatePolicy,
         Meta(
             extra_json_schema={"x-default": "Never"},
-            description="Whether later changes of the provider's CRD reach the consumer.",
+            description="Whether the consumer's CRD follows later changes of the provider's CRD.",
         ),
     ] = "Never"
 
@@ -59,11 +65,9 @@ class CollectionSpec(
 ):
     """Description and templates of a collection."""
 
-    description: Annotated[
-        str, Meta(description="What the templates have in common, for people.")
-    ] = ""
+    description: Annotated[str, Meta(description="Description of the collection for people.")] = ""
     templates: Annotated[
-        list[NamedRef], Meta(min_length=1, description="The templates of the collection.")
+        list[NamedRef], Meta(min_length=1, description="Templates in the collection.")
     ]
 
 
@@ -75,11 +79,11 @@ class TemplateCollection(Kind, kw_only=True):
 
 
 class ClusterSpec(msgspec.Struct, rename="camel", omit_defaults=True, kw_only=True, frozen=True):
-    """Spec without fields: the object only has to exist."""
+    """The spec has no fields: the object only has to exist."""
 
 
 class ProviderCluster(Kind, kw_only=True):
-    """On the provider: the cluster itself, one object named ``default``."""
+    """On the provider: stands for the provider's cluster; a single object named ``default``."""
 
     spec: ClusterSpec = ClusterSpec()
     status: ConditionsStatus = ConditionsStatus()
@@ -88,26 +92,34 @@ class ProviderCluster(Kind, kw_only=True):
 class ClusterIdentity(
     msgspec.Struct, rename="camel", omit_defaults=True, kw_only=True, frozen=True
 ):
-    """Identity of the consumer cluster that asks."""
+    """The consumer's cluster that sends the request."""
 
     identity: Annotated[
         str,
-        Meta(description="The cluster's identity: a namespace's uid, or a name."),
+        Meta(description="Identity of the cluster: the UID of a namespace, or a name."),
     ]
-    pretty_name: Annotated[str, Meta(description="The consumer's name, for people.")] = ""
+    pretty_name: Annotated[str, Meta(description="Display name of the consumer.")] = ""
 
 
 class BindableResourcesRequestSpec(
     msgspec.Struct, rename="camel", omit_defaults=True, kw_only=True, frozen=True
 ):
-    """A template and its consumer; ``ttl_after_finished`` is a duration such as ``1h``."""
+    """The requested template, and the consumer that requests it."""
 
-    template_ref: NamedRef
+    template_ref: Annotated[NamedRef, Meta(description="The template that the consumer requests.")]
     cluster_identity: ClusterIdentity
-    author: Annotated[str, Meta(description="Who asks.")]
-    kubeconfig_secret_ref: LocalSecretKeyRef | None = None
+    author: Annotated[str, Meta(description="The person or group that sends the request.")]
+    kubeconfig_secret_ref: Annotated[
+        LocalSecretKeyRef | None,
+        Meta(description="The Secret, and its key, to which the provider writes its response."),
+    ] = None
     ttl_after_finished: Annotated[
-        str, Meta(description="How long the request stays after it has ended, such as 1h.")
+        str,
+        Meta(
+            description=(
+                "How long the provider keeps the object after the request has ended, such as 1h."
+            )
+        ),
     ] = ""
 
 
@@ -119,24 +131,29 @@ PlainCondition = Annotated[dict[str, Any], Meta(extra_json_schema=structural_sch
 class BindableResourcesRequestStatus(
     msgspec.Struct, rename="camel", omit_defaults=True, kw_only=True, frozen=True
 ):
-    """Phase and result of the handshake; these conditions are ``metav1.Condition``."""
+    """Progress and result of the request; the conditions are ``metav1.Condition``."""
 
     phase: Annotated[
         Phase,
-        Meta(
-            extra_json_schema={"x-default": "Pending"}, description="How far the request has come."
-        ),
+        Meta(extra_json_schema={"x-default": "Pending"}, description="Progress of the request."),
     ] = "Pending"
-    namespace: Annotated[str, Meta(description="The consumer's namespace on the provider.")] = ""
-    kubeconfig_secret_ref: LocalSecretKeyRef | None = None
+    namespace: Annotated[
+        str, Meta(description="The namespace of the consumer in the provider's cluster.")
+    ] = ""
+    kubeconfig_secret_ref: Annotated[
+        LocalSecretKeyRef | None,
+        Meta(description="The Secret, and its key, that hold the provider's response."),
+    ] = None
     completion_time: Annotated[
         str, Meta(extra_json_schema={"format": "date-time"}, description="When the request ended.")
     ] = ""
-    conditions: Annotated[list[PlainCondition], Meta(description="How the request stands.")] = []
+    conditions: Annotated[
+        list[PlainCondition], Meta(description="Conditions of the request.")
+    ] = []
 
 
 class BindableResourcesRequest(Kind, kw_only=True):
-    """On the provider: the handshake as an object, and the body of ``POST /api/bind``."""
+    """On the provider: requests a template for a consumer; also the body of ``POST /api/bind``."""
 
     spec: BindableResourcesRequestSpec
     status: Annotated[

@@ -31,7 +31,7 @@ def immutable(field: str) -> JSON:
 
 
 class GroupResource(msgspec.Struct, rename="camel", omit_defaults=True, kw_only=True, frozen=True):
-    """API group and plural name of a resource, without a version."""
+    """API group and plural name of a resource."""
 
     # Made by a factory, so that it is written even when it is empty: servers store the empty
     # value, and a body without it would differ from the stored one at every comparison.
@@ -59,68 +59,85 @@ class GroupResource(msgspec.Struct, rename="camel", omit_defaults=True, kw_only=
 
 
 class ExportResource(GroupResource, kw_only=True, frozen=True):
-    """A resource to export, in all its versions; the listed versions have no effect."""
+    """A resource to export, in all served versions; ``versions`` is for references alone."""
 
-    versions: Annotated[list[str], Meta(description="Versions that references are read in.")] = []
+    versions: Annotated[
+        list[str],
+        Meta(
+            description=(
+                "Versions in which the konnector may read objects of this resource to follow"
+                " references."
+            )
+        ),
+    ] = []
 
 
 class NamedResource(msgspec.Struct, rename="camel", omit_defaults=True, kw_only=True, frozen=True):
-    """Name of an object; without a namespace, the objects of this name in all namespaces."""
+    """Name of an object; without a namespace, objects of this name in all namespaces."""
 
     name: Annotated[str, Meta(description="Name of the object.")]
-    namespace: Annotated[str, Meta(description="The consumer's namespace; empty means any.")] = ""
+    namespace: Annotated[
+        str, Meta(description="Namespace of the consumer; empty for any namespace.")
+    ] = ""
 
 
 class SelectorPaths(msgspec.Struct, rename="camel", omit_defaults=True, kw_only=True, frozen=True):
     """gjson paths at which a referring object holds the names and namespaces of its targets."""
 
-    name: Annotated[str, Meta(description="gjson path to names, such as spec.refs.#.name.")] = ""
-    namespace: Annotated[str, Meta(description="gjson path to namespaces.")] = ""
+    name: Annotated[
+        str, Meta(description="gjson path to the names, such as spec.refs.#.name.")
+    ] = ""
+    namespace: Annotated[str, Meta(description="gjson path to the namespaces.")] = ""
 
 
 class SelectorReference(GroupResource, kw_only=True, frozen=True):
-    """Objects that other objects name in their fields."""
+    """A resource with objects that name the claimed objects in their fields."""
 
     versions: Annotated[
-        list[str], Meta(description="Versions in which the referring objects may be read.")
+        list[str],
+        Meta(description="Versions in which the konnector may read the referring objects."),
     ] = []
     json_path: Annotated[
-        SelectorPaths, Meta(description="Where the referring object names the claimed one.")
+        SelectorPaths,
+        Meta(description="Where a referring object has the names of the claimed objects."),
     ] = msgspec.field(name="jsonPath")
 
 
 class Selector(msgspec.Struct, rename="camel", omit_defaults=True, kw_only=True, frozen=True):
-    """Selection of a claim's objects: any of the three ways is enough; without any, no object."""
+    """Objects of a claim: those that match any of the three fields; an empty selector has none."""
 
     label_selector: AtomicLabelSelector = None
-    named_resources: Annotated[list[NamedResource], Meta(description="Objects by name.")] = []
+    named_resources: Annotated[list[NamedResource], Meta(description="Names of the objects.")] = []
     references: Annotated[
-        list[SelectorReference], Meta(description="Objects that other objects refer to.")
+        list[SelectorReference],
+        Meta(description="Resources with objects that name the claimed objects in their fields."),
     ] = []
 
 
 class PermissionClaim(GroupResource, kw_only=True, frozen=True):
-    """Objects of a core resource that are copied beside the exported ones, by a selector."""
+    """Objects of a core resource that the konnector copies besides the exported ones."""
 
-    selector: Annotated[Selector, Meta(description="Which objects are claimed.")]
+    selector: Annotated[
+        Selector, Meta(description="Which objects of the resource the claim covers.")
+    ]
 
 
 class ConversionWebhook(GroupResource, kw_only=True, frozen=True):
-    """A webhook that the consumer's API server may send all objects of one bound kind to."""
+    """A webhook to which the consumer's API server may send all objects of one bound kind."""
 
-    url: Annotated[str, Meta(description="Address of the webhook, as the provider names it.")]
+    url: Annotated[str, Meta(description="URL of the webhook, as the provider gives it.")]
 
 
 class NamespaceName(msgspec.Struct, rename="camel", omit_defaults=True, kw_only=True, frozen=True):
-    """Consumer namespace whose provider namespace is made before an object needs it."""
+    """A consumer's namespace; the provider creates its own namespace for it in advance."""
 
-    name: Annotated[str, Meta(description="Name of the namespace at the consumer.")]
+    name: Annotated[str, Meta(description="Name of the namespace in the consumer's cluster.")]
 
 
 class ClusterSecretKeyRef(
     msgspec.Struct, rename="camel", omit_defaults=True, kw_only=True, frozen=True
 ):
-    """A key of a Secret anywhere in the cluster."""
+    """A Secret in any namespace, and its key."""
 
     name: Annotated[str, Meta(min_length=1, description="Name of the Secret.")]
     namespace: Annotated[str, Meta(min_length=1, description="Namespace of the Secret.")]
@@ -130,7 +147,7 @@ class ClusterSecretKeyRef(
 class LocalSecretKeyRef(
     msgspec.Struct, rename="camel", omit_defaults=True, kw_only=True, frozen=True
 ):
-    """A key of a Secret in the namespace of the object."""
+    """A Secret in the object's namespace, and its key."""
 
     name: Annotated[str, Meta(min_length=1, description="Name of the Secret.")]
     key: Annotated[str, Meta(description="Key in the Secret.")]
@@ -139,7 +156,7 @@ class LocalSecretKeyRef(
 class SecretReference(
     msgspec.Struct, rename="camel", omit_defaults=True, kw_only=True, frozen=True
 ):
-    """A Secret anywhere in the cluster."""
+    """A Secret in any namespace."""
 
     name: Annotated[str, Meta(description="Name of the Secret.")]
     namespace: Annotated[str, Meta(description="Namespace of the Secret.")]
@@ -150,13 +167,15 @@ class ConditionsStatus(
 ):
     """Status with conditions and no other field."""
 
-    conditions: Annotated[list[KubeBindCondition], Meta(description="How the object stands.")] = []
+    conditions: Annotated[
+        list[KubeBindCondition], Meta(description="Conditions of the object.")
+    ] = []
 
 
 class NamedRef(msgspec.Struct, rename="camel", omit_defaults=True, kw_only=True, frozen=True):
-    """Another object of the provider by name."""
+    """Name of an APIServiceExportTemplate."""
 
     name: Annotated[str, Meta(description="Name of the object.")]
 
 
-Parameters = Annotated[dict[str, Any], Meta(description="Anything; never interpreted.")]
+Parameters = Annotated[dict[str, Any], Meta(description="Any object; Fairlead does not read it.")]

@@ -54,49 +54,65 @@ MOST_NAMESPACES = 100
 
 Claims = Annotated[
     list[PermissionClaim],
-    Meta(description="Related objects.", extra_json_schema=immutable("permissionClaims")),
+    Meta(
+        description="Related objects, such as Secrets, that the konnector copies too.",
+        extra_json_schema=immutable("permissionClaims"),
+    ),
 ]
 InformerScope = Annotated[
     Scope,
     Meta(
-        description="Whether the konnector watches the cluster or single namespaces.",
+        description=(
+            "Whether the konnector watches the whole provider cluster or only its own"
+            " namespaces there."
+        ),
         extra_json_schema=immutable("informerScope"),
     ),
 ]
 
 
 class BindingSpec(msgspec.Struct, rename="camel", omit_defaults=True, kw_only=True, frozen=True):
-    """Secret with the kubeconfig for the provider's cluster."""
+    """The Secret with the kubeconfig for the provider's cluster."""
 
     kubeconfig_secret_ref: Annotated[
         ClusterSecretKeyRef,
         Meta(
-            description="Key of a Secret that holds the provider's kubeconfig.",
+            description=(
+                "The Secret and the key that hold the kubeconfig for the provider's cluster."
+            ),
             extra_json_schema=immutable("kubeconfigSecretRef"),
         ),
     ]
 
 
 class BindingStatus(msgspec.Struct, rename="camel", omit_defaults=True, kw_only=True, frozen=True):
-    """Resources and claims that a binding has established, with its conditions."""
+    """Resources that are bound, claims that are accepted, and conditions."""
 
     conditions: Annotated[
-        list[KubeBindCondition], Meta(description="How the binding stands.")
+        list[KubeBindCondition], Meta(description="Conditions of the binding.")
     ] = []
-    provider_pretty_name: Annotated[str, Meta(description="The provider's name, for people.")] = ""
+    provider_pretty_name: Annotated[str, Meta(description="Display name of the provider.")] = ""
     bound_schemas: Annotated[
         list[GroupResource],
         # Only in the schema: a new binding has no list, and is decoded with an empty one.
-        Meta(description="Resources that were bound.", extra_json_schema={"minItems": 1}),
+        Meta(description="Resources that are bound.", extra_json_schema={"minItems": 1}),
     ] = []
     permission_claims: Annotated[
-        list[PermissionClaim], Meta(description="Claims that were accepted at the first bind.")
+        list[PermissionClaim],
+        Meta(
+            description=(
+                "Claims that the person who bound the export accepted; the konnector honours no"
+                " others."
+            )
+        ),
     ] = []
     # None before the first record: a binding of a former version has none.
     conversion_webhooks: Annotated[
         list[ConversionWebhook] | None,
         Meta(
-            description="Conversion webhooks that were accepted; no other is installed.",
+            description=(
+                "Conversion webhooks that a person accepted; the konnector installs no others."
+            ),
         ),
     ] = None
 
@@ -109,14 +125,14 @@ class APIServiceBinding(Kind, kw_only=True):
 
 
 class APIServiceBindingBundle(Kind, kw_only=True):
-    """On the consumer: binds all exports of the provider to it."""
+    """On the consumer: binds everything that the provider exports to this consumer."""
 
     spec: BindingSpec
     status: ConditionsStatus = ConditionsStatus()
 
 
 class ExportSpec(msgspec.Struct, rename="camel", omit_defaults=True, kw_only=True, frozen=True):
-    """Resources and claims that one consumer gets, and their isolation from other consumers."""
+    """Resources and claims for one consumer, and their isolation from other consumers."""
 
     resources: Resources
     permission_claims: Claims = []
@@ -124,14 +140,16 @@ class ExportSpec(msgspec.Struct, rename="camel", omit_defaults=True, kw_only=Tru
     isolation: Annotated[
         Isolation,
         Meta(
-            description="How cluster-scoped objects of consumers are kept apart.",
+            description=(
+                "How the provider keeps cluster-scoped objects of different consumers apart."
+            ),
             extra_json_schema=immutable("isolation"),
         ),
     ]
     cluster_scoped_isolation: Annotated[
         Isolation | None,
         Meta(
-            description="Deprecated, never read.",
+            description="Deprecated. Fairlead does not read it.",
             extra_json_schema=immutable("clusterScopedIsolation"),
         ),
     ] = None
@@ -147,7 +165,7 @@ class APIServiceExport(Kind, kw_only=True):
 class ExportRequestSpec(
     msgspec.Struct, rename="camel", omit_defaults=True, kw_only=True, frozen=True
 ):
-    """Resources, claims and namespaces that a consumer asks for."""
+    """Resources, claims and namespaces that a consumer requests."""
 
     parameters: Annotated[Parameters, Meta(extra_json_schema=immutable("parameters"))] = {}
     # An export has no such bound: a stored export above the bound could not be updated any more,
@@ -157,14 +175,16 @@ class ExportRequestSpec(
     namespaces: Annotated[
         list[NamespaceName],
         Meta(
-            description="Namespaces to prepare beforehand.",
+            description=(
+                "The consumer's namespaces for which the provider creates namespaces in advance."
+            ),
             extra_json_schema={"maxItems": MOST_NAMESPACES, **immutable("namespaces")},
         ),
     ] = []
     schema_update_policy: Annotated[
         SchemaUpdatePolicy,
         Meta(
-            description="Whether later changes of the provider's CRD reach the consumer.",
+            description="Whether the consumer's CRD follows later changes of the provider's CRD.",
             extra_json_schema={"x-default": "Never", **immutable("schemaUpdatePolicy")},
         ),
     ] = "Never"
@@ -173,22 +193,22 @@ class ExportRequestSpec(
 class ExportRequestStatus(
     msgspec.Struct, rename="camel", omit_defaults=True, kw_only=True, frozen=True
 ):
-    """Phase of a request; for Failed, ``terminal_message`` gives the reason."""
+    """Progress and conditions of a request."""
 
     conditions: Annotated[
-        list[KubeBindCondition], Meta(description="How the request stands.")
+        list[KubeBindCondition], Meta(description="Conditions of the request.")
     ] = []
     phase: Annotated[
         Phase,
-        Meta(
-            extra_json_schema={"x-default": "Pending"}, description="How far the request has come."
-        ),
+        Meta(extra_json_schema={"x-default": "Pending"}, description="Progress of the request."),
     ] = "Pending"
-    terminal_message: Annotated[str, Meta(description="Why the request has failed for good.")] = ""
+    terminal_message: Annotated[
+        str, Meta(description="Why the request has the phase Failed, which is final.")
+    ] = ""
 
 
 class APIServiceExportRequest(Kind, kw_only=True):
-    """On the provider: the request of a consumer for an APIServiceExport of the same name."""
+    """On the provider: a consumer's request for an APIServiceExport of the same name."""
 
     spec: ExportRequestSpec
     # Servers fill in the default of phase only where there is a status.
@@ -198,22 +218,30 @@ class APIServiceExportRequest(Kind, kw_only=True):
 
 
 class NamespaceSpec(msgspec.Struct, rename="camel", omit_defaults=True, kw_only=True, frozen=True):
-    """Spec without fields: the object's name is that of the consumer's namespace."""
+    """The spec has no fields: the object has the name of the consumer's namespace."""
 
 
 class NamespaceStatus(
     msgspec.Struct, rename="camel", omit_defaults=True, kw_only=True, frozen=True
 ):
-    """The provider namespace, set only once it exists and can be used."""
+    """The provider's namespace, and conditions."""
 
     conditions: Annotated[
-        list[KubeBindCondition], Meta(description="Whether the namespace can be used.")
+        list[KubeBindCondition], Meta(description="Conditions of the namespace.")
     ] = []
-    namespace: Annotated[str, Meta(description="The provider's namespace.")] = ""
+    namespace: Annotated[
+        str,
+        Meta(
+            description=(
+                "Name of the provider's namespace; set when it exists and the konnector may use"
+                " it."
+            )
+        ),
+    ] = ""
 
 
 class APIServiceNamespace(Kind, kw_only=True):
-    """On the provider: the namespace for a consumer's namespace of the same name."""
+    """On the provider: assigns a provider namespace to the consumer's namespace of this name."""
 
     spec: NamespaceSpec = NamespaceSpec()
     status: NamespaceStatus = NamespaceStatus()
@@ -222,49 +250,54 @@ class APIServiceNamespace(Kind, kw_only=True):
 class ClusterBindingSpec(
     msgspec.Struct, rename="camel", omit_defaults=True, kw_only=True, frozen=True
 ):
-    """Kubeconfig and name of the provider, for the consumer."""
+    """The kubeconfig that the consumer gets, and the provider's display name."""
 
     kubeconfig_secret_ref: Annotated[
         LocalSecretKeyRef,
         Meta(
-            description="Key of a Secret that holds the consumer's kubeconfig.",
+            description="The Secret and the key that hold the kubeconfig that the consumer gets.",
             extra_json_schema=immutable("kubeconfigSecretRef"),
         ),
     ]
     provider_pretty_name: Annotated[
-        str, Meta(min_length=1, description="The provider's name, for people.")
+        str, Meta(min_length=1, description="Display name of the provider.")
     ]
     service_provider_spec: Annotated[
-        dict[str, Any], Meta(description="Anything; never interpreted.")
+        dict[str, Any], Meta(description="Any object; Fairlead does not read it.")
     ] = {}
 
 
 class ClusterBindingStatus(
     msgspec.Struct, rename="camel", omit_defaults=True, kw_only=True, frozen=True
 ):
-    """State that the konnector reports; the interval is a duration such as ``5m0s``."""
+    """State that the konnector reports."""
 
     conditions: Annotated[
-        list[KubeBindCondition], Meta(description="How the tie to the consumer stands.")
+        list[KubeBindCondition], Meta(description="Conditions of the connection to the consumer.")
     ] = []
     last_heartbeat_time: Annotated[
         str,
         Meta(
             extra_json_schema={"format": "date-time"},
-            description="When the konnector last told of itself.",
+            description="When the konnector sent its last heartbeat.",
         ),
     ] = ""
     heartbeat_interval: Annotated[
-        str, Meta(description="How long the konnector may be silent.")
+        str, Meta(description="Time between two heartbeats of the konnector, such as 5m0s.")
     ] = ""
     konnector_version: Annotated[str, Meta(description="Version of the konnector.")] = ""
     consumer_secret_ref: Annotated[
-        SecretReference | None, Meta(description="Where the consumer keeps its kubeconfig.")
+        SecretReference | None,
+        Meta(
+            description=(
+                "The Secret in the consumer's cluster with the kubeconfig for the provider."
+            )
+        ),
     ] = None
 
 
 class ClusterBinding(Kind, kw_only=True):
-    """On the provider, one in each cluster namespace: the connection with one consumer cluster."""
+    """On the provider, one for each consumer: the connection with the consumer's cluster."""
 
     spec: ClusterBindingSpec
     status: ClusterBindingStatus = ClusterBindingStatus()
