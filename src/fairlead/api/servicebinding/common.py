@@ -101,7 +101,7 @@ def exclusive(selector: str) -> tuple[str, str]:
 BindingName = Annotated[
     str,
     msgspec.Meta(
-        description="Name of the binding's directory; the object's own name by default.",
+        description="Name of the binding's directory; by default the name of the ServiceBinding.",
         pattern=r"^[a-z0-9\-\.]*$",
         max_length=253,
     ),
@@ -110,7 +110,7 @@ BindingName = Annotated[
 
 Conditions = Annotated[
     list[Condition],
-    msgspec.Meta(description="How collecting the binding's data and projecting it stand."),
+    msgspec.Meta(description="Conditions of collecting the binding's data and of projecting it."),
 ]
 
 

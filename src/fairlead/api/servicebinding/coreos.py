@@ -37,70 +37,98 @@ COREOS_FINALIZER = "finalizer.servicebinding.openshift.io"
 
 
 class Mapping(msgspec.Struct, rename="camel", omit_defaults=True):
-    """An extra entry of the binding, whose value is a Go text template."""
+    """An additional entry of the binding; its value is a Go text template."""
 
     name: Annotated[str, msgspec.Meta(description="Name of the entry.")]
-    value: Annotated[str, msgspec.Meta(description="A Go text template over the services.")]
+    value: Annotated[
+        str, msgspec.Meta(description="A Go text template that reads fields of the services.")
+    ]
 
 
 class CoreosService(msgspec.Struct, rename="camel", omit_defaults=True, kw_only=True):
-    """A backing service; ``resource`` wins over ``kind``; no namespace is the binding's own."""
+    """A backing service."""
 
     group: Annotated[str, msgspec.Meta(description="API group of the service.")]
     version: Annotated[str, msgspec.Meta(description="API version of the service.")]
-    kind: Annotated[str, msgspec.Meta(description="Kind of the service; or give resource.")] = ""
+    kind: Annotated[
+        str, msgspec.Meta(description="Kind of the service; you can set resource instead.")
+    ] = ""
     resource: Annotated[
-        str, msgspec.Meta(description="Plural name of the service's resource; wins over kind.")
+        str,
+        msgspec.Meta(
+            description="Plural name of the service's resource; has precedence over kind."
+        ),
     ] = ""
     name: Annotated[str, msgspec.Meta(description="Name of the service.")] = ""
     namespace: Annotated[
         str | None,
-        msgspec.Meta(description="Namespace of the service; default the binding's own."),
+        msgspec.Meta(
+            description="Namespace of the service; by default the namespace of the binding."
+        ),
     ] = None
     id: Annotated[
-        str | None, msgspec.Meta(description="The name by which mappings call the service.")
+        str | None, msgspec.Meta(description="Name of the service in the templates of mappings.")
     ] = None
 
 
 class BindingPath(msgspec.Struct, rename="camel", omit_defaults=True):
-    """Dotted paths of a container list, and of a string that receives the Secret's name."""
+    """Paths of a list of containers, and of a string that receives the Secret's name."""
 
     containers_path: Annotated[
-        str, msgspec.Meta(description="Dotted path of the workload's list of containers.")
+        str,
+        msgspec.Meta(
+            description=(
+                "Dotted path of the workload's list of containers, such as"
+                " spec.template.spec.containers."
+            )
+        ),
     ] = ""
     secret_path: Annotated[
-        str, msgspec.Meta(description="Dotted path of a string that receives the Secret's name.")
+        str,
+        msgspec.Meta(
+            description=(
+                "Dotted path of a string field of the workload that receives the Secret's name."
+            )
+        ),
     ] = ""
 
 
 class Application(msgspec.Struct, rename="camel", omit_defaults=True, kw_only=True):
-    """The workload, always in the binding's own namespace."""
+    """The workload, in the namespace of the binding."""
 
     group: Annotated[str, msgspec.Meta(description="API group of the workload.")]
     version: Annotated[str, msgspec.Meta(description="API version of the workload.")]
-    kind: Annotated[str, msgspec.Meta(description="Kind of the workload; or give resource.")] = ""
+    kind: Annotated[
+        str, msgspec.Meta(description="Kind of the workload; you can set resource instead.")
+    ] = ""
     resource: Annotated[
-        str, msgspec.Meta(description="Plural name of the workload's resource; wins over kind.")
+        str,
+        msgspec.Meta(
+            description="Plural name of the workload's resource; has precedence over kind."
+        ),
     ] = ""
     name: Annotated[
-        str, msgspec.Meta(description="Name of the workload; or give labelSelector.")
+        str, msgspec.Meta(description="Name of the workload; set either name or labelSelector.")
     ] = ""
     label_selector: AtomicLabelSelector = None
     binding_path: BindingPath | None = None
 
 
 class CoreosSpec(msgspec.Struct, rename="camel", omit_defaults=True, kw_only=True):
-    """Services and workload of a binding, and how its entries are named and projected."""
+    """Services and workload of the binding, and how it names and projects its entries."""
 
     name: BindingName = ""
     naming_strategy: Annotated[
         str,
         msgspec.Meta(
-            description="How entries are named: none, lowercase, uppercase, or a Go text template."
+            description=(
+                "How the binding names its entries: none, lowercase, uppercase, or a Go text"
+                " template."
+            )
         ),
     ] = ""
     mappings: Annotated[
-        list[Mapping], msgspec.Meta(description="More entries, as templates.")
+        list[Mapping], msgspec.Meta(description="Additional entries, as templates.")
     ] = []
     services: Annotated[
         list[CoreosService], msgspec.Meta(min_length=1, description="Services to bind.")
@@ -110,22 +138,28 @@ class CoreosSpec(msgspec.Struct, rename="camel", omit_defaults=True, kw_only=Tru
     ]
     detect_binding_resources: Annotated[
         bool,
-        msgspec.Meta(description="Whether what a service owns is read too, such as its Secrets."),
+        msgspec.Meta(
+            description=(
+                "Whether the binding also reads objects that a service owns, such as its Secrets."
+            )
+        ),
     ] = False
     bind_as_files: Annotated[
         bool,
         msgspec.Meta(
             extra_json_schema={"x-default": True},
-            description="Files, or else environment variables.",
+            description="True projects the entries as files, False as environment variables.",
         ),
     ] = True
 
 
 class CoreosStatus(msgspec.Struct, rename="camel", omit_defaults=True):
-    """Conditions and the projected Secret; ``secret`` is in every status, if only as ""."""
+    """Conditions, and the projected Secret."""
 
     # Without a default, for Service Binding Operator's CRD requires the field in every status.
-    secret: Annotated[str, msgspec.Meta(description="Name of the Secret that is projected.")]
+    secret: Annotated[
+        str, msgspec.Meta(description="Name of the projected Secret; empty while there is none.")
+    ]
     conditions: Annotated[
         list[Condition],
         msgspec.Meta(
@@ -133,7 +167,7 @@ class CoreosStatus(msgspec.Struct, rename="camel", omit_defaults=True):
                 "x-kubernetes-list-type": "map",
                 "x-kubernetes-list-map-keys": ["type"],
             },
-            description="How collecting the data and projecting it stand.",
+            description="Conditions of collecting the binding's data and of projecting it.",
         ),
     ] = []
 
@@ -157,13 +191,13 @@ class BindableKind(msgspec.Struct, order=True, frozen=True, kw_only=True):
 
 
 class BindableKinds(msgspec.Struct, rename="camel", kw_only=True):
-    """The kinds that can be bound; ``status`` is a list, and there is no subresource for it."""
+    """Lists the kinds that a binding can name as services."""
 
     api_version: str = BINDABLEKINDS.api_version
     kind: str = BINDABLEKINDS.kind
     metadata: ObjectMeta = msgspec.field(default_factory=ObjectMeta)
     status: Annotated[
-        list[BindableKind], msgspec.Meta(description="Kinds that a binding may name as services.")
+        list[BindableKind], msgspec.Meta(description="Kinds that a binding can name as services.")
     ] = []
 
 

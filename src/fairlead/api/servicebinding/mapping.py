@@ -24,36 +24,75 @@ CLUSTERWORKLOADRESOURCEMAPPINGS = Resource(
     namespaced=False,
 )
 
-FixedPath = Annotated[str, msgspec.Meta(description="A JSONPath of field steps alone.")]
-
 
 class MappingContainer(msgspec.Struct, rename="camel", omit_defaults=True, kw_only=True):
-    """One kind of container-like fragment; the fixed paths are relative to each fragment."""
+    """A kind of container in the workload; all other paths start at a container."""
 
-    path: Annotated[str, msgspec.Meta(description="JSONPath of the container-like fragments.")]
-    name: FixedPath = ""
-    env: FixedPath = ""
-    volume_mounts: FixedPath = ""
+    path: Annotated[
+        str,
+        msgspec.Meta(
+            description="JSONPath to the containers, or to fields with the form of a container."
+        ),
+    ]
+    name: Annotated[
+        str,
+        msgspec.Meta(
+            description=(
+                "Path of fields to a container's name, such as .name; without it containers have"
+                " no names."
+            )
+        ),
+    ] = ""
+    env: Annotated[
+        str,
+        msgspec.Meta(
+            description=("Path of fields to a container's environment variables; default .env.")
+        ),
+    ] = ""
+    volume_mounts: Annotated[
+        str,
+        msgspec.Meta(
+            description="Path of fields to a container's volume mounts; default .volumeMounts."
+        ),
+    ] = ""
 
 
 class MappingTemplate(msgspec.Struct, rename="camel", omit_defaults=True, kw_only=True):
-    """The mapping of one version of the workload's resource; ``*`` is any version not listed."""
+    """The mapping of one version of the workload's resource."""
 
     version: Annotated[
         str,
         msgspec.Meta(
-            description="Version of the workload's resource; * is any that is not listed."
+            description=(
+                "Version of the workload's resource; * stands for every version that is not"
+                " listed."
+            )
         ),
     ]
-    annotations: FixedPath = ""
+    annotations: Annotated[
+        str,
+        msgspec.Meta(
+            description=(
+                "Path of fields to the annotations of the Pods; default"
+                " .spec.template.metadata.annotations."
+            )
+        ),
+    ] = ""
     containers: Annotated[
-        list[MappingContainer], msgspec.Meta(description="Where containers are.")
+        list[MappingContainer], msgspec.Meta(description="The containers of the workload.")
     ] = []
-    volumes: FixedPath = ""
+    volumes: Annotated[
+        str,
+        msgspec.Meta(
+            description=(
+                "Path of fields to the volumes of the Pods; default .spec.template.spec.volumes."
+            )
+        ),
+    ] = ""
 
 
 class MappingSpec(msgspec.Struct, rename="camel", omit_defaults=True):
-    """One template per version."""
+    """The mapping for each version."""
 
     versions: Annotated[
         list[MappingTemplate], msgspec.Meta(description="One mapping for each version.")
@@ -70,7 +109,7 @@ _RULES = validations(
 
 
 class ClusterWorkloadResourceMapping(msgspec.Struct, rename="camel", omit_defaults=True):
-    """Maps a workload that is not PodSpecable; named ``<plural>.<group>`` of the workload."""
+    """Locates containers of workloads that are not PodSpecable; named ``<plural>.<group>``."""
 
     api_version: str = CLUSTERWORKLOADRESOURCEMAPPINGS.api_version
     kind: str = CLUSTERWORKLOADRESOURCEMAPPINGS.kind

@@ -45,22 +45,27 @@ _WORKLOAD_RULES = validations(
 
 
 class WorkloadRef(msgspec.Struct, rename="camel", omit_defaults=True, kw_only=True):
-    """The workloads, by name or by selector; no containers means all of them."""
+    """The workload by name, or several by selector."""
 
     api_version: Annotated[str, msgspec.Meta(description="API version of the workload.")]
     kind: Annotated[str, msgspec.Meta(description="Kind of the workload.")]
-    name: Annotated[str, msgspec.Meta(description="Name of the workload; or give selector.")] = ""
+    name: Annotated[
+        str, msgspec.Meta(description="Name of the workload; set either name or selector.")
+    ] = ""
     selector: AtomicLabelSelector = None
     containers: Annotated[
-        list[str], msgspec.Meta(description="Names of containers to bind; none means all.")
+        list[str],
+        msgspec.Meta(
+            description="Names of the containers to bind; without names, all containers."
+        ),
     ] = []
 
 
 class ServiceRef(msgspec.Struct, rename="camel", omit_defaults=True):
-    """A Provisioned Service, or a Secret itself."""
+    """A Provisioned Service, or a Secret."""
 
     api_version: Annotated[
-        str, msgspec.Meta(description="API version of the service; v1 for a Secret.")
+        str, msgspec.Meta(description="API version of the service, or v1 for a Secret.")
     ]
     kind: Annotated[str, msgspec.Meta(description="Kind of the service, or Secret.")]
     name: Annotated[str, msgspec.Meta(description="Name of the service.")]
@@ -70,36 +75,38 @@ class EnvMapping(msgspec.Struct, rename="camel", omit_defaults=True):
     """An environment variable from an entry of the binding."""
 
     name: Annotated[str, msgspec.Meta(description="Name of the environment variable.")]
-    key: Annotated[str, msgspec.Meta(description="Entry of the binding that gives the value.")]
+    key: Annotated[str, msgspec.Meta(description="Entry of the binding that has the value.")]
 
 
 class ServiceBindingSpec(msgspec.Struct, rename="camel", omit_defaults=True, kw_only=True):
-    """Service and workload of a binding; ``type`` and ``provider`` replace the service's own."""
+    """Service and workload of the binding, and changes to its entries."""
 
     name: BindingName = ""
-    type: Annotated[str, msgspec.Meta(description="Replaces the entry type of the service.")] = ""
+    type: Annotated[
+        str, msgspec.Meta(description="Value of the entry type; replaces the service's own.")
+    ] = ""
     provider: Annotated[
-        str, msgspec.Meta(description="Replaces the entry provider of the service.")
+        str, msgspec.Meta(description="Value of the entry provider; replaces the service's own.")
     ] = ""
     workload: Annotated[WorkloadRef, msgspec.Meta(extra_json_schema=_WORKLOAD_RULES)]
     service: ServiceRef
     env: Annotated[
         list[EnvMapping],
-        msgspec.Meta(description="Entries that become environment variables too."),
+        msgspec.Meta(description="Entries to project as environment variables too."),
     ] = []
 
 
 class SecretName(msgspec.Struct, rename="camel", omit_defaults=True):
-    """The Secret that is projected."""
+    """The projected Secret."""
 
     name: Annotated[str, msgspec.Meta(description="Name of the Secret.")]
 
 
 class ServiceBindingStatus(msgspec.Struct, rename="camel", omit_defaults=True):
-    """State of the binding, and the generation of its spec."""
+    """State of the binding."""
 
     observed_generation: Annotated[
-        int, msgspec.Meta(description="The generation of the spec that this status is about.")
+        int, msgspec.Meta(description="The generation of the spec that the status describes.")
     ] = 0
     conditions: Conditions = []
     binding: SecretName | None = None
