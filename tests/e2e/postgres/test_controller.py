@@ -407,7 +407,7 @@ async def test_manifests_are_taken_as_they_are(control_plane: ControlPlane, body
         pytest.param({"host": "db"}, "host needs username", id="half"),
         pytest.param(
             {"serverRef": {"name": "main"}, "caSecretRef": {"name": "ca"}},
-            "certificates are the PostgresServer's",
+            "the PostgresServer has the certificates",
             id="certificates-of-a-server",
         ),
         pytest.param(

@@ -110,7 +110,7 @@ CASES = [
     _connection("set one of serverRef, existingSecret, and host", **_MAIN, existingSecret="s"),
     _connection("host needs username, and password", host="db", username={"value": "a"}),
     _connection("host needs username, and password", username={"value": "a"}),
-    _connection("certificates are the PostgresServer's", **_MAIN, caSecretRef={"name": "s"}),
+    _connection("the PostgresServer has the certificates", **_MAIN, caSecretRef={"name": "s"}),
     _connection("caSecretRef needs an sslMode", **_DIRECT, caSecretRef={"name": "ca"})._replace(
         spec={"connection": {**_DIRECT, "caSecretRef": {"name": "ca"}, "sslMode": "prefer"}}
     ),
@@ -127,7 +127,7 @@ CASES = [
     _grant("GrantInvalid", "access is for a whole schema", access="Owner", on="Tables"),
     _grant(
         "GrantInvalid",
-        "access has USAGE on the schema in it",
+        "access includes USAGE on the schema",
         access="Owner",
         schemaUsage=False,
     ),
@@ -150,7 +150,7 @@ CASES = [
     _grant("GrantInvalid", "ALL needs on", privileges=["ALL"]),
     _grant(
         "UnsupportedPrivilege",
-        "privileges has one that cannot be granted on this level",
+        "privileges has one that does not exist for the kind of object in on",
         on="Sequences",
         privileges=["DELETE"],
     ),

@@ -62,7 +62,7 @@ APPROVE_ANNOTATION = f"{GROUP}/approve"
 
 
 class SecretTemplate(msgspec.Struct, rename="camel", omit_defaults=True, kw_only=True):
-    """Labels, annotations, type and further entries of the generated Secret.
+    """Labels, annotations, type and additional keys of the generated Secret.
 
     Values of ``data`` are texts with placeholders ``{{name}}`` or ``{{name|filter}}``: the names
     are username, password, host, port, database, sslmode, uri, jdbcUri, url and jdbcUrl, the
@@ -71,25 +71,33 @@ class SecretTemplate(msgspec.Struct, rename="camel", omit_defaults=True, kw_only
 
     labels: Annotated[
         dict[str, Annotated[str, Meta(max_length=63)]],
-        Meta(max_length=32, description="Labels of the Secret; those of others stay."),
+        Meta(
+            max_length=32,
+            description="Labels of the Secret; the operator keeps labels that others add.",
+        ),
     ] = {}
     annotations: Annotated[
         dict[str, Annotated[str, Meta(max_length=4096)]],
-        Meta(max_length=32, description="Annotations of the Secret; those of others stay."),
+        Meta(
+            max_length=32,
+            description=(
+                "Annotations of the Secret; the operator keeps annotations that others add."
+            ),
+        ),
     ] = {}
     type: Annotated[
         str,
         Meta(
             min_length=1,
             max_length=253,
-            description="The Secret's type, which cannot be changed.",
+            description="Type of the Secret. You cannot change it later.",
             extra_json_schema={"x-default": "Opaque"},
         ),
     ] = "Opaque"
     include_default_keys: Annotated[
         bool,
         Meta(
-            description="False leaves username and password alone beside the keys of data.",
+            description="With False the Secret has only username, password and the keys in data.",
             extra_json_schema={"x-default": True},
         ),
     ] = True
@@ -97,9 +105,9 @@ class SecretTemplate(msgspec.Struct, rename="camel", omit_defaults=True, kw_only
         Uris | None,
         Meta(
             description=(
-                "Verified ends uri and jdbc-uri with the TLS mode of the server, so that a client"
-                " without its CA does not connect; Plain leaves the mode out. A Secret keeps the"
-                " form that it has; a new one is Verified."
+                "Verified adds the TLS mode to uri and jdbc-uri, so that a client without the"
+                " server's CA does not connect; Plain omits it. Without this field a Secret keeps"
+                " the form that it has, and a new Secret is Verified."
             )
         ),
     ] = None
@@ -108,9 +116,10 @@ class SecretTemplate(msgspec.Struct, rename="camel", omit_defaults=True, kw_only
         Meta(
             max_length=32,
             description=(
-                "More keys, as texts with {{username}}, {{password}}, {{host}}, {{port}},"
-                " {{database}}, {{sslmode}}, {{uri}}, {{jdbcUri}}, {{url}} and {{jdbcUrl}} (these"
-                " two never have a TLS mode), each also with |urlquote, |json or |b64."
+                "Additional keys. A value is a text with the placeholders {{username}},"
+                " {{password}}, {{host}}, {{port}}, {{database}}, {{sslmode}}, {{uri}},"
+                " {{jdbcUri}}, {{url}} and {{jdbcUrl}}; the last two have no TLS mode. Filters"
+                " are |urlquote, |json and |b64, as in {{password|json}}."
             ),
             extra_json_schema=_rules(
                 (
@@ -123,26 +132,27 @@ class SecretTemplate(msgspec.Struct, rename="camel", omit_defaults=True, kw_only
 
 
 class PasswordSecretRef(msgspec.Struct, rename="camel", omit_defaults=True, kw_only=True):
-    """One key of a Secret in the object's own namespace that holds a password made elsewhere."""
+    """A Secret in the access's namespace, and its key that has the password."""
 
     name: Annotated[Name, Meta(description="Name of the Secret.")]
     key: Annotated[
         Name,
         Meta(
-            extra_json_schema={"x-default": "password"}, description="Key that holds the password."
+            extra_json_schema={"x-default": "password"}, description="Key that has the password."
         ),
     ] = "password"
 
 
 class MemberOf(msgspec.Struct, rename="camel", omit_defaults=True, kw_only=True):
-    """A group that the role is a member of."""
+    """A group role of which the role is a member."""
 
     role: Annotated[Identifier, Meta(description="Name of the group role.")]
     inherit: Annotated[
         bool,
         Meta(
             description=(
-                "Whether the group's privileges hold at once (the default); since PostgreSQL 16."
+                "Whether the role inherits the group's privileges; default true. Needs PostgreSQL"
+                " 16."
             )
         ),
     ] = True
@@ -150,42 +160,53 @@ class MemberOf(msgspec.Struct, rename="camel", omit_defaults=True, kw_only=True)
         bool,
         Meta(
             description=(
-                "Whether SET ROLE to the group is allowed (the default); since PostgreSQL 16."
+                "Whether the role may SET ROLE to the group; default true. Needs PostgreSQL 16."
             )
         ),
     ] = True
     admin: Annotated[
-        bool, Meta(description="Whether the role may make others members of the group.")
+        bool, Meta(description="Whether the role may add and remove members of the group.")
     ] = False
 
 
 class Attributes(msgspec.Struct, rename="camel", omit_defaults=True, kw_only=True):
-    """Attributes of the role, without those that would give it power over other roles."""
+    """Attributes of the role; none of them gives it power over other roles."""
 
     connection_limit: Annotated[
         # The largest max_connections that PostgreSQL takes.
         Annotated[int, Meta(ge=-1, le=262143)] | None,
-        Meta(description="Connections at once; -1 is no limit."),
+        Meta(
+            description=(
+                "Largest number of simultaneous connections of the role; -1 means no limit."
+            )
+        ),
     ] = None
     valid_until: Annotated[
         Annotated[str, Meta(max_length=40)] | None,
         Meta(
             description=(
-                "Until when the password logs in, in RFC 3339. Role, Secret and grants stay;"
-                " expiresAfter removes them."
+                "Time after which the password is not valid any more, in RFC 3339. Role, Secret"
+                " and grants stay; use expiresAfter to remove them."
             ),
             extra_json_schema={"format": "date-time"},
         ),
     ] = None
     inherit: Annotated[
-        bool | None, Meta(description="INHERIT or NOINHERIT; default as the server has it.")
+        bool | None,
+        Meta(
+            description=(
+                "Whether the role has INHERIT (true) or NOINHERIT (false). Without this field"
+                " the operator does not change it."
+            )
+        ),
     ] = None
     config: Annotated[
         dict[str, Annotated[str, Meta(max_length=1024)]],
         Meta(
             max_length=32,
             description=(
-                "Parameters that the role's sessions start with; others that it had are reset."
+                "Configuration parameters for the role's sessions. The operator resets those that"
+                " are not listed here."
             ),
         ),
     ] = {}
@@ -199,14 +220,14 @@ Approval = Literal["Automatic", "Manual"]
 
 
 class PostgresAccessSpec(msgspec.Struct, rename="camel", omit_defaults=True, kw_only=True):
-    """The role, its grants and the Secret to log in with."""
+    """The role, its grants, and the Secret with its login."""
 
     generated_secret: Annotated[
         str,
         Meta(
             min_length=1,
             max_length=253,
-            description="The Secret to write; the operator makes it and owns it.",
+            description="Name of the Secret that the operator creates and owns.",
         ),
     ]
     username: Annotated[
@@ -214,21 +235,21 @@ class PostgresAccessSpec(msgspec.Struct, rename="camel", omit_defaults=True, kw_
         Meta(
             min_length=1,
             max_length=63,
-            description="The role's name, taken as it is: case counts. It cannot be changed.",
+            description="Name of the role, case-sensitive. You cannot change it later.",
             extra_json_schema=_rules(("self == oldSelf", "username cannot be changed")),
         ),
     ]
     secret_template: Annotated[
         SecretTemplate | None,
-        Meta(description="What the Secret has beside the login, and under which keys."),
+        Meta(description="Labels, annotations, type and keys of the generated Secret."),
     ] = None
     password_policy: Annotated[
         LoginPolicy | None,
         Meta(
             description=(
-                "How the password is made, and when anew. A new one is also made for each new"
-                f" value of annotation {ROTATE_ANNOTATION}, and when the Secret or its key"
-                " password is deleted."
+                "How the operator makes the password, and when it rotates it. It also makes a new"
+                f" password for each new value of annotation {ROTATE_ANNOTATION}, and if you"
+                " delete the Secret or empty its key password."
             )
         ),
     ] = None
@@ -236,22 +257,25 @@ class PostgresAccessSpec(msgspec.Struct, rename="camel", omit_defaults=True, kw_
         PasswordSecretRef | None,
         Meta(
             description=(
-                "A password made elsewhere, which is never changed here and taken over when it"
-                " changes there."
+                "A Secret with a password that you supply. The operator never changes this"
+                " password, and follows changes in the Secret."
             )
         ),
     ] = None
     connection: Annotated[Connection, CONNECTION_RULES]
     grants: Annotated[
         list[Annotated[Grant, Meta(extra_json_schema=GRANT_RULES)]],
-        Meta(max_length=64, description="What the role may do, database by database."),
+        Meta(
+            max_length=64, description="Privileges of the role. Each item applies to one database."
+        ),
     ] = []
     grants_policy: Annotated[
         GrantsPolicy,
         Meta(
             description=(
-                "Authoritative revokes what the role holds beside its grants, in their databases;"
-                " Additive only what this object has granted before."
+                "Authoritative revokes all privileges that the role has beyond its grants, in the"
+                " databases of the grants. Additive revokes only privileges that this access"
+                " granted before."
             ),
         ),
     ] = "Authoritative"
@@ -259,9 +283,10 @@ class PostgresAccessSpec(msgspec.Struct, rename="camel", omit_defaults=True, kw_
         CleanupPolicy,
         Meta(
             description=(
-                "What becomes of the role on deletion. Restrict waits while it owns anything,"
-                " Cascade drops what it owns, Orphan gives that to the database's owner, Retain"
-                " leaves the role without its login."
+                "What the operator does with the role when you delete the access. Restrict waits"
+                " until the role owns nothing, Cascade drops the role's objects, Orphan gives"
+                " them to the database's owner or orphanTo, Retain keeps the role but disables"
+                " its login."
             ),
             extra_json_schema={"x-default": "Restrict"},
         ),
@@ -270,8 +295,8 @@ class PostgresAccessSpec(msgspec.Struct, rename="camel", omit_defaults=True, kw_
         Identifier | None,
         Meta(
             description=(
-                "The role that Orphan gives everything to; default the owner of each database. It"
-                " must have no powers, and be allowed like a group of memberOf."
+                "The role to which Orphan gives the objects; by default the owner of each"
+                " database. The role must have no powers, and allowedMemberOf must allow it."
             )
         ),
     ] = None
@@ -279,11 +304,12 @@ class PostgresAccessSpec(msgspec.Struct, rename="camel", omit_defaults=True, kw_
         Groups | None,
         Meta(
             description=(
-                "Deprecated. None, the default, grants to the role itself. Shared has a group role"
-                " for all accesses of the server with the same grants, and is refused where none"
-                " holds them yet; name a group role in memberOf. Default for accesses in a group"
-                " is what the PostgresServer says. What is granted with grantOption stays the"
-                " role's own."
+                "Deprecated: name a group role in memberOf instead. With None the operator grants"
+                " to the role itself. With Shared it grants to a group role, which all accesses"
+                " of the server with the same grants share; it refuses Shared if no group has"
+                " these grants yet. For accesses that are in a group, the default is groups of"
+                " the PostgresServer; for all others it is None. Grants with grantOption always"
+                " go to the role itself."
             )
         ),
     ] = None
@@ -291,8 +317,8 @@ class PostgresAccessSpec(msgspec.Struct, rename="camel", omit_defaults=True, kw_
         Annotated[list[MemberOf], Meta(max_length=32)] | None,
         Meta(
             description=(
-                "Groups of the role; those that are not listed are left. Without the field"
-                " memberships are left alone."
+                "Group roles of which the role is a member. The operator takes the role out of"
+                " groups that are not listed. Without this field it changes no memberships."
             )
         ),
     ] = None
@@ -301,26 +327,30 @@ class PostgresAccessSpec(msgspec.Struct, rename="camel", omit_defaults=True, kw_
         AdoptionPolicy,
         Meta(
             description=(
-                "IfUnclaimed takes over a role that exists and was made by hand, if the"
-                " operator's Controller allows it."
+                "With Never the operator adopts no role that exists. With IfUnclaimed it adopts a"
+                " role that a person made by hand, if allowAdoption of the Controller is true."
             ),
         ),
     ] = "Never"
     suspend: Annotated[
-        bool, Meta(description="Leave role and Secret as they are; a deletion goes on.")
+        bool,
+        Meta(description="With true the operator does nothing for this access except a deletion."),
     ] = False
     mode: Annotated[
         Mode,
         Meta(
-            description="Observe writes nothing, and tells in status.plan what would be done.",
+            description=(
+                "With Observe the operator changes nothing on the server, and status.plan lists"
+                " the statements that it would execute."
+            ),
         ),
     ] = "Enforce"
     approval: Annotated[
         Approval,
         Meta(
             description=(
-                f"Manual does only what annotation {GROUP}/approve names by the digest of"
-                " status.plan."
+                "With Manual the operator executes only a plan that you approved: set annotation"
+                f" {GROUP}/approve to the digest in status.plan."
             ),
         ),
     ] = "Automatic"
@@ -328,9 +358,9 @@ class PostgresAccessSpec(msgspec.Struct, rename="camel", omit_defaults=True, kw_
         Duration | None,
         Meta(
             description=(
-                "How long after its creation the access ends, such as 8h: the password logs in no"
-                " more, and the role goes as cleanupPolicy says. It excludes"
-                " attributes.validUntil."
+                "Lifetime of the access after its creation, such as 8h. Then the password is not"
+                " valid any more, and the operator removes the role as cleanupPolicy says. You"
+                " cannot combine it with attributes.validUntil."
             )
         ),
     ] = None
@@ -394,7 +424,7 @@ _SPEC_RULES = Meta(
 
 
 class PostgresAccess(msgspec.Struct, rename="camel", omit_defaults=True, kw_only=True):
-    """A PostgreSQL role with its grants and a Secret to log in with."""
+    """A PostgreSQL role with its grants, and a Secret with its login."""
 
     api_version: str = POSTGRESACCESSES.api_version
     kind: str = POSTGRESACCESSES.kind

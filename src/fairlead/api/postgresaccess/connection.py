@@ -45,18 +45,18 @@ CONDITIONS = Meta(
 
 
 class SecretKeyRef(msgspec.Struct, rename="camel", omit_defaults=True, kw_only=True):
-    """One key of a Secret."""
+    """A Secret and its key."""
 
     name: Annotated[Name, Meta(description="Name of the Secret.")]
     key: Annotated[Name, Meta(description="Key in the Secret.")]
 
 
 class ValueOrSecret(msgspec.Struct, rename="camel", omit_defaults=True, kw_only=True):
-    """A value written out, or the Secret key that holds it."""
+    """A value, or a Secret that has it."""
 
-    value: Annotated[str | None, Meta(description="The value itself.")] = None
+    value: Annotated[str | None, Meta(description="The value.")] = None
     secret_ref: Annotated[
-        SecretKeyRef | None, Meta(description="The Secret key that holds the value.")
+        SecretKeyRef | None, Meta(description="The Secret and the key that have the value.")
     ] = None
 
 
@@ -88,12 +88,12 @@ _ONE_VALUE = Meta(
 )
 
 CA_DESCRIPTION = (
-    "A Secret with CA certificates that the server's certificate is verified by; without it those"
-    " of the system are, whose verify-ca is verify-full."
+    "A Secret with the CA certificates that verify the server's certificate. Without"
+    " it the operator uses the system's CAs, and treats verify-ca as verify-full."
 )
 CLIENT_CERTIFICATE_DESCRIPTION = (
-    "A Secret with the keys tls.crt and tls.key, to log in with; it may take the password's place"
-    " where the server is verified."
+    "A Secret with a client certificate, in the keys tls.crt and tls.key. If sslMode"
+    " verifies the server, the certificate can replace the password."
 )
 
 _ONE_WAY = (
@@ -119,7 +119,10 @@ CONNECTION_RULES = Meta(
         (_WHOLE, "host needs username, and password or clientCertificateSecretRef"),
         (
             _SERVERS_CERTIFICATES,
-            "certificates are the PostgresServer's: leave them out beside serverRef",
+            (
+                "the PostgresServer has the certificates: remove caSecretRef and"
+                " clientCertificateSecretRef"
+            ),
         ),
         (
             _CA_OF_USE,
@@ -130,17 +133,17 @@ CONNECTION_RULES = Meta(
 
 
 class Connection(msgspec.Struct, rename="camel", omit_defaults=True, kw_only=True):
-    """Connection of an access: serverRef, or existingSecret, or host and credentials."""
+    """Connection to the server: serverRef, or existingSecret, or host and credentials."""
 
     server_ref: Annotated[
         ServerRef | None,
-        Meta(description="A PostgresServer, whose credentials stay out of this namespace."),
+        Meta(description="A PostgresServer. Its credentials stay in the operator's namespace."),
     ] = None
     existing_secret: Annotated[
         Name | None,
         Meta(
             description=(
-                "A Secret with username or user, password, host or uri, and optionally port,"
+                "A Secret with the keys username or user, password, host or uri; optionally port,"
                 " dbname or database, and sslmode."
             ),
         ),
@@ -149,8 +152,8 @@ class Connection(msgspec.Struct, rename="camel", omit_defaults=True, kw_only=Tru
         Name | None,
         Meta(
             description=(
-                "Where the Secrets named here are, if not in this namespace; refused unless the"
-                " operator's Controller or options allow it."
+                "Namespace of the Secrets that this connection names, if it is not the access's"
+                " namespace. The Controller or the operator's flags must allow it."
             )
         ),
     ] = None
@@ -161,20 +164,20 @@ class Connection(msgspec.Struct, rename="camel", omit_defaults=True, kw_only=Tru
     port: Annotated[Port | None, Meta(description="Port of the server; default 5432.")] = None
     database: Annotated[
         str | None,
-        Meta(description="The database that the operator connects to first; default postgres."),
+        Meta(description="Database to which the operator connects first; default postgres."),
     ] = None
     username: Annotated[
-        ValueOrSecret | None, _ONE_VALUE, Meta(description="The administrator's name.")
+        ValueOrSecret | None, _ONE_VALUE, Meta(description="User name of the administrator.")
     ] = None
     password: Annotated[
-        ValueOrSecret | None, _ONE_VALUE, Meta(description="The administrator's password.")
+        ValueOrSecret | None, _ONE_VALUE, Meta(description="Password of the administrator.")
     ] = None
     ssl_mode: Annotated[
         SSLMode | None,
         Meta(
             description=(
-                "Default: verify-full with caSecretRef, else require. Where the existing Secret"
-                " has an sslmode too, the stricter one counts."
+                "TLS mode; default verify-full with caSecretRef, otherwise require. If"
+                " existingSecret has an sslmode too, the stricter one applies."
             )
         ),
     ] = None
@@ -191,19 +194,19 @@ Duration = Annotated[str, Meta(pattern=GO_DURATION, max_length=32)]
 
 
 class PasswordPolicy(msgspec.Struct, rename="camel", omit_defaults=True, kw_only=True):
-    """Generation and rotation of passwords; unset fields come from the Controller."""
+    """How the operator makes passwords, and when it rotates them."""
 
     length: Annotated[
         Annotated[int, Meta(ge=16, le=128)] | None,
-        Meta(description="Characters of a password; default 32."),
+        Meta(description="Number of characters; default 32."),
     ] = None
     alphabet: Annotated[
         Annotated[str, Meta(min_length=2, max_length=94)] | None,
         Meta(
             description=(
                 "urlsafe (the default: letters, digits, - and _), alphanumeric, hex, or the"
-                " characters themselves, printable ASCII without the blank. A password has 96 bits"
-                " at least."
+                " characters themselves, from printable ASCII without the space. Together with"
+                " length it must give at least 96 random bits."
             ),
         ),
     ] = None
@@ -211,8 +214,8 @@ class PasswordPolicy(msgspec.Struct, rename="camel", omit_defaults=True, kw_only
         Duration | None,
         Meta(
             description=(
-                "A new password each time that so much has passed since it changed: a duration"
-                " such as 720h, of 1m at least."
+                "Time after which the operator makes a new password: a duration such as 720h, at"
+                " least 1m."
             ),
             extra_json_schema=rules(
                 (
@@ -227,8 +230,8 @@ class PasswordPolicy(msgspec.Struct, rename="camel", omit_defaults=True, kw_only
         Annotated[int, Meta(ge=4096, le=100_000)] | None,
         Meta(
             description=(
-                "Rounds of SCRAM-SHA-256 for the next password that is stored; default 4096."
-                " Clients work as many at each login."
+                "Iterations of SCRAM-SHA-256 for the next password; default 4096. A client"
+                " computes the same number at each login."
             ),
         ),
     ] = None
@@ -239,15 +242,15 @@ OnAdoption = Literal["Replace", "Keep"]
 
 
 class LoginPolicy(PasswordPolicy, rename="camel", omit_defaults=True, kw_only=True):
-    """Password policy of one access, with the treatment of open sessions at a change."""
+    """How the operator makes and rotates the password of one access."""
 
     rotation: Annotated[
         Rotation,
         Meta(
             description=(
-                "InPlace changes the password of the one login. TwoLogins lets no login fail: the"
-                " role that username names owns everything and does not log in, and two logins"
-                " that act as it, username_a and username_b, take turns in the Secret."
+                "InPlace changes the password of the login. With TwoLogins no login fails during"
+                " a rotation: the role username owns everything and cannot log in, and its two"
+                " logins username_a and username_b take turns in the Secret."
             ),
         ),
     ] = "InPlace"
@@ -255,8 +258,8 @@ class LoginPolicy(PasswordPolicy, rename="camel", omit_defaults=True, kw_only=Tr
         Duration | None,
         Meta(
             description=(
-                "How long a login still works when another one has taken its turn: a duration,"
-                " default 1h, or rotateEvery where that is shorter."
+                "How long the previous login still works after a rotation with TwoLogins: a"
+                " duration, default 1h, or rotateEvery if that is shorter."
             ),
             extra_json_schema=rules(
                 (
@@ -270,9 +273,10 @@ class LoginPolicy(PasswordPolicy, rename="camel", omit_defaults=True, kw_only=Tr
         OnAdoption,
         Meta(
             description=(
-                "What becomes of the password of a role that was made by hand. Replace gives it a"
-                " new one. Keep leaves it: it cannot be read, and so there is no Secret, until a"
-                " rotation is asked for by annotation, or passwordSecretRef names the password."
+                "What the operator does with the password of a role that a person made by hand."
+                " Replace sets a new one. Keep leaves it; the operator cannot read it from the"
+                " server, so there is no Secret until you request a rotation by annotation or"
+                " supply the password with passwordSecretRef."
             ),
         ),
     ] = "Replace"

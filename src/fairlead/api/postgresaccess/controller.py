@@ -43,14 +43,15 @@ _HOSTS_OF_USE = (
 
 
 class OwnConnections(msgspec.Struct, rename="camel", omit_defaults=True, kw_only=True):
-    """Rule for the servers that an access may name without a PostgresServer."""
+    """The servers that an access may name without a PostgresServer."""
 
     policy: Annotated[
         ConnectionsPolicy,
         Meta(
             description=(
-                "Allowed takes any, Forbidden none, Listed those of hosts. Nothing is looked up or"
-                " connected to for one that is refused."
+                "Allowed accepts every connection, Forbidden none, Listed only those to hosts."
+                " The operator neither resolves nor contacts the host of a connection that it"
+                " refuses."
             )
         ),
     ] = "Allowed"
@@ -60,9 +61,9 @@ class OwnConnections(msgspec.Struct, rename="camel", omit_defaults=True, kw_only
             max_length=256,
             description=(
                 "Hosts with or without a port, such as *.databases.svc, db.example.org:5432 or"
-                " 10.1.0.0/16: * stands for anything, {namespace} for the access's namespace."
-                " Networks are for addresses that are written out. Why a connection to one of them"
-                " fails is told in full."
+                " 10.1.0.0/16. * matches any text, and {namespace} is the access's namespace."
+                " Networks match hosts that are given as IP addresses. Only for these hosts does"
+                " the status say why a connection failed."
             ),
             extra_json_schema=_SET,
         ),
@@ -73,70 +74,97 @@ class PostgresSettings(msgspec.Struct, rename="camel", omit_defaults=True, kw_on
     """Settings that apply to all PostgresAccesses."""
 
     excluded_users: Annotated[
-        Roles, Meta(description="Roles that are never made, changed or dropped.")
+        Roles, Meta(description="Roles that the operator never makes, changes or drops.")
     ] = []
     excluded_user_patterns: Annotated[
-        Patterns, Meta(description="The same for all roles like these: * stands for anything.")
+        Patterns, Meta(description="Patterns for such roles; * matches any text.")
     ] = []
     unmanaged_users: Annotated[
         UnmanagedUsers | None,
         Meta(
             description=(
-                "What becomes of roles that no PostgresAccess asks for: Report tells of those that"
-                " Fairlead made, Owned drops these, and Drop also logins that others made."
+                "What the operator does with roles that no PostgresAccess requests: Report"
+                " reports those that Fairlead made, Owned drops them, and Drop also drops logins"
+                " that others made."
             )
         ),
     ] = None
     # A setting of access-operator, taken so that its manifests can be applied.
     stale_user_deletion_policy: Annotated[
-        str, Meta(max_length=64, description="Accepted and left alone; see unmanagedUsers.")
+        str,
+        Meta(
+            max_length=64,
+            description="A field of access-operator without effect here; see unmanagedUsers.",
+        ),
     ] = ""
     allow_adoption: Annotated[
         bool | None,
-        Meta(description="Whether an access may take over a role that has no owner."),
+        Meta(
+            description=(
+                "Whether an access with adoptionPolicy IfUnclaimed may adopt a role that a person"
+                " made by hand."
+            )
+        ),
     ] = None
     allowed_member_of: Annotated[
         Patterns,
         Meta(
             description=(
-                "Roles that memberOf may name where no PostgresServer says so: * stands for"
-                " anything, {namespace} for the access's namespace."
+                "Roles that memberOf may name if the PostgresServer does not set allowedMemberOf."
+                " * matches any text, and {namespace} is the access's namespace."
             )
         ),
     ] = []
     connections: Annotated[
         OwnConnections | None,
         Meta(
-            description="Whether accesses may bring connections of their own.",
+            description="Connections that accesses may use without a PostgresServer.",
             extra_json_schema=rules(
-                (_HOSTS_OF_USE, "hosts are of no use with policy Forbidden"),
+                (
+                    _HOSTS_OF_USE,
+                    "hosts has no effect with policy Forbidden; remove it, or use policy Listed",
+                ),
             ),
         ),
     ] = None
     synced_interval: Annotated[
-        Duration | None, Meta(description="Between looks at what is in sync, at least 10s.")
+        Duration | None,
+        Meta(description="Time between two checks of an access that is in sync; at least 10s."),
     ] = None
     pending_interval: Annotated[
-        Duration | None, Meta(description="Between looks at what waits for others, at least 1s.")
+        Duration | None,
+        Meta(
+            description=(
+                "Time between two checks of an access that waits for a person; at least 1s."
+            )
+        ),
     ] = None
     max_connections_per_server: Annotated[
         Annotated[int, Meta(ge=1, le=64)] | None,
-        Meta(description="Connections that the operator has to one server at once."),
+        Meta(
+            description=(
+                "Largest number of connections to one server for work on databases; removals,"
+                " passwords and checks use about eight more."
+            )
+        ),
     ] = None
     password_defaults: Annotated[
-        PasswordPolicy | None, Meta(description="Where an access does not say.")
+        PasswordPolicy | None,
+        Meta(
+            description="Values for the fields that the passwordPolicy of an access does not set."
+        ),
     ] = None
 
 
 class ControllerSettings(msgspec.Struct, rename="camel", omit_defaults=True, kw_only=True):
-    """Settings of the operator; sections of RabbitMQ and Redis are accepted without effect."""
+    """Settings of the operator."""
 
     existing_secret_namespace: Annotated[
         bool | None,
         Meta(
             description=(
-                "Whether connections may name Secrets of other namespaces than their own, which"
-                " gives every tenant the use of them."
+                "Whether connections may name Secrets of other namespaces. Every tenant can then"
+                " use these Secrets."
             )
         ),
     ] = None
@@ -144,54 +172,61 @@ class ControllerSettings(msgspec.Struct, rename="camel", omit_defaults=True, kw_
         Patterns | None,
         Meta(
             description=(
-                "With existingSecretNamespace, the namespaces that may be named: * stands for"
-                " anything, {namespace} for the access's own; without it all but the operator's."
+                "The namespaces that connections may name with existingSecretNamespace. * matches"
+                " any text, and {namespace} is the access's namespace. Without this field: all"
+                " except the operator's."
             )
         ),
     ] = None
     postgres: PostgresSettings = msgspec.field(default_factory=PostgresSettings)
-    rabbitmq: Annotated[dict[str, Any], Meta(description="Accepted and left alone.")] = {}
-    redis: Annotated[dict[str, Any], Meta(description="Accepted and left alone.")] = {}
+    rabbitmq: Annotated[
+        dict[str, Any], Meta(description="A field of access-operator without effect here.")
+    ] = {}
+    redis: Annotated[
+        dict[str, Any], Meta(description="A field of access-operator without effect here.")
+    ] = {}
 
 
 class ControllerSpec(msgspec.Struct, rename="camel", omit_defaults=True, kw_only=True):
-    """The wanted settings."""
+    """Settings of the operator."""
 
     settings: ControllerSettings = msgspec.field(default_factory=ControllerSettings)
 
 
 class Accesses(msgspec.Struct, rename="camel", omit_defaults=True, kw_only=True):
-    """Numbers of accesses that are in sync and that are not."""
+    """How many accesses are in sync, and how many are not."""
 
-    ready: Annotated[int, Meta(description="How many are in sync.")] = 0
-    failing: Annotated[int, Meta(description="How many are not.")] = 0
+    ready: Annotated[int, Meta(description="Number of accesses that are in sync.")] = 0
+    failing: Annotated[int, Meta(description="Number of accesses that are not in sync.")] = 0
 
 
 class ServerSummary(msgspec.Struct, rename="camel", omit_defaults=True, kw_only=True):
-    """Numbers of accesses of one PostgresServer that are in sync and that are not."""
+    """How many accesses of one PostgresServer are in sync, and how many are not."""
 
     name: Annotated[str, Meta(description="Name of the PostgresServer.")]
-    ready: Annotated[int, Meta(description="How many accesses are in sync.")] = 0
-    failing: Annotated[int, Meta(description="How many are not.")] = 0
+    ready: Annotated[int, Meta(description="Number of accesses that are in sync.")] = 0
+    failing: Annotated[int, Meta(description="Number of accesses that are not in sync.")] = 0
 
 
 class ControllerStatus(msgspec.Struct, rename="camel", omit_defaults=True, kw_only=True):
-    """Conditions of the settings, and numbers of accesses by server."""
+    """Conditions of the settings, and the number of accesses for each server."""
 
     conditions: Annotated[
-        list[Condition], CONDITIONS, Meta(description="Whether the settings are in force.")
+        list[Condition],
+        CONDITIONS,
+        Meta(description="Conditions: whether the operator uses these settings."),
     ] = []
     observed_generation: Annotated[
-        int, Meta(description="The generation of the spec that this status is about.")
+        int, Meta(description="The generation of the spec that the status describes.")
     ] = 0
     accesses: Accesses | None = None
     own_connections: Annotated[
-        Accesses | None, Meta(description="Those that name no PostgresServer.")
+        Accesses | None, Meta(description="Accesses that name no PostgresServer.")
     ] = None
     servers: Annotated[
         list[ServerSummary],
         Meta(
-            description="Those with the most failing accesses, at most 64.",
+            description="The PostgresServers with the most failing accesses, at most 64.",
             extra_json_schema={
                 "x-kubernetes-list-type": "map",
                 "x-kubernetes-list-map-keys": ["name"],
@@ -201,7 +236,7 @@ class ControllerStatus(msgspec.Struct, rename="camel", omit_defaults=True, kw_on
 
 
 class OperatorController(msgspec.Struct, rename="camel", omit_defaults=True, kw_only=True):
-    """The operator's settings: the oldest in the operator's namespace counts."""
+    """Settings of the operator. It uses the oldest Controller in its namespace."""
 
     api_version: str = CONTROLLERS.api_version
     kind: str = CONTROLLERS.kind

@@ -89,15 +89,15 @@ def _fits_level() -> str:
 
 
 class IncludeFuture(msgspec.Struct, rename="camel", omit_defaults=True, kw_only=True):
-    """Default privileges: objects that are created later get the same privileges at once."""
+    """Sets default privileges, so that new objects have the same privileges at once."""
 
     owned_by: Annotated[
         list[Identifier],
         Meta(
             max_length=16,
             description=(
-                "The roles that create; default the schema's owner, and the database's where that"
-                " is pg_database_owner."
+                "The roles that create the objects. By default the owner of the schema; if that"
+                " is pg_database_owner, the owner of the database."
             ),
         ),
     ] = []
@@ -111,7 +111,7 @@ GRANT_RULES = _rules(
     ),
     (
         "!has(self.access) || !has(self.schemaUsage) || self.schemaUsage",
-        "access has USAGE on the schema in it: remove schemaUsage",
+        "access includes USAGE on the schema: remove schemaUsage",
     ),
     (
         f"!has(self.names) || {_ON} in {_listed(_NAMED_LEVELS)}",
@@ -133,35 +133,37 @@ GRANT_RULES = _rules(
     ),
     (
         f"!has(self.privileges) || !('ALL' in self.privileges) || {_ON} != ''",
-        "ALL needs on, for each level has privileges of its own",
+        "ALL needs on, because each kind of object has its own privileges",
     ),
-    (_fits_level(), "privileges has one that cannot be granted on this level"),
+    (_fits_level(), "privileges has one that does not exist for the kind of object in on"),
 )
 
 
 class Grant(msgspec.Struct, rename="camel", omit_defaults=True, kw_only=True):
-    """Privileges in one database: on itself, on a schema, or on objects in the schema.
+    """Privileges in one database: on the database, on a schema, or on objects of a schema.
 
     Without ``on``, CONNECT and TEMPORARY apply to the database, CREATE and USAGE to the schema,
-    EXECUTE to all its routines and the others to all its tables and views.
+    EXECUTE to all routines of the schema, and the others to all its tables and views.
     """
 
-    database: Annotated[Identifier, Meta(description="The database that the privileges are in.")]
+    database: Annotated[Identifier, Meta(description="The database to which the grant applies.")]
     schema: Annotated[
-        Identifier, Meta(description="The schema that the privileges are in; default public.")
+        Identifier, Meta(description="The schema to which the grant applies; default public.")
     ] = "public"
     on: Annotated[
         GrantLevel | None,
         Meta(
             description=(
-                "What the privileges are on; default what each of them implies. YAML wants the"
-                ' name in quotes: "on".'
+                "Kind of object to which the privileges apply. Without it each privilege decides:"
+                " CONNECT and TEMPORARY apply to the database, CREATE and USAGE to the schema,"
+                " EXECUTE to routines, all others to tables and views. Write the name in quotes,"
+                ' "on": YAML reads on as true.'
             )
         ),
     ] = None
     on_unquoted: Annotated[
         GrantLevel | None,
-        Meta(description="The same as on: what YAML makes of that name without quotes."),
+        Meta(description="The same as on. YAML reads on without quotes as true."),
     ] = msgspec.field(name="true", default=None)
     names: Annotated[
         list[Annotated[str, Meta(min_length=1, max_length=512)]],
@@ -169,25 +171,38 @@ class Grant(msgspec.Struct, rename="camel", omit_defaults=True, kw_only=True):
             min_length=1,
             max_length=128,
             description=(
-                "The objects, default all that are in the schema. A routine is named by its name,"
-                " or by name(type, ...) with the types of its input arguments."
+                "Names of the objects; by default all objects of the schema. Write a routine as"
+                " name, or as name(type, ...) with the types of its input arguments."
             ),
         ),
     ] = []
     columns: Annotated[
         list[Identifier],
-        Meta(min_length=1, max_length=64, description="Columns of the tables named, alone."),
+        Meta(
+            min_length=1,
+            max_length=64,
+            description=(
+                "Columns of the tables in names; the privileges then apply only to these columns."
+            ),
+        ),
     ] = []
     privileges: Annotated[
         list[Privilege],
         Meta(
             min_length=1,
             max_length=16,
-            description="ALL is all that the level and the server's version know.",
+            description=(
+                "Privileges to grant. ALL means all privileges that the server's version has for"
+                " this kind of object."
+            ),
             extra_json_schema=_rules(
                 (
                     "!self.exists(p, p == 'SET' || p == 'ALTER SYSTEM')",
-                    "SET and ALTER SYSTEM are server parameters' privileges, not granted here",
+                    (
+                        "SET and ALTER SYSTEM are privileges on server parameters, which"
+                        " Fairlead does"
+                        " not grant"
+                    ),
                 ),
             ),
         ),
@@ -196,24 +211,30 @@ class Grant(msgspec.Struct, rename="camel", omit_defaults=True, kw_only=True):
         Bundle | None,
         Meta(
             description=(
-                "In place of privileges: what reading, writing, or everything in the schema needs,"
-                " CONNECT included, on what there is and on what its owner creates later."
+                "Use instead of privileges: a bundle of the privileges to read, to read and"
+                " write, or to do everything in the schema, with CONNECT. It applies to present"
+                " objects, and to objects that the schema's owner creates later."
             )
         ),
     ] = None
     grant_option: Annotated[
-        bool, Meta(description="Whether the role may pass the privileges on.")
+        bool, Meta(description="Whether the role may grant the privileges to others.")
     ] = False
     include_future: Annotated[
         IncludeFuture | None,
-        Meta(description="Default privileges for what is created later."),
+        Meta(
+            description=(
+                "Also grants the privileges on objects that are created later, with default"
+                " privileges."
+            )
+        ),
     ] = None
     schema_usage: Annotated[
         bool,
         Meta(
             description=(
-                "Whether USAGE on the schema comes with what is granted in it. False is for roles"
-                " that have it otherwise, such as through PUBLIC."
+                "Whether the operator also grants USAGE on the schema. Set it to false if the"
+                " role has USAGE in another way, such as through PUBLIC."
             ),
         ),
     ] = True

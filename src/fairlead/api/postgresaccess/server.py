@@ -43,61 +43,84 @@ class NamespaceRequirement(LabelSelectorRequirement, kw_only=True, frozen=True):
 
     operator: Annotated[
         Literal["In", "NotIn", "Exists", "DoesNotExist"],
-        Meta(description="How the label is compared."),
+        Meta(description="How the selector compares the label."),
     ]
 
 
 class NamespaceSelector(LabelSelectorTerms, kw_only=True, frozen=True):
-    """``metav1.LabelSelector`` over namespaces' labels; the empty one selects all."""
+    """``metav1.LabelSelector`` over the labels of namespaces; an empty one selects all."""
 
     match_expressions: Annotated[
         Sequence[NamespaceRequirement],
         Meta(
             extra_json_schema={"x-kubernetes-list-type": "atomic"},
-            description="Terms that must all hold.",
+            description="Terms that an object must meet, all of them.",
         ),
     ] = []
 
 
 class PostgresServerSpec(msgspec.Struct, rename="camel", omit_defaults=True, kw_only=True):
-    """Address of the server, its administrator's credentials, and the permitted uses."""
+    """Address of the server, the administrator's credentials, and what accesses may do."""
 
-    host: Annotated[str, Meta(min_length=1, description="Where the operator reaches it.")]
+    host: Annotated[str, Meta(min_length=1, description="Host to which the operator connects.")]
     port: Annotated[
-        Port, Meta(description="Port that the operator connects to; default 5432.")
+        Port, Meta(description="Port to which the operator connects; default 5432.")
     ] = 5432
     database: Annotated[
-        Identifier, Meta(description="The maintenance database, where role work is serialised.")
+        Identifier,
+        Meta(
+            description=(
+                "Maintenance database, in which the operator works on roles; default postgres."
+            )
+        ),
     ] = "postgres"
     credentials_secret_ref: Annotated[
         SecretRef,
-        Meta(description="A Secret with username and password in the operator's namespace."),
+        Meta(
+            description=(
+                "A Secret in the operator's namespace with the administrator's username and"
+                " password."
+            )
+        ),
     ]
     ssl_mode: Annotated[
         SSLMode,
-        Meta(description="How the connection is protected, as libpq has it; default verify-full."),
+        Meta(description="TLS mode, as in libpq; default verify-full."),
     ] = "verify-full"
     ca_secret_ref: Annotated[CASecretRef | None, Meta(description=CA_DESCRIPTION)] = None
     client_certificate_secret_ref: Annotated[
         SecretRef | None, Meta(description=CLIENT_CERTIFICATE_DESCRIPTION)
     ] = None
     external_host: Annotated[
-        str, Meta(description="Where clients reach it, for the generated Secret; default host.")
+        str,
+        Meta(
+            description=(
+                "Host to which clients connect, for the generated Secret; by default the value of"
+                " host."
+            )
+        ),
     ] = ""
     external_port: Annotated[
         Port | None,
-        Meta(description="Port that clients connect to, for the generated Secret; default port."),
+        Meta(
+            description=(
+                "Port to which clients connect, for the generated Secret; by default the value of"
+                " port."
+            )
+        ),
     ] = None
     allowed_namespaces: Annotated[
         NamespaceSelector,
-        Meta(description="Namespaces whose PostgresAccess may use this server; {} is all."),
+        Meta(
+            description="Namespaces from which a PostgresAccess may use this server; {} means all."
+        ),
     ]
     username_pattern: Annotated[
         str,
         Meta(
             description=(
-                "Which usernames are allowed: * stands for anything, {namespace} for the"
-                " namespace."
+                "Usernames that accesses may use. * matches any text, and {namespace} is the"
+                " access's namespace."
             )
         ),
     ] = "*"
@@ -105,7 +128,9 @@ class PostgresServerSpec(msgspec.Struct, rename="camel", omit_defaults=True, kw_
         list[str],
         Meta(
             min_length=1,
-            description="Databases grants may name, with the same placeholders.",
+            description=(
+                "Databases that grants may name, with the same placeholders as usernamePattern."
+            ),
         ),
     ]
     allowed_privileges: Annotated[
@@ -113,7 +138,7 @@ class PostgresServerSpec(msgspec.Struct, rename="camel", omit_defaults=True, kw_
         Annotated[list[ObjectPrivilege], Meta(max_length=13)] | None,
         Meta(
             description=(
-                "Privileges that grants may name, or come to by ALL and access; without it all."
+                "Privileges that grants may contain, also through ALL and access; by default all."
             ),
         ),
     ] = None
@@ -121,9 +146,10 @@ class PostgresServerSpec(msgspec.Struct, rename="camel", omit_defaults=True, kw_
         Annotated[list[Pattern], Meta(max_length=256)] | None,
         Meta(
             description=(
-                "Roles that memberOf may name, with the same placeholders; without it those of the"
-                " Controller. PostgreSQL's own and its providers' are allowed by their full names"
-                " alone."
+                "Roles that memberOf and orphanTo may name, with the same placeholders as"
+                " usernamePattern. Without this field allowedMemberOf of the Controller applies."
+                " Patterns do not match the reserved roles of PostgreSQL and of cloud providers;"
+                " list these by their full names."
             ),
         ),
     ] = None
@@ -131,8 +157,8 @@ class PostgresServerSpec(msgspec.Struct, rename="camel", omit_defaults=True, kw_
         PasswordFormat,
         Meta(
             description=(
-                "What the operator sends when it sets a password. Verifier keeps the password from"
-                " the server; Plain is for servers that refuse verifiers, and needs sslMode"
+                "What the operator sends to set a password. With Verifier the server never sees"
+                " the password; Plain is for servers that refuse verifiers, and needs sslMode"
                 " verify-full or verify-ca."
             ),
         ),
@@ -141,8 +167,8 @@ class PostgresServerSpec(msgspec.Struct, rename="camel", omit_defaults=True, kw_
         Groups,
         Meta(
             description=(
-                "Deprecated: spec.groups of those PostgresAccess that are in a shared group and do"
-                " not say it themselves. Shared is refused of a new PostgresServer."
+                "Deprecated. Default of spec.groups for each PostgresAccess that is in a shared"
+                " group. A new PostgresServer cannot use Shared."
             )
         ),
     ] = "None"
@@ -151,8 +177,8 @@ class PostgresServerSpec(msgspec.Struct, rename="camel", omit_defaults=True, kw_
         Meta(
             max_length=3,
             description=(
-                "What is taken from PUBLIC in the databases that grants name: CONNECT and"
-                " TEMPORARY on the database, CREATE on its schema public."
+                "Privileges that the operator revokes from PUBLIC in the databases of grants:"
+                " CONNECT and TEMPORARY on the database, CREATE on the schema public."
             ),
             extra_json_schema={"x-kubernetes-list-type": "set"},
         ),
@@ -160,17 +186,20 @@ class PostgresServerSpec(msgspec.Struct, rename="camel", omit_defaults=True, kw_
 
 
 class PostgresServerStatus(msgspec.Struct, rename="camel", omit_defaults=True, kw_only=True):
-    """Whether the server answers to its administrator."""
+    """Whether the operator can use the server."""
 
     conditions: Annotated[
-        list[Condition], CONDITIONS, Meta(description="Whether the server can be used.")
+        list[Condition],
+        CONDITIONS,
+        Meta(description="Conditions: whether the operator can use the server."),
     ] = []
     observed_generation: Annotated[
-        int, Meta(description="The generation of the spec that this status is about.")
+        int, Meta(description="The generation of the spec that the status describes.")
     ] = 0
     version: Annotated[str, Meta(description="Version of PostgreSQL.")] = ""
     system_identifier: Annotated[
-        str, Meta(description="PostgreSQL's own identifier of the database cluster.")
+        str,
+        Meta(description="System identifier of the database cluster, as PostgreSQL reports it."),
     ] = ""
 
 
@@ -189,7 +218,7 @@ _SPEC_RULES = Meta(
                 "!has(self.groups) || self.groups != 'Shared'"
                 " || (has(oldSelf.groups) && oldSelf.groups == 'Shared')"
             ),
-            "groups Shared is deprecated; share a group role by memberOf of the PostgresAccesses",
+            "groups Shared is deprecated; name a group role in memberOf of the PostgresAccesses",
         ),
     )
 )

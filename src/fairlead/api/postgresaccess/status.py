@@ -25,151 +25,176 @@ class Binding(msgspec.Struct, rename="camel", omit_defaults=True, kw_only=True):
 
 
 class SecretInfo(msgspec.Struct, rename="camel", omit_defaults=True, kw_only=True):
-    """The generated Secret, once its login works."""
+    """The generated Secret; set when the login in it works."""
 
     name: Annotated[str, Meta(description="Name of the Secret.")] = ""
-    uid: Annotated[str, Meta(description="Its uid.")] = ""
+    uid: Annotated[str, Meta(description="UID of the Secret.")] = ""
     uris: Annotated[
         Uris | None,
-        Meta(description="The form of its URIs, which one that is made anew keeps."),
+        Meta(
+            description=(
+                "Form of the URIs in the Secret. The operator uses it again if it creates the"
+                " Secret anew."
+            )
+        ),
     ] = None
 
 
 class PasswordInfo(msgspec.Struct, rename="camel", omit_defaults=True, kw_only=True):
-    """The password that the server has, as a keyed hash; times are RFC 3339 in UTC."""
+    """The password on the server. Times are RFC 3339 in UTC."""
 
     fingerprint: Annotated[str, Meta(description="A keyed hash of the password.")] = ""
-    changed_at: Annotated[str, Meta(description="When the password was last changed.")] = ""
+    changed_at: Annotated[str, Meta(description="When the password last changed.")] = ""
     next_rotation: Annotated[str, Meta(description="When the next password is due.")] = ""
     open_sessions: Annotated[
         int,
         Meta(
             description=(
-                "How many sessions of the login were open when it got this password. They go on,"
-                " whether a client or a pooler has opened them."
+                "Number of sessions of the login that were open when the operator set this"
+                " password. They stay open, also those of poolers."
             )
         ),
     ] = 0
 
 
 class SessionsInfo(msgspec.Struct, rename="camel", omit_defaults=True, kw_only=True):
-    """The end of open sessions that annotation end-sessions-at has asked for last."""
+    """Result of the last value of the annotation end-sessions-at."""
 
-    request: Annotated[str, Meta(description="Value of the annotation that was carried out.")] = ""
-    ended_at: Annotated[str, Meta(description="When it was carried out, in RFC 3339.")] = ""
-    ended: Annotated[int, Meta(description="How many sessions of the logins were ended.")] = 0
-    left: Annotated[int, Meta(description="How many of them were still open after that.")] = 0
+    request: Annotated[str, Meta(description="Value of the annotation.")] = ""
+    ended_at: Annotated[
+        str, Meta(description="When the operator ended the sessions, in RFC 3339.")
+    ] = ""
+    ended: Annotated[int, Meta(description="Number of sessions that the operator ended.")] = 0
+    left: Annotated[
+        int, Meta(description="Number of these sessions that were still open afterwards.")
+    ] = 0
 
 
 class LoginInfo(msgspec.Struct, rename="camel", omit_defaults=True, kw_only=True):
-    """A role to log in with: the ``current`` one is in the Secret.
-
-    The others end, or have ended, at ``ends_at``, in RFC 3339.
-    """
+    """A role with which clients of the access log in."""
 
     name: Annotated[str, Meta(description="Name of the role.")]
     current: Annotated[bool, Meta(description="Whether this login is in the Secret.")] = False
-    ends_at: Annotated[str, Meta(description="When the login ends, or has ended.")] = ""
+    ends_at: Annotated[str, Meta(description="When the login ends or ended, in RFC 3339.")] = ""
 
 
 class ServerInfo(msgspec.Struct, rename="camel", omit_defaults=True, kw_only=True):
-    """The server that answered."""
+    """The server on which the role is."""
 
     host: Annotated[str, Meta(description="Host of the server.")] = ""
     version: Annotated[str, Meta(description="Version of PostgreSQL.")] = ""
     system_identifier: Annotated[
-        str, Meta(description="PostgreSQL's own identifier of the database cluster.")
+        str,
+        Meta(description="System identifier of the database cluster, as PostgreSQL reports it."),
     ] = ""
 
 
 class Plan(msgspec.Struct, rename="camel", omit_defaults=True, kw_only=True):
-    """Statements that would be executed in the server; passwords are shown as ***.
+    """Statements that the operator would execute on the server, with *** for passwords.
 
-    ``digest`` identifies all statements, of which the first are listed. ``approved_digest`` is the
-    digest of the last approved plan that was carried out, ``approved_by`` names the field manager
-    that wrote the approval, and the time. An approval is valid once.
-
-    With spec.approval Manual the hashes of the statements prove what was approved: ``parts`` are
-    those that are left, ``done`` those that were carried out by the present approval.
+    The digest covers all statements, also those that are not listed. An approval is valid once.
+    With spec.approval Manual the hashes in parts and done prove what was approved.
     """
 
-    digest: Annotated[str, Meta(description="Names the plan; an approval repeats it.")] = ""
-    statements: Annotated[list[str], Meta(description="The first statements.")] = []
-    total: Annotated[int, Meta(description="How many statements there are.")] = 0
-    approved_digest: Annotated[
-        str, Meta(description="The plan that was last approved and carried out.")
+    digest: Annotated[
+        str,
+        Meta(
+            description=(
+                "Digest of the plan. To approve the plan, set the annotation to this digest."
+            )
+        ),
     ] = ""
-    approved_by: Annotated[str, Meta(description="Who wrote that approval, and when.")] = ""
+    statements: Annotated[list[str], Meta(description="The first statements of the plan.")] = []
+    total: Annotated[int, Meta(description="Number of statements in the plan.")] = 0
+    approved_digest: Annotated[
+        str, Meta(description="Digest of the last approved plan that the operator carried out.")
+    ] = ""
+    approved_by: Annotated[
+        str, Meta(description="Field manager that wrote that approval, and the time.")
+    ] = ""
     parts: Annotated[
-        list[str], Meta(description="Hashes of the statements that wait or are left.")
+        list[str], Meta(description="Hashes of the statements that are still to be executed.")
     ] = []
     done: Annotated[
-        list[str], Meta(description="Hashes of those that this plan's approval has carried out.")
+        list[str],
+        Meta(
+            description=(
+                "Hashes of the statements that the operator executed under the present approval."
+            )
+        ),
     ] = []
 
 
 class Blockers(msgspec.Struct, rename="camel", omit_defaults=True, kw_only=True):
     """Objects that a role owns in one database."""
 
-    database: Annotated[str, Meta(description="The database.")]
-    objects: Annotated[list[str], Meta(description="What the role owns there.")] = []
+    database: Annotated[str, Meta(description="Name of the database.")]
+    objects: Annotated[
+        list[str], Meta(description="Objects that the role owns in this database.")
+    ] = []
 
 
 class Deletion(msgspec.Struct, rename="camel", omit_defaults=True, kw_only=True):
-    """Objects that a deletion waits for; ``truncated`` if there are more than are listed.
-
-    ``removed`` of ``total`` objects and privileges are gone, where they go in pieces.
-    """
+    """Objects for which a deletion waits, and its progress if the operator works in pieces."""
 
     blockers: Annotated[
-        list[Blockers], Meta(description="What the role still owns, database by database.")
+        list[Blockers], Meta(description="Objects that the role still owns, for each database.")
     ] = []
-    truncated: Annotated[bool, Meta(description="Whether there is more than is listed.")] = False
+    truncated: Annotated[
+        bool, Meta(description="Whether the role owns more objects than this list contains.")
+    ] = False
     removed: Annotated[
-        int, Meta(description="How many objects and privileges of the role are gone so far.")
+        int,
+        Meta(description="Number of objects and privileges that the operator has removed so far."),
     ] = 0
     total: Annotated[
-        int, Meta(description="How many objects and privileges the role had at the begin.")
+        int, Meta(description="Number of objects and privileges that the role had at the start.")
     ] = 0
 
 
 class PostgresAccessStatus(msgspec.Struct, rename="camel", omit_defaults=True, kw_only=True):
-    """Result of the last pass."""
+    """Result of the last reconciliation."""
 
     conditions: Annotated[
         list[Condition],
         _CONDITIONS,
-        Meta(description="Whether login and grants are as asked for."),
+        Meta(description="Conditions: whether the login and the grants match the spec."),
     ] = []
     last_reconcile_state: Annotated[
-        ReconcileState | None, Meta(description="How the last pass ended.")
+        ReconcileState | None, Meta(description="Result of the last reconciliation.")
     ] = None
-    last_log: Annotated[str, Meta(description="What the last pass says, in words.")] = ""
+    last_log: Annotated[str, Meta(description="Message of the last reconciliation.")] = ""
     observed_generation: Annotated[
-        int, Meta(description="The generation of the spec that this status is about.")
+        int, Meta(description="The generation of the spec that the status describes.")
         # As UNSEEN has it: no generation is -1, so that such a status is of no spec.
     ] = -1
     binding: Binding | None = None
-    username: Annotated[str, Meta(description="The role that the access has made.")] = ""
+    username: Annotated[str, Meta(description="Name of the access's role on the server.")] = ""
     secret: SecretInfo | None = None
     password: PasswordInfo | None = None
     sessions: SessionsInfo | None = None
     logins: Annotated[
         list[LoginInfo],
         Meta(
-            description="Which login is in the Secret, and when others end; only of two in turn."
+            description="The logins that take turns in the Secret; only with rotation TwoLogins."
         ),
     ] = []
     server: ServerInfo | None = None
     applied_grants: Annotated[
-        list[str], Meta(description="The privileges that the access has granted.")
+        list[str], Meta(description="Privileges that the operator granted for this access.")
     ] = []
-    group: Annotated[str, Meta(description="The shared group role that holds the privileges.")] = (
-        ""
-    )
-    warnings: Annotated[list[str], Meta(description="What works and is worth a look.")] = []
+    group: Annotated[
+        str,
+        Meta(description="Shared group role that has the privileges; only with groups Shared."),
+    ] = ""
+    warnings: Annotated[
+        list[str], Meta(description="Hints about things that work and that you should look at.")
+    ] = []
     plan: Plan | None = None
     expires_at: Annotated[
-        str, Meta(description="When the login ends, by expiresAfter or attributes.validUntil.")
+        str,
+        Meta(
+            description="When the login ends, according to expiresAfter or attributes.validUntil."
+        ),
     ] = ""
     deletion: Deletion | None = None

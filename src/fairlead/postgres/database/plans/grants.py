@@ -138,7 +138,7 @@ def _contradictions(grant: Grant) -> Iterator[str]:
     if grant.access and (level or grant.names or grant.columns):
         yield "access is for a whole schema: remove on, names and columns"
     if grant.access and not grant.schema_usage:
-        yield "access has USAGE on the schema in it: remove schemaUsage"
+        yield "access includes USAGE on the schema: remove schemaUsage"
     if grant.names and level in {None, "Database", "Schema"}:
         yield "names need on: Tables, Sequences, Routines or Types"
     of_columns = level == "Tables" and grant.names and privileges <= COLUMN_PRIVILEGES | {"ALL"}
@@ -150,7 +150,7 @@ def _contradictions(grant: Grant) -> Iterator[str]:
     if grant.include_future and (grant.names or level in {"Database", "Schema"}):
         yield "includeFuture is for all tables, sequences, routines or types of a schema"
     if "ALL" in privileges and level is None:
-        yield "ALL needs on, for each level has privileges of its own"
+        yield "ALL needs on, because each kind of object has its own privileges"
 
 
 def _check_names(grant: Grant, field: str) -> None:
