@@ -23,7 +23,7 @@ from fairlead.provider.manifests import DEFAULT_CLAIMS
 
 
 class Value(msgspec.Struct, frozen=True):
-    """One value: where it is, what it is unless said, which JSON schema it has, what it does."""
+    """One value: its path, its default, its JSON schema, and its description."""
 
     path: str
     default: Any
@@ -89,12 +89,12 @@ def _one_of(names: Sequence[str]) -> JSON:
 
 _COMMON = [
     Value("image.repository", "fairlead", _TEXT, "Repository of the image, without a tag."),
-    Value("image.tag", "", _TEXT, "Tag of the image; default: the chart's appVersion."),
+    Value("image.tag", "", _TEXT, "Tag of the image; by default the chart's appVersion."),
     Value(
         "image.digest",
         "",
         {"type": "string", "pattern": "^(sha256:[0-9a-f]{64})?$"},
-        "Digest of the image, such as sha256:...; it is used instead of the tag.",
+        "Digest of the image, such as sha256:...; it replaces the tag.",
     ),
     Value(
         "image.pullPolicy",
@@ -106,102 +106,125 @@ _COMMON = [
         "imagePullSecrets",
         [],
         {"type": "array", "items": {"type": "object", "required": ["name"]}},
-        "Secrets in each program's namespace for pulling the image, as `- name: NAME`.",
+        (
+            "Secrets in each program's namespace that nodes use to pull the image, as `-"
+            " name: NAME`."
+        ),
     ),
-    Value("labels", {}, _LABELS, "Labels for every object and Pod, in addition to their own."),
+    Value("labels", {}, _LABELS, "Additional labels of every object and Pod."),
     Value(
         "ca.configMap",
         "",
         _NAME,
-        "ConfigMap in each program's namespace with the CAs that replace those of the image. It "
-        "needs all CAs: a private one, for the issuer or for providers, and those of all other "
-        "servers.",
+        (
+            "ConfigMap in each program's namespace with CA certificates. They replace the"
+            " image's, so include all CAs: your private one, and those of all other servers."
+        ),
     ),
-    Value("ca.secret", "", _NAME, "Secret with these CAs, instead of a ConfigMap."),
+    Value("ca.secret", "", _NAME, "Secret with these CA certificates, instead of a ConfigMap."),
     Value(
         "ca.key",
         "ca.crt",
         {"type": "string", "pattern": "^[-._a-zA-Z0-9]+$"},
-        "Key of the ConfigMap or Secret that holds the CAs, in PEM.",
+        "Key of the ConfigMap or Secret that has the CA certificates, in PEM.",
     ),
     Value(
         "namespaces.create",
         True,
         _FLAG,
-        "Create the programs' namespaces; an uninstallation keeps them.",
+        "Create the programs' namespaces. `helm uninstall` keeps them.",
     ),
     Value(
         "namespaces.podSecurity",
         "",
         {"enum": ["", "privileged", "baseline", "restricted"]},
-        "Pod Security Standard that the namespaces enforce; all programs satisfy restricted.",
+        (
+            "Pod Security Standard that the namespaces enforce. All programs comply with"
+            " restricted."
+        ),
     ),
     Value(
         "runAsUser",
         USER,
         {"type": ["integer", "string", "null"], "pattern": "^$", "minimum": 1},
-        "Uid and gid of all Pods. Empty leaves them to the cluster: OpenShift refuses others than "
-        "those of a namespace.",
+        (
+            "UID and GID of all Pods. If empty, the cluster chooses them: OpenShift accepts"
+            " only those of the namespace."
+        ),
     ),
-    Value("rbac.create", True, _FLAG, "Create the roles and bindings of `fairlead manifests`."),
+    Value(
+        "rbac.create",
+        True,
+        _FLAG,
+        "Create the roles and role bindings that `fairlead manifests` prints.",
+    ),
     Value(
         "crds.install",
         True,
         _FLAG,
-        "Let programs create and upgrade the CRDs that they own. The chart has no CRDs, so that "
-        "no uninstallation removes them. If false, apply `fairlead crds` before each upgrade.",
+        (
+            "Let each program create and upgrade its CRDs. The chart contains no CRDs, so"
+            " that `helm uninstall` deletes none. If false, apply `fairlead crds` before each"
+            " upgrade."
+        ),
     ),
     Value(
         "uninstall.hook",
         True,
         _FLAG,
-        "Run `fairlead uninstall PROGRAM --prepare` before `helm uninstall`; it refuses while a "
-        "program is needed, and does nothing where another tool applies the chart.",
+        (
+            "Make `helm uninstall` run `fairlead uninstall PROGRAM --prepare` first, as a"
+            " Job. The Job fails while something needs the program, and does nothing if a"
+            " tool other than Helm applies the chart."
+        ),
     ),
     Value(
         "uninstall.timeout",
         "2m",
         {"type": "string", "pattern": "^[0-9]+(\\.[0-9]+)?(s|m|h)?$"},
-        "Time that this command may take for each program.",
+        "Longest time that this command may take for one program.",
     ),
     Value(
         "uninstall.deadlineSeconds",
         240,
         _COUNT,
-        "Time in seconds after which the Job of this command is ended.",
+        "Time in seconds after which Kubernetes ends this Job.",
     ),
     Value(
         "uninstall.podLabels",
         {},
         _LABELS,
-        "Labels of this Job's Pod, such as one that keeps a cluster from adding containers to it.",
+        (
+            "Additional labels of this Job's Pod, such as one that keeps a mesh from adding"
+            " containers to it."
+        ),
     ),
-    Value("uninstall.podAnnotations", {}, _LABELS, "Annotations of this Job's Pod, likewise."),
+    Value("uninstall.podAnnotations", {}, _LABELS, "Additional annotations of this Job's Pod."),
     Value("networkPolicy.enabled", False, _FLAG, "Create a NetworkPolicy for each program."),
     Value(
         "networkPolicy.apiServers.ports",
         [443, 6443],
         _PORTS,
-        "Ports of API servers: of the cluster's own one and, for the konnector, of providers.",
+        ("Ports of API servers: the cluster's own and, for the konnector, those of providers."),
     ),
     Value(
         "networkPolicy.apiServers.cidrs",
         [],
         _CIDRS,
-        "Networks of these servers; default: any address.",
+        "Networks of these servers; by default any address.",
     ),
-    Value("networkPolicy.dns.ports", [53], _PORTS, "Ports of DNS, for UDP and TCP."),
+    Value("networkPolicy.dns.ports", [53], _PORTS, "Ports of DNS servers, for UDP and TCP."),
     Value(
         "networkPolicy.dns.to",
         [],
         _OBJECTS,
-        "NetworkPolicy peers of the cluster's DNS; default: any address.",
+        "NetworkPolicy peers for the cluster's DNS; by default any address.",
     ),
     Value(
         "networkPolicy.metricsFrom",
         [],
         _OBJECTS,
-        "NetworkPolicy peers that may scrape metrics; default: all.",
+        "NetworkPolicy peers that may scrape metrics; by default all.",
     ),
     Value(
         "monitoring.podMonitor.enabled",
@@ -214,7 +237,7 @@ _COMMON = [
         "monitoring.podMonitor.labels",
         {},
         _LABELS,
-        "Labels by which a Prometheus selects the object.",
+        "Labels by which your Prometheus selects the object.",
     ),
     Value(
         "monitoring.serviceMonitor.enabled",
@@ -227,41 +250,54 @@ _COMMON = [
         "monitoring.serviceMonitor.labels",
         {},
         _LABELS,
-        "Labels by which a Prometheus selects the object.",
+        "Labels by which your Prometheus selects the object.",
     ),
     Value(
         "monitoring.prometheusRule.enabled",
         False,
         _FLAG,
-        "Create a PrometheusRule for each program, with its alerts.",
+        "Create a PrometheusRule for each program, with the program's alerts.",
     ),
     Value(
         "monitoring.prometheusRule.namespace",
         "",
         _NAME,
-        "Namespace of all PrometheusRules; default: the program's own.",
+        "Namespace of all PrometheusRules; by default the namespace of each program.",
     ),
     Value(
         "monitoring.prometheusRule.runbookBaseUrl",
         "",
         {"type": "string", "pattern": "^(https?://[^?#\\s]+)?$"},
-        "Address before docs/runbooks/ALERT.md in the alerts' runbook_url, such as that of a "
-        "folder of your forge; default: the path in the repository alone.",
+        (
+            "Start of the alerts' runbook_url, before docs/runbooks/ALERT.md, such as the URL"
+            " of your copy of the repository; by default runbook_url has only this path."
+        ),
     ),
     Value(
         "monitoring.prometheusRule.labels",
         {},
         _LABELS,
-        "Labels by which a Prometheus selects the object.",
+        "Labels by which your Prometheus selects the object.",
     ),
 ]
 
 _ABOUT = {
-    "konnector": "Consumer's cluster: keeps bound APIs in step with their providers.",
-    "binding": "Consumer's cluster: projects Secrets of services into workloads.",
-    "provider": "Provider's cluster: consumers' rights, namespaces and exports.",
-    "postgres": "Provider's cluster: logins and grants of PostgresAccess objects.",
-    "serve": "Provider's cluster: the front door, where people sign in and bind.",
+    "konnector": (
+        "Run the konnector, in a consumer's cluster. It synchronizes bound APIs with"
+        " their providers."
+    ),
+    "binding": (
+        "Run the binding controllers, in a consumer's cluster. They project Secrets of"
+        " services into workloads."
+    ),
+    "provider": (
+        "Run the provider's controllers, in a provider's cluster. They manage the"
+        " consumers' rights, namespaces and exports."
+    ),
+    "postgres": (
+        "Run the PostgresAccess operator, in a provider's cluster. It manages logins and grants."
+    ),
+    "serve": ("Run the front door, in a provider's cluster. People sign in and bind there."),
 }
 
 _OWN: Mapping[str, Sequence[Value]] = {
@@ -270,15 +306,20 @@ _OWN: Mapping[str, Sequence[Value]] = {
             "protocols",
             list(DEFAULT_PROTOCOLS),
             _one_of(PROTOCOLS) | {"minItems": 1},
-            "Protocols that it serves: v1alpha2 for APIServiceBindings of kube-bind.io, v2 for"
-            " Connections and bindings of core.kbind.io.",
+            (
+                "Protocols to serve: v1alpha2 for the APIServiceBindings of kube-bind.io, v2 for"
+                " the Connections and bindings of core.kbind.io."
+            ),
         ),
         Value(
             "boundGroups",
             [],
             _TEXTS,
-            "API groups on all of whose kinds it gets rights beforehand, or *; else each binding"
-            " brings its own.",
+            (
+                "API groups for which the konnector gets rights on all kinds beforehand, or * for"
+                " all groups. Without them `fairlead bind` or `fairlead accept` grants the rights"
+                " for each binding."
+            ),
         ),
     ],
     "binding": [
@@ -286,15 +327,20 @@ _OWN: Mapping[str, Sequence[Value]] = {
             "crossNamespace",
             "false",
             {"enum": ["false", "requester", "true", False, True]},
-            "Whether bindings may name services of other namespaces: never, with the rights of "
-            "who asks (which needs webhooks), or always.",
+            (
+                "Whether bindings may name services of other namespaces: false never, requester"
+                " if the person who wrote the binding may read the service (needs webhooks), true"
+                " always."
+            ),
         ),
         Value(
             "crossNamespaceDeniedRequesters",
             [],
             _TEXTS,
-            "Users and groups whose bindings may not with requester; default: service accounts of "
-            "other namespaces.",
+            (
+                "Users and groups that crossNamespace requester does not allow; by default"
+                " service accounts of other namespaces."
+            ),
         ),
         Value(
             "webhooks.enabled",
@@ -306,19 +352,25 @@ _OWN: Mapping[str, Sequence[Value]] = {
             "webhooks.failOpen",
             [],
             _one_of(WEBHOOKS),
-            "Webhooks that let writes go on while they cannot be reached.",
+            "Webhooks that let writes through while API servers cannot reach them.",
         ),
         Value(
             "webhooks.project",
             [],
             _KIND,
-            "Resources, as plural.group, of workloads to bind when they are created.",
+            (
+                "Resources, as plural.group. A webhook binds workloads of these resources when"
+                " they are created."
+            ),
         ),
         Value(
             "webhooks.failClosed",
             False,
             _FLAG,
-            "Refuse workloads of these resources while the webhook cannot be reached.",
+            (
+                "Refuse new workloads of these resources while API servers cannot reach the"
+                " webhook."
+            ),
         ),
     ],
     "provider": [
@@ -326,27 +378,34 @@ _OWN: Mapping[str, Sequence[Value]] = {
             "exports",
             [],
             _RESOURCE,
-            "Resources that may be offered, as plural.group; the provider gets rights on them.",
+            (
+                "Resources that exports may offer, as plural.group. The provider gets rights on"
+                " them."
+            ),
         ),
         Value(
             "claims",
             list(DEFAULT_CLAIMS),
             _one_of(sorted(CLAIMABLE)),
-            "Core resources that may be claimed beside exports.",
+            "Core resources that exports may claim.",
         ),
         Value(
             "invitations",
             False,
             _FLAG,
-            "Let the provider answer BindableResourcesRequests, as serve needs it; this has the "
-            "power of an administrator.",
+            (
+                "Let the provider answer BindableResourcesRequests, which serve needs. Its rights"
+                " are then those of an administrator."
+            ),
         ),
         Value(
             "externalAddress",
             "",
             _URL,
-            "Address of this cluster's API server for consumers that bind by the front door; it "
-            "is needed where only Pods reach the one that Pods have.",
+            (
+                "Address of this cluster's API server for consumers that bind through the front"
+                " door. Set it if only Pods of this cluster reach the address that Pods use."
+            ),
         ),
     ],
     "postgres": [
@@ -355,76 +414,104 @@ _OWN: Mapping[str, Sequence[Value]] = {
             "userRoles",
             "auto",
             {"enum": ["auto", True, False]},
-            "Let people with edit or admin in a namespace write the PostgresAccesses there, and "
-            "so make database logins, and people with view read them. auto does so in new "
-            "releases, and leaves it off in those from before.",
+            (
+                "Let people with edit or admin in a namespace write PostgresAccesses there, and"
+                " so make database logins, and let people with view read them. auto means true in"
+                " a new release, and false if you upgrade a release without these ClusterRoles."
+            ),
         ),
         Value(
             "networkPolicy.databasePorts",
             [5432],
             _PORTS,
-            "Ports of PostgreSQL servers, as egress.",
+            "Ports of PostgreSQL servers to which egress is allowed.",
         ),
         Value(
             "networkPolicy.databaseCidrs",
             [],
             _CIDRS,
-            "Networks of these servers; default: any address.",
+            "Networks of these servers; by default any address.",
         ),
     ],
     "serve": [
-        Value("externalUrl", "", _URL, "Required: address of its Ingress for browsers and CLIs."),
+        Value(
+            "externalUrl",
+            "",
+            _URL,
+            "Required: URL of the Ingress at which browsers and CLIs reach the front door.",
+        ),
         Value("oidc.issuerUrl", "", _ISSUER, "Required: URL of the OpenID Connect issuer."),
-        Value("oidc.clientId", "", _TEXT, "Required: client id at the issuer."),
+        Value("oidc.clientId", "", _TEXT, "Required: client ID at the issuer."),
         Value(
             "oidc.existingSecret",
             CREDENTIALS,
             {**_NAME, "minLength": 1},
-            "Secret that has the client secret in key client-secret; a public client has none.",
+            (
+                "Secret with the client secret in its key client-secret. A public client needs no"
+                " such Secret."
+            ),
         ),
-        Value("oidc.usernamePrefix", "oidc:", _TEXT, "Prefix of names of people in RBAC."),
-        Value("oidc.groupsPrefix", "oidc:", _TEXT, "Prefix of names of groups in RBAC."),
+        Value("oidc.usernamePrefix", "oidc:", _TEXT, "Prefix of the names of people in RBAC."),
+        Value("oidc.groupsPrefix", "oidc:", _TEXT, "Prefix of the names of groups in RBAC."),
         Value(
             "oidc.subjectClaim",
             DEFAULT_PERSON_CLAIMS.subject,
             {**_TEXT, "minLength": 1},
-            "Claim of the id_token that owns what a person binds; the issuer must never give its "
-            "value to another person.",
+            (
+                "Claim of the id_token that identifies the owner of what a person binds. The"
+                " issuer must never give its value to another person."
+            ),
         ),
         Value(
             "oidc.groupsClaim",
             DEFAULT_PERSON_CLAIMS.groups,
             {**_TEXT, "minLength": 1},
-            "Claim of the id_token with a person's groups.",
+            "Claim of the id_token that lists the person's groups.",
         ),
         Value(
             "oidc.mostGroups",
             DEFAULT_PERSON_CLAIMS.most_groups,
             {"type": "integer", "minimum": 1, "maximum": LARGEST_MOST_GROUPS},
-            "Largest number of a person's groups; who has more cannot sign in.",
+            ("Largest number of groups that a person may have. People with more cannot sign in."),
         ),
-        Value("oidc.allowedGroups", [], _TEXTS, "Groups that may bind all that is offered."),
+        Value(
+            "oidc.allowedGroups",
+            [],
+            _TEXTS,
+            "Groups that may bind everything that the provider offers.",
+        ),
         Value(
             "oidc.allowedUsers",
             [],
             _TEXTS,
-            "People, by sub or the subject claim, who may bind all that is offered.",
+            (
+                "People who may bind everything that the provider offers, each by the value of"
+                " the subject claim."
+            ),
         ),
         Value(
-            "oidc.consoleAdminGroups", [], _TEXTS, "Groups that see all consumers on the pages."
+            "oidc.consoleAdminGroups", [], _TEXTS, "Groups that see all consumers in the console."
         ),
-        Value("trustedProxies", [], _TEXTS, "Networks of the Ingress controller's Pods."),
+        Value(
+            "trustedProxies",
+            [],
+            _TEXTS,
+            (
+                "Networks of the Ingress controller's Pods; the front door trusts their"
+                " X-Forwarded-For."
+            ),
+        ),
         Value(
             "networkPolicy.egressPorts",
             [443, 6379],
             _PORTS,
-            "Ports of the issuer and of Redis, as egress.",
+            "Ports of the issuer and of Redis to which egress is allowed.",
         ),
         Value(
             "networkPolicy.from",
             [],
             _OBJECTS,
-            "NetworkPolicy peers that may reach the front door; default: all.",
+            "NetworkPolicy peers that may reach the front door; by default all.",
         ),
     ],
 }
@@ -448,61 +535,70 @@ def _of_program(program: Program) -> Iterator[Value]:
             "resources",
             pods.resources(),
             _RESOURCES,
-            "CPU and memory of each Pod; see the table of sizes.",
+            "CPU and memory of each Pod; see docs/reference/sizes.md.",
         ),
-        Value("priorityClassName", "", _NAME, "PriorityClass of its Pods."),
-        Value("tolerations", [], _OBJECTS, "Tolerations of its Pods."),
+        Value("priorityClassName", "", _NAME, "PriorityClass of the program's Pods."),
+        Value("tolerations", [], _OBJECTS, "Tolerations of the program's Pods."),
         Value(
             "hostAliases",
             [],
             _OBJECTS,
-            "Addresses of host names that the cluster's DNS does not know.",
+            "IP addresses of host names that the cluster's DNS does not know.",
         ),
-        Value("nodeSelector", {}, _LABELS, "Node selector of its Pods."),
-        Value("affinity", {}, _OBJECT, "Affinity of its Pods."),
+        Value("nodeSelector", {}, _LABELS, "Node selector of the program's Pods."),
+        Value("affinity", {}, _OBJECT, "Affinity of the program's Pods."),
         Value(
             "topologySpread",
             list(pods.spread),
             _TEXTS,
-            "Labels of nodes; replicas are spread over their values if there is room.",
+            (
+                "Node labels, the topology keys over which the scheduler spreads the Pods if it"
+                " can."
+            ),
         ),
         Value(
             "startupProbe",
             container["startupProbe"],
             {"type": ["object", "null"]},
-            "Probe that gives a Pod time to start.",
+            "Startup probe of the container.",
         ),
         Value("podDisruptionBudget.enabled", False, _FLAG, "Create a PodDisruptionBudget."),
         Value(
             "podDisruptionBudget.maxUnavailable",
             1,
             {"type": ["integer", "string"]},
-            "Pods that a drain may evict at the same time, a number or a percentage.",
+            "Largest number or percentage of Pods that a drain may evict at the same time.",
         ),
-        Value("serviceAccount.create", True, _FLAG, "Create its ServiceAccount."),
+        Value("serviceAccount.create", True, _FLAG, "Create the program's ServiceAccount."),
         Value(
             "serviceAccount.name",
             "",
             _NAME,
-            "Name of the ServiceAccount; default: the program's name.",
+            "Name of the ServiceAccount; by default the name of the program.",
         ),
         Value("serviceAccount.annotations", {}, _LABELS, "Annotations of the ServiceAccount."),
-        Value("podAnnotations", {}, _LABELS, "Annotations of its Pods."),
+        Value("podAnnotations", {}, _LABELS, "Annotations of the program's Pods."),
         Value(
             "logLevel",
             "info",
             {"enum": list(get_args(LogLevel))},
-            "Least level of what is logged; audit lines of serve are logged at any.",
+            "Lowest level to log. serve logs its audit lines at every level.",
         ),
-        Value("extraArgs", [], _TEXTS, "More flags of the program; see its `--help`."),
-        Value("extraEnv", [], _OBJECTS, "More environment variables of the container."),
-        Value("extraVolumes", [], _OBJECTS, "More volumes of its Pods."),
-        Value("extraVolumeMounts", [], _OBJECTS, "More volume mounts of the container."),
+        Value("extraArgs", [], _TEXTS, "Additional flags of the program; see its `--help`."),
+        Value("extraEnv", [], _OBJECTS, "Additional environment variables of the container."),
+        Value("extraVolumes", [], _OBJECTS, "Additional volumes of the program's Pods."),
+        Value("extraVolumeMounts", [], _OBJECTS, "Additional volume mounts of the container."),
         Value(
-            "networkPolicy.extraEgress", [], _OBJECTS, "More egress rules of its NetworkPolicy."
+            "networkPolicy.extraEgress",
+            [],
+            _OBJECTS,
+            "Additional egress rules of the program's NetworkPolicy.",
         ),
         Value(
-            "networkPolicy.extraIngress", [], _OBJECTS, "More ingress rules of its NetworkPolicy."
+            "networkPolicy.extraIngress",
+            [],
+            _OBJECTS,
+            "Additional ingress rules of the program's NetworkPolicy.",
         ),
     ):
         yield msgspec.structs.replace(value, path=f"{key}.{value.path}")
@@ -521,7 +617,7 @@ def _ordered(program: Program) -> list[Value]:
 
 
 def values_file(programs: Sequence[Program]) -> str:
-    """values.yaml, with what each value does above it."""
+    """values.yaml, with a comment above each value."""
     lines = [_HEAD]
     before: list[str] = []
     for value in table(programs):
@@ -533,18 +629,17 @@ def values_file(programs: Sequence[Program]) -> str:
                 lines.append(f"{'  ' * depth}{folder}:")
         before = folders
         indent = "  " * len(folders)
-        lines += [f"{indent}# {line}" for line in _wrapped(value.text, 96 - len(indent))]
-        written = yaml.safe_dump({name: value.default}, sort_keys=False, width=10_000)
         if not folders:
             lines.append("")
-            lines[-2:] = ["", lines[-2]]
+        lines += [f"{indent}# {line}" for line in _wrapped(value.text, 96 - len(indent))]
+        written = yaml.safe_dump({name: value.default}, sort_keys=False, width=10_000)
         lines += [indent + line for line in written.splitlines()]
     return "\n".join([*lines, ""])
 
 
 _HEAD = """\
-# Values of the chart. Made by `python -m hack.chart`, like values.schema.json and the table in
-# docs/reference/chart.md. No program is on by default; turn one on:
+# Values of the chart. `python -m hack.chart` generates this file, values.schema.json and the table
+# in docs/reference/chart.md. No program is on by default: turn on the ones that you need, such as
 # `konnector.enabled: true`."""
 
 
@@ -558,7 +653,7 @@ def _wrapped(text: str, width: int) -> list[str]:
 
 
 def schema(programs: Sequence[Program]) -> JSON:
-    """values.schema.json: what is not in the table is refused, so that a typo is."""
+    """values.schema.json, which refuses values that are not in the table, such as typos."""
     root: JSON = _folder()
     root = {"$schema": "http://json-schema.org/draft-07/schema#", **root}
     for value in table(programs):
@@ -588,7 +683,7 @@ def page(programs: Sequence[Program]) -> str:
         or value.path.partition(".")[2] not in alike
         or value.path.startswith(f"{keys[0]}.")
     ]
-    lines = ["| value | default | |", "|---|---|---|"]
+    lines = ["| value | default | description |", "|---|---|---|"]
     for value in rows:
         key, _, rest = value.path.partition(".")
         path = f"PROGRAM.{rest}" if key in keys and rest in alike else value.path

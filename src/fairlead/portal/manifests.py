@@ -175,8 +175,9 @@ def _check_namespace(namespace: str) -> None:
     """
     if namespace in _SHARED or namespace.startswith("kube-"):
         raise ValueError(
-            f"--namespace {namespace} is another program's: the server may make Secrets there, "
-            "and by one become each of its ServiceAccounts; give it a namespace of its own"
+            f"--namespace {namespace} has ServiceAccounts of other programs: the server may "
+            "create Secrets there, and a Secret with a token would let it act as any of them; "
+            "give it a namespace of its own"
         )
 
 
@@ -225,6 +226,6 @@ def _bound(program: PodProgram, role: JSON, named: Sequence[tuple[str, str, str]
     """
     for _, flag, name in named:
         if name.startswith("system:"):
-            raise ValueError(f"{flag}: {name!r} is a name of Kubernetes' own: leave it out")
+            raise ValueError(f"{flag}: {name!r} is a name that Kubernetes reserves: remove it")
     subjects = [{"kind": kind, "apiGroup": RBAC_GROUP, "name": name} for kind, _, name in named]
     return program.bound(role) | {"subjects": subjects}

@@ -382,7 +382,7 @@ def test_no_ports_are_no_rule_and_not_all_ports(helm: Helm) -> None:
 @pytest.mark.parametrize(
     ("values", "said"),
     [
-        ({}, "no program is on: say which, such as --set konnector.enabled=true"),
+        ({}, "no program is on: turn one on, such as --set konnector.enabled=true"),
         (on("konnector", replica=1), "replica"),
         ({"konector": {}}, "konector"),
         (on("provider", exports=["widgets"]), "exports"),
@@ -390,15 +390,15 @@ def test_no_ports_are_no_rule_and_not_all_ports(helm: Helm) -> None:
         (on("konnector", resources={"limits": {"memory": "2GB"}}), "memory"),
         ({"serve": {"enabled": True}}, "is missing: the front door needs it"),
         (on("serve", externalUrl="http://bind.example.org"), "externalUrl"),
-        (on("serve", namespace="fairlead-provider"), "is another program's"),
-        (on("serve", namespace="kube-system"), "is another program's"),
+        (on("serve", namespace="fairlead-provider"), "has ServiceAccounts of other programs"),
+        (on("serve", namespace="kube-system"), "has ServiceAccounts of other programs"),
         (
             on("serve", oidc={**SERVE["oidc"], "groupsPrefix": "", "allowedGroups": ["system:m"]}),
-            "is a name of Kubernetes' own: leave it out",
+            "is a name that Kubernetes reserves: remove it",
         ),
         (
             on("konnector", serviceAccount={"create": False}),
-            "say in konnector.serviceAccount.name",
+            "set konnector.serviceAccount.name",
         ),
         (on("binding", webhooks={"project": ["pods"]}), "needs binding.webhooks.enabled"),
         (on("binding", webhooks={"enabled": True, "failClosed": True}), "webhooks.project"),
@@ -417,7 +417,7 @@ def test_no_ports_are_no_rule_and_not_all_ports(helm: Helm) -> None:
                 },
                 **on("konnector"),
             },
-            "all metrics would be there twice",
+            "would have all metrics twice",
         ),
     ],
 )

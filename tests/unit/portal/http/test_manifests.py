@@ -146,7 +146,7 @@ def test_a_role_for_administrators_is_bound_to_the_groups_that_are_named() -> No
         ({"issuer_url": "login.example.org"}, "--oidc-issuer-url"),
         ({"client_id": ""}, "--oidc-issuer-client-id"),
         ({"trusted_proxies": ["ingress"]}, "--trusted-proxies"),
-        ({"allowed_groups": ["system:masters"], "groups_prefix": ""}, "Kubernetes' own"),
+        ({"allowed_groups": ["system:masters"], "groups_prefix": ""}, "that Kubernetes reserves"),
         ({"username_prefix": "system:"}, "--oidc-username-prefix"),
         ({"groups_claim": ""}, "--oidc-groups-claim"),
         ({"subject_claim": "aud"}, "--oidc-subject-claim"),
