@@ -14,12 +14,12 @@ from hack.reference.tables import ROOT, code, table, words
 _HEAD = """\
 # Alerts
 
-An alert has fired: find it here by its name, read what it means, and follow the link to its
-runbook, which tells how to see it and how to fix it. [Monitor Fairlead](../how-to/monitor.md)
-shows how to turn the alerts on. What the series count is in [Metrics](../metrics.md).
+When an alert has fired, find it here by its name, read what it means, and follow the link to its
+runbook, which says how to see the problem and how to fix it.
+[Monitor Fairlead](../how-to/monitor.md) shows how to turn the alerts on, and
+[Metrics](../metrics.md) says what the series count.
 
-The rules are the files of `config/alerts`, for Prometheus. The chart brings them as
-PrometheusRules.
+The rules are Prometheus rules in `config/alerts`. The chart can create them as PrometheusRules.
 """
 _PROGRAMS = {
     "binding": "fairlead binding run",
@@ -29,7 +29,7 @@ _PROGRAMS = {
     "provider": "fairlead provider run",
     "serve": "fairlead provider serve",
 }
-"""What serves the series that a file of rules looks at."""
+"""The program that serves the series of a file of rules."""
 
 
 def pages() -> dict[str, str]:

@@ -211,7 +211,7 @@ async def test_a_certificate_that_is_not_renewed_is_told_of(admin: Client) -> No
         scrape = await scraped.tells(name, lambda value: value < 11 * 86400)
         (alert,) = await firing((60, scrape), (60, await scraped.scrape()))
         assert alert.name == "FairleadCertificateExpiring"
-        assert "The certificate for webhooks ends in 9d" in alert.annotations
+        assert "The certificate for webhooks expires in 9d" in alert.annotations
         labels = {"metadata": {"labels": {"app.kubernetes.io/name": NAME}}}
         await admin.merge_patch(SECRETS, SECRET, DEFAULT_NAMESPACE, labels)
         await assert_well(await scraped.tells(name, lambda value: value > 80 * 86400))
