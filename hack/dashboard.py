@@ -81,10 +81,10 @@ def _fault(title: str, expr: str, tells: str) -> Panel:
 
 ROWS = (
     Row(
-        "All is well where all is green",
+        "Overview: green is healthy",
         (
             Panel(
-                "Processes that report",
+                "Processes with metrics",
                 _one("count(fairlead_build_info) or vector(0)", "processes"),
                 "short",
                 "stat",
@@ -93,36 +93,36 @@ ROWS = (
                 ("red", "green"),
             ),
             _fault(
-                "Without a leader",
+                "Programs without a leader",
                 f"count(max by (name) (leader_election_master_status {_OURS}) == 0)",
-                "Programs of which no replica holds the Lease: they do nothing.",
+                "No replica of these programs holds the Lease, so they do no work.",
             ),
             _fault(
                 "Bindings that have failed",
                 "(sum(max by (binding) (fairlead_konnector_binding_failed)) or vector(0)) + "
                 "(count(min by (binding) (fairlead_konnector_connection_ready) < 1) or vector(0))",
-                "Bindings of this consumer's cluster, and Connections that are not Ready.",
+                "Failed bindings in this consumer's cluster, and Connections that are not Ready.",
             ),
             _fault(
                 "Objects that do not cross",
                 "(sum(max by (binding, resource) (fairlead_sync_failing)) or vector(0)) + "
                 "(sum(max by (binding, resource) (fairlead_sync_conflicts)) or vector(0))",
-                "Refused, or in conflict with an object of another writer.",
+                "An API server refuses them, or they are in conflict with another object.",
             ),
             _fault(
                 "Silent consumers",
                 "sum(max by (consumer) (fairlead_provider_heartbeat_overdue))",
-                "Consumers whose konnector has missed two reports.",
+                "Consumers with a konnector that has missed two heartbeats.",
             ),
             _fault(
                 "Servers that do not answer",
                 "count(max by (owner) (fairlead_postgres_reachable) == 0)",
-                "PostgreSQL servers.",
+                "PostgreSQL servers that the operator cannot reach.",
             ),
             _fault(
                 "Accesses that have failed",
                 "sum(max by (owner) (fairlead_postgres_failing))",
-                "PostgresAccesses whose server answers.",
+                "Failed PostgresAccesses on servers that answer.",
             ),
         ),
     ),
@@ -130,14 +130,14 @@ ROWS = (
         "Programs",
         (
             Panel(
-                "What runs",
+                "Versions",
                 _one(
                     "count by (job, version, python) (fairlead_build_info)", "{{job}} {{version}}"
                 ),
                 kind="table",
             ),
             Panel(
-                "Leads",
+                "Leader",
                 _one(f"max by (name) (leader_election_master_status {_OURS})", "{{name}}"),
                 kind="stat",
                 tells="1 where a replica holds the Lease, 0 where none does.",
@@ -150,10 +150,10 @@ ROWS = (
                 ),
                 "s",
                 "stat",
-                "Until they end.",
+                "Time until they expire.",
             ),
             Panel(
-                "Lateness of event loops",
+                "Delay of event loops",
                 _one("fairlead_event_loop_lag_seconds", "{{instance}}"),
                 "s",
             ),
@@ -174,7 +174,7 @@ ROWS = (
                 "ops",
             ),
             Panel(
-                "Watches that break off",
+                "Watch restarts",
                 _one(
                     "sum by (job, cluster, resource) (rate(fairlead_watch_restarts_total"
                     '{reason!~"closed|absent"}[$__rate_interval]))',
@@ -195,7 +195,10 @@ ROWS = (
                 "Memory",
                 _one(f"process_resident_memory_bytes {_OURS}", "{{job}} {{instance}}"),
                 "bytes",
-                tells="Resident memory of each process; beyond its limit a Pod is killed.",
+                tells=(
+                    "Resident memory of each process. Kubernetes kills a Pod that exceeds its"
+                    " limit."
+                ),
                 width=12,
             ),
             Panel(
@@ -204,7 +207,7 @@ ROWS = (
                     f"rate(process_cpu_seconds_total[$__rate_interval]) {_OURS}",
                     "{{job}} {{instance}}",
                 ),
-                tells="Cores of each process.",
+                tells="CPU cores that each process uses.",
                 width=12,
             ),
         ),
@@ -220,7 +223,7 @@ ROWS = (
                 ),
             ),
             Panel(
-                "In conflict, and refused",
+                "In conflict, and refused by a server",
                 (
                     Query(
                         "max by (binding, resource) (fairlead_sync_conflicts)",
@@ -244,7 +247,7 @@ ROWS = (
                 ),
             ),
             Panel(
-                "The oldest of them",
+                "Age of the oldest change",
                 _one(
                     "max by (binding, resource, direction) (fairlead_sync_oldest_pending_seconds)",
                     "{{binding}} {{resource}} {{direction}}",
@@ -253,7 +256,7 @@ ROWS = (
                 width=12,
             ),
             Panel(
-                "How long changes take to cross (99 of 100)",
+                "Time until changes cross (99th percentile)",
                 _one(
                     _p99("fairlead_sync_latency_seconds", "binding, resource, direction"),
                     "{{binding}} {{resource}} {{direction}}",
@@ -283,7 +286,7 @@ ROWS = (
                 kind="stat",
             ),
             Panel(
-                "Since konnectors last reported",
+                "Time since the last heartbeat",
                 _one(
                     "max by (consumer) (fairlead_provider_heartbeat_age_seconds)", "{{consumer}}"
                 ),
@@ -332,7 +335,7 @@ ROWS = (
                 ),
             ),
             Panel(
-                "Accesses that are refused",
+                "Accesses that the operator refuses",
                 _one("max by (owner, reason) (fairlead_postgres_refused)", "{{owner}} {{reason}}"),
             ),
             Panel(
@@ -340,7 +343,7 @@ ROWS = (
                 _one("max by (owner) (fairlead_postgres_failing)", "{{owner}}"),
             ),
             Panel(
-                "Drift healed",
+                "Accesses restored after drift",
                 _one(
                     "sum by (owner) (increase(fairlead_postgres_drift_healed_total[1h]))",
                     "{{owner}}",
@@ -352,7 +355,7 @@ ROWS = (
                 _one("max by (owner) (fairlead_postgres_roles)", "{{owner}}"),
             ),
             Panel(
-                "Comparing all roles of a server (99 of 100)",
+                "Time to compare all roles of a server (99th percentile)",
                 _one(_p99("fairlead_postgres_cycle_seconds", "owner"), "{{owner}}"),
                 "s",
             ),
@@ -379,7 +382,7 @@ ROWS = (
                 "ops",
             ),
             Panel(
-                "Length of reviews (99 of 100)",
+                "Duration of reviews (99th percentile)",
                 _one(_p99("fairlead_webhook_review_seconds", "webhook"), "{{webhook}}"),
                 "s",
             ),
@@ -460,7 +463,9 @@ def dashboard() -> str:
     body: JSON = {
         "uid": "fairlead",
         "title": "Fairlead",
-        "description": "What crosses, who waits, what is broken: docs/metrics.md has all series.",
+        "description": (
+            "What crosses, who waits, and what is broken. docs/metrics.md describes all series."
+        ),
         "tags": ["fairlead"],
         "schemaVersion": 39,
         "editable": True,

@@ -26,45 +26,46 @@ from fairlead.runtime.admission.server import ReviewMetrics
 _HEAD = """\
 # Metrics
 
-Here you look up what a series counts, when you read a graph or write a query of your own. You need
-none of it to begin: [alerts](reference/alerts.md) with a [runbook](runbooks/README.md) each, and a
-dashboard for Grafana in [config/dashboards](../config/dashboards), are ready to use.
-[Monitor Fairlead](how-to/monitor.md) sets them up.
+Use this page to look up what a series counts, when you read a graph or write your own query. You
+do not need it to start: there are [alerts](reference/alerts.md), each with a
+[runbook](runbooks/README.md), and a Grafana dashboard in
+[config/dashboards](../config/dashboards). [Monitor Fairlead](how-to/monitor.md) shows how to set
+them up.
 
-Each program serves its series at `/metrics`, at port 8080 of its Pods (`fairlead provider serve`:
-8082), or at the address of `--metrics-bind-address`.
+Each program serves its series at path `/metrics`, on port 8080 of its Pods
+(`fairlead provider serve`: 8082), or at the address in `--metrics-bind-address`.
 
-No series names a host of a database, a role, a credential or a person. Labels have few values,
-whatever strangers ask and tenants write:
+No label contains a database host, a role, a credential or a person. The number of values of each
+label is bounded, whatever clients request and tenants write:
 """
 _LABELS = {
-    "`cluster`": "an API server, as the program calls it: its own name for the cluster that it "
-    "runs in, else that of a connection",
-    "`resource`": "plural and group, such as `widgets.example.org`",
-    "`controller`, `name`": "a controller; of `leader_election_master_status` the Lease",
-    "`binding`": "an APIServiceBinding of the consumer; of kbind v2 `connection/NAME`, "
-    "`clusterbinding/NAME` or `binding/NAMESPACE/NAME`: the first "
-    f"{konnector_bounds.BINDING_SERIES} Bindings by age, and `binding/other` for the sum of all "
-    "others",
-    "`direction`, `side`": "`spec` goes to the provider, `status` comes back; `consumer` or "
-    "`provider`",
-    "`consumer`": "the identity that `fairlead provider consumers` shows; the first "
-    f"{bounds.CONSUMERS} by age, and `other` for all others: of an age the oldest, of all else "
-    "the sum",
-    "`owner`": "whose connections: `PostgresServer NAME`, or `namespace NAME` for all servers "
-    "that accesses of it write out themselves",
-    "`api`, `stage`, `outcome`": "`servicebinding` or `servicebinding-coreos`; where a pass "
-    "stopped; how it ended",
-    "`webhook`, `verdict`": "a webhook of the binding; `allowed`, `changed`, `warned`, `refused` "
-    "or `failed`",
-    "`certificate`": "what a certificate is for: `webhooks` or `front door`",
-    "`within`": "how soon a login ends: `1d`, `7d` or `30d`, each with the sooner ones",
+    "`cluster`": "an API server: the program's own name for the cluster in which it runs, or the "
+    "name of a connection",
+    "`resource`": "a resource by plural and group, such as `widgets.example.org`",
+    "`controller`, `name`": "a controller; for `leader_election_master_status` the Lease",
+    "`binding`": "an APIServiceBinding of the consumer; for kbind v2 `connection/NAME`, "
+    "`clusterbinding/NAME` or `binding/NAMESPACE/NAME`. The oldest "
+    f"{konnector_bounds.BINDING_SERIES} Bindings have their own value; `binding/other` is the sum "
+    "of all others",
+    "`direction`, `side`": "`direction`: `spec` goes to the provider, `status` comes back; "
+    "`side`: `consumer` or `provider`",
+    "`consumer`": "the identity that `fairlead provider consumers` shows. The oldest "
+    f"{bounds.CONSUMERS} consumers have their own value; `other` stands for all others, with the "
+    "largest of their ages, and the sum of all other values",
+    "`owner`": "`PostgresServer NAME`, or `namespace NAME` for all servers to which accesses of "
+    "this namespace connect without a PostgresServer",
+    "`api`, `stage`, `outcome`": "`api`: `servicebinding` or `servicebinding-coreos`; `stage`: "
+    "where a pass stopped; `outcome`: its result",
+    "`webhook`, `verdict`": "`webhook`: a webhook of `fairlead binding run`; `verdict`: "
+    "`allowed`, `changed`, `warned`, `refused` or `failed`",
+    "`certificate`": "the use of a certificate: `webhooks` or `front door`",
+    "`within`": "how soon a login ends: `1d`, `7d` or `30d`; each value includes the shorter ones",
     "`reason` of `fairlead_watch_restarts_total`": "`closed` and `absent` are no faults: a server "
-    "ends each watch after some minutes, and a kind may not be served yet",
+    "ends each watch after some minutes, and may not serve a kind yet",
 }
 _TAIL = """
-Histograms have the series `_bucket`, `_sum` and `_count`. This page is made of the programs' own
-collectors: `python -m hack.metrics > docs/metrics.md`.
+Histograms have the series `_bucket`, `_sum` and `_count`.
+`python -m hack.metrics > docs/metrics.md` generates this page from the collectors of the programs.
 """
 
 
@@ -105,7 +106,7 @@ def _kbind(cluster: Cluster) -> KbindInformers:
 
 async def page() -> str:
     """The page in Markdown."""
-    labels = ["| label | what it is |", "|---|---|"]
+    labels = ["| label | value |", "|---|---|"]
     labels += [f"| {name} | {text} |" for name, text in _LABELS.items()]
     return "\n".join([_HEAD, *labels, _TAIL, *map(_section, parts())])
 
@@ -129,7 +130,7 @@ def _families(part: Part) -> list[Metric]:
 
 def _section(part: Part) -> str:
     rows = [_row(family) for family in _families(part)]
-    head = [f"## {part.title}", "", "| metric | type | labels | what it tells |"]
+    head = [f"## {part.title}", "", "| metric | type | labels | description |"]
     return "\n".join([*head, "|---|---|---|---|", *rows, ""])
 
 

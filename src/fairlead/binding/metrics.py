@@ -78,7 +78,7 @@ class BindingMetrics(Collector):
         """Return all series; called at each scrape."""
         family = CounterMetricFamily(
             "fairlead_binding_passes",
-            "Passes over bindings; stage is where one stopped",
+            "Passes over bindings, by the stage at which they stopped",
             labels=("api", "stage", "outcome"),
         )
         for labels, number in sorted(self._passes.items()):
@@ -89,7 +89,7 @@ class BindingMetrics(Collector):
     def _now(self) -> Metric:
         family = GaugeMetricFamily(
             "fairlead_bindings",
-            "Bindings by how their last pass ended",
+            "Bindings, by the outcome of their last pass",
             labels=("api", "outcome"),
         )
         for api, bindings in self._bindings.items():

@@ -69,7 +69,7 @@ class RequestMetrics(Collector):
         yield requests
         duration = HistogramMetricFamily(
             "rest_client_request_duration_seconds",
-            "Request latency in seconds, until the answer's headers, by verb and host.",
+            "Request latency in seconds until the headers of the response, by verb and host.",
             labels=("verb", "host"),
         )
         for verb, times in self._seconds.items():

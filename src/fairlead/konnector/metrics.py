@@ -273,18 +273,20 @@ class Syncs(Collector):
 
     def collect(self) -> Iterable[Metric]:
         """Yield all series; called at each scrape."""
-        yield self._gauge("objects_in_sync", "Objects that are equal to their copies", _in_sync)
+        yield self._gauge("objects_in_sync", "Objects that equal their copies", _in_sync)
         yield self._gauge(
             "conflicts",
-            "Objects that wait for a person, for another one is in the way",
+            "Objects in conflict with another object, which wait for a person",
             _in_conflict,
         )
-        yield self._gauge("failing", "Objects whose last write a server has refused", _failing)
-        yield self._gauge("queue_depth", "Objects waiting to be looked at", _depth)
-        yield self._ways("pending", "Changes that have not crossed", _pending)
+        yield self._gauge(
+            "failing", "Objects for which an API server refused the last write", _failing
+        )
+        yield self._gauge("queue_depth", "Objects that wait in the queue", _depth)
+        yield self._ways("pending", "Objects with a change that has not crossed", _pending)
         yield self._ways(
             "oldest_pending_seconds",
-            "Since the oldest change arrived that has not crossed",
+            "Time since the arrival of the oldest change that has not crossed",
             _oldest,
         )
         yield self._latency()
@@ -312,7 +314,7 @@ class Syncs(Collector):
     def _latency(self) -> Metric:
         family = HistogramMetricFamily(
             "fairlead_sync_latency_seconds",
-            "From a watch event of a change until the other side has answered its write",
+            "Time from the watch event of a change until the other side answers the write",
             labels=(*_LABELS, "direction"),
         )
         for row, metrics in self._rows():
@@ -324,7 +326,7 @@ class Syncs(Collector):
     def _restarts(self) -> Metric:
         family = CounterMetricFamily(
             "fairlead_sync_watch_restarts",
-            "Watches and lists that have ended",
+            "Watches and lists that ended",
             labels=(*_LABELS, "side", "reason"),
         )
         for row, metrics in self._rows():
@@ -383,8 +385,10 @@ class BindingStates(Collector):
         """Yield the series; called at each scrape."""
         family = GaugeMetricFamily(
             "fairlead_konnector_binding_failed",
-            "1 when the verdict on a binding is failed, or one of kbind v2 is not Ready while its "
-            "Connection is; else 0",
+            (
+                "1 if the state of the binding is failed, or if a binding of kbind v2 is not"
+                " Ready although its Connection is; otherwise 0"
+            ),
             labels=("binding",),
         )
         if self._bindings is not None:
@@ -404,7 +408,10 @@ class BindingStates(Collector):
         yield family
         family = GaugeMetricFamily(
             "fairlead_konnector_connection_ready",
-            "1 when a Connection of kbind v2 is Ready, else 0; none while it is being deleted",
+            (
+                "1 if the Connection of kbind v2 is Ready, otherwise 0; no value during its"
+                " deletion"
+            ),
             labels=("binding",),
         )
         for name, connection in sorted(connections.items()):

@@ -144,21 +144,35 @@ class PostgresMetrics(Collector):
 
     def collect(self) -> Iterable[Metric]:
         """Yield all series; called at each scrape."""
-        yield self._gauge("reachable", "1 when the servers answered last time", _reachable)
         yield self._gauge(
-            "administrator_refused", "1 when the server refuses its administrator", _refused
+            "reachable",
+            "1 if all servers of the owner answered the last connection attempt, otherwise 0",
+            _reachable,
         )
-        yield self._gauge("roles", "Roles that are kept in sync", _roles)
-        yield self._gauge("changes_pending", "Accesses waiting for their server", _pending)
+        yield self._gauge(
+            "administrator_refused",
+            "1 if the server refused the last login of its administrator, otherwise 0",
+            _refused,
+        )
+        yield self._gauge("roles", "Roles that the operator keeps in sync", _roles)
+        yield self._gauge(
+            "changes_pending", "Accesses that wait for work on their server", _pending
+        )
         yield self._numbers(
-            "locked", "Accesses that wait for a lock of another session", self._locked
+            "locked", "Accesses that wait for a lock that another session holds", self._locked
         )
         yield self._numbers(
-            "failing", "Accesses that have failed while their server answers", self._failing
+            "failing", "Accesses that have failed although their server answers", self._failing
         )
-        yield self._counter("drift_healed", "Accesses brought back after they drifted", _healed)
-        yield self._counter("statements", "Statements sent, COMMIT and its like too", _statements)
-        yield self._counter("logins", "Connections made", _logins)
+        yield self._counter(
+            "drift_healed", "Times that the operator restored an access after drift", _healed
+        )
+        yield self._counter(
+            "statements",
+            "Statements sent to the servers, including COMMIT and similar ones",
+            _statements,
+        )
+        yield self._counter("logins", "Connections that the operator opened", _logins)
         yield self._cycles()
         yield self._refusals()
         yield self._endings()
@@ -180,7 +194,7 @@ class PostgresMetrics(Collector):
     def _cycles(self) -> Metric:
         family = HistogramMetricFamily(
             "fairlead_postgres_cycle_seconds",
-            "Comparing all that is in sync with a server",
+            "Time to compare all accesses in sync with their server",
             labels=_LABELS,
         )
         for owner, metrics in self._owners.items():
@@ -198,7 +212,10 @@ class PostgresMetrics(Collector):
     def _endings(self) -> Metric:
         family = GaugeMetricFamily(
             "fairlead_postgres_logins_ending",
-            "Logins that end within this time, of those that last for 28 days at least",
+            (
+                "Logins that end within this time, except those with a lifetime of less than 28"
+                " days"
+            ),
             labels=("within",),
         )
         left = [end - moment() for end in self._ends.values()]
@@ -209,7 +226,9 @@ class PostgresMetrics(Collector):
 
     def _refusals(self) -> Metric:
         family = GaugeMetricFamily(
-            "fairlead_postgres_refused", "Accesses that are refused", labels=(*_LABELS, "reason")
+            "fairlead_postgres_refused",
+            "Accesses that the operator refuses",
+            labels=(*_LABELS, ("reason")),
         )
         for (owner, reason), count in Counter(self._refused.values()).items():
             family.add_metric([owner, reason], count)

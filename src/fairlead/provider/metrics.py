@@ -103,22 +103,22 @@ class ConsumerMetrics(Collector):
         now = moment()
         states = {name: self._state(name, now) for name in consumers}
         yield GaugeMetricFamily(
-            "fairlead_provider_consumers", "Consumers that were invited", value=len(consumers)
+            "fairlead_provider_consumers", "Invited consumers", value=len(consumers)
         )
         yield _gauge(
             "heartbeat_age_seconds",
-            "Since a konnector last reported; none before its first report",
+            "Time since the last heartbeat of the konnector; no value before the first one",
             ((label, states[name].heartbeat_age) for name, label in consumers.items()),
             max,
         )
         yield _gauge(
             "heartbeat_overdue",
-            "1 when a konnector has missed two reports, or its clock is ahead",
+            "1 if the konnector has missed two heartbeats, or its clock is ahead, otherwise 0",
             ((label, float(states[name].silent)) for name, label in consumers.items()),
         )
         yield _gauge(
             "token_age_seconds",
-            "Since the token was made that a consumer logs in with",
+            "Time since the consumer's present token was made",
             ((label, states[name].token_age) for name, label in consumers.items()),
             max,
         )
@@ -134,7 +134,7 @@ class ConsumerMetrics(Collector):
         )
         yield GaugeMetricFamily(
             "fairlead_provider_uncounted_kinds",
-            "Exported kinds that could not be listed at the last count",
+            "Exported kinds that the provider could not list at the last count",
             value=self._uncounted,
         )
         yield _versions((label, states[name].version) for name, label in consumers.items())
@@ -222,7 +222,7 @@ def _gauge(
 def _versions(rows: Iterator[tuple[str, str]]) -> Metric:
     family = GaugeMetricFamily(
         "fairlead_provider_konnector_info",
-        "Konnectors of a version that they report, 1 for each consumer",
+        "1 for each consumer, with the version that its konnector reports",
         labels=(*_LABELS, "version"),
     )
     counts: Counter[tuple[str, str]] = Counter()

@@ -100,7 +100,7 @@ def test_the_first_row_says_whether_all_is_well() -> None:
         assert target["expr"].endswith(" or vector(0)")
         colours = panel["fieldConfig"]["defaults"]["thresholds"]["steps"]
         assert [step["color"] for step in colours] == (
-            ["red", "green"] if panel["title"] == "Processes that report" else ["green", "red"]
+            ["red", "green"] if panel["title"] == "Processes with metrics" else ["green", "red"]
         )
     assert panels[7]["type"] == "row"
 

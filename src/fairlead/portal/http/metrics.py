@@ -71,20 +71,20 @@ class PortalMetrics(Collector):
         """Return all series; called at each scrape."""
         requests = CounterMetricFamily(
             "fairlead_portal_requests",
-            "Answered requests; route is empty if no route serves the path",
+            "Answered requests; route is empty for a path without a route",
             labels=("route", "method", "code"),
         )
         for (route, method, status), number in sorted(self._requests.items()):
             requests.add_metric((route, method, str(status)), number)
         yield requests
         yield _counted(
-            "sign_ins", "Finished and refused sign-ins", "result", _RESULTS[:2], self._sign_ins
+            "sign_ins", "Completed and refused sign-ins", "result", _RESULTS[:2], self._sign_ins
         )
         yield CounterMetricFamily("fairlead_portal_sign_outs", "Sign-outs", value=self._sign_outs)
-        yield _counted("binds", "Binds by their outcome", "result", _RESULTS, self._binds)
+        yield _counted("binds", "Binds, by result", "result", _RESULTS, self._binds)
         yield _counted(
             "refusals",
-            "Requests refused with 401, 403, 413 or 429",
+            "Requests that the front door refused with 401, 403, 413 or 429",
             "reason",
             _REASONS.values(),
             self._refusals,

@@ -64,14 +64,16 @@ class ReviewMetrics(Collector):
         """Yield all series; called at each scrape."""
         total = CounterMetricFamily(
             "fairlead_webhook_reviews",
-            "Admission reviews by what was said",
+            "Admission reviews, by verdict",
             labels=("webhook", "operation", "verdict"),
         )
         for labels, number in sorted(self._reviews.items()):
             total.add_metric(labels, number)
         yield total
         seconds = HistogramMetricFamily(
-            "fairlead_webhook_review_seconds", "Length of an admission review", labels=("webhook",)
+            "fairlead_webhook_review_seconds",
+            "Duration of an admission review",
+            labels=(("webhook"),),
         )
         for webhook, histogram in sorted(self._seconds.items()):
             seconds.add_metric([webhook], histogram.cumulative(), sum_value=histogram.sum)

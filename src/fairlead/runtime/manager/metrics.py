@@ -97,22 +97,22 @@ class _ControllerCollector(Collector):
         for name, help_, read in (
             ("reconcile_errors", "Failed reconciles", _errors),
             ("terminal_reconcile_errors", "Failed reconciles that are not retried", _terminal),
-            ("reconcile_panics", "Reconciles that failed unexpectedly", _panics),
-            ("reconcile_timeouts", "Reconciles that took too long", _timeouts),
+            ("reconcile_panics", "Reconciles that failed with an unexpected exception", _panics),
+            ("reconcile_timeouts", "Reconciles that exceeded their time limit", _timeouts),
         ):
             family = CounterMetricFamily(f"{_PREFIX}_{name}", help_, labels=["controller"])
             for controller, stats in self._controllers.items():
                 family.add_metric([controller], read(stats))
             yield family
-        yield self._gauge("max_concurrent_reconciles", "Workers at most", _workers)
-        yield self._gauge("active_workers", "Workers that are busy", _active)
+        yield self._gauge("max_concurrent_reconciles", "Largest number of workers", _workers)
+        yield self._gauge("active_workers", "Busy workers", _active)
         yield from _queues({name: stats.queue for name, stats in self._controllers.items()})
 
     def _reconciles(self) -> Iterator[Metric]:
         labels = ["controller", "result"]
         total = CounterMetricFamily(f"{_PREFIX}_reconcile", "Reconciles", labels=labels)
         seconds = HistogramMetricFamily(
-            f"{_PREFIX}_reconcile_time_seconds", "Length of a reconcile", labels=["controller"]
+            f"{_PREFIX}_reconcile_time_seconds", "Duration of a reconcile", labels=["controller"]
         )
         for controller, stats in self._controllers.items():
             for result in _RESULTS:
@@ -166,21 +166,25 @@ def _queues(queues: dict[str, QueueStats]) -> Iterator[Metric]:
     depth = GaugeMetricFamily(
         "workqueue_depth", "Objects that wait for a worker", labels=[*labels, "priority"]
     )
-    adds = CounterMetricFamily("workqueue_adds", "Objects that were added", labels=labels)
+    adds = CounterMetricFamily("workqueue_adds", "Objects added to the queue", labels=labels)
     retries = CounterMetricFamily(
-        "workqueue_retries", "Objects that are tried again", labels=labels
+        "workqueue_retries", "Objects that the controller tried again", labels=labels
     )
     waited = HistogramMetricFamily(
-        "workqueue_queue_duration_seconds", "How long an object waits", labels=labels
+        "workqueue_queue_duration_seconds", "Time that an object waits in the queue", labels=labels
     )
     worked = HistogramMetricFamily(
-        "workqueue_work_duration_seconds", "How long an object is worked on", labels=labels
+        "workqueue_work_duration_seconds", "Time that a worker needs for an object", labels=labels
     )
     unfinished = GaugeMetricFamily(
-        "workqueue_unfinished_work_seconds", "Work in progress, summed", labels=labels
+        "workqueue_unfinished_work_seconds",
+        "Sum of the durations of all work in progress",
+        labels=labels,
     )
     longest = GaugeMetricFamily(
-        "workqueue_longest_running_processor_seconds", "Oldest work in progress", labels=labels
+        "workqueue_longest_running_processor_seconds",
+        "Duration of the oldest work in progress",
+        labels=labels,
     )
     now = asyncio.get_running_loop().time()
     for name, stats in queues.items():
@@ -208,19 +212,19 @@ class _StateCollector(Collector):
             "fairlead_informer_objects", "Objects in caches", labels=labels
         )
         size = GaugeMetricFamily(
-            "fairlead_informer_bytes", "Bytes of the bodies of objects in caches", labels=labels
+            "fairlead_informer_bytes", "Bytes of the objects in caches", labels=labels
         )
         restarts = CounterMetricFamily(
             "fairlead_watch_restarts",
-            "Watches and lists that have ended",
+            "Watches and lists that ended",
             labels=[*labels, "reason"],
         )
         missed = CounterMetricFamily(
-            "fairlead_watch_missed", "Objects that a watch did not tell of", labels=labels
+            "fairlead_watch_missed", "Objects with a change that a watch omitted", labels=labels
         )
         refused = CounterMetricFamily(
             "fairlead_answers_too_large",
-            "Answers that were not read to their end, by the bound that they exceed",
+            "Responses that the program stopped reading, by the bound that they exceeded",
             labels=["cluster", "bound"],
         )
         for cluster_ in self._metrics.clusters:
@@ -239,7 +243,7 @@ class _StateCollector(Collector):
         yield self._build()
         yield GaugeMetricFamily(
             "fairlead_event_loop_lag_seconds",
-            "How late the event loop came to what was due, when it was measured last",
+            "Delay of the event loop at the last measurement",
             self._metrics.lag,
         )
 
@@ -274,7 +278,9 @@ class _StateCollector(Collector):
 
     def _leading(self) -> Metric:
         family = GaugeMetricFamily(
-            "leader_election_master_status", "1 when this replica leads", labels=["name"]
+            "leader_election_master_status",
+            "1 if this replica is the leader, otherwise 0",
+            labels=[("name")],
         )
         for election in self._metrics.elections:
             family.add_metric([election.name], float(election.is_leader))
@@ -283,7 +289,7 @@ class _StateCollector(Collector):
     def _certificates(self) -> Metric:
         family = GaugeMetricFamily(
             "fairlead_certificate_remaining_seconds",
-            "Until a certificate ends that this program serves with",
+            "Time until a serving certificate of this program expires",
             labels=["certificate"],
         )
         now = moment()
@@ -294,7 +300,9 @@ class _StateCollector(Collector):
 
     def _build(self) -> Metric:
         family = GaugeMetricFamily(
-            "fairlead_build_info", "1, and what is running", labels=["version", "python"]
+            "fairlead_build_info",
+            "Always 1; the labels have the running versions",
+            labels=["version", ("python")],
         )
         family.add_metric([version("fairlead"), python_version()], 1)
         return family
