@@ -140,7 +140,7 @@ def _page(crd: Mapping[str, Any]) -> str:
             )
             for one in columns
         ]
-        parts.append(f"## What kubectl get shows\n\n{table(('column', 'from', 'shown'), shown)}")
+        parts.append(f"## Columns of kubectl get\n\n{table(('column', 'JSONPath', 'shown'), shown)}")
     return "\n".join(parts)
 
 

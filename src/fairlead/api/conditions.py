@@ -26,7 +26,7 @@ class Event(NamedTuple):
 
 
 class Condition(msgspec.Struct, rename="camel", omit_defaults=True, frozen=True):
-    """``metav1.Condition``; ``last_transition_time`` is an RFC 3339 string."""
+    """A condition, as ``metav1.Condition``; the time is RFC 3339."""
 
     type: Annotated[str, msgspec.Meta(description="Type of the condition, such as Ready.")]
     status: Annotated[ConditionStatus, msgspec.Meta(description="Whether the condition holds.")]

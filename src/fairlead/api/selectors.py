@@ -27,7 +27,7 @@ _ATOMIC_LIST: JSON = {"x-kubernetes-list-type": "atomic"}
 class LabelSelectorRequirement(
     msgspec.Struct, rename="camel", omit_defaults=True, kw_only=True, frozen=True
 ):
-    """Entry of matchExpressions in ``metav1.LabelSelector``."""
+    """A requirement of a ``metav1.LabelSelector``."""
 
     key: Annotated[str, Meta(description="Name of the label.")]
     operator: Annotated[str, Meta(description="In, NotIn, Exists or DoesNotExist.")]
@@ -39,7 +39,7 @@ class LabelSelectorRequirement(
 class LabelSelectorTerms(
     msgspec.Struct, rename="camel", omit_defaults=True, kw_only=True, frozen=True
 ):
-    """``metav1.LabelSelector``: objects must meet all its terms; an empty one selects all."""
+    """``metav1.LabelSelector``: objects must meet all its requirements; an empty one selects all."""
 
     match_labels: Annotated[
         dict[str, str], Meta(description="Labels that an object must have, with these values.")
@@ -48,7 +48,7 @@ class LabelSelectorTerms(
         Sequence[LabelSelectorRequirement],
         Meta(
             extra_json_schema=_ATOMIC_LIST,
-            description="Terms that an object must meet, all of them.",
+            description="Requirements for the labels of an object, which must meet all of them.",
         ),
     ] = []
 

@@ -46,7 +46,7 @@ class Struct(msgspec.Struct, rename="camel", omit_defaults=True, kw_only=True, f
 
 
 class ReportedCondition(Condition, kw_only=True, frozen=True):
-    """``metav1.Condition`` as its schema has it: all fields but the generation are required."""
+    """A condition, as ``metav1.Condition``; all fields except the generation are required."""
 
     # The bounds are in the schema alone, so that an object with an odd condition is decoded.
     type: Annotated[
@@ -260,7 +260,7 @@ class ConnectionRef(Struct, kw_only=True, frozen=True):
 
 
 class BoundAPIName(Struct, kw_only=True, frozen=True):
-    """Name of an API that is bound."""
+    """Name of an API to bind."""
 
     name: Annotated[str, Meta(min_length=1, description="Name of the CRD, PLURAL.GROUP.")]
 

@@ -91,7 +91,7 @@ Ready summarizes only conditions that are False in a fault: these do not change 
 
 
 class KubeBindCondition(msgspec.Struct, rename="camel", omit_defaults=True, frozen=True):
-    """One condition; ``severity`` is set only where the status is False."""
+    """A condition; ``severity`` is set only if the status is False."""
 
     type: Annotated[str, msgspec.Meta(description="Type of the condition, such as Ready.")]
     status: Annotated[

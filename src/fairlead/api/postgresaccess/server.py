@@ -39,7 +39,7 @@ PasswordFormat = Literal["Verifier", "Plain"]
 
 
 class NamespaceRequirement(LabelSelectorRequirement, kw_only=True, frozen=True):
-    """A term of a selector of namespaces, whose operator API servers check."""
+    """A requirement for the labels of namespaces; API servers check its operator."""
 
     operator: Annotated[
         Literal["In", "NotIn", "Exists", "DoesNotExist"],
@@ -54,7 +54,7 @@ class NamespaceSelector(LabelSelectorTerms, kw_only=True, frozen=True):
         Sequence[NamespaceRequirement],
         Meta(
             extra_json_schema={"x-kubernetes-list-type": "atomic"},
-            description="Terms that an object must meet, all of them.",
+            description="Requirements for the labels of an object, which must meet all of them.",
         ),
     ] = []
 

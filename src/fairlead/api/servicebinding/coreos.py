@@ -183,7 +183,7 @@ class CoreosServiceBinding(msgspec.Struct, rename="camel", omit_defaults=True, k
 
 
 class BindableKind(msgspec.Struct, order=True, frozen=True, kw_only=True):
-    """A kind whose objects can be services of bindings, in one of its served versions."""
+    """A kind of objects that bindings can name as services, in one of its served versions."""
 
     group: Annotated[str, msgspec.Meta(description="API group.")]
     kind: Annotated[str, msgspec.Meta(description="Kind.")]

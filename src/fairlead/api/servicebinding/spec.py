@@ -72,7 +72,7 @@ class ServiceRef(msgspec.Struct, rename="camel", omit_defaults=True):
 
 
 class EnvMapping(msgspec.Struct, rename="camel", omit_defaults=True):
-    """An environment variable from an entry of the binding."""
+    """An environment variable with the value of an entry."""
 
     name: Annotated[str, msgspec.Meta(description="Name of the environment variable.")]
     key: Annotated[str, msgspec.Meta(description="Entry of the binding that has the value.")]
