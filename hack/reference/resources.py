@@ -140,7 +140,8 @@ def _page(crd: Mapping[str, Any]) -> str:
             )
             for one in columns
         ]
-        parts.append(f"## Columns of kubectl get\n\n{table(('column', 'JSONPath', 'shown'), shown)}")
+        listed = table(("column", "JSONPath", "shown"), shown)
+        parts.append(f"## Columns of kubectl get\n\n{listed}")
     return "\n".join(parts)
 
 

@@ -39,7 +39,7 @@ class LabelSelectorRequirement(
 class LabelSelectorTerms(
     msgspec.Struct, rename="camel", omit_defaults=True, kw_only=True, frozen=True
 ):
-    """``metav1.LabelSelector``: objects must meet all its requirements; an empty one selects all."""
+    """``metav1.LabelSelector``: objects must meet all requirements; an empty one selects all."""
 
     match_labels: Annotated[
         dict[str, str], Meta(description="Labels that an object must have, with these values.")
