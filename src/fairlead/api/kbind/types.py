@@ -306,7 +306,7 @@ class KbindBindingSpec(Struct, kw_only=True, frozen=True):
             description=(
                 "What happens if the provider already has an object with the name of a copy: with"
                 " Fail it stays as it is and the konnector reports a conflict; with Adopt the"
-                " konnector merges into it."
+                " konnector merges into it, unless it is the copy of another cluster."
             ),
             extra_json_schema={"x-default": "Fail"},
         ),
