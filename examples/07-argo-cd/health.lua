@@ -21,7 +21,7 @@ end
 
 if obj.spec.suspend then
   health.status = "Suspended"
-  health.message = "spec.suspend is set; nothing is done"
+  health.message = "spec.suspend is set; the operator does nothing"
   return health
 end
 

@@ -94,7 +94,7 @@ class GroupsWarning:
         servers = [one.meta.name for one in self._servers.list() if _shares(one)]
         if accesses or servers:
             _log.warning(
-                f"{SHARED_GROUPS} and goes with the next minor version; {GROUPS_REMEDY}",
+                f"{SHARED_GROUPS}, and the next minor version removes it; {GROUPS_REMEDY}",
                 servers=servers[: bounds.START_NAMED],
                 accesses=accesses[: bounds.START_NAMED],
                 total=len(accesses),

@@ -201,7 +201,7 @@ async def test_hosts_that_are_not_allowed_are_not_connected_to(
         await world.wait(name, failed_with("PolicyDenied"))
         listed = {"policy": "Listed", "hosts": ["*.example.org", "127.0.0.0/8:1"]}
         await configure(world, connections=listed)
-        await world.wait(name, failed_with("not among those"))
+        await world.wait(name, failed_with("does not list the host"))
         # What was refused from the beginning left nothing behind that a deletion had to remove.
         await world.delete(name)
         await world.gone(name)

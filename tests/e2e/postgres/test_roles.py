@@ -300,7 +300,7 @@ async def test_who_observes_what_was_enforced_leaves_it_as_it_is(team: Alone) ->
         await team.ready(name)
         await team.patch(name, mode="Observe")
         body = await team.ready(name)
-        assert "nothing would be done" in body["status"]["lastLog"]
+        assert "the operator would change nothing" in body["status"]["lastLog"]
         assert body["status"]["binding"] == {"name": f"{name}-login"}
         secret, before = await team.secret(name), await team.roles()
         await team.sql("REVOKE CONNECT ON DATABASE {d} FROM {r}", d=team.database, r=name)

@@ -270,7 +270,7 @@ _LEADS_NOWHERE: list[tuple[str, JSON]] = [
     ("NameInvalid", {"passwordSecretRef": {"name": _NO_NAME}}),
     ("PasswordSecretMissing", {"passwordSecretRef": {"name": "missing"}}),
     (
-        "expiresAfter excludes",
+        "both end the login",
         {"expiresAfter": "1h", "attributes": {"validUntil": "2099-01-01T00:00:00Z"}},
     ),
 ]

@@ -283,7 +283,7 @@ OLD = "2020-01-01T00:00:00Z"
             controller(),
             [controller("elder", created=OLD)],
             "MultipleControllersFound",
-            "Controller elder is older",
+            "Controller elder, which is older",
             id="a-younger-one",
         ),
         pytest.param(
@@ -307,7 +307,7 @@ OLD = "2020-01-01T00:00:00Z"
             controller(postgres={"staleUserDeletionPolicy": "Restrict"}),
             [],
             "Ready",
-            "staleUserDeletionPolicy is not used",
+            "ignores staleUserDeletionPolicy",
             id="the-original-s-own-field",
         ),
     ],

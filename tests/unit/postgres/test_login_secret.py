@@ -198,10 +198,10 @@ def raw_secret(value: bytes) -> Object:
 @pytest.mark.parametrize(
     ("value", "own", "given"),
     [
-        pytest.param(b"\xff\xfe", "no UTF-8", "no UTF-8", id="no-text"),
-        pytest.param(b"a\0b", "no UTF-8", "no UTF-8", id="nul"),
+        pytest.param(b"\xff\xfe", "not UTF-8", "not UTF-8", id="no-text"),
+        pytest.param(b"a\0b", "not UTF-8", "not UTF-8", id="nul"),
         pytest.param(b"x" * 1025, "has 1025 bytes", "has 1025 bytes", id="long"),
-        pytest.param(b"abc\n", "", "ends in a line break", id="line-break"),
+        pytest.param(b"abc\n", "", "ends with a line break", id="line-break"),
         pytest.param(b"", "", "is missing or empty", id="empty"),
         pytest.param(b" ", "", "is missing or empty", id="blank"),
         pytest.param(b"SCRAM-SHA-256$4096:a$b:c", "", "", id="a-verifier-is-a-text"),
@@ -321,33 +321,33 @@ def test_what_a_password_says_is_no_template() -> None:
 @pytest.mark.parametrize(
     ("fields", "message"),
     [
-        pytest.param({"data": {"A": "{{pasword}}"}}, "key A: '{{pasword}}' names nothing; use one"
-                     " of username, password", id="name"),
-        pytest.param({"data": {"A": "{{}}"}}, "names nothing", id="no-name"),
-        pytest.param({"data": {"A": "{{ .Data }}"}}, "names nothing", id="another-language"),
-        pytest.param({"data": {"A": "{{Password}}"}}, "names nothing", id="case-counts"),
-        pytest.param({"data": {"A": "{{password|upper}}"}}, "no such filter; use one of urlquote,"
+        pytest.param({"data": {"A": "{{pasword}}"}}, "'{{pasword}}' has an unknown name; use"
+                     " one of username, password", id="name"),
+        pytest.param({"data": {"A": "{{}}"}}, "has an unknown name", id="no-name"),
+        pytest.param({"data": {"A": "{{ .Data }}"}}, "has an unknown name", id="another-language"),
+        pytest.param({"data": {"A": "{{Password}}"}}, "has an unknown name", id="case-counts"),
+        pytest.param({"data": {"A": "{{password|upper}}"}}, "unknown filter; use one of urlquote,"
                      " json, b64", id="filter"),
-        pytest.param({"data": {"A": "{{password|}}"}}, "no such filter", id="no-filter"),
-        pytest.param({"data": {"A": "{{password|json|b64}}"}}, "no such filter", id="two-filters"),
+        pytest.param({"data": {"A": "{{password|}}"}}, "unknown filter", id="no-filter"),
+        pytest.param({"data": {"A": "{{password|json|b64}}"}}, "unknown filter", id="two-filters"),
         pytest.param({"data": {"A": "{{password"}}, "has no end", id="no-end"),
         pytest.param({"data": {"A": "{{password}\n"}}, "has no end", id="half-an-end"),
         pytest.param({"data": {"password": "x"}}, "password holds the login", id="password"),
         pytest.param({"data": {"username": "x"}}, "username holds the login", id="username"),
-        pytest.param({"data": {"a b": "x"}}, "'a b' is no key of a Secret", id="key"),
-        pytest.param({"data": {"": "x"}}, "'' is no key", id="empty-key"),
-        pytest.param({"data": {"..a": "x"}}, "is no key", id="dots"),
-        pytest.param({"data": {"x" * 254: "x"}}, "is no key", id="long-key"),
+        pytest.param({"data": {"a b": "x"}}, "'a b' is not a valid key of a Secret", id="key"),
+        pytest.param({"data": {"": "x"}}, "'' is not a valid key", id="empty-key"),
+        pytest.param({"data": {"..a": "x"}}, "is not a valid key", id="dots"),
+        pytest.param({"data": {"x" * 254: "x"}}, "is not a valid key", id="long-key"),
         pytest.param({"labels": {"-": "x"}}, "labels: '-'", id="label"),
         pytest.param({"labels": {"a": "b c"}}, "labels: a", id="label-value"),
-        pytest.param({"labels": {"app.kubernetes.io/managed-by": "me"}}, "operator's own",
+        pytest.param({"labels": {"app.kubernetes.io/managed-by": "me"}}, "for the operator",
                      id="our-label"),
         pytest.param({"annotations": {"a b": "x"}}, "annotations: 'a b'", id="annotation"),
-        pytest.param({"annotations": {"access.k8s.delta10.nl/rotate-at": "x"}}, "operator's own",
+        pytest.param({"annotations": {"access.k8s.delta10.nl/rotate-at": "x"}}, "for the operator",
                      id="our-annotation"),
-        pytest.param({"type": "kubernetes.io/service-account-token"}, "is Kubernetes' own",
+        pytest.param({"type": "kubernetes.io/service-account-token"}, "of Kubernetes itself",
                      id="a-token"),
-        pytest.param({"type": "bootstrap.kubernetes.io/token"}, "is Kubernetes' own", id="b"),
+        pytest.param({"type": "bootstrap.kubernetes.io/token"}, "of Kubernetes itself", id="b"),
     ],
 )  # fmt: skip
 def test_templates_that_are_refused(fields: JSON, message: str) -> None:
@@ -367,7 +367,7 @@ def test_types_that_are_taken(type_: str) -> None:
 def test_a_secret_has_a_size_that_a_server_takes() -> None:
     data = {f"K{number}": "{{url}}" * 500 for number in range(32)}
     values = secret_values(spec(), ENDPOINT, "%" * 1024)
-    with pytest.raises(AccessError, match="data: all values have"):
+    with pytest.raises(AccessError, match="data: the values have"):
         content(template(data=data), values, "")
 
 

@@ -152,8 +152,8 @@ def test_existing_secrets(data: dict[str, bytes], expected: tuple[str, int, str]
         pytest.param({"host": b"db", "port": b"many"}, "port of Secret given", id="port"),
         pytest.param({"host": b"db", "port": b"70000"}, "port of Secret given", id="port-range"),
         pytest.param({"uri": b"postgresql://[db"}, "uri in Secret given", id="uri"),
-        pytest.param({"host": b"\xff"}, "is no UTF-8", id="bytes"),
-        pytest.param({"host": b"db", "sslmode": b"maybe"}, "no TLS mode", id="sslmode"),
+        pytest.param({"host": b"\xff"}, "is not UTF-8", id="bytes"),
+        pytest.param({"host": b"db", "sslmode": b"maybe"}, "not a TLS mode", id="sslmode"),
         pytest.param({"host": b"db", "password": b""}, "no key password", id="no-password"),
     ],
 )

@@ -104,7 +104,7 @@ def test_a_new_password_is_in_progress_where_something_else_was_said(
 @pytest.mark.parametrize(
     ("uris", "mode", "template", "warning"),
     [
-        pytest.param("Plain", "verify-full", None, "jdbc-uri and uri, as", id="plain"),
+        pytest.param("Plain", "verify-full", None, "jdbc-uri and uri, because", id="plain"),
         pytest.param("Plain", "require", {}, "connect without sslmode=require", id="require"),
         pytest.param("Plain", "prefer", None, "", id="a-mode-that-demands-nothing"),
         pytest.param("Plain", "verify-ca", {"uris": "Plain"}, "", id="plain-is-asked-for"),
@@ -114,7 +114,7 @@ def test_a_new_password_is_in_progress_where_something_else_was_said(
             "Plain",
             "verify-ca",
             {"includeDefaultKeys": False, "data": {"DSN": "{{uri}}"}},
-            "in DSN, as",
+            "in DSN, because",
             id="a-template-s",
         ),
     ],

@@ -126,13 +126,15 @@ def test_whose_password_is_kept(
     ("policy", "message"),
     [
         pytest.param({"alphabet": "01234567", "length": 31}, "less than 96 bits", id="weak"),
-        pytest.param({"alphabet": "abababab"}, "32 of 2 characters", id="the-same-ones"),
-        pytest.param({"alphabet": "abc def"}, "no blank", id="blank"),
+        pytest.param({"alphabet": "abababab"}, "32 characters out of 2", id="the-same-ones"),
+        pytest.param({"alphabet": "abc def"}, "without blanks", id="blank"),
         pytest.param({"alphabet": "äöüß"}, "printable ASCII", id="not-ascii"),
         pytest.param({"rotateEvery": "59s"}, "59s is not a duration from 1m", id="short"),
         pytest.param({"rotateEvery": "87601h"}, "87601h is not a duration", id="long"),
         pytest.param({"rotateEvery": "0.1m"}, "0.1m is not a duration", id="fraction"),
-        pytest.param({"onAdoption": "Keep", "rotateEvery": "1h"}, "Keep excludes", id="kept"),
+        pytest.param(
+            {"onAdoption": "Keep", "rotateEvery": "1h"}, "Keep cannot be combined", id="kept"
+        ),
         pytest.param({"onAdoption": "Keep", "rotation": "TwoLogins"}, "TwoLogins", id="kept-two"),
     ],
 )
@@ -146,8 +148,8 @@ def test_policies_that_are_refused(policy: JSON, message: str) -> None:
 
 def test_no_default_makes_weak_or_slow_logins() -> None:
     for defaults, message in (
-        (PasswordPolicy(alphabet="hex", length=16), "16 of 16 characters"),
-        (PasswordPolicy(iterations=1_000_000), "1000000 are too many"),
+        (PasswordPolicy(alphabet="hex", length=16), "16 characters out of 16"),
+        (PasswordPolicy(iterations=1_000_000), "1000000 is too many"),
     ):
         with pytest.raises(AccessError, match=message):
             password_rules(spec(), defaults)
@@ -155,7 +157,9 @@ def test_no_default_makes_weak_or_slow_logins() -> None:
 
 def test_a_password_from_elsewhere_is_rotated_elsewhere() -> None:
     elsewhere = {"passwordSecretRef": {"name": "vault"}}
-    with pytest.raises(AccessError, match=r"rotateEvery.*passwordSecretRef excludes it"):
+    with pytest.raises(
+        AccessError, match=r"rotateEvery.*cannot be combined with spec\.passwordSecretRef"
+    ):
         password_rules(spec({"rotateEvery": "1h"}, **elsewhere), PasswordPolicy())
     # A default is nobody's wish for this access.
     rules = password_rules(spec(**elsewhere), PasswordPolicy(rotate_every="1h"))
@@ -287,7 +291,9 @@ def test_grace_of_no_use(policy: JSON, message: str) -> None:
 
 
 def test_a_password_from_elsewhere_takes_no_turns() -> None:
-    with pytest.raises(AccessError, match=r"rotation.*passwordSecretRef excludes TwoLogins"):
+    with pytest.raises(
+        AccessError, match=r"rotation.*TwoLogins cannot be combined with spec\.passwordSecretRef"
+    ):
         password_rules(
             spec({"rotation": "TwoLogins"}, passwordSecretRef={"name": "vault"}),
             PasswordPolicy(),

@@ -333,7 +333,7 @@ def test_the_stricter_tls_mode_counts(
 def test_values_that_end_in_a_line_break_are_refused(key: str, end: str) -> None:
     data = {"host": b"db", "username": b"admin", "password": b"secret"}
     data[key] += end.encode()
-    with pytest.raises(AccessError, match=f"key {key} of Secret login ends in a line break"):
+    with pytest.raises(AccessError, match=f"key {key} of Secret login ends with a line break"):
         secret_endpoint(Connection(), data, "login", "team")
 
 

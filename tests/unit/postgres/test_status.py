@@ -450,7 +450,7 @@ def test_another_server_is_an_event_and_the_same_by_another_name_is_none() -> No
         old, replace(old, server=replace(SERVER, host="new", system_identifier="2"))
     )
     assert (told.type, told.reason) == ("Warning", "ServerChanged")
-    assert "role app stays on the old one" in told.message
+    assert "role app stays on the former server" in told.message
 
 
 def test_a_renamed_role_is_an_event_once() -> None:
@@ -489,7 +489,7 @@ def test_what_was_never_created_never_ends() -> None:
 def test_a_removal_in_pieces_says_how_far_it_is() -> None:
     first = report(removing(UnfinishedError("app", 20_000, 30_000), None))
     assert first.last_log.startswith(
-        "10,000 of 30,000 objects and privileges of the role are removed"
+        "the operator has removed 10,000 of 30,000 objects and privileges of the role"
     )
     # Another process goes on, and is kept for a while.
     locked = report(failed(PassFailure("DatabaseSyncFailed", LOCKED)), first)
@@ -534,7 +534,7 @@ def test_a_copy_warns_of_a_host_that_its_consumer_does_not_find(
 def test_a_copy_with_a_connection_of_its_own_is_led_to_a_server_with_an_external_host() -> None:
     written: JSON = {"host": "pg.db.svc", "username": "admin", "password": "unused"}
     (warning,) = host_warnings("pg.db.svc", "", COPIED, {}, written)
-    assert "take a PostgresServer with spec.externalHost" in warning
+    assert "use a PostgresServer with spec.externalHost" in warning
     # By kbind v2 the same.
     copied = {"core.kbind.io/consumer-object-uid": "u"}
     assert host_warnings("pg.db.svc", "", copied, {}, written) == [warning]
@@ -657,7 +657,7 @@ def test_two_ends_are_refused_before_a_role_is_made() -> None:
     access = ending(spec).access
     check_spec(access)
     with pytest.raises(
-        AccessError, match=r"spec\.expiresAfter excludes spec\.attributes\.validUntil"
+        AccessError, match=r"spec\.expiresAfter and spec\.attributes\.validUntil both end"
     ):
         check_spec(replace(access, status=PostgresAccessStatus()))
 
@@ -689,8 +689,8 @@ def test_shared_groups_are_served_where_they_are_in_use(
         check_spec(access)
         return
     message = (
-        r"PostgresAccess app: spec\.groups Shared is deprecated.*remove the field, and share a"
-        r" group role by spec\.memberOf"
+        r"PostgresAccess app: spec\.groups Shared is deprecated.*remove the field, and give"
+        r" the PostgresAccesses a common group role with spec\.memberOf"
     )
     with pytest.raises(AccessError, match=message):
         check_spec(access)

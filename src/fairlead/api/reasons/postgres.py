@@ -288,7 +288,7 @@ _OF_STEP: Final[Mapping[StepName, tuple[Reason, ...]]] = MappingProxyType(
             Reason(
                 "TooManyGrantees",
                 "the object has too many grantees",
-                "share a group role by spec.memberOf",
+                "share a group role with spec.memberOf",
             ),
             Reason(
                 "Unapproved",

@@ -125,26 +125,27 @@ def judge(
     if controller.meta.namespace != flags.namespace:
         return ReadyVerdict(
             "InvalidControllerNamespace",
-            f"Controllers have no effect outside the operator's namespace {flags.namespace};"
+            f"a Controller has no effect outside the operator's namespace {flags.namespace};"
             " create it there",
         )
     chosen = in_charge([*controllers, controller])
     if chosen is not None and chosen.meta.uid != controller.meta.uid:
         return ReadyVerdict(
             "MultipleControllersFound",
-            f"Controller {chosen.meta.name} is older and counts; change that one, or delete it",
+            f"the operator uses Controller {chosen.meta.name}, which is older; change that one,"
+            " or delete it",
         )
     try:
         in_force(flags, controller)
     except AccessError as error:
         return ReadyVerdict(
-            error.reason, f"{error.message}; nothing is worked on until it is mended"
+            error.reason, f"{error.message}; the operator does nothing until you correct it"
         )
     postgres = controller.decode(OperatorController).spec.settings.postgres
     if postgres.stale_user_deletion_policy and postgres.unmanaged_users is None:
         return ReadyVerdict(
             "Ready",
-            "the settings are in force; staleUserDeletionPolicy is not used, unmanagedUsers says"
-            " what becomes of roles that no access asks for",
+            "the settings are in force; the operator ignores staleUserDeletionPolicy:"
+            " unmanagedUsers decides about roles that no PostgresAccess asks for",
         )
     return ReadyVerdict("Ready", "the settings are in force")

@@ -301,7 +301,7 @@ class AccessController:
                 self._work.submit(under_way.desired.known_place, request, under_way.job)
                 return _WAITS
         raise RuntimeError(
-            f"not settled after {bounds.ACTIONS} actions: {action.name} was the last"
+            f"the pass did not settle after {bounds.ACTIONS} actions; the last was {action.name}"
         )
 
     def _answered(self, request: Request, answer: Answer) -> None:

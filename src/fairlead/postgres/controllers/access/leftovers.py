@@ -73,7 +73,7 @@ class LeftoverRoles:
             # The cache may be late: the API server is asked before a role is dropped.
             listed = await self._client.list(POSTGRESACCESSES, transform=cached)
         except ClientError as error:
-            _log.warning("roles are left, for their objects are unknown", error=str(error))
+            _log.warning("cannot list the objects of roles, so the roles stay", error=str(error))
             return
         holders = await self._holders(sessions, listed.items, unknown)
         left: dict[str, dict[str, RoleClaim]] = {}
@@ -145,9 +145,11 @@ class LeftoverRoles:
             renamed.setdefault(uid, set()).add(role)
             try:
                 if await fence(sessions, role, claim):
-                    _log.warning("a renamed role has lost its login", role=role)
+                    _log.warning("removed the login of a renamed role", role=role)
             except AccessError as error:
-                _log.warning("a renamed role cannot be fenced", role=role, error=str(error))
+                _log.warning(
+                    "could not remove the login of a renamed role", role=role, error=str(error)
+                )
         for uid, access in objects.items():
             before = self.renamed.pop(uid, frozenset())
             after = frozenset(renamed.get(uid, ()))
@@ -168,7 +170,9 @@ class LeftoverRoles:
             listed = await self._client.list(POSTGRESACCESSES, transform=cached)
             names = [_names(access) for access in listed.items]
             if not all(names):
-                _log.warning("no role is dropped, for not every PostgresAccess can be read")
+                _log.warning(
+                    "dropped no unmanaged role, because a PostgresAccess cannot be decoded"
+                )
                 return
             async with sessions.working("read the catalogs") as session:
                 logins = await read_logins(session)
@@ -176,7 +180,7 @@ class LeftoverRoles:
                 await drop_login(sessions, role)
                 _log.info("an unmanaged role was dropped", role=role, server=str(place.endpoint))
         except (AccessError, ClientError) as error:
-            _log.warning("unmanaged roles are left", error=str(error))
+            _log.warning("could not drop unmanaged roles", error=str(error))
 
     async def record(
         self, access: Object, owner: str, policy: Literal["Retain", "Abandon"]
@@ -221,7 +225,7 @@ class LeftoverRoles:
             return True
         for role, claim in _owners_first(roles):
             await give_up(sessions, role, claim, fence=data.get("policy") == "Retain")
-            _log.info("a role that was given up has lost its claim", role=role)
+            _log.info("removed the claim of a role that was given up", role=role)
         # The record is last to go, so that after a crash the other claims are still known as given
         # up.
         await self._client.delete(CONFIGMAPS, name, namespace)
@@ -239,7 +243,11 @@ class LeftoverRoles:
             if await self._released(place, sessions, roles):
                 return
         except (AccessError, ClientError) as error:
-            _log.warning("roles that may be given up stay", roles=[*roles], error=str(error))
+            _log.warning(
+                "cannot tell whether roles were given up, so they stay",
+                roles=[*roles],
+                error=str(error),
+            )
             return
         for role, claim in _owners_first(roles):
             await self._drop(place, sessions, role, claim)
@@ -254,7 +262,7 @@ class LeftoverRoles:
         try:
             removed = await cleanup(sessions, role, claim, "Restrict")
         except AccessError as error:
-            _log.warning("a leftover role cannot be removed", role=role, error=str(error))
+            _log.warning("could not remove a leftover role", role=role, error=str(error))
         else:
             # A login goes with its owner.
             if removed:

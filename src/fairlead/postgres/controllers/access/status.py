@@ -63,9 +63,9 @@ AS_LAST_SEEN = f"{IN_SYNC}, as last seen: "
 """Beginning of the message of a Ready access whose server does not let the administrator in."""
 NOT_YET_IN_SYNC = "PostgresAccess is not yet in sync"
 WITHOUT_SECRET = (
-    "the role keeps the password that it was made with, which cannot be read, so that there is no"
-    f" Secret; annotate the object with {ROTATE_ANNOTATION} for a new one, or name the Secret that"
-    " has it in spec.passwordSecretRef"
+    "the role keeps the password that it had at its adoption; that cannot be read, so there is"
+    f" no Secret; annotate the object with {ROTATE_ANNOTATION} for a new password, or name the"
+    " Secret that contains the password in spec.passwordSecretRef"
 )
 """Warning about an adopted role without a Secret."""
 _DEMANDING = ("require", "verify-ca", "verify-full")
@@ -79,8 +79,8 @@ _PASSING = {"Locked", "Conflict", "TimedOut", "Unapproved", "Unfinished"}
 _DIGEST_SHOWN = 32
 """Characters of an approval that a message repeats."""
 SHARED_ACCESS = (
-    f"{SHARED_GROUPS} and goes with the next minor version; {GROUPS_REMEDY}, then set spec.groups"
-    " to None"
+    f"{SHARED_GROUPS}, and the next minor version removes it; {GROUPS_REMEDY}, then set"
+    " spec.groups to None"
 )
 """Warning about an access whose grants a group holds."""
 
@@ -309,12 +309,12 @@ def unreachable_host(desired: Desired) -> list[str]:
     remedy = (
         f"set spec.externalHost of PostgresServer {reference.name}"
         if reference is not None
-        else "take a PostgresServer with spec.externalHost"
+        else "use a PostgresServer with spec.externalHost"
     )
     warning = (
-        f"the Secret names host {', '.join(hosts)}, which apps in the consumer's cluster do not"
-        f" find: it is a name of the provider's cluster; {remedy}, the address at which they reach"
-        " the server"
+        f"the Secret names host {', '.join(hosts)}, a name of the provider's cluster that apps in"
+        f" the consumer's cluster cannot resolve; {remedy}, the address at which they reach the"
+        " server"
     )
     return [warning]
 
@@ -332,10 +332,10 @@ def plain_uris(desired: Desired, observed: Observed) -> list[str]:
     if is_asked_for or not (is_plain and keys):
         return []
     message = (
-        f"Secret {spec.generated_secret} has no TLS mode in {' and '.join(keys)}, as a former"
-        f" version wrote it: clients that read nothing else connect without sslmode={mode}. Set"
-        " spec.secretTemplate.uris to Verified once all clients know the server's CA, or to Plain"
-        " to keep it so"
+        f"Secret {spec.generated_secret} has no TLS mode in {' and '.join(keys)}, because a"
+        " former version wrote it: clients that read only these keys connect without"
+        f" sslmode={mode}. Set spec.secretTemplate.uris to Verified once all clients know the"
+        " server's CA, or to Plain to keep the URIs as they are"
     )
     return [message]
 
@@ -352,8 +352,8 @@ def with_end(status: PostgresAccessStatus, desired: Desired, now: str) -> Postgr
         EXPIRING,
         "True",
         "Ended" if over else "EndsSoon",
-        f"the login {'ended' if over else 'ends'} at {at}, as {end.field} says; set a later end if"
-        " it shall go on",
+        f"the login {'ended' if over else 'ends'} at {at}, as {end.field} says; set a later end"
+        " to keep the login",
         "",
         desired.obj.meta.generation,
     )
@@ -418,7 +418,7 @@ def suspended(old: PostgresAccessStatus, generation: int, *, unchanged: bool) ->
         return Outcome(
             state="InProgress",
             reason="Suspended",
-            message="spec.suspend is set; nothing is done",
+            message="spec.suspend is set; the operator does nothing",
             again="waiting",
         )
     message, _, _ = ready.message.partition(_NOT_APPLIED)
@@ -453,8 +453,10 @@ def login_over(end: LoginEnd) -> Outcome:
     return Outcome(
         state="Error",
         reason="LoginEnded",
-        message=f"the login ended at {format_time(end.at)}, as {end.field} says; role, Secret and"
-        " grants are there: set a later end, or delete the object",
+        message=(
+            f"the login ended at {format_time(end.at)}, as {end.field} says; role, Secret and"
+            " grants still exist; set a later end, or delete the object"
+        ),
         again="synced",
     )
 
@@ -478,7 +480,7 @@ def previewed(plan: ShownPlan, why: Literal["", "Observe", "Manual"], void: str 
             else Outcome(
                 state="Success",
                 reason="Ready",
-                message=f"{IN_SYNC}; nothing would be done",
+                message=f"{IN_SYNC}; the operator would change nothing",
                 again="synced",
             )
         )
@@ -491,8 +493,8 @@ def previewed(plan: ShownPlan, why: Literal["", "Observe", "Manual"], void: str 
     )
     if void:
         message += (
-            f"; the approval {void[:_DIGEST_SHOWN]} is void, for it is of other statements, or of"
-            " another server or database"
+            f"; the approval {void[:_DIGEST_SHOWN]} is void because it approves other statements,"
+            " or another server or database"
         )
     return Outcome(state="InProgress", reason="ApprovalPending", message=message, again="synced")
 
@@ -588,8 +590,8 @@ def removing(error: UnfinishedError, old: Deletion | None) -> Outcome:
     total = max(error.total, old.total if old is not None else 0)
     gone = total - error.left
     message = (
-        f"{gone:,} of {total:,} objects and privileges of the role are removed; the others"
-        " follow in pieces that leave room in the server's table of locks"
+        f"the operator has removed {gone:,} of {total:,} objects and privileges of the role; it"
+        " removes the rest in pieces that leave room in the server's lock table"
     )
     return Outcome(
         state="InProgress",
@@ -719,8 +721,8 @@ def change_events(old: PostgresAccessStatus, new: PostgresAccessStatus) -> list[
         return events
     if before.system_identifier != after.system_identifier:
         text = (
-            f"the object's server was {before.host} and is {after.host}, which is another one:"
-            f" role {new.username} stays on the old one with its login; drop it there"
+            f"the object's server was {before.host}, and is now another server, {after.host}:"
+            f" role {new.username} stays on the former server and can still log in; drop it there"
         )
         events.append(Event("Warning", "ServerChanged", text))
     return events
@@ -729,8 +731,8 @@ def change_events(old: PostgresAccessStatus, new: PostgresAccessStatus) -> list[
 def renamed(role: str) -> str:
     """Return the warning about a role that carries an access's claim under another name."""
     return (
-        f"role {role} {RENAMED}: it was renamed by hand, and has lost its login; drop it, or"
-        " give it its name back"
+        f"role {role} {RENAMED}: it was renamed, so the operator removed its login; drop the"
+        " role, or rename it back"
     )
 
 

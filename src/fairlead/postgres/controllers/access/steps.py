@@ -345,7 +345,7 @@ class Steps:
             retained = desired.deleting and desired.access.spec.cleanup_policy == "Retain"
             if not retained or not isinstance(answer, AccessError):
                 raise answer
-            _log.warning("the server of a retained role was out of reach", why=answer.reason)
+            _log.warning("the server of a retained role could not be reached", why=answer.reason)
             await self._leftovers.record(desired.obj, desired.owner, "Retain")
             self._look_at(desired.owner)
         await self._publication.remove(desired)
@@ -398,7 +398,7 @@ def error_in(answer: Answer) -> Exception:
     """Return the error that an answer is, or a Conflict for an answer to another job."""
     if isinstance(answer, Exception):
         return answer
-    return AccessError("Conflict", "the server has not been asked")
+    return AccessError("Conflict", "the operator has not asked the server yet")
 
 
 def _api_error(error: ApiError) -> AccessError:

@@ -57,12 +57,12 @@ from fairlead.postgres.options import PostgresOptions
 HeldBackBy = Literal["", "Observe", "Manual"]
 """Value of the field that holds statements back: of spec.mode or spec.approval, "" for neither."""
 TWO_ENDS = (
-    "spec.expiresAfter excludes spec.attributes.validUntil, as both end the login; remove one"
+    "spec.expiresAfter and spec.attributes.validUntil both end the login; remove one of them"
 )
 """Message about an access with both."""
 SHARED_GROUPS = "spec.groups Shared is deprecated"
 """Begin of the messages about shared groups, of an access and of a PostgresServer."""
-GROUPS_REMEDY = "share a group role by spec.memberOf of the PostgresAccesses"
+GROUPS_REMEDY = "give the PostgresAccesses a common group role with spec.memberOf"
 """The remedy in them."""
 _NAMESPACE = "namespace "
 _NO_RULES = PasswordRules()
@@ -390,8 +390,8 @@ def check_spec(access: PostgresAccess) -> None:
     if spec.groups == "Shared" and not has_shared(access):
         raise invalid(
             "InvalidSpec",
-            f"PostgresAccess {access.metadata.key}: {SHARED_GROUPS}, and is refused where no group"
-            f" holds the grants yet; remove the field, and {GROUPS_REMEDY}",
+            f"PostgresAccess {access.metadata.key}: {SHARED_GROUPS}, and the operator refuses it"
+            f" where no group holds the grants yet; remove the field, and {GROUPS_REMEDY}",
         )
 
 
@@ -413,8 +413,8 @@ def check_server(server: PostgresServer) -> None:
     if server.spec.groups == "Shared" and is_new:
         raise invalid(
             "InvalidSpec",
-            f"PostgresServer {server.metadata.name}: {SHARED_GROUPS}, and is refused of a new"
-            f" server; remove the field, and {GROUPS_REMEDY}",
+            f"PostgresServer {server.metadata.name}: {SHARED_GROUPS}, and the operator refuses it"
+            f" on a new server; remove the field, and {GROUPS_REMEDY}",
         )
 
 

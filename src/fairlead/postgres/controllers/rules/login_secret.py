@@ -132,7 +132,7 @@ def check_name(name: str, field: str = "spec.generatedSecret") -> None:
         AccessError: NameInvalid; the message names the field.
     """
     for wrong in subdomain_errors(name):
-        raise invalid("NameInvalid", f"{field} {name!r} names no Secret: {wrong}")
+        raise invalid("NameInvalid", f"{field} {name!r} is not a valid name of a Secret: {wrong}")
 
 
 def can_be(name: str) -> bool:
@@ -147,11 +147,13 @@ def check_template(template: SecretTemplate) -> None:
         AccessError: SecretTemplateInvalid; the message names the key and the remedy.
     """
     if _is_kubernetes(template.type) and template.type not in _KUBERNETES_TYPES:
-        raise _bad_template("type", f"{template.type} is Kubernetes' own; take Opaque, or another")
+        raise _bad_template(
+            "type", f"{template.type} is a type of Kubernetes itself; use Opaque, or another type"
+        )
     for field, names in (("labels", template.labels), ("annotations", template.annotations)):
         for name in names:
             if name == MANAGED_BY_LABEL or name.startswith(f"{GROUP}/"):
-                raise _bad_template(field, f"{name} is the operator's own; remove it")
+                raise _bad_template(field, f"{name} is reserved for the operator; remove it")
             for wrong in qualified_name_errors(name):
                 raise _bad_template(field, f"{name!r}: {wrong}")
     for name, value in template.labels.items():
@@ -162,7 +164,7 @@ def check_template(template: SecretTemplate) -> None:
             raise _bad_template("data", f"{key} holds the login itself; choose another key")
         if not _KEY.fullmatch(key) or key == "." or key.startswith(".."):
             raise _bad_template(
-                "data", f"{key!a} is no key of a Secret; use letters, digits, -, _ and ."
+                "data", f"{key!a} is not a valid key of a Secret; use letters, digits, -, _ and ."
             )
         for placeholder in _PLACEHOLDER.finditer(text):
             _check_placeholder(key, placeholder)
@@ -180,10 +182,10 @@ def _check_placeholder(key: str, match: re.Match[str]) -> None:
     name, filter_ = _parts(match[1])
     names = (*_NAMES, *_URL_NAMES)
     if name not in names:
-        raise _bad_template("data", f"{where} names nothing; use one of {', '.join(names)}")
+        raise _bad_template("data", f"{where} has an unknown name; use one of {', '.join(names)}")
     if filter_ not in _FILTERS:
         filters = ", ".join(filter(None, _FILTERS))
-        raise _bad_template("data", f"{where} has no such filter; use one of {filters}")
+        raise _bad_template("data", f"{where} has an unknown filter; use one of {filters}")
 
 
 def _parts(placeholder: str) -> tuple[str, str]:
@@ -268,7 +270,7 @@ def login_in(existing: Object | None) -> tuple[str, str]:
     except AccessError:
         raise invalid(
             "PasswordInvalid",
-            f"{what} is no UTF-8 text; change it, or remove it to have one generated",
+            f"{what} is not UTF-8 text; change it, or remove the key to get a generated password",
         ) from None
     try:
         login = text_of(data, "username", str(existing.key))
@@ -289,17 +291,18 @@ def given_password(spec: PostgresAccessSpec, existing: Object) -> str:
         AccessError: PasswordInvalid; the message names the key.
     """
     key = spec.password_secret_ref.key if spec.password_secret_ref else ""
-    what = f"key {key} of Secret {existing.key} of spec.passwordSecretRef"
+    what = f"key {key} of Secret {existing.key}, which spec.passwordSecretRef names,"
     try:
         value = text_of(secret_data(existing), key, "")
     except AccessError:
-        raise invalid("PasswordInvalid", f"{what} is no UTF-8 text; change it") from None
+        raise invalid("PasswordInvalid", f"{what} is not UTF-8 text; change it") from None
     if not value.strip():
-        raise invalid("PasswordInvalid", f"{what} is missing or empty; fill it")
+        raise invalid("PasswordInvalid", f"{what} is missing or empty; set it")
     if value.endswith(("\n", "\r")):
         raise invalid(
             "PasswordInvalid",
-            f"{what} ends in a line break, as echo writes it without -n; write it again without",
+            f"{what} ends with a line break, which echo adds without -n; write the value without"
+            " it",
         )
     password.check(value, what)
     return value
@@ -457,7 +460,7 @@ def content(template: SecretTemplate | None, values: LoginValues, mark: str) -> 
     size = sum(len(value.encode()) for value in entries.values())
     if size > bounds.SECRET_BYTES:
         raise _bad_template(
-            "data", f"all values have {size} bytes; {bounds.SECRET_BYTES} are the limit"
+            "data", f"the values have {size} bytes together; the limit is {bounds.SECRET_BYTES}"
         )
     return SecretContent(
         values=entries,

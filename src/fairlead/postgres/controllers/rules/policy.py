@@ -71,8 +71,12 @@ def check_policy(
     for username in dict.fromkeys((spec.username, *names)):
         if not matches(pattern, username, namespace):
             shown = pattern.replace("{namespace}", namespace)
-            which = "" if username == spec.username else f", and {username} would be a login"
-            _deny(name, "usernamePattern", f"wants usernames like {shown}{which}")
+            which = (
+                ""
+                if username == spec.username
+                else (f", which its login {username} does not match")
+            )
+            _deny(name, "usernamePattern", f"requires usernames like {shown}{which}")
     privileges = server.spec.allowed_privileges
     for grant in spec.grants:
         if not matches_any(server.spec.allowed_databases, grant.database, namespace):
@@ -153,7 +157,8 @@ def secret_namespace(connection: Connection, namespace: str, settings: PostgresO
     raise refusal(
         "PolicyDenied",
         "spec.connection.existingSecretNamespace names another namespace, which the operator's"
-        " settings do not allow; use a Secret of this one, or serverRef",
+        " settings do not allow; use a Secret in the namespace of the PostgresAccess, or"
+        " serverRef",
     )
 
 
@@ -210,8 +215,8 @@ def check_host(host: str, port: int, namespace: str, settings: PostgresOptions) 
     if not listed and settings.connections != "Allowed":
         raise refusal(
             "PolicyDenied",
-            "the host of spec.connection is not among those that the operator's Controller lists;"
-            " use serverRef, or ask who runs the operator",
+            "the operator's Controller does not list the host of spec.connection; use serverRef,"
+            " or ask who runs the operator",
         )
     return listed
 

@@ -61,7 +61,7 @@ def text_of(data: Mapping[str, bytes], key: str, secret: str) -> str:
     except UnicodeDecodeError:
         text = "\0"
     if "\0" in text:
-        raise invalid("ConnectionInvalid", f"key {key} of Secret {secret} is no UTF-8 text")
+        raise invalid("ConnectionInvalid", f"key {key} of Secret {secret} is not UTF-8 text")
     return text
 
 
@@ -76,8 +76,8 @@ def login_value(data: Mapping[str, bytes], key: str, secret: str) -> str:
     if text.endswith(("\n", "\r")):
         raise invalid(
             "ConnectionInvalid",
-            f"key {key} of Secret {secret} ends in a line break, as echo writes it without -n;"
-            " write it again without",
+            f"key {key} of Secret {secret} ends with a line break, which echo adds without -n;"
+            " write the value without it",
         )
     return text
 
@@ -114,8 +114,8 @@ def check_connection(connection: Connection) -> None:
     ):
         raise invalid(
             "ConnectionInvalid",
-            "the certificates of a serverRef are the PostgresServer's; remove caSecretRef and"
-            " clientCertificateSecretRef from spec.connection",
+            "with serverRef the certificates come from the PostgresServer; remove caSecretRef"
+            " and clientCertificateSecretRef from spec.connection",
         )
 
 
@@ -186,7 +186,10 @@ def secret_endpoint(
         host, port = _from_uri(value("fqdn-uri", "uri", "jdbc-uri"), port, name)
     stored = value("sslmode")
     if stored and stored not in _SSL_MODES:
-        raise invalid("ConnectionInvalid", f"key sslmode of Secret {name} is no TLS mode")
+        raise invalid(
+            "ConnectionInvalid",
+            f"key sslmode of Secret {name} is not a TLS mode; use for example verify-full",
+        )
     modes = [mode for mode in (stored, connection.ssl_mode) if mode]
     mode = max(modes, key=_SSL_MODES.index) if modes else _default_mode(certificates)
     username, password = value("username", "user"), value("password")
@@ -260,7 +263,7 @@ def _check_ca_use(certificates: Certificates, mode: str, field: str) -> None:
     if certificates.ca and _SSL_MODES.index(mode) < _SSL_MODES.index("require"):
         raise invalid(
             "ConnectionInvalid",
-            f"{field} {mode} does not use the certificates of caSecretRef; say verify-full, or"
+            f"{field} {mode} does not use the certificates of caSecretRef; set verify-full, or"
             " remove caSecretRef",
         )
 
@@ -300,14 +303,19 @@ def _from_uri(uri: str, port: str, secret: str) -> tuple[str, str]:
         parts = urlsplit(uri.removeprefix("jdbc:"))
         return parts.hostname or "", port or str(parts.port or "")
     except ValueError:
-        raise invalid("ConnectionInvalid", f"the uri in Secret {secret} is no URI") from None
+        raise invalid(
+            "ConnectionInvalid", f"the uri in Secret {secret} is not a valid URI; correct it"
+        ) from None
 
 
 def _port(text: str, secret: str) -> int:
     if not text:
         return _DEFAULT_PORT
     if not (text.isascii() and text.isdigit() and 0 < int(text) < 65536):
-        raise invalid("ConnectionInvalid", f"key port of Secret {secret} is no port")
+        raise invalid(
+            "ConnectionInvalid",
+            f"key port of Secret {secret} is not a port; use a number from 1 to 65535",
+        )
     return int(text)
 
 

@@ -66,12 +66,14 @@ def password_rules(spec: PostgresAccessSpec, defaults: PasswordPolicy) -> Passwo
     if len(alphabet) ** length < 2**bounds.PASSWORD_BITS:
         raise _wrong(
             "alphabet",
-            f"{length} of {len(alphabet)} characters are less than {bounds.PASSWORD_BITS} bits;"
-            " raise length, or add characters",
+            f"{length} characters out of {len(alphabet)} give less than {bounds.PASSWORD_BITS}"
+            " bits; raise length, or add characters",
         )
     iterations = own.iterations or defaults.iterations or password.ITERATIONS
     if iterations > bounds.ITERATIONS_MOST:
-        raise _wrong("iterations", f"{iterations} are too many; {bounds.ITERATIONS_MOST} will do")
+        raise _wrong(
+            "iterations", f"{iterations} is too many; the limit is {bounds.ITERATIONS_MOST}"
+        )
     return PasswordRules(
         length=length,
         alphabet=alphabet,
@@ -86,13 +88,20 @@ def _period(
 ) -> timedelta | None:
     every = own.rotate_every
     if own.on_adoption == "Keep" and (every or own.rotation != "InPlace"):
-        raise _wrong("onAdoption", "Keep excludes rotateEvery and TwoLogins; remove one of them")
+        raise _wrong(
+            "onAdoption",
+            "Keep cannot be combined with rotateEvery or TwoLogins; remove one of them",
+        )
     if spec.password_secret_ref is not None:
         if every:
-            raise _wrong("rotateEvery", "spec.passwordSecretRef excludes it; remove one of them")
+            raise _wrong(
+                "rotateEvery",
+                "it cannot be combined with spec.passwordSecretRef; remove one of them",
+            )
         if own.rotation != "InPlace":
             raise _wrong(
-                "rotation", "spec.passwordSecretRef excludes TwoLogins; remove one of them"
+                "rotation",
+                "TwoLogins cannot be combined with spec.passwordSecretRef; remove one of them",
             )
         return None
     if not every:
@@ -112,7 +121,7 @@ def _characters(alphabet: str) -> str:
     if not all("!" <= character <= "~" for character in alphabet):
         raise _wrong(
             "alphabet",
-            "it is urlsafe, alphanumeric, hex or characters that are printable ASCII and no blank;"
+            "use urlsafe, alphanumeric, hex, or printable ASCII characters without blanks;"
             " remove the others",
         )
     return "".join(sorted(set(alphabet)))
@@ -180,8 +189,8 @@ def grace_of(spec: PostgresAccessSpec) -> timedelta:
     if every is not None and grace > every:
         raise _wrong(
             "gracePeriod",
-            f"{own.grace_period} is longer than rotateEvery {own.rotate_every}, at the end of"
-            " which the turn is the same login's again; shorten it",
+            f"{own.grace_period} is longer than rotateEvery {own.rotate_every}, after which the"
+            " turn of the same login comes again; shorten it",
         )
     return grace
 

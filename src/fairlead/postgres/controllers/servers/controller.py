@@ -39,8 +39,8 @@ from fairlead.runtime import BackoffPolicy, Cluster, Controller, Request, Result
 
 _UNREACHABLE = {"ConnectionFailed", "TLSFailed"}
 SHARED_SERVER = (
-    f"{SHARED_GROUPS} and goes with the next minor version: new accesses have their grants"
-    f" themselves; {GROUPS_REMEDY}, then set spec.groups to None"
+    f"{SHARED_GROUPS}, and the next minor version removes it: new accesses get their own grants;"
+    f" {GROUPS_REMEDY}, then set spec.groups to None"
 )
 """Note about a server with shared groups."""
 _OF_DATABASE = {"DatabaseNotFound", "InsufficientPrivilege"}

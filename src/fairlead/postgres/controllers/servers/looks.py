@@ -91,7 +91,11 @@ class ServerLooks:
                     [*accesses.values()], await self._callbacks.installation()
                 )
         except Exception as error:  # noqa: BLE001 - each access tells what it means for itself
-            _log.warning("no look at a server", server=str(self._place.endpoint), error=str(error))
+            _log.warning(
+                "could not compare the accesses with their server",
+                server=str(self._place.endpoint),
+                error=str(error),
+            )
             drift, failure = DriftResult(differing=frozenset(usernames), claimed={}), error
         else:
             # The drift of accesses at work is from an earlier look, and has yet to be healed.
@@ -116,7 +120,7 @@ class ServerLooks:
                     )
         except Exception as error:  # noqa: BLE001 - no object caused it, and the work goes on
             _log.warning(
-                "no sweep of a server", server=str(self._place.endpoint), error=str(error)
+                "could not clean up a server", server=str(self._place.endpoint), error=str(error)
             )
 
     async def _differences(self, kept_accesses: Sequence[Kept], installation: str) -> DriftResult:

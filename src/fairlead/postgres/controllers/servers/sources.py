@@ -373,7 +373,7 @@ class _Reader:
         except BadRequest:
             raise invalid(
                 "ConnectionInvalid",
-                f"{what} names a Secret {self._namespace}/{name}, which is not a Kubernetes name;"
+                f"{what} names a Secret {self._namespace}/{name}, which is not a valid name;"
                 " correct it",
             ) from None
         except NotFound:
@@ -382,8 +382,8 @@ class _Reader:
         except Forbidden:
             raise AccessError(
                 "ConnectionSecretForbidden",
-                f"{self._who} may not read Secret {self._namespace}/{name} of {what}; have that"
-                " allowed",
+                f"{self._who} may not read Secret {self._namespace}/{name} of {what}; grant the"
+                " right get on it",
             ) from None
         self._has_read(name, secret.meta.resource_version)
         return secret

@@ -680,7 +680,7 @@ class _Server:
         except TimeoutError:
             failure = AccessError(
                 "TimedOut",
-                f"the server has not done it all in {bounds.BATCH_SECONDS:g} s; trying again",
+                f"the server did not finish the work in {bounds.BATCH_SECONDS:g} s; trying again",
             )
         except Exception as error:  # noqa: BLE001 - the pass that gets it tells of it
             failure = error
