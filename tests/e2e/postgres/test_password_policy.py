@@ -149,7 +149,7 @@ async def test_a_server_that_takes_no_verifiers_names_the_setting_and_takes_pass
         await admin.create(SECRETS, {**given, "stringData": {"password": "fourth-of-all"}})
         spec = {"passwordSecretRef": {"name": "own"}}
         await admin.create(POSTGRESACCESSES, access("fourth", "team", "strict", **spec))
-        refused = failed_with("its password policy asks for another one")
+        refused = failed_with("password policy refuses such passwords")
         body = await when(admin, POSTGRESACCESSES, "fourth", "team", until=refused)
         assert "(SQLSTATE 22023)" in str(body["status"])
         passwords.append("fourth-of-all")

@@ -93,7 +93,7 @@ async def test_a_pooler_that_looks_logins_up_keeps_those_that_it_has(
             await client.execute("SELECT 1")
 
         await world.patch(name, attributes={"validUntil": "2026-01-01T00:00:00Z"})
-        warning = f"open sessions of role {name}, which logs in no more: 1;"
+        warning = f"open sessions of role {name}, which may not log in any more: 1;"
         await world.wait(
             name,
             lambda body: any(

@@ -54,22 +54,22 @@ def _connection(rule: str, **fields: object) -> Case:
 _MAIN = {"serverRef": {"name": "main"}}
 CASES = [
     Case(
-        "passwordSecretRef excludes passwordPolicy.rotateEvery",
+        "passwordSecretRef cannot be combined with passwordPolicy.rotateEvery",
         "PasswordPolicyInvalid",
         {"passwordSecretRef": {"name": "s"}, "passwordPolicy": {"rotateEvery": "1h"}},
     ),
     Case(
-        "passwordSecretRef excludes passwordPolicy.rotation TwoLogins",
+        "passwordSecretRef cannot be combined with passwordPolicy.rotation TwoLogins",
         "PasswordPolicyInvalid",
         {"passwordSecretRef": {"name": "s"}, "passwordPolicy": {"rotation": "TwoLogins"}},
     ),
     Case(
-        "passwordPolicy.onAdoption Keep excludes rotateEvery and TwoLogins",
+        "passwordPolicy.onAdoption Keep cannot be combined with rotateEvery or TwoLogins",
         "PasswordPolicyInvalid",
         {"passwordPolicy": {"onAdoption": "Keep", "rotateEvery": "1h"}},
     ),
     Case(
-        "passwordPolicy.onAdoption Keep excludes rotateEvery and TwoLogins",
+        "passwordPolicy.onAdoption Keep cannot be combined with rotateEvery or TwoLogins",
         "PasswordPolicyInvalid",
         {"passwordPolicy": {"onAdoption": "Keep", "rotation": "TwoLogins"}},
     ),
@@ -89,7 +89,7 @@ CASES = [
         {"passwordPolicy": {"gracePeriod": "87601h"}},
     ),
     Case(
-        "expiresAfter excludes attributes.validUntil",
+        "expiresAfter and attributes.validUntil both end the login",
         "",
         {"attributes": {"validUntil": "2099-01-01T00:00:00Z"}},
         {"expiresAfter": "1h"},
@@ -117,10 +117,10 @@ CASES = [
     _connection("set one of value and secretRef", **{**_DIRECT, "username": _BOTH}),
     _connection("set one of value and secretRef", **{**_DIRECT, "password": _BOTH}),
     _connection("set one of value and secretRef", **{**_DIRECT, "password": {}}),
-    _grant("GrantInvalid", "set one of privileges and access"),
+    _grant("GrantInvalid", "set either privileges or access"),
     _grant(
         "GrantInvalid",
-        "set one of privileges and access",
+        "set either privileges or access",
         access="ReadOnly",
         privileges=["SELECT"],
     ),

@@ -333,7 +333,7 @@ async def test_nothing_is_dropped_while_another_role_needs_some_of_it(
         "ALTER VIEW theirs OWNER TO owner",
         'CREATE TABLE refers (id int REFERENCES "t%0")',
     )
-    with pytest.raises(AccessError, match="Cascade drops none of others") as refused:
+    with pytest.raises(AccessError, match="Cascade drops no objects of other roles") as refused:
         await cleanup(administrator, "app", claim(), "Cascade")
     assert refused.value.reason == "OwnsObjects"
     ((database, blockers),) = refused.value.blockers

@@ -409,7 +409,7 @@ async def test_a_creating_role_that_the_administrator_is_no_member_of(modest: Pl
         absent, refused = outcomes["app"].problems
         assert (absent.reason, refused.reason) == ("RoleNotFound", "InsufficientPrivilege")
         assert "role nobody" in absent.message
-        assert "is no member of stranger" in refused.message
+        assert "is not a member of stranger" in refused.message
         assert "future tables of stranger in schema s" in refused.message
         assert await modest.held("app") == {"USAGE on schema s", "SELECT on t"}
     await modest.run("GRANT stranger TO modest")
@@ -485,7 +485,7 @@ async def test_an_access_to_a_schema_is_complete_without_objects_of_extensions(
     assert (_problems({"app": outcome}), outcome.unsettled) == ([], False)
     assert "SELECT on own" in await modest.held("app")
     remark = left_out(outcome.left_out, modest.name, modest.admin)
-    assert f"{count} objects are left out in database {modest.name}, on which modest" in remark
+    assert f"{count} objects are left out in database {modest.name}, because modest" in remark
     assert f"{left} (owner postgres)" in remark
     await modest.settled(role)
 

@@ -278,7 +278,7 @@ async def test_row_36_memberships_of_others_and_the_makers_own_stay(admin: Admin
     else:
         assert held == {"readers"}
         assert result.warnings == [
-            "another role has made app a member of readers, and has to take that back"
+            "another role made app a member of readers; that role has to revoke the membership"
         ]
         await admin.settled(role(member_of=()))
     assert await members(admin.server, "operator") == automatic
@@ -509,7 +509,7 @@ async def test_a_claim_of_somebody_else_is_never_adopted(admin: Admin) -> None:
     [
         pytest.param("mighty", "is a superuser, has powers", id="superuser"),
         pytest.param("operator", "has powers", id="administrator"),
-        pytest.param("taken", "is another PostgresAccess's", id="another-s"),
+        pytest.param("taken", "belongs to another PostgresAccess", id="another-s"),
         pytest.param("nobody", "does not exist", id="absent"),
         pytest.param("heir", "", id="as-asked"),
     ],
@@ -723,7 +723,7 @@ async def test_the_sessions_of_one_role_are_counted_and_ended(admin: Admin) -> N
     async with await login(admin.server, "app", PASSWORD):
         over = role(valid_until="2026-01-01T00:00:00Z")
         (warning,) = (await admin.one(over)).warnings
-        assert warning.startswith("open sessions of role app, which logs in no more: 1;")
+        assert warning.startswith("open sessions of role app, which may not log in any more: 1;")
         kept = [Kept.of(over, [warning])]
         looked = await find_drift(admin.sessions, kept, admin.verifiers, "here")
         assert looked.differing == frozenset()

@@ -104,8 +104,9 @@ async def test_a_server_that_wants_too_many_rounds(endpoint: Endpoint, rounds: i
         error = await refused(endpoint, server)
         assert error.reason == "AuthenticationFailed"
         assert error.message == (
-            f"the server 127.0.0.1:{server.port} wants {rounds} rounds of SCRAM-SHA-256 for the"
-            " password of postgres; store it again with at most 100000"
+            f"the server 127.0.0.1:{server.port} asks for {rounds} iterations of"
+            " SCRAM-SHA-256 for the password of postgres; store the password again with"
+            " at most 100000"
         )
         there = replace(endpoint, port=server.port)
         # As the password of a role it is none that the operator has stored.
@@ -144,7 +145,7 @@ async def test_another_mechanism_is_told_as_such(endpoint: Endpoint, methods: st
     async with Scripted([wants(10, methods.encode() + b"\0\0")]) as server:
         error = await refused(endpoint, server)
     assert error.reason == "AuthenticationFailed"
-    assert "wants a login other than scram-sha-256 or md5" in error.message
+    assert "asks for an authentication method other than scram-sha-256 or md5" in error.message
 
 
 @pytest.mark.parametrize(

@@ -287,4 +287,4 @@ async def test_a_pooler_that_keeps_options_is_told_from_a_server(
         with pytest.raises(AccessError) as refused:
             await sync(there, wanted("app"))
     assert refused.value.reason == "ConnectionFailed"
-    assert "is a pooler that keeps options of sessions" in refused.value.message
+    assert "is a pooler that does not pass on session options" in refused.value.message

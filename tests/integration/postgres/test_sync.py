@@ -151,7 +151,7 @@ async def test_a_role_given_powers_is_refused(
 ) -> None:
     await sync(endpoint, wanted("app"))
     await admin.execute("ALTER ROLE app SUPERUSER")
-    with pytest.raises(AccessError, match="UserReserved: role app has been given SUPERUSER"):
+    with pytest.raises(AccessError, match="UserReserved: role app has SUPERUSER"):
         await sync(endpoint, wanted("app", password="other"))
 
 

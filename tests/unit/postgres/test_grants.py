@@ -202,7 +202,7 @@ def test_what_two_grants_ask_for_is_added_up() -> None:
     [
         pytest.param(
             {"privileges": ["MAINTAIN", "SELECT"]},
-            "needs PostgreSQL 17, the server has 16",
+            "needs PostgreSQL 17, but the server has version 16",
             id="17",
         ),
         pytest.param(
@@ -249,10 +249,10 @@ SPEC = compile_schema(
     ("fields", "message"),
     [
         pytest.param({"privileges": ["SELECT"]}, "", id="as-ever"),
-        pytest.param({}, "set one of privileges and access", id="neither"),
+        pytest.param({}, "set either privileges or access", id="neither"),
         pytest.param(
             {"privileges": ["SELECT"], "access": "Owner"},
-            "set one of privileges and access",
+            "set either privileges or access",
             id="both",
         ),
         pytest.param({"access": "ReadWrite", "schema": "s", "grantOption": True}, "", id="bundle"),
@@ -284,7 +284,7 @@ SPEC = compile_schema(
         ),
         pytest.param(
             {"on": "Tables", "privileges": ["DELETE"], "names": ["t"], "columns": ["c"]},
-            "no privileges but SELECT, INSERT, UPDATE and REFERENCES",
+            "no privileges other than SELECT, INSERT, UPDATE and REFERENCES",
             id="delete-a-column",
         ),
         pytest.param(

@@ -120,5 +120,5 @@ def test_sessions_that_outlast_their_login_are_warned_of(facts: JSON, warns: boo
     snapshot = ServerSnapshot(server=server, roles={"app": role}, databases={})
     warnings = warnings_of(asked, share([asked], server.version), snapshot)
     assert [one.partition(";")[0] for one in warnings] == (
-        ["open sessions of role app, which logs in no more: 2"] if warns else []
+        ["open sessions of role app, which may not log in any more: 2"] if warns else []
     )

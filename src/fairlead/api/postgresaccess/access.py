@@ -402,17 +402,29 @@ def _secret_type(of: str) -> str:
 
 _SPEC_RULES = Meta(
     extra_json_schema=_rules(
-        (_NO_OWN_ROTATION, "passwordSecretRef excludes passwordPolicy.rotateEvery; remove one"),
-        (_NO_TURNS, "passwordSecretRef excludes passwordPolicy.rotation TwoLogins; remove one"),
+        (
+            _NO_OWN_ROTATION,
+            "passwordSecretRef cannot be combined with passwordPolicy.rotateEvery; remove one",
+        ),
+        (
+            _NO_TURNS,
+            (
+                "passwordSecretRef cannot be combined with passwordPolicy.rotation TwoLogins;"
+                " remove one"
+            ),
+        ),
         (
             _NOTHING_TO_ROTATE,
-            "passwordPolicy.onAdoption Keep excludes rotateEvery and TwoLogins; remove one",
+            (
+                "passwordPolicy.onAdoption Keep cannot be combined with rotateEvery or TwoLogins;"
+                " remove one"
+            ),
         ),
         (_GRACE_OF_USE, "passwordPolicy.gracePeriod must not be longer than rotateEvery"),
         (
             # Objects of former versions may have both, and every write of a status is checked.
             f"!{_two_ends('self')} || {_two_ends('oldSelf')}",
-            "expiresAfter excludes attributes.validUntil; remove one",
+            "expiresAfter and attributes.validUntil both end the login; remove one",
         ),
         (
             # Kubernetes lets no Secret change its type.

@@ -104,7 +104,7 @@ class IncludeFuture(msgspec.Struct, rename="camel", omit_defaults=True, kw_only=
 
 
 GRANT_RULES = _rules(
-    ("has(self.privileges) != has(self.access)", "set one of privileges and access"),
+    ("has(self.privileges) != has(self.access)", "set either privileges or access"),
     (
         f"!has(self.access) || ({_ON} == '' && !has(self.names) && !has(self.columns))",
         "access is for a whole schema: remove on, names and columns",
@@ -123,8 +123,8 @@ GRANT_RULES = _rules(
             f" && self.privileges.all(p, p in {_listed((*sorted(COLUMN_PRIVILEGES), 'ALL'))}))"
         ),
         (
-            "columns need on: Tables, names, and no privileges but SELECT, INSERT, UPDATE and"
-            " REFERENCES"
+            "columns need on: Tables, names, and no privileges other than SELECT, INSERT,"
+            " UPDATE and REFERENCES"
         ),
     ),
     (

@@ -247,11 +247,13 @@ async def test_an_adopted_role_keeps_the_password_of_its_own_secret(team: Team) 
 
 async def test_a_role_that_shall_keep_its_password_is_not_made(team: Team) -> None:
     name = await team.create(passwordPolicy={"onAdoption": "Keep"})
-    await team.fails(name, "role " + name + " does not exist, and spec.passwordPolicy.onAdoption")
+    await team.fails(
+        name, "role " + name + " does not exist, and with spec.passwordPolicy.onAdoption"
+    )
     assert await team.secrets() == []
     await team.build(f"CREATE ROLE \"{name}\" LOGIN PASSWORD 'hand'")
     await team.poke()
-    await team.fails(name, "was not made by Fairlead")
+    await team.fails(name, "Fairlead did not create it")
     await team.delete(name)
     await team.gone(name)
     await team.sql("DROP ROLE {r}", r=name)

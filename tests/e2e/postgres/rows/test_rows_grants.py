@@ -114,9 +114,7 @@ async def test_row_12_an_extensions_tables_are_counted_and_stop_nothing(
     name = await create(grants=[asked])
     status = (await team.ready(name))["status"]
     (remark,) = [one for one in status["warnings"] if "left out" in one]
-    assert remark.startswith(
-        f"1 object is left out in database {team.database}, on which operator"
-    )
+    assert remark.startswith(f"1 object is left out in database {team.database}, because operator")
     assert "SELECT on table public.spatial_one (owner postgres)" in remark
     async with team.login(name) as session:
         await session.execute("SELECT * FROM own")

@@ -131,7 +131,7 @@ async def test_a_disk_that_is_full(team: Team, small_disk: Path) -> None:
                 file.write(b"\0" * 4096)
         name = await there.create(grants=[there.grant("CONNECT", "SELECT", schema="s")])
         message = await there.fails(name, "DiskFull")
-        assert "no room left on its disk" in message
+        assert "the disk of the server is full" in message
         ballast.unlink()
         await there.ready(name)
         granted = await there.privileges(name)

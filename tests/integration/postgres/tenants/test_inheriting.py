@@ -157,7 +157,7 @@ async def test_nothing_goes_to_an_owner_that_an_access_has(
         await admin.execute("GRANT owner TO operator WITH ADMIN OPTION")
     await prepare(admin, "owner")
     message = (await refused(admin)).message
-    assert "database d is owned by owner, who is another PostgresAccess's" in message
+    assert "owner owner of database d belongs to another PostgresAccess" in message
     assert not await can_login(admin.server, "leaver", PASSWORD)
     await admin.execute("CREATE ROLE heir")
     if not admin.superuser:

@@ -107,7 +107,7 @@ async def test_orphan_gives_each_to_the_owner_of_its_database_disabled(admin: Ad
     await prepare(admin)
     ((version,),) = await fetch(admin.server, "postgres", "SHOW server_version_num")
     if int(version) < 160000:
-        with pytest.raises(AccessError, match="superusers alone before PostgreSQL 16") as refused:
+        with pytest.raises(AccessError, match="before PostgreSQL 16") as refused:
             await remove(admin, "Orphan")
         assert refused.value.reason == "OwnsObjects"
         assert await left(admin) == LEAVERS + NEIGHBOURS

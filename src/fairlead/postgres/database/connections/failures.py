@@ -76,20 +76,24 @@ _SENTENCES = {
     "TooManyRounds": (
         "AuthenticationFailed",
         (
-            "the server {server} wants {rounds} rounds of SCRAM-SHA-256 for the password of"
-            " {user}; store it again with at most {most}"
+            "the server {server} asks for {rounds} iterations of SCRAM-SHA-256 for the password"
+            " of {user}; store the password again with at most {most}"
         ),
     ),
     "AuthenticationMethod": (
         "AuthenticationFailed",
         (
-            "the server {server} wants a login other than scram-sha-256 or md5; change its hba"
-            " file, or set sslMode to verify-full where a certificate alone is to log in"
+            "the server {server} asks for an authentication method other than scram-sha-256 or"
+            " md5; change its pg_hba.conf, or set sslMode to verify-full if the login uses only"
+            " a certificate"
         ),
     ),
     "HostRefused": (
         "AuthenticationFailed",
-        "{server} does not let {user} into {database} from here; change its hba file or sslMode",
+        (
+            "{server} does not let {user} into {database} from here; change its pg_hba.conf, or"
+            " sslMode"
+        ),
     ),
     "LoginForbidden": (
         "AuthenticationFailed",
@@ -108,7 +112,7 @@ _SENTENCES = {
     ),
     "DatabaseNotFound": (
         "DatabaseNotFound",
-        "database {database} does not exist on {server} or takes no connections; create it",
+        "database {database} does not exist on {server}, or takes no connections; create it",
     ),
     "Inconstant": (
         "ConnectionFailed",
@@ -120,12 +124,15 @@ _SENTENCES = {
     ),
     "Pooled": (
         "ConnectionFailed",
-        "{server} is a pooler that keeps options of sessions; point host and port at PostgreSQL",
+        (
+            "{server} is a pooler that does not pass on session options; set host and port to"
+            " those of PostgreSQL"
+        ),
     ),
     "Starting": ("ConnectionFailed", "the server {server} is not ready; waiting for it"),
     "ReadOnly": (
         "ConnectionFailed",
-        "the server {server} is read-only; point host at the primary",
+        "the server {server} is read-only; set host to the primary",
     ),
     "TooManyConnections": (
         "ConnectionFailed",
@@ -146,24 +153,24 @@ _STATES = {
         "InsufficientPrivilege",
         "{admin} may not {what}; grant it the right, or use another administrator",
     ),
-    "3F000": ("SchemaNotFound", "the schema is gone while working on {what}"),
+    "3F000": ("SchemaNotFound", "the schema does not exist any more: could not {what}"),
     # pg_class and pg_attribute have no TOAST table, so a row with its ACL has to fit into one
     # page: a table has room for about 2,400 entries.
     "54000": (
         "TooManyGrantees",
-        "no room for more grantees to {what}; share a group role by spec.memberOf",
+        "no room for more grantees: could not {what}; share a group role with spec.memberOf",
     ),
     "55P03": ("Locked", "another session holds a lock needed to {what}; waiting for it"),
     "57014": ("TimedOut", "it took too long to {what}; trying again"),
-    "2BP01": ("OwnsObjects", "something came to depend on it meanwhile: could not {what}"),
-    "25006": ("ConnectionFailed", "the server is read-only; point host at the primary"),
-    "53100": ("DiskFull", "the server has no room left on its disk: could not {what}; make room"),
+    "2BP01": ("OwnsObjects", "another object depends on it now: could not {what}"),
+    "25006": ("ConnectionFailed", "the server is read-only; set host to the primary"),
+    "53100": ("DiskFull", "the disk of the server is full: could not {what}; make room"),
     # One state for both: the table of locks has a size of its own, whatever memory there is.
     "53200": (
         "OutOfMemory",
         (
-            "the server has no memory or no room for locks left: could not {what}; raise"
-            " max_locks_per_transaction, or give it more memory"
+            "the server has no memory or no locks left: could not {what}; raise"
+            " max_locks_per_transaction, or give the server more memory"
         ),
     ),
 }
@@ -297,7 +304,9 @@ def pooled(server: str) -> AccessError:
 
 def shut(database: str, who: str = "") -> AccessError:
     """Return the error of a database that accepts no login, as while it is being renamed."""
-    waiting = f"{who} renames, moves or drops it, or waits to" if who else "waiting for it"
+    waiting = "waiting for it"
+    if who:
+        waiting = f"{who} is renaming, moving or dropping it, or is waiting to do so"
     return AccessError(
         "Locked",
         f"another session holds a lock needed to connect to database {database}; {waiting}",
@@ -320,8 +329,8 @@ def explain_statement(
     if isinstance(error, AnswerTooLargeError):
         return AccessError(
             "AnswerTooLarge",
-            f"the server's answer is too large: could not {what}; check that host and port name"
-            " PostgreSQL, or let each access name fewer objects",
+            f"the server's answer is too large: could not {what}; check that host and port are"
+            " those of PostgreSQL, or name fewer objects in each access",
         )
     state = error.sqlstate or ""
     if state in _STATES:
@@ -334,8 +343,8 @@ def explain_statement(
     if field and state in _NO_SUCH_VALUE | _NO_SUCH_PARAMETER:
         return AccessError(
             "AttributeInvalid",
-            f"{field}: PostgreSQL knows no such parameter, or not this value of it (SQLSTATE"
-            f" {state}); correct it",
+            f"{field}: PostgreSQL does not know this parameter, or does not accept this value"
+            f" (SQLSTATE {state}); correct it",
             # A parameter may come with an extension, or a role again; a value stays wrong.
             retry=Retry.CHANGE if state in _NO_SUCH_VALUE else Retry.BACKOFF,
         )
@@ -354,13 +363,13 @@ def explain_statement(
 
 _PASSWORD_REMEDIES: Mapping[PasswordForm, str] = {
     "verifier": (
-        "the server may take no SCRAM verifiers, as with credcheck or on Neon: set passwordFormat:"
-        " Plain on the PostgresServer, with sslMode verify-full, or allow verifiers there"
-        " (credcheck.encrypted_password_allowed)"
+        "the server may not accept SCRAM verifiers, as with credcheck or on Neon: set"
+        " passwordFormat: Plain on the PostgresServer, with sslMode verify-full, or allow"
+        " verifiers there (credcheck.encrypted_password_allowed)"
     ),
     "plain": (
-        "its password policy asks for another one: set length or characters of"
-        " spec.passwordPolicy, or another spec.username if that is in the way"
+        "the server's password policy refuses such passwords: change length or alphabet of"
+        " spec.passwordPolicy, or spec.username if the policy compares the two"
     ),
 }
 
@@ -369,7 +378,7 @@ def _refused_password(what: str, state: str, sets: PasswordForm) -> AccessError:
     """Return the error of a server whose own policy refuses a password or a verifier."""
     return AccessError(
         "PasswordRefused",
-        f"PostgreSQL refused to {what} (SQLSTATE {state}), with its password;"
+        f"PostgreSQL refused to {what} (SQLSTATE {state}) with the password;"
         f" {_PASSWORD_REMEDIES[sets]}",
         retry=Retry.CHANGE,
     )
@@ -380,7 +389,7 @@ def refused_before(*, plain: bool) -> AccessError:
     remedy = _PASSWORD_REMEDIES["plain" if plain else "verifier"]
     return AccessError(
         "PasswordRefused",
-        "the server has refused another password a moment ago, and is asked again later;"
+        "the server refused another password a moment ago, so the operator tries again later;"
         f" {remedy}",
         retry=Retry.CHANGE,
     )
@@ -395,6 +404,6 @@ def not_applied(what: str, admin: str) -> AccessError:
     """Return the failure of a change that PostgreSQL answered OK to, but did not make."""
     return AccessError(
         "InsufficientPrivilege",
-        f"PostgreSQL did not {what}, without saying so; {admin} lacks the grant option, or another"
-        " role granted it",
+        f"PostgreSQL did not {what}, and reported no error; {admin} lacks the grant option, or"
+        " another role granted it",
     )

@@ -160,7 +160,7 @@ async def _login_as_known(endpoint: Endpoint, database: str) -> LimitedConnectio
             return connection
         # The server has been upgraded since it was remembered as an older one.
         await connection.close()
-    raise psycopg.OperationalError("the server does not say which version it is")
+    raise psycopg.OperationalError("the server does not report its version")
 
 
 def _remember(server: str, version: int) -> None:

@@ -227,7 +227,7 @@ class Sessions:
         if identity != self._identity:
             raise AccessError(
                 "ConnectionFailed",
-                f"another server answers at {self.endpoint} than a moment ago; trying again",
+                f"the server at {self.endpoint} is another one than a moment ago; trying again",
             )
 
     @property
@@ -436,8 +436,8 @@ class Sessions:
         await self._put_back(session, self._maintenance)
         return AccessError(
             error.reason,
-            f"{error.message}. Role {role} has {count} of {all_}; give it a CONNECTION LIMIT"
-            f" (attributes.connectionLimit)",
+            f"{error.message}. Role {role} has {count} of {all_} connections; give it a"
+            " CONNECTION LIMIT (attributes.connectionLimit)",
         )
 
     async def _put_back(self, session: Session, database: str) -> None:

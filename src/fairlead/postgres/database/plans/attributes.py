@@ -60,18 +60,24 @@ def check_attributes(attributes: Attributes) -> None:
     """
     for name, value in attributes.config.items():
         if not _PARAMETER.fullmatch(name):
-            raise refusal("AttributeInvalid", f"spec.attributes.config: {name!a} is no parameter")
+            raise refusal(
+                "AttributeInvalid",
+                f"spec.attributes.config: {name!a} is not the name of a parameter; correct it",
+            )
         if name.lower() in _REFUSED:
             raise refusal(
                 "AttributeInvalid",
-                f"spec.attributes.config.{name} would make another role of it; remove it",
+                f"spec.attributes.config.{name} would let the role act as another role; remove it",
             )
         if "\0" in value:
-            raise refusal("AttributeInvalid", f"spec.attributes.config.{name} has a NUL byte")
+            raise refusal(
+                "AttributeInvalid", f"spec.attributes.config.{name} contains a NUL byte; remove it"
+            )
     if attributes.valid_until and moment_of(attributes.valid_until) is None:
         raise refusal(
             "AttributeInvalid",
-            "spec.attributes.validUntil is no time; write one like 2027-01-31T12:00:00Z",
+            "spec.attributes.validUntil is not a time with a time zone; write one like"
+            " 2027-01-31T12:00:00Z",
         )
 
 
@@ -97,7 +103,8 @@ def check_members(groups: Sequence[MemberOf], names: Collection[str]) -> None:
         check_no_group(group.role, field)
         if group.role in names:
             raise refusal(
-                "MemberOfInvalid", f"{field} is spec.username itself, or a login of it; remove it"
+                "MemberOfInvalid",
+                f"{field} is spec.username itself, or one of its logins; remove it",
             )
         if group.role in checked:
             raise refusal("MemberOfInvalid", f"{field} names {group.role} again; remove one")
@@ -182,7 +189,10 @@ def reset_settings(username: str, database: str = "") -> AccessStatement:
         statement=sql.SQL("ALTER ROLE {}{} RESET ALL").format(sql.Identifier(username), where),
         what=f"reset the parameters of role {username}"
         + (f" in database {database}" if database else ""),
-        why="they are larger than spec.attributes.config takes, and are not read one by one",
+        why=(
+            "they are larger than spec.attributes allows, so the operator does not read them one"
+            " by one"
+        ),
     )
 
 
@@ -194,7 +204,7 @@ def refused_settings(
     return [
         refusal(
             "PolicyDenied",
-            f"spec.attributes.config.{name} may be set by superusers alone; remove it",
+            f"only superusers may set spec.attributes.config.{name}; remove it",
         )
         for name in sorted(config)
         if name.lower() in reserved
@@ -257,15 +267,18 @@ def membership_statements(
             group = sql.Identifier(state.role)
             statement = sql.SQL("GRANT {} TO {}{}").format(group, member, options)
             what = f"make role {username} a member of {state.role}"
-            why = "spec.memberOf asks for it, and the role has it not, or with other options"
+            why = (
+                "spec.memberOf asks for it, and the role does not have it, or has it with other"
+                " options"
+            )
             statements.append(AccessStatement(statement=statement, what=what, why=why))
     names = {one.role for one in members}
     for name, membership in sorted(memberships.items()):
         if name not in names and membership.by_admin:
             statement = sql.SQL("REVOKE {} FROM {}").format(sql.Identifier(name), member)
             statement += _in_name_of(membership, version)
-            what = f"take role {username} out of {name}"
-            why = "the role has it, and spec.memberOf does not name it"
+            what = f"remove role {username} from {name}"
+            why = "the role is a member, and spec.memberOf does not name the group"
             statements.append(AccessStatement(statement=statement, what=what, why=why))
     return statements, problems
 
@@ -280,8 +293,8 @@ def _without_admin(
     statement = sql.SQL("REVOKE ADMIN OPTION FOR {} FROM {}").format(group, member)
     return AccessStatement(
         statement=statement + _in_name_of(membership, version),
-        what=f"take the right to make others members of {wish.role} from role {username}",
-        why="spec.memberOf asks for it without that right",
+        what=f"revoke the right of role {username} to add members to {wish.role}",
+        why="spec.memberOf asks for the membership without that right",
     )
 
 
@@ -303,8 +316,8 @@ def unheeded_options(members: Iterable[MemberOf] | None, version: int) -> list[s
     if version >= GRANT_OPTIONS_VERSION:
         return []
     return [
-        f"{' and '.join(options)} of spec.memberOf {state.role} does nothing before PostgreSQL 16;"
-        f" the server has {version // 10000}"
+        f"{' and '.join(options)} of spec.memberOf {state.role} has no effect before PostgreSQL"
+        f" 16; the server has version {version // 10000}"
         for state in members or ()
         if (
             options := [
@@ -322,7 +335,7 @@ def foreign_memberships(members: Iterable[MemberOf] | None, role: RoleFacts | No
         return []
     names = {one.role for one in members}
     return [
-        f"another role has made {role.name} a member of {name}, and has to take that back"
+        f"another role made {role.name} a member of {name}; that role has to revoke the membership"
         for name, membership in sorted(role.groups.items())
         if name not in names and not membership.by_admin
     ]

@@ -113,8 +113,8 @@ def check_grants(grants: Iterable[Grant]) -> None:
         if grant.schema.startswith("pg_") or grant.schema == "information_schema":
             raise refusal(
                 "SchemaReserved",
-                f"{field}.schema {grant.schema} is PostgreSQL's own;"
-                " privileges on catalogs are not granted",
+                f"{field}.schema {grant.schema} belongs to PostgreSQL, and Fairlead grants no"
+                " privileges on catalogs; remove the grant",
             )
         for message in _contradictions(grant):
             raise refusal("GrantInvalid", f"{field}: {message}")
@@ -125,7 +125,7 @@ def check_grants(grants: Iterable[Grant]) -> None:
     if named > bounds.GRANT_OBJECTS:
         raise refusal(
             "GrantInvalid",
-            f"spec.grants name {named} objects, columns and creating roles, the limit is"
+            f"spec.grants name {named} objects, columns and creating roles, but the limit is"
             f" {bounds.GRANT_OBJECTS}; grant on whole schemas",
         )
 
@@ -134,7 +134,7 @@ def _contradictions(grant: Grant) -> Iterator[str]:
     """Yield the broken rules of the CRD, for API servers that do not check them."""
     privileges, level = set(grant.privileges), grant.level
     if bool(privileges) is bool(grant.access):
-        yield "set one of privileges and access"
+        yield "set either privileges or access"
     if grant.access and (level or grant.names or grant.columns):
         yield "access is for a whole schema: remove on, names and columns"
     if grant.access and not grant.schema_usage:
@@ -144,8 +144,8 @@ def _contradictions(grant: Grant) -> Iterator[str]:
     of_columns = level == "Tables" and grant.names and privileges <= COLUMN_PRIVILEGES | {"ALL"}
     if grant.columns and not of_columns:
         yield (
-            "columns need on: Tables, names, and no privileges but SELECT, INSERT, UPDATE and"
-            " REFERENCES"
+            "columns need on: Tables, names, and no privileges other than SELECT, INSERT, UPDATE"
+            " and REFERENCES"
         )
     if grant.include_future and (grant.names or level in {"Database", "Schema"}):
         yield "includeFuture is for all tables, sequences, routines or types of a schema"
@@ -160,7 +160,8 @@ def _check_names(grant: Grant, field: str) -> None:
         if arguments and not arguments.isprintable():
             raise refusal(
                 "NameInvalid",
-                f"{field}.names[{index}] has characters that no type's name has; remove them",
+                f"{field}.names[{index}] has characters that the name of a type cannot have;"
+                " remove them",
             )
     for index, name in enumerate(grant.columns):
         check_identifier(name, f"{field}.columns[{index}]")
@@ -287,7 +288,7 @@ def _unsupported(level: GrantLevel, privilege: str, server_version: int) -> Acce
     if privilege == "MAINTAIN" and server_version < MAINTAIN_VERSION:
         return invalid(
             "UnsupportedPrivilege",
-            f"MAINTAIN in spec.grants needs PostgreSQL 17, the server has"
+            "MAINTAIN in spec.grants needs PostgreSQL 17, but the server has version"
             f" {server_version // 10000}; remove it",
         )
     return None

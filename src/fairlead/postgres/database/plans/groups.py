@@ -231,8 +231,8 @@ def joining(group: str, usernames: Iterable[str], version: int) -> Membering:
         statement=sql.SQL("GRANT {} TO {}" + options).format(
             sql.Identifier(group), _COMMA.join(map(sql.Identifier, names))
         ),
-        what=f"make members of group {group}",
-        why="spec.groups is Shared, and this group has what spec.grants ask for",
+        what=f"make roles members of group {group}",
+        why="spec.groups is Shared, and this group has the privileges that spec.grants ask for",
         usernames=names,
         alone=True,
         group=group,
@@ -255,7 +255,7 @@ def leaving(
         statement += sql.SQL(" GRANTED BY {} CASCADE").format(sql.Identifier(grantor))
     return Membering(
         statement=statement,
-        what=f"take members out of group {group}",
+        what=f"remove members from group {group}",
         why=why,
         usernames=names,
         alone=True,
@@ -282,9 +282,9 @@ def plan_groups(sharing: Sharing, snapshot: ServerSnapshot) -> GroupPlan:
         if role is not None and role.group != group.claim:
             taken[name] = refusal(
                 "GroupConflict",
-                f"role {name} has the name of the group for these grants, and is none that"
-                " this installation of Fairlead has made; rename or drop it, or set spec.groups"
-                " to None",
+                f"role {name} has the name of the group for these grants, but this installation"
+                " of Fairlead did not create it; rename or drop the role, or set spec.groups to"
+                " None",
             )
             continue
         changes += _making(group, role)
@@ -317,7 +317,7 @@ def _making(group: Group, role: RoleFacts | None) -> Iterator[AccessStatement]:
         yield change(
             sql.SQL("COMMENT ON ROLE {} IS {}").format(name, sql.Literal(group.claim.text())),
             f"claim group {group.name}",
-            "the comment says which installation has made the group",
+            "the comment says which installation created the group",
         )
         return
     # Each is named only where it is to be taken: without superuser even NOSUPERUSER of a role that
@@ -327,7 +327,7 @@ def _making(group: Group, role: RoleFacts | None) -> Iterator[AccessStatement]:
         yield change(
             sql.SQL("ALTER ROLE {} " + " ".join(words)).format(name),
             f"take {', '.join(words)} from group {group.name}".replace("NO", ""),
-            "a group of logins has neither a login nor powers of its own",
+            "a group of logins must have neither a login nor powers of its own",
         )
 
 
@@ -343,7 +343,7 @@ def _expelling(group: Group, snapshot: ServerSnapshot) -> Iterator[AccessStateme
     role = snapshot.roles.get(group.name)
     for name, membership in sorted(role.groups.items()) if role is not None else ():
         if _may_revoke(membership, snapshot):
-            why = "the group has only what spec.grants ask for"
+            why = "the group must have only the privileges that spec.grants ask for"
             change = leaving(name, [group.name], version, membership.grantor, why)
             yield _for(change, members)
 
@@ -383,7 +383,7 @@ def _joining(
         )
         yield AccessStatement(
             statement=statement,
-            what=f"take the right to make others members of group {group.name}",
+            what=f"revoke the right to add members to group {group.name}",
             why="members of a shared group may not add other members",
             usernames=tuple(admins),
             alone=True,
@@ -450,7 +450,7 @@ def plan_leaving(
             for action in database_differences(state, sharing.own[name], snapshot):
                 if action.verb == "revoke":
                     actions.setdefault(action, []).append(name)
-    why = "spec.grants are had without it"
+    why = "the role has the privileges of spec.grants without it"
     return [
         *(
             leaving(other, names, version, grantor, why)
@@ -493,4 +493,6 @@ def group_warnings(state: WantedState, sharing: Sharing, snapshot: ServerSnapsho
 
 
 def _foreign(member: str, group: str) -> str:
-    return f"another role has made {member} a member of {group}, and has to take that back"
+    return (
+        f"another role made {member} a member of {group}; that role has to revoke the membership"
+    )

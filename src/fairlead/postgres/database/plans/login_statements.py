@@ -33,8 +33,8 @@ from fairlead.postgres.database.plans.snapshot import GroupFacts, RoleFacts
 from fairlead.postgres.database.plans.statements import AccessStatement
 
 
-_OWNERS = "what a login makes is the owner's"
-_MEMBER = "a login has all that the owner has, as its member, and no power over it"
+_OWNERS = "the owner owns what its logins create"
+_MEMBER = "as a member of the owner, a login has all its privileges, but no power over it"
 
 
 class AskedLogins(msgspec.Struct, frozen=True, kw_only=True):
@@ -113,8 +113,8 @@ def ending_statements(
         if _end(role) != end:
             yield AccessStatement(
                 statement=end_login(name, end),
-                what=f"end the login of role {name} after its grace",
-                why=f"{turns.current} has taken its turn",
+                what=f"end the login of role {name} after its grace period",
+                why=f"{turns.current} is the current login now",
                 shown=_why(name, f"VALID UNTIL '{turns.grace.total_seconds():g} s from then'"),
             )
         if name != logins.username:
@@ -143,7 +143,11 @@ def _ended_statements(
     will_turn = logins.turns.rotation == "TwoLogins" and not is_owner
     if logins.turns.leaves_ended and over and will_turn:
         return
-    why = "it owns what the logins make, and logs in no more" if is_owner else "its grace is over"
+    why = (
+        "it owns what the logins create, and does not log in any more"
+        if is_owner
+        else ("its grace period is over")
+    )
     until = None if is_owner else end if over else now.replace(microsecond=0)
     yield AccessStatement(
         statement=end_login(role.name, until, fence=True),

@@ -88,7 +88,8 @@ def check_identifier(name: str, field: str) -> None:
     if not 1 <= size <= MAX_IDENTIFIER_BYTES:
         raise refusal(
             "NameInvalid",
-            f"{field} has {size} bytes; PostgreSQL takes names of 1 to {MAX_IDENTIFIER_BYTES}",
+            f"{field} has {size} bytes; PostgreSQL allows names of 1 to {MAX_IDENTIFIER_BYTES}"
+            " bytes",
         )
     # A character that no encoding has would also fail a statement that names other roles too.
     if any(unicodedata.category(character) in {"Cc", "Cs"} for character in name):
@@ -106,7 +107,7 @@ def check_username(name: str) -> None:
         raise refusal(
             "NameInvalid",
             f"spec.username {name!a} begins or ends with a blank, or contains invisible"
-            " characters, or blanks that look like another; remove them",
+            " characters or unusual blanks; remove them",
         )
     if reserved(name) or is_group(name):
         raise refusal(
@@ -137,7 +138,8 @@ def check_no_group(name: str, field: str) -> None:
     if is_group(name):
         raise refusal(
             "NameInvalid",
-            f"{field} {name} is a group that Fairlead makes for spec.groups: Shared; name another",
+            f"{field} {name} is a group that Fairlead creates for spec.groups: Shared; name"
+            " another",
         )
 
 

@@ -158,7 +158,7 @@ def database_change(action: DatabaseAction, usernames: Iterable[str]) -> Databas
 
 _REASONS = {
     ("grant", False): "spec.grants ask for it, and it is not there",
-    ("grant", True): "spec.grants ask for it with its grant option, and that is not there",
+    ("grant", True): "spec.grants ask for it with the grant option, which is missing",
     ("revoke", False): "it is there, and no grant in spec.grants asks for it",
     ("revoke", True): "spec.grants ask for it without the grant option",
 }
@@ -434,18 +434,18 @@ def _claim_statements(
 
 def _password_reason(role: RoleFacts) -> str:
     if role.claim is None or role.claim.is_imported:
-        return "a role that is taken over gets a password of its own"
+        return "a role that the object takes over gets a new password"
     return "the server has another password than the Secret"
 
 
 def _claiming(role: RoleFacts | None) -> str:
     if role is None:
-        return "the comment says which object has made the role"
+        return "the comment says which object created the role"
     if role.claim is None:
-        return "no object has claimed the role, and spec.adoptionPolicy takes it over"
+        return "no object claims the role, and spec.adoptionPolicy says to adopt it"
     if role.claim.is_imported:
-        return "the object begins to change the role, which an import has claimed for it"
-    return "the claim is older, or of an object that was made anew"
+        return "an import claimed the role for this object, which now begins to change it"
+    return "the claim is older, or belongs to an object that was created again"
 
 
 def plan_databases(

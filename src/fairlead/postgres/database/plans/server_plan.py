@@ -128,8 +128,8 @@ class CrowdedError(AccessError):
     def __init__(self, username: str) -> None:
         super().__init__(
             "TimedOut",
-            f"role {username} has very many objects and privileges, and is looked at alone, one"
-            " such role at a time; waiting",
+            f"role {username} has very many objects and privileges; the operator checks such"
+            " roles one at a time; waiting",
             retry=Retry.GOES_ON,
         )
 
@@ -248,7 +248,9 @@ def _missing_database(name: str, snapshot: ServerSnapshot) -> AccessError | None
         )
     if not facts.connectable:
         return AccessError(
-            "DatabaseNotFound", f"database {name} of spec.grants takes no connections"
+            "DatabaseNotFound",
+            f"database {name} of spec.grants takes no connections; allow them, or name"
+            " another database",
         )
     return None
 
@@ -283,7 +285,7 @@ def _outlasting(state: WantedState, snapshot: ServerSnapshot) -> Iterator[str]:
             not role.login or (until is not None and until <= snapshot.server.moment)
         ):
             yield (
-                f"open sessions of role {name}, which logs in no more: {role.sessions}; a client"
-                " or a pooler goes on with them until it closes them, or until annotation"
+                f"open sessions of role {name}, which may not log in any more: {role.sessions};"
+                " clients and poolers can use them until they close them, or until annotation"
                 f" {END_SESSIONS_ANNOTATION} gets a new value"
             )

@@ -289,13 +289,13 @@ def check_role(
     if role.name == admin:
         raise refusal(
             "UserReserved",
-            f"role {role.name} is the administrator's own; choose another spec.username",
+            f"role {role.name} is the administrator of the server; choose another spec.username",
         )
     if role.claim is None and not adopt:
         raise refusal(
             "AdoptionRefused",
-            f"role {role.name} exists and was not made by Fairlead;"
-            " choose another spec.username, or drop the role",
+            f"role {role.name} exists, and Fairlead did not create it; choose another"
+            " spec.username, or drop the role",
         )
     if role.claim is not None and not role.claim.same_object(claim):
         raise refusal("UsernameConflict", _conflict(role.name, role.claim, claim))
@@ -303,8 +303,8 @@ def check_role(
     if role.powers:
         raise refusal(
             "UserReserved",
-            f"role {role.name} has been given {', '.join(sorted(role.powers))};"
-            " take that away, or choose another spec.username",
+            f"role {role.name} has {', '.join(sorted(role.powers))}; remove that, or choose"
+            " another spec.username",
         )
 
 
@@ -339,8 +339,9 @@ def check_password(role: RoleFacts | None, username: str, *, keeps_password: boo
     if role is None and keeps_password:
         raise AccessError(
             "RoleNotFound",
-            f"role {username} does not exist, and spec.passwordPolicy.onAdoption Keep makes none;"
-            " create it, or remove that field to have it made with a new password",
+            f"role {username} does not exist, and with spec.passwordPolicy.onAdoption Keep the"
+            " operator creates none; create the role, or remove that field to get it with a new"
+            " password",
         )
 
 

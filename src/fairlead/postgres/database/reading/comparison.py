@@ -474,7 +474,10 @@ def _absent(absences: Sequence[Absence], database: str) -> list[AccessError]:
     named = [target for target in objects if not target.level.startswith("future")]
     if named:
         names = listed([describe_target(target, database) for target in named])
-        message = f"spec.grants names what does not exist: {names}; create it, or correct the name"
+        message = (
+            f"spec.grants names objects that do not exist: {names}; create them, or correct the"
+            " names"
+        )
         problems.append(AccessError("ObjectNotFound", message))
     return problems
 
@@ -505,8 +508,8 @@ def _refused(left: Iterable[Difference], database: str, admin: str) -> list[Acce
     if future:
         creators = listed(sorted({one.objects.owner for one in future}))
         messages.append(
-            f"{admin} is no member of {creators} and cannot change the default privileges of what"
-            f" that creates in database {database}: {_described(future)}; grant {admin} that role,"
+            f"{admin} is not a member of {creators}, so it cannot change default privileges for"
+            f" that role in database {database}: {_described(future)}; grant {admin} that role,"
             " or name others in includeFuture.ownedBy"
         )
     return [AccessError("InsufficientPrivilege", message) for message in messages]
@@ -516,8 +519,8 @@ def _silent(left: Iterable[Difference], database: str, admin: str) -> AccessErro
     ways = sorted({one.action.split()[0] for one in left})
     return AccessError(
         "InsufficientPrivilege",
-        f"PostgreSQL did not {' or '.join(ways)} {_described(left)} in database {database},"
-        f" without saying so; {admin} lacks the grant option, or another role granted it",
+        f"PostgreSQL did not {' or '.join(ways)} {_described(left)} in database {database}, and"
+        f" reported no error; {admin} lacks the grant option, or another role granted it",
     )
 
 
@@ -529,8 +532,8 @@ def left_out(differences: Iterable[Difference], database: str, admin: str) -> st
     count = sum(objects.total for objects in {difference.objects for difference in missing})
     noun = "object is" if count == 1 else "objects are"
     return (
-        f"{count} {noun} left out in database {database}, on which {admin} may not grant, and"
-        f" which belong to extensions or are open to PUBLIC: {_described(missing)}"
+        f"{count} {noun} left out in database {database}, because {admin} may not grant on them,"
+        f" and they belong to extensions or are open to PUBLIC: {_described(missing)}"
     )
 
 
@@ -538,8 +541,9 @@ def unfinished(username: str, database: str, left: int) -> AccessError:
     """Return the error of a role whose turn is over before all its privileges are settled."""
     return AccessError(
         "Unfinished",
-        f"role {username} has privileges on very many objects in database {database}, and is"
-        f" worked on in pieces, one such role at a time; {left} objects and columns are left",
+        f"role {username} has privileges on very many objects in database {database}; the"
+        f" operator works on them in pieces, one such role at a time; {left} objects and columns"
+        " are left",
         retry=Retry.GOES_ON,
     )
 
@@ -548,8 +552,8 @@ def unapproved(username: str, database: str) -> AccessError:
     """Return the error of a role for which a change was not approved; its new plan waits."""
     return AccessError(
         "Unapproved",
-        f"what role {username} lacks or has in database {database} differs from what was approved;"
-        " planning it anew",
+        f"the privileges of role {username} in database {database} do not match the approved plan"
+        " any more; planning again",
     )
 
 
@@ -577,7 +581,7 @@ async def count_held(session: Session, role: int, most: int | None = None) -> in
 def _unfinished(database: str) -> AccessError:
     return AccessError(
         "Unfinished",
-        f"more privileges differ in database {database} than are settled at once;"
+        f"more privileges differ in database {database} than the operator changes in one pass;"
         " the rest follows in the next pass",
     )
 

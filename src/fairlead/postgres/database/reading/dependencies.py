@@ -141,7 +141,7 @@ SELECT o.rolname::text,
 """).format(POWERFUL)
 
 _POWERS = "is a superuser, has powers over roles or the server, or is a member of such a role"
-_TAKEN = "is another PostgresAccess's, or a group"
+_TAKEN = "belongs to another PostgresAccess, or is a group"
 
 
 async def read_dependencies(
@@ -230,8 +230,8 @@ def check_shared(username: str, dependencies: RoleDependencies, policy: CleanupP
     if closed:
         raise AccessError(
             "OwnsObjects",
-            f"role {username} has objects in {_some(closed)}, which takes no"
-            f" connections; allow them, so that {policy} can be carried out",
+            f"role {username} has objects in {_some(closed)}, which takes no connections; allow"
+            f" them, so that the operator can carry out {policy}",
         )
 
 
@@ -246,9 +246,10 @@ def closed_database(username: str, database: str, owner: str) -> AccessError:
     """Return the error of privileges in a database that takes no connections."""
     return AccessError(
         "OwnsObjects",
-        f"role {username} has privileges in {database}, which takes no connections by the will of"
-        f" its owner {owner}; its login is taken away, and so is what it has elsewhere; the owner"
-        f" or a superuser lets it go on with ALTER DATABASE {database} ALLOW_CONNECTIONS true",
+        f"role {username} has privileges in {database}, where owner {owner} allows no"
+        " connections; the operator has removed its login and its privileges elsewhere; the"
+        f" owner or a superuser lets the operator go on with ALTER DATABASE {database}"
+        " ALLOW_CONNECTIONS true",
     )
 
 
@@ -261,8 +262,8 @@ def owns_objects(username: str, blockers: Sequence[tuple[str, Sequence[str]]]) -
     parts = _by_database(blockers)
     return AccessError(
         "OwnsObjects",
-        f"role {username} owns {parts}; its login is taken away, and the cleanupPolicy Restrict"
-        " leaves them where they are",
+        f"role {username} owns {parts}; the operator has removed its login, and cleanupPolicy"
+        " Restrict keeps these objects",
         blockers=blockers,
     )
 
@@ -276,8 +277,9 @@ def strangers_grants(username: str, left: Mapping[str, Sequence[Left]]) -> Acces
     parts = _by_database(blockers)
     return AccessError(
         "OwnsObjects",
-        f"role {username} has privileges on {parts}, which the administrator may not revoke; its"
-        " login is taken away; have who granted them, or a superuser, revoke them",
+        f"role {username} has privileges on {parts}, which the administrator may not revoke; the"
+        " operator has removed its login; ask the roles that granted them, or a superuser, to"
+        " revoke them",
         blockers=blockers,
     )
 
@@ -290,8 +292,8 @@ def used_by_others(username: str, blockers: Sequence[tuple[str, Sequence[str]]])
     parts = _by_database(blockers)
     return AccessError(
         "OwnsObjects",
-        f"objects of others depend on what role {username} owns: {parts}; its login is taken away;"
-        " Cascade drops none of others: drop or change them first",
+        f"objects of other roles depend on what role {username} owns: {parts}; the operator has"
+        " removed its login; Cascade drops no objects of other roles: drop or change them first",
         blockers=blockers,
     )
 
@@ -300,9 +302,9 @@ def entangled(username: str, database: str, locks: int, most: int) -> AccessErro
     """Return the error of objects that depend on one another, and are too many for one piece."""
     return AccessError(
         "OwnsObjects",
-        f"objects of role {username} in database {database} can only go together, which takes"
-        f" {locks} locks, and {most} are left to one transaction; raise max_locks_per_transaction,"
-        " or drop some of them",
+        f"objects of role {username} in database {database} depend on one another, so that one"
+        f" transaction needs {locks} locks for them, but has only {most}; raise"
+        " max_locks_per_transaction, or drop some of them",
     )
 
 
@@ -315,10 +317,10 @@ def too_many_references(
     """
     return AccessError(
         "OwnsObjects",
-        f"role {username} is named by {_some(names)} in database {database}, which the"
-        f" administrator may not change; to drop them all at once takes {locks} locks, and {most}"
-        " are left to one transaction; raise max_locks_per_transaction, or have their owners or a"
-        " superuser drop them",
+        f"{_some(names)} in database {database} name role {username}, and the administrator may"
+        f" not change them; to drop them all at once takes {locks} locks, but a transaction has"
+        f" only {most}; raise max_locks_per_transaction, or ask their owners or a superuser to"
+        " drop them",
         blockers=[(database, list(names))],
     )
 
@@ -328,8 +330,8 @@ def keeps_subscription(name: str, database: str) -> AccessError:
     owned = f"subscription {name}"
     return AccessError(
         "OwnsObjects",
-        f"{owned} in database {database} may be given to superusers alone before PostgreSQL 16,"
-        " and the cleanupPolicy Orphan drops nothing",
+        f"only superusers may own {owned} in database {database} before PostgreSQL 16, and"
+        " cleanupPolicy Orphan drops nothing; drop it by hand",
         blockers=[(database, [owned])],
     )
 
@@ -338,8 +340,8 @@ def unsafe_owner(database: str, owner: str, why: str) -> AccessError:
     """Return the error of Orphan with an owner of the database who may not be the heir."""
     return AccessError(
         "OwnsObjects",
-        f"database {database} is owned by {owner}, who {why}, and must not inherit objects;"
-        " set spec.orphanTo, or give the database another owner",
+        f"owner {owner} of database {database} {why}, and must not inherit objects; set"
+        " spec.orphanTo, or give the database another owner",
     )
 
 
@@ -352,7 +354,7 @@ def runs_as_owner(username: str, database: str, owner: str, objects: Sequence[st
     return AccessError(
         "OwnsObjects",
         f"role {username} owns {_some(objects)} in database {database}, which would run with the"
-        f" rights of the database's owner {owner}, and spec.orphanTo names no other role",
+        f" rights of the database's owner {owner}; set spec.orphanTo to another role",
         blockers=[(database, objects)],
     )
 

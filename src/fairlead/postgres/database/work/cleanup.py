@@ -233,7 +233,7 @@ async def _fenced(
             watch = watching(sessions, actors, superuser=superuser)
             blockers = await stack.enter_async_context(watch)
         try:
-            await retried(fence, f"take the login of role {username} away")
+            await retried(fence, f"remove the login of role {username}")
             for actor in actors:
                 await end_starting(session, actor, superuser=superuser)
             # Only after the fence: before, a client could log in again.
@@ -251,7 +251,7 @@ async def fence(sessions: Sessions, username: str, claim: RoleClaim) -> bool:
     Raises:
         AccessError: the server refused or did not answer.
     """
-    async with sessions.working(f"take the login of role {username} away") as session:
+    async with sessions.working(f"remove the login of role {username}") as session:
 
         async def read() -> list[RoleRemoval]:
             roles = await _read_one(sessions, session, username)
@@ -301,7 +301,7 @@ async def give_up(sessions: Sessions, username: str, claim: RoleClaim, *, fence:
     if fence:
         await cleanup(sessions, username, claim, "Retain")
         return
-    what = f"take the claim off role {username}"
+    what = f"remove the claim from role {username}"
     async with sessions.working(what) as session:
 
         async def release() -> None:

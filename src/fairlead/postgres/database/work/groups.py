@@ -72,7 +72,7 @@ async def leave_groups(
     """
     names = [name for one in states for name in one.names]
     problems: dict[str, list[AccessError]] = {}
-    async with sessions.working("take roles out of groups") as session:
+    async with sessions.working("remove roles from groups") as session:
 
         async def work() -> ServerSnapshot:
             # The transaction may be tried again, which voids the errors of the try before.
@@ -83,7 +83,7 @@ async def leave_groups(
                     await _apply(session, change, snapshot.server.admin, problems)
             return snapshot
 
-        after = await retried(work, "take roles out of groups")
+        after = await retried(work, "remove roles from groups")
     # The snapshot is from before the changes, so it has the groups that were left.
     left = {
         name

@@ -346,7 +346,9 @@ class Clearing:
                 await self._act(session, stack)
                 return await read_dismissals(session, self._oids, things)
 
-        return await retried(read, f"read what names role {self._username}") if things else []
+        return (
+            await retried(read, f"read which objects name role {self._username}") if things else []
+        )
 
     async def _is_much(self, session: Session, database: str, bound: int) -> bool:
         """Whether the references take DROP OWNED too many locks, or too long."""
@@ -364,7 +366,9 @@ class Clearing:
         after = CatalogObject(0, 0)
         while True:
             read = partial(list_references, session, self._oids, after)
-            listed = await retried(read, f"read what names role {self._username} in {database}")
+            listed = await retried(
+                read, f"read which objects name role {self._username} in {database}"
+            )
             yield listed
             if len(listed) < bounds.ESTATE_WINDOW:
                 return
@@ -408,7 +412,9 @@ class Clearing:
     def _check_brief(self) -> None:
         if self._brief:
             raise AccessError(
-                "TimedOut", f"role {self._username} owns much, which takes a time; trying again"
+                "TimedOut",
+                f"role {self._username} owns many objects, and clearing them takes time;"
+                " trying again",
             )
 
     async def _check_turn(self, session: Session) -> None:

@@ -198,7 +198,7 @@ class _Telling:
             yield AccessStatement(
                 database=self._sessions.endpoint.maintenance,
                 statement=sql.SQL("DROP ROLE {}").format(sql.Identifier(name)),
-                why="its grace is over, and the rotation is in place",
+                why="its grace period is over, and the rotation is InPlace",
                 usernames=(state.username,),
             )
 

@@ -137,7 +137,7 @@ class RoleRemoval:
                 comment = GIVEN_UP if any(map(is_group, self.role.groups)) else ""
                 await self._session.run(comment_role(self.role.name, comment, self.role.note))
 
-        await retried(release, f"take the claim off role {self.role.name}")
+        await retried(release, f"remove the claim from role {self.role.name}")
 
     async def dependents(self, policy: CleanupPolicy) -> _Dependents:
         """Read the databases to clear, and the objects that block Restrict."""

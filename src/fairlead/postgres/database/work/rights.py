@@ -120,7 +120,7 @@ class _Lacking:
         by_attribute = self._creates and self._server.version < GRANT_OPTIONS_VERSION
         for name, usernames in groups.items():
             if not (by_attribute or self._may("role", name)):
-                message = f"may not make others members of {name}"
+                message = f"may not add members to {name}"
                 yield self._lack(message, self._with_admin(name), usernames)
 
     def databases(self, changes: Iterable[DatabaseChange]) -> Iterator[Lack]:
@@ -222,7 +222,7 @@ async def read_remedies(
         AccessStatement(
             database=database,
             statement=join(holder, server),
-            why=f"what is to be changed is {holder}'s",
+            why=f"only {holder} may change these privileges",
             usernames=tuple(names),
         )
         for holder, names in sorted(usernames.items())
@@ -260,6 +260,6 @@ def _own(
         yield AccessStatement(
             database=database,
             statement=change.statement,
-            why="what is to be changed is a superuser's, who has to run this",
+            why="only a superuser may change these privileges, and has to run this",
             usernames=tuple(change.usernames),
         )

@@ -104,8 +104,9 @@ class _Rotation:
             except TimeoutError:
                 raise AccessError(
                     "TimedOut",
-                    f"the Secret of role {role.name if role else self._state.login} was not"
-                    f" written in {bounds.PUBLISH_SECONDS:g} s; trying again",
+                    "the operator did not write the Secret of role"
+                    f" {role.name if role else self._state.login} within"
+                    f" {bounds.PUBLISH_SECONDS:g} s; trying again",
                 ) from None
 
     async def _role(self, session: Session) -> RoleFacts | None:
